@@ -40,6 +40,7 @@ var walls = []wall{
 	{folder: "internal/printable", stdOnly: true},
 	{folder: "internal/mapped", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/filelock", modules: []string{"golang.org/x/sys"}},
+	{folder: "internal/rootfile"},
 	{folder: "internal/loaderpath", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/trust", modules: []string{"golang.org/x/sys"}}, // in front of every library, image and database
 	{folder: "spec/tokendb", internal: []string{"spec", "spec/ngram", "internal/mapped", "internal/filelock", "internal/trust"}, modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},
@@ -100,7 +101,7 @@ var walls = []wall{
 	{folder: "adapters/uninstall"},
 	{folder: "adapters/signing", internal: []string{"internal/trust"}},
 	{folder: "adapters/findings", internal: []string{
-		"internal/trust",
+		"internal/rootfile", "internal/trust",
 		"adapters/atomicfile", "adapters/signing", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/imagecache", "backend/model", "backend/tokenizer", "internal/mapped",
 	}},
 	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb", "internal/trust"}},
@@ -119,7 +120,7 @@ var walls = []wall{
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
 	{folder: "adapters/llamaserver", internal: []string{"internal/printable", "internal/trust", "backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
-	{folder: "adapters/qnnruntime", internal: []string{"internal/trust"}},
+	{folder: "adapters/qnnruntime", internal: []string{"internal/rootfile", "internal/trust"}},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},
 	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
@@ -135,7 +136,7 @@ var walls = []wall{
 		"backend", "backend/engine", "backend/gguf", "backend/tokenizer",
 	}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/enable", internal: []string{"adapters/atomicfile", "adapters/config", "backend/gguf", "internal/filelock", "internal/printable"}},
-	{folder: "adapters/ollama", internal: []string{"internal/trust"}, modules: []string{"golang.org/x/sys"}},
+	{folder: "adapters/ollama", internal: []string{"internal/rootfile", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "internal/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",
 	}},

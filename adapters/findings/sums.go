@@ -3,8 +3,6 @@ package findings
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/signing"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/internal/mapped"
+	"github.com/sdnpu/sdnpu/internal/rootfile"
 )
 
 // SignatureFile lies next to ManifestFile and holds the signature of its bytes.
@@ -87,9 +86,8 @@ func sumFile(path string) (fileSum, error) {
 		return fileSum{}, err
 	}
 	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	return fileSum{hex.EncodeToString(h.Sum(nil)), n}, err
+	sum, size, err := rootfile.Sum(f)
+	return fileSum{sum, size}, err
 }
 
 // write writes the manifest, and its signature if there is a key.

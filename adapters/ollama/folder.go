@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sdnpu/sdnpu/internal/rootfile"
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
@@ -100,7 +101,8 @@ func (f *folder) sum(name string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
-	return sumOfReader(file)
+	sum, _, err := rootfile.Sum(file)
+	return sum, err
 }
 
 // create writes a new file. A file or link that has the name is removed first, and
@@ -109,15 +111,7 @@ func (f *folder) create(name string, from io.Reader, mode fs.FileMode) error {
 	if err := f.remove(name); err != nil {
 		return err
 	}
-	out, err := f.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, from)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return errors.Join(err, f.remove(name))
-	}
-	return nil
+	return rootfile.Create(f.root, name, from, mode)
 }
 
 // linkOrCopy creates name as a hard link of a file outside the folder, or as a copy

@@ -2,17 +2,16 @@ package ollama
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/sdnpu/sdnpu/internal/rootfile"
 )
 
 // MarkerFile lists what [Lay] has put into a folder. MarkerFile is written
@@ -68,13 +67,8 @@ func sumOf(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	return sumOfReader(f)
-}
-
-func sumOfReader(r io.Reader) (string, error) {
-	h := sha256.New()
-	_, err := io.Copy(h, r)
-	return hex.EncodeToString(h.Sum(nil)), err
+	sum, _, err := rootfile.Sum(f)
+	return sum, err
 }
 
 // markerLimit is the size in bytes of the largest list that is accepted. A list of

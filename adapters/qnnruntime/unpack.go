@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sdnpu/sdnpu/internal/rootfile"
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
@@ -59,7 +60,7 @@ func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *In
 	if err != nil {
 		return nil, err
 	}
-	if err := WriteNew(root, path.Join(work, stampFile), bytes.NewReader(append(text, '\n'))); err != nil {
+	if err := rootfile.Create(root, path.Join(work, stampFile), bytes.NewReader(append(text, '\n')), mode); err != nil {
 		return nil, err
 	}
 	return i, swap(root, work)
@@ -92,16 +93,6 @@ func OpenFolder(folder string) (*os.Root, error) {
 	return os.OpenRoot(folder)
 }
 
-// WriteNew writes a file that must not exist. WriteNew writes through no link.
-func WriteNew(root *os.Root, name string, from io.Reader) error {
-	out, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, from)
-	return errors.Join(err, out.Close())
-}
-
 // makeWork creates a new folder for unpacking, with a name that `sdnpu uninstall`
 // knows.
 func makeWork(root *os.Root) (string, error) {
@@ -126,7 +117,7 @@ func (a *Archive) write(f *zip.File, root *os.Root, to string, m *meter) (_ stri
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	sum := sha256.New()
-	if err := WriteNew(root, to, io.TeeReader(io.LimitReader(from, fileLimit+1), io.MultiWriter(sum, m))); err != nil {
+	if err := rootfile.Create(root, to, io.TeeReader(io.LimitReader(from, fileLimit+1), io.MultiWriter(sum, m)), mode); err != nil {
 		return "", fmt.Errorf("unpack %s: %w", f.Name, err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), a.compare(f.Name, [sha256.Size]byte(sum.Sum(nil)))
@@ -205,11 +196,11 @@ func sumIn(root *os.Root, name string) string {
 		return ""
 	}
 	defer func() { _ = f.Close() }() // an error of closing does not matter after reading
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
+	sum, _, err := rootfile.Sum(f)
+	if err != nil {
 		return ""
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	return sum
 }
 
 // swap moves the unpacked files from the folder work to their final names. The old

@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
+	"github.com/sdnpu/sdnpu/internal/rootfile"
 )
 
 // errNoConsent is returned if the user did not accept the vendor's licence.
@@ -160,7 +161,7 @@ const licenceName = "Qualcomm_LICENSE.pdf"
 // writeLicence writes the licence for the user to read. If an earlier call left the
 // same licence, it is kept; another file or a link with its name is not touched.
 func writeLicence(root *os.Root, text []byte) error {
-	err := qnnruntime.WriteNew(root, licenceName, bytes.NewReader(text))
+	err := rootfile.Create(root, licenceName, bytes.NewReader(text), 0o644)
 	if !errors.Is(err, os.ErrExist) {
 		return err
 	}

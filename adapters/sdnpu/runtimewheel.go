@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
+	"github.com/sdnpu/sdnpu/internal/rootfile"
 )
 
 // wheelFile is an open wheel. Close deletes a wheel that was downloaded, unless the
@@ -68,11 +67,10 @@ func (f *runtimeFlags) openNamed() (*wheelFile, error) {
 		return nil, err
 	}
 	w := &wheelFile{File: file}
-	h := sha256.New()
-	if _, err := io.Copy(h, file); err != nil {
+	sum, _, err := rootfile.Sum(file)
+	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
-	sum := hex.EncodeToString(h.Sum(nil))
 	if f.sum == "" && !qnnruntime.Pinned(sum) {
 		err := fmt.Errorf("%s: %w: it has the SHA-256 %s: if the one who made it confirms this checksum, run it again with --sha256 %s",
 			f.from, qnnruntime.ErrPin, sum, sum)
@@ -86,13 +84,13 @@ func (f *runtimeFlags) openNamed() (*wheelFile, error) {
 
 // openKept opens a wheel that an earlier call kept. If its checksum is wrong,
 // openKept deletes the wheel.
-func openKept(folder string, wheel qnnruntime.Wheel) (_ *wheelFile, err error) {
+func openKept(folder string, wheel qnnruntime.Wheel) (*wheelFile, error) {
 	file, err := os.Open(keptName(folder, wheel.Name))
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.New()
-	if _, err = io.Copy(sum, file); err == nil && !strings.EqualFold(hex.EncodeToString(sum.Sum(nil)), wheel.SHA256) {
+	sum, _, err := rootfile.Sum(file)
+	if err == nil && !strings.EqualFold(sum, wheel.SHA256) {
 		err = qnnruntime.ErrChecksum
 	}
 	w := &wheelFile{file, true, wheel.Name}
@@ -116,7 +114,7 @@ func (w *wheelFile) keep(folder *os.Root) error {
 	if err := folder.Remove(filepath.Base(to)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return qnnruntime.WriteNew(folder, filepath.Base(to), w.File) // an incomplete wheel is recognised later by its checksum
+	return rootfile.Create(folder, filepath.Base(to), w.File, 0o644)
 }
 
 // Close closes the file, and deletes a downloaded wheel that was not kept.
