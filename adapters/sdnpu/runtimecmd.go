@@ -89,10 +89,10 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	}
 	archive, err := qnnruntime.OpenArchive(file, info.Size(), f.all)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file.Name(), err)
+		return fmt.Errorf("%s: %w", file.label, err)
 	}
 	if archive.Target != target {
-		return fmt.Errorf("%s is for %v, want %v: use --system %v to install it anyway", file.Name(), archive.Target, target, archive.Target)
+		return fmt.Errorf("%s is for %v, want %v: use --system %v to install it anyway", file.label, archive.Target, target, archive.Target)
 	}
 	if err := f.consent(cmd, archive, file, folder); err != nil {
 		return err

@@ -14,11 +14,12 @@ import (
 	"github.com/sdnpu/sdnpu/internal/rootfile"
 )
 
-// wheelFile is an open wheel. Close deletes a wheel that was downloaded, unless the
-// wheel was kept.
+// wheelFile is an open wheel in a file of our own, whose checksum was compared. Close
+// deletes the file, unless the wheel was kept.
 type wheelFile struct {
 	*os.File
 	temporary bool
+	label     string // what messages call the wheel
 	name      string // file name of a downloaded wheel in the index
 }
 
@@ -49,7 +50,7 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 	if err != nil {
 		return nil, err
 	}
-	w := &wheelFile{file, true, wheel.Name}
+	w := &wheelFile{file, true, wheel.Name, wheel.Name}
 	progress, done := byteBar(stderr, "downloading "+wheel.Name)
 	defer done()
 	if err := index.Fetch(ctx, wheel, file, progress); err != nil {
@@ -58,16 +59,22 @@ func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnrun
 	return w, nil
 }
 
-// openNamed opens the wheel of --from. The wheel's checksum must be that of --sha256
-// or, without the flag, one that this program knows: the checksums inside a wheel
-// prove nothing about who made it.
+// openNamed copies the wheel of --from and opens the copy. The wheel is read once, so
+// its owner cannot change it after its checksum was compared. The checksum must be
+// that of --sha256 or, without the flag, one that this program knows: the checksums
+// inside a wheel prove nothing about who made it.
 func (f *runtimeFlags) openNamed() (*wheelFile, error) {
-	file, err := os.Open(f.from)
+	from, err := os.Open(f.from)
 	if err != nil {
 		return nil, err
 	}
-	w := &wheelFile{File: file}
-	sum, _, err := rootfile.Sum(file)
+	defer func() { _ = from.Close() }() // an error of closing does not matter after reading
+	file, err := os.CreateTemp("", "sdnpu-wheel-*")
+	if err != nil {
+		return nil, err
+	}
+	w := &wheelFile{File: file, temporary: true, label: f.from}
+	sum, _, err := rootfile.Sum(io.TeeReader(from, file))
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -93,7 +100,7 @@ func openKept(folder string, wheel qnnruntime.Wheel) (*wheelFile, error) {
 	if err == nil && !strings.EqualFold(sum, wheel.SHA256) {
 		err = qnnruntime.ErrChecksum
 	}
-	w := &wheelFile{file, true, wheel.Name}
+	w := &wheelFile{file, true, wheel.Name, wheel.Name}
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -101,10 +108,13 @@ func openKept(folder string, wheel qnnruntime.Wheel) (*wheelFile, error) {
 }
 
 // keep stores a downloaded wheel in the folder, where a later call of open finds
-// it.
+// it. A copy of the user's own wheel is not stored.
 func (w *wheelFile) keep(folder *os.Root) error {
+	if w.name == "" {
+		return nil
+	}
 	to := keptName(folder.Name(), w.name)
-	if !w.temporary || to == w.Name() {
+	if to == w.Name() {
 		w.temporary = false
 		return nil
 	}
@@ -117,7 +127,7 @@ func (w *wheelFile) keep(folder *os.Root) error {
 	return rootfile.Create(folder, filepath.Base(to), w.File, 0o644)
 }
 
-// Close closes the file, and deletes a downloaded wheel that was not kept.
+// Close closes the file, and deletes it unless the wheel was kept.
 func (w *wheelFile) Close() error {
 	err := w.File.Close()
 	if w.temporary {
