@@ -112,6 +112,32 @@ func (t *Timeline) firstPass(p *Problem) float64 {
 	return at
 }
 
+// FirstPassWait returns how long the first decode pass after the prefill waits for
+// loads, in milliseconds.
+func (t *Timeline) FirstPassWait(p *Problem) float64 {
+	pass := 0.0
+	for b, g := range t.Plan.After {
+		times := p.VerifyMs[1]
+		if g&Decode == 0 {
+			times = p.VerifyMs[0]
+		}
+		if b < len(times) {
+			pass += times[b]
+		}
+	}
+	return max(0, t.firstPass(p)-t.PrefillMs-pass)
+}
+
+// LoadMs returns the time of all loads in milliseconds.
+func (t *Timeline) LoadMs() (sum float64) {
+	for _, task := range t.Tasks {
+		if task.Kind == Create {
+			sum += task.EndMs - task.StartMs
+		}
+	}
+	return sum
+}
+
 // slack is the largest difference at which two times count as equal, because sums
 // and the clocks of recorded timelines are rounded.
 const slack = 1e-6

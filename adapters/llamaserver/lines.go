@@ -69,8 +69,8 @@ func (l *Lines) Warn(text string) { l.write("sdnpu warning " + text) }
 
 // Report reports what a request did, in numbers. outcome is its stop reason, or
 // "cancelled" or "failed". If the device simulates another device's time, the
-// field clock says so. In virtual time, the plan's times are virtual, and times of
-// this machine's clock have the prefix host_.
+// field clock says so. In virtual time, the plan's times are virtual, times of
+// this machine's clock have the prefix host_, and times of the device's clock device_.
 func (l *Lines) Report(r engine.Report, outcome string) {
 	var b strings.Builder
 	here := func(name string, d time.Duration) {
@@ -119,6 +119,10 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	here("prefill_ms", r.Prefill)
 	here("ttft_ms", r.FirstToken)
 	here("decode_ms", r.Decode)
+	if t, ok := r.DeviceTimes(); ok {
+		fmt.Fprintf(&b, " device_ttft_ms=%.3f device_decode_ms=%.3f device_npu_ms=%.3f device_load_ms=%.3f device_switching_ms=%.3f",
+			milliseconds(t.First), milliseconds(t.Decode), milliseconds(t.NPU), milliseconds(t.Loads), milliseconds(t.Switching))
+	}
 	if r.Processor > 0 { // time of the whole process, so it includes concurrent requests
 		fmt.Fprintf(&b, " cpu_ms=%.3f cpu_ms_per_token=%.3f", milliseconds(r.Processor), milliseconds(r.ProcessorPerToken()))
 	}

@@ -47,6 +47,10 @@ func (e *Engine) requestEnded() {
 	if e.idleSwitch.requests > 0 || e.idleSwitch.closed || e.options.IdleSwitch <= 0 || e.switcher == nil || name != PlanAuto && !graphswap.Switches(name) {
 		return
 	}
+	if e.virtualTime() { // the pause takes no time on the device's clock
+		e.loadIdleGraphs()
+		return
+	}
 	if e.idleSwitch.timer == nil {
 		e.idleSwitch.timer = time.AfterFunc(e.options.IdleSwitch, e.loadPrefillGraphs)
 		return
@@ -83,6 +87,12 @@ func (i *idleSwitch) close() {
 func (e *Engine) loadPrefillGraphs() {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
+	e.loadIdleGraphs()
+}
+
+// loadIdleGraphs starts to load the prefill graphs. In virtual time it returns after the
+// loads. The caller holds the mutex of idleSwitch.
+func (e *Engine) loadIdleGraphs() {
 	if e.idleSwitch.closed || e.idleSwitch.requests > 0 || len(e.idleSwitch.prompts) == 0 {
 		return
 	}
@@ -92,7 +102,7 @@ func (e *Engine) loadPrefillGraphs() {
 		return
 	}
 	defer e.unlock()
-	if e.ensureLoaded() != nil || !e.switcher.CanBegin() || e.switcher.Disabled() || e.virtualTime() {
+	if e.ensureLoaded() != nil || !e.switcher.CanBegin() || e.switcher.Disabled() {
 		return
 	}
 	f := e.graphs.Load()
@@ -101,7 +111,10 @@ func (e *Engine) loadPrefillGraphs() {
 		e.options.Logger.Debug("no graphs are switched while the engine is idle", "reason", err)
 		return
 	}
-	e.switcher.Begin(e.switcher.NewIdleRun(f.Set, forecast), false)
+	x := e.switcher.NewIdleRun(f.Set, forecast)
+	if virtual := e.virtualTime(); e.switcher.Begin(x, virtual) && virtual {
+		x.EndVirtual(nil, x.LoadAllNow())
+	}
 }
 
 // planReturn returns a plan that loads the prefill graph of each block in which it is

@@ -124,14 +124,8 @@ func (*Answered) Close() error { return nil }
 func timingOf(r *engine.Report) Timing {
 	t := Timing{Tokens: r.OutputTokens, Passes: len(r.Verifications)}
 	first, decode := r.FirstToken, r.Decode
-	if r.Clock.Virtual {
-		first, decode = 0, 0
-		for _, p := range r.PromptPasses {
-			first += p.Device
-		}
-		for _, v := range r.Verifications {
-			decode += v.Device
-		}
+	if device, ok := r.DeviceTimes(); ok {
+		first, decode = device.First, device.Decode
 	}
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	t.First, t.Decode, t.Processor = ms(first), ms(decode), ms(r.Processor)

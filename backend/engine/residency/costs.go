@@ -262,18 +262,8 @@ func (c *Costs) Learn(actual, forecast *graphswap.Timeline) {
 	if forecast.NPUBusyMs > 0 && actual.NPUBusyMs > 0 {
 		c.npu *= 1 + correction*(actual.NPUBusyMs/forecast.NPUBusyMs-1)
 	}
-	a, f := loadMs(actual), loadMs(forecast)
+	a, f := actual.LoadMs(), forecast.LoadMs()
 	if a > 0 && f > 0 {
 		c.io *= 1 + correction*(a/f-1)
 	}
-}
-
-// loadMs returns the total time in which the loader worked, in milliseconds.
-func loadMs(t *graphswap.Timeline) (sum float64) {
-	for _, task := range t.Tasks {
-		if task.Kind == graphswap.Create {
-			sum += task.EndMs - task.StartMs
-		}
-	}
-	return sum
 }

@@ -144,6 +144,16 @@ func (x *Run) LoadNow(i int) (ms float64, err error) {
 	return Milliseconds(bound.Program.(backend.Timed).LoadCost().Took), nil
 }
 
+// LoadAllNow loads all graphs of an idle run in virtual time.
+func (x *Run) LoadAllNow() error {
+	for i := range x.Plan.Loads {
+		if _, err := x.LoadNow(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // FreeNow frees the graph that a load into the spare graph slot has replaced, in a
 // run in virtual time.
 func (x *Run) FreeNow(i int) error {

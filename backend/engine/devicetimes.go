@@ -1,0 +1,41 @@
+package engine
+
+import "time"
+
+// DeviceTimes holds the times of a request on the clock of a device that simulates a
+// phone, and whose calls take no time on this machine.
+type DeviceTimes struct {
+	// First is the time until the first output token, and Decode the time from then to
+	// the last one. Work of the CPU, such as drafting, is not part of them.
+	First, Decode time.Duration
+	// NPU is the time in which graphs ran, and Loads the time of all loads. Switching
+	// is the time that the NPU waited for loads.
+	NPU, Loads, Switching time.Duration
+}
+
+// DeviceTimes returns the times of the request on the device's clock. ok is false if
+// the device's calls last on this machine's clock: the times of the report then count.
+func (r *Report) DeviceTimes() (t DeviceTimes, ok bool) {
+	if !r.Clock.Virtual {
+		return DeviceTimes{}, false
+	}
+	for _, v := range r.Verifications {
+		t.Decode += v.Device
+	}
+	if p := r.Plan; p != nil && p.Problem != nil {
+		ms := func(x float64) time.Duration { return time.Duration(x * float64(time.Millisecond)) }
+		line := &p.Timeline
+		wait := ms(line.FirstPassWait(p.Problem))
+		if len(r.Verifications) == 0 { // no pass waits for the last loads
+			wait = 0
+		}
+		t.First, t.NPU, t.Loads, t.Switching = ms(line.PrefillMs), ms(line.NPUBusyMs)+t.Decode, ms(line.LoadMs()), ms(line.StallMs)+wait
+		t.Decode += wait
+		return t, true
+	}
+	for _, p := range r.PromptPasses {
+		t.First += p.Device
+	}
+	t.NPU = t.First + t.Decode
+	return t, true
+}
