@@ -72,9 +72,9 @@ func createTemp(path string) (*os.File, error) {
 	return f, err
 }
 
-// CheckWritable returns the error that [Write] would return for a path that cannot
-// be written. Callers use CheckWritable before they compute for minutes. For an
-// empty path CheckWritable returns nil.
+// CheckWritable returns the error that [Write] would return for a path that cannot be
+// written. Commands call CheckWritable before a computation of minutes, so that a wrong
+// path fails at once. For an empty path CheckWritable returns nil.
 func CheckWritable(path string) error {
 	if path == "" {
 		return nil

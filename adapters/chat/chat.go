@@ -20,7 +20,7 @@ import (
 var (
 	// ErrTemplate is returned if a template cannot be parsed or fails while it
 	// runs.
-	ErrTemplate = errors.New("chat: the model's template")
+	ErrTemplate = errors.New("chat: the chat template in the model file is invalid")
 	// ErrNoTemplate is returned if the model has no template.
 	ErrNoTemplate = errors.New("chat: the model has no chat template")
 )
@@ -48,8 +48,7 @@ func New(source, bos, eos string) (_ *Template, err error) {
 	}
 	defer recovered(&err)
 	c := config.New()
-	// The library transformers of Hugging Face renders templates with these
-	// settings.
+	// New sets up the template engine as Hugging Face's library transformers does.
 	c.TrimBlocks, c.LeftStripBlocks = true, true
 	loader, err := loaders.NewMemoryLoader(map[string]string{"/" + templateName: source})
 	if err != nil {

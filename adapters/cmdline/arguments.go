@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
-// Help texts of flags that several commands of both programs have.
+// The texts below are the help of flags that several commands of both programs have.
 const (
 	LibraryUsage = "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)"
 	DraftUsage   = "speculative drafts: auto, off, default, or sources joined by + (pld, sam, cal, ext, rec, db)"
@@ -33,7 +33,8 @@ func prepareArguments(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		prepareArguments(c)
 	}
-	// cobra itself would check the flags later, and its error would not name the help command
+	// cobra would check the flags after PreRunE, and its error would not name the help
+	// command
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		return withHelp(cmd, cmp.Or(missingFlags(cmd), exclusiveFlags(cmd), cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()))
 	}
@@ -42,9 +43,9 @@ func prepareArguments(cmd *cobra.Command) {
 	}
 }
 
-// flagError suggests the right name for a misspelt flag. If a value is long or not
-// a number, the error names the flag, the beginning of the value and its type. The
-// flag library would print the whole value and the number parser's error.
+// flagError suggests the right name for a misspelt flag. If a value is long or not a
+// number, the error names the flag, the beginning of the value and its type. The flag
+// library pflag would print the whole invalid value and the number parser's error.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
 		return fmt.Errorf("%w%s", err, didYouMean("--", unknown.GetSpecifiedName(), flagNames(cmd)))
@@ -118,7 +119,7 @@ func commandNames(cmd *cobra.Command) (names []string) {
 // name, or "" if no name is near.
 func didYouMean(prefix, name string, known []string) string {
 	near := config.Nearest(name, known)
-	if near == "" || len(name) < 3 { // a short name is similar to too many other names
+	if near == "" || len(name) < 3 { // a command name of one letter is similar to too many other names, so nothing is suggested
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s%s?)", prefix, near)
@@ -136,7 +137,7 @@ func withHelp(cmd *cobra.Command, err error) error {
 // CheckGroups rejects unknown subcommands even with --help or after help. Without
 // CheckGroups, cobra would print the group's help and succeed.
 func CheckGroups(root *cobra.Command, args []string) error {
-	// cobra adds the help command only later
+	// cobra has not yet added its help command when CheckGroups runs
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return nil
 	}
@@ -170,14 +171,15 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes no arguments, got %q: see %s --help", cmd.Name(), config.Short(args[0]), cmd.CommandPath())
 }
 
-// OneArgument requires exactly one argument. Error messages call the argument name.
+// OneArgument requires exactly one argument. name is the word for the argument in
+// OneArgument's error messages.
 func OneArgument(name string) cobra.PositionalArgs { return arguments("one "+name, 1, 1) }
 
 // UpToOneArgument accepts one argument or none.
 func UpToOneArgument(name string) cobra.PositionalArgs { return arguments("at most one "+name, 0, 1) }
 
-// arguments returns a check that requires least to most arguments. The check also
-// rejects the empty argument that a shell makes of an unset variable.
+// arguments returns a check that requires least to most arguments. The arguments check
+// also rejects the empty argument that a shell makes of an unset variable.
 func arguments(want string, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -10,12 +10,12 @@ import (
 )
 
 // NewCompileCommand returns the command that compiles images for the process that
-// started this one. name is its argument, and serve does the work. Every program
-// that opens models has this command.
+// started this one. name is its argument, and serve does the work. Every program that
+// opens models has the compile command that NewCompileCommand returns.
 func NewCompileCommand(name string, serve func(context.Context, io.Writer) error) *cobra.Command {
 	return &cobra.Command{
 		Use:    name,
-		Short:  "Compile images for another process (internal)",
+		Short:  "Compile images for another process (for internal use)",
 		Hidden: true,
 		Args:   NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

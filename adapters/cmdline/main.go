@@ -27,7 +27,7 @@ func Main(run func(ctx context.Context, args []string) error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt kills a program that does not react to the first
+	context.AfterFunc(ctx, stop) // a second interrupt from the user kills a program that does not react to the first
 	if err := run(ctx, os.Args); err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = errInterrupted

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 
 // protectNewFiles takes the permission to write from group and others for all files
 // that this process and its children create. Some containers and services start
-// programs with umask 0.
+// programs with umask 0, so anybody could write the files that they create.
 func protectNewFiles() {
 	old := unix.Umask(0o022)
 	unix.Umask(old | 0o022)

@@ -44,8 +44,8 @@ func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, fill
 }
 
 // Shares reports whether the device stores weights once that are equal in several
-// graphs of an image. A model is not needed for this question. Shares returns the
-// same errors as [Compiler.Compile].
+// graphs of an image. Asking for sharing needs no model. Shares returns the same errors
+// as [Compiler.Compile].
 func (c Compiler) Shares(ctx context.Context) (bool, error) {
 	l := &listener{w: io.Discard, filled: func(int) {}}
 	err := c.converse(ctx, request{Device: c.Device, Ask: true}, l)
@@ -58,7 +58,8 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	defer cancel(nil)
 	words := &words{logger: c.Logger}
 	cmd := exec.CommandContext(ctx, c.Program, c.Args...)
-	// process lists show this name instead of the name by which the host started this program
+	// process lists show the name sdnpu instead of the name by which the host started
+	// this program
 	cmd.Args[0] = "sdnpu"
 	cmd.Stderr, cmd.WaitDelay = words, exitTimeout
 	stdin, err := cmd.StdinPipe()
@@ -84,11 +85,11 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	} else if err != nil {
 		cancel(err)
 	}
-	ended := cmd.Wait() // closes the child's stdin, too
+	ended := cmd.Wait() // Wait closes the child's stdin, too
 	switch {
 	case answered || err != nil:
 		return err
-	// the cause of the cancellation that the timer has set
+	// ErrSilent is the cause if the timer has cancelled the context
 	case context.Cause(ctx) == ErrSilent: //nolint:errorlint
 		return fmt.Errorf("compile: %w: no output for %v, %s%s; SDNPU_COMPILE=%v waits longer, another version of the library may work",
 			ErrSilent, limit.Round(time.Second), l.where(), words.last(), 5*limit.Round(time.Second))
@@ -120,7 +121,7 @@ func (l *listener) listen() (answered bool, err error) {
 		var r reply
 		switch err := replies.Decode(&r); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return false, nil // the reason will be the exit status of the process
+			return false, nil // the error will give the child's exit status as the reason
 		case err != nil:
 			return false, fmt.Errorf("compile: %w, %s: its output is not a reply: %w", ErrCrashed, l.where(), err)
 		}
@@ -142,8 +143,8 @@ func (l *listener) listen() (answered bool, err error) {
 	}
 }
 
-// copy copies size bytes of the image to w. If the pipe ends early, the error is
-// found when the next reply is read.
+// copy copies size bytes of the image to w. If the pipe ends early, reading the next
+// reply returns the error.
 func (l *listener) copy(size int) error {
 	for size > 0 {
 		l.alive()
@@ -154,7 +155,7 @@ func (l *listener) copy(size int) error {
 		if _, err := l.w.Write(part); err != nil {
 			return err
 		}
-		n, _ := l.in.Discard(len(part)) // the call cannot fail, because Peek returned this number of bytes
+		n, _ := l.in.Discard(len(part)) // Read cannot fail here, because Peek has returned this number of bytes
 		size -= n
 	}
 	return nil

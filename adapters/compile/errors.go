@@ -12,8 +12,8 @@ var (
 	// ErrChanged is returned if the content of the model file has changed since it
 	// was loaded.
 	ErrChanged = errors.New("the model's file has changed since it was loaded")
-	// ErrReplaced is returned if the child process is another version of this
-	// program. On systems other than Linux this happens when the program is updated
-	// while it runs.
+	// ErrReplaced is returned if the child process is another version of this program.
+	// On systems other than Linux, the child is another version if the program is
+	// updated while it runs.
 	ErrReplaced = errors.New("the file of this program was replaced by another version while it ran: start it again")
 )

@@ -20,11 +20,11 @@ import (
 // step.
 type Open func(d Device, trace func(graph, step string)) (backend.Device, error)
 
-// Child holds the functions that the compiling process provides.
+// Child holds the functions that the compiling process provides to [Serve].
 type Child struct {
 	Open Open
-	// Restore sets the field Codes of rounded matrices. Codes are not part of a
-	// request.
+	// Restore sets the field Codes of rounded matrices. The field Codes is not part of
+	// a request to the child process.
 	Restore func(*model.Rounded) error
 	// Orphaned is called from another goroutine when the parent process has exited.
 	// Orphaned should end the child process.
@@ -35,14 +35,14 @@ type Child struct {
 // compiling fails, the answer holds the reason. Serve returns an error only if it
 // cannot read the request or write the answer.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error {
-	// If the decoder gets an io.ByteReader, it does not read beyond its message.
+	// A gob decoder that gets an io.ByteReader does not read beyond its message.
 	buffered := bufio.NewReader(in)
 	var r request
 	if err := gob.NewDecoder(buffered).Decode(&r); err != nil {
 		return fmt.Errorf("compile: read the request: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, buffered) // returns when the parent process exits
+		_, _ = io.Copy(io.Discard, buffered) // this call returns when the parent process exits
 		child.Orphaned()
 	}()
 	a := &answerer{out: out, gob: gob.NewEncoder(out)}
@@ -101,8 +101,8 @@ func (r request) compile(ctx context.Context, a *answerer, child Child) (err err
 	}
 	a.step("", "begin")
 	err = r.Job.Compile(ctx, device, m, a, func(bytes int) { a.tell(reply{Filled: bytes}) })
-	// the call is not deferred, because a crash in between must not be reported as a crash of
-	// this step
+	// the call is not deferred, because otherwise a crash in between would be reported
+	// as a crash of this step
 	a.step("", "close the library")
 	return errors.Join(err, device.Close())
 }
@@ -128,9 +128,9 @@ func (r request) restore(codes func(*model.Rounded) error) error {
 	return nil
 }
 
-// same returns an error if the model file is not the one that was loaded. If only
-// the modification time differs, because the file was touched or copied, same
-// compares digests. Computing a digest takes seconds for a large model.
+// same returns an error if the model file has changed since the parent process loaded
+// it. If only the modification time differs, because the file was touched or copied,
+// same compares digests. Computing a file's digest takes seconds for a large model.
 func (m Model) same(a *answerer, file *gguf.File) error {
 	info, err := os.Stat(m.Path)
 	if err != nil {
@@ -150,7 +150,7 @@ func (m Model) same(a *answerer, file *gguf.File) error {
 
 // answerer sends replies and the image to the parent process.
 type answerer struct {
-	mu  sync.Mutex // guards the fields below
+	mu  sync.Mutex // mu guards the fields below it
 	out io.Writer
 	gob *gob.Encoder
 	err error
@@ -168,8 +168,8 @@ func (a *answerer) send(r reply, image []byte) error {
 	return a.err
 }
 
-// tell sends a reply that may be lost without harm. If the parent has exited, the
-// next [answerer.Write] will fail.
+// tell sends a reply to the parent process. The reply may be lost without harm. If the
+// parent has exited, the next [answerer.Write] will fail.
 func (a *answerer) tell(r reply) { _ = a.send(r, nil) }
 
 func (a *answerer) step(graph, step string) { a.tell(reply{Graph: graph, Step: step}) }

@@ -40,7 +40,7 @@ func (w *words) Write(p []byte) (int, error) {
 	}
 }
 
-// crashes lists how lines begin that report why a process ends.
+// crashes lists the beginnings of the lines in which a program reports its crash.
 var crashes = []string{"SIG", "fatal error: ", "panic: ", "unexpected fault address", "error: "}
 
 func (w *words) line(raw []byte) {
@@ -61,7 +61,8 @@ func (w *words) line(raw []byte) {
 	w.lastOne = text
 }
 
-// last returns the child's last line in a form that can end a sentence, or "".
+// last returns the last line that the child process printed, in a form that can end a
+// sentence, or "".
 func (w *words) last() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,8 +72,8 @@ func (w *words) last() string {
 	return fmt.Sprintf(", last output %q", w.lastOne)
 }
 
-// cause returns why the process ended: the line that reports a crash, or the exit
-// status.
+// cause returns the reason why the child process ended: the line that reports a crash,
+// or the exit status.
 func (w *words) cause(ended error) string {
 	w.mu.Lock()
 	crash := w.crash

@@ -24,21 +24,23 @@ type Device struct {
 type Model struct {
 	Path   string
 	Digest [sha256.Size]byte
-	// Size (in bytes) and Modified describe the file when Digest was computed. If
-	// only Modified has changed since then, the digest decides whether the file is
-	// the same.
+	// Size (in bytes) and Modified describe the file when Digest was computed. If only
+	// the modification time of the model file has changed, the digest decides whether
+	// the file is the same.
 	Size     int64
 	Modified time.Time
 }
 
 // request is the message that the parent sends to the child process.
 type request struct {
-	// Build describes the program of the parent process.
+	// Build describes the program of the parent process, so that the child can compare
+	// it with its own.
 	Build  string
 	Device Device
 	Model  Model
 	Job    engine.Job
-	// Ask requests the properties of the device instead of an image.
+	// If Ask is set, the request asks for the properties of the device instead of an
+	// image.
 	Ask bool
 }
 
@@ -51,29 +53,29 @@ func build() string {
 	return info.String()
 }
 
-// reply is one message from the child process to its parent. A field that is zero
-// has no meaning.
+// reply is one message from the child process to its parent. A field of a reply that is
+// zero has no meaning.
 type reply struct {
-	// Graph and Step name the step that starts now.
+	// Graph and Step name the graph and the step of its compilation that starts now.
 	Graph, Step string
-	// Filled is the number of bytes of constants that were written since the last
-	// reply.
+	// Filled is the number of bytes of constants that the child has written since its
+	// last reply.
 	Filled int
-	// Image is the number of bytes of the image that follow this reply.
+	// Image is the number of bytes of the compiled image that follow this reply.
 	Image int
-	// Done is set when the image is complete. Failure is set if there is no image;
-	// it gives the reason.
+	// Done is set in a reply when the image is complete. Failure gives the reason if
+	// the child could not make an image; otherwise Failure is nil.
 	Done    bool
 	Failure *failure
-	// Shares answers a request with Ask: whether graphs of one image store equal
-	// weights once.
+	// Shares answers a request with Ask: it tells whether graphs of one image store
+	// equal weights once.
 	Shares bool
 }
 
 // failure carries an error from the child process to the parent.
 type failure struct {
 	Text string
-	// Kinds holds indices into the list kinds.
+	// Kinds holds the kinds of an error, as indices into the list named kinds.
 	Kinds []int
 }
 
@@ -93,7 +95,8 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// err returns an error with the text and the kinds of the child's error.
+// err returns an error with the text and the kinds of the error that the child process
+// sent.
 func (f *failure) err() error {
 	e := &childError{text: f.Text}
 	for _, i := range f.Kinds {
@@ -104,7 +107,8 @@ func (f *failure) err() error {
 	return e
 }
 
-// childError has the text and the kinds of the child's error.
+// childError is an error with the text and the kinds of the error that the child
+// process sent.
 type childError struct {
 	text  string
 	kinds []error

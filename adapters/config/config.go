@@ -15,7 +15,7 @@ var ErrSetting = errors.New("bad setting")
 
 // Config holds the resolved settings of a model.
 type Config struct {
-	// Enabled selects the model for the NPU.
+	// Enabled is set if the model runs on the NPU.
 	Enabled bool
 	// Recipe names the precision recipe.
 	Recipe string
@@ -41,9 +41,10 @@ type Config struct {
 	// Rows holds the graph widths in descending order.
 	Rows []int
 	// FirstContext is the first context tier in tokens. If FirstContext is 0, the
-	// engine chooses.
+	// engine chooses the first context tier.
 	FirstContext int
-	// Blocks is the number of blocks. If Blocks is 0, the engine chooses.
+	// Blocks is the number of blocks. If Config.Blocks is 0, the engine chooses the
+	// number of blocks.
 	Blocks int
 	// Origin maps each key that a source has set to the name of that source.
 	Origin map[string]string
@@ -56,10 +57,10 @@ type Config struct {
 
 // Source is a place that can set keys, such as a GGUF file or the environment.
 type Source struct {
-	// Name is the name of the source in messages. Examples are "the model" and "the
-	// adapter".
+	// Name is the name of the source in messages. Examples of source names are "the
+	// model" and "the adapter".
 	Name string
-	// Lookup returns a key's value as text. A list is comma-separated.
+	// Lookup returns a key's value as text. A list of values is comma-separated.
 	Lookup func(k Key) (value string, ok bool)
 	// Names lists the keys in the source that begin with "sdnpu.", so that unknown
 	// keys are found. Names is nil if the source cannot list its keys.
@@ -69,8 +70,9 @@ type Source struct {
 	FromModel bool
 }
 
-// Resolve reads all keys from the sources. Later sources override earlier ones. A
-// value that a model may not set is ignored, and noted in Config.Notes.
+// Resolve reads all keys from the sources. If several sources set the same key, the
+// last source in the list counts. A value that a model may not set is ignored, and
+// noted in Config.Notes.
 func Resolve(sources ...Source) (Config, error) {
 	c := Config{Origin: map[string]string{}}
 	for _, k := range Keys {
@@ -100,9 +102,9 @@ func Resolve(sources ...Source) (Config, error) {
 	return c, c.check()
 }
 
-// setFrom sets the key to the value that a source has. If the value is of an
-// earlier version, setFrom notes this. A value that the source may not set is
-// ignored and noted.
+// setFrom sets a key to the value that a source has. setFrom adds a note if the value
+// is from an earlier version of sdnpu. setFrom ignores a value that the source may not
+// set, and adds a note.
 func (k Key) setFrom(c *Config, s Source, value string) error {
 	set := k.set
 	if s.FromModel {
@@ -129,12 +131,13 @@ func (k Key) setFrom(c *Config, s Source, value string) error {
 	return nil
 }
 
-// note adds a line to Notes.
+// note adds a line to [Config].Notes.
 func (c *Config) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Errorf(format, args...).Error())
 }
 
-// check rejects values that are valid alone but contradict each other.
+// check rejects values of several keys that contradict each other, although each is
+// valid alone.
 func (c Config) check() error {
 	if err := engine.CheckExact(c.Plan); c.Exact && err != nil {
 		return fmt.Errorf("config: %w: sdnpu.exact = true in %s and sdnpu.plan = %s in %s: %w",
@@ -150,8 +153,8 @@ func switchTerm(value string, term *bool) {
 	}
 }
 
-// Enabled reports whether the sources select the model. Enabled reads no other key,
-// so an error in another key does not matter.
+// Enabled reports whether the sources select the model. Enabled reads only the key that
+// selects the model, so an error in another key does not matter.
 func Enabled(sources ...Source) (bool, error) {
 	k, c := Keys[0], Config{Origin: map[string]string{}}
 	for _, s := range sources {

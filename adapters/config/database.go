@@ -10,10 +10,10 @@ import (
 
 const databaseKey = Prefix + "db"
 
-// The values of SDNPU_DB below do not name folders.
+// The constants below are values of SDNPU_DB that do not name folders.
 const (
-	databaseOff   = "off"   // no database on disk, even if a model asks for one
-	databaseAllow = "allow" // databaseAllow permits models to name a database in our own folder
+	databaseOff   = "off"   // databaseOff means that there is no database on disk, even if a model asks for one
+	databaseAllow = "allow" // databaseAllow permits models to name a database in sdnpu's own folder
 )
 
 // maxDatabaseName is the largest length of a database's name.
@@ -58,8 +58,8 @@ func setDatabaseName(c *Config, v string) error {
 	return nil
 }
 
-// limitDatabaseName accepts only a plain name from a model. The name becomes a
-// folder inside the folder of sdnpu's databases.
+// limitDatabaseName accepts only a plain name from a model. The name of a database
+// becomes a folder inside the folder of sdnpu's databases.
 func limitDatabaseName(v string) error {
 	switch {
 	case v == "" || v == databaseOff:
@@ -73,12 +73,13 @@ func limitDatabaseName(v string) error {
 	return nil
 }
 
-// deviceNames lists how the names of Windows' devices begin, which cannot be names
-// of folders.
+// deviceNames lists the beginnings of the names of Windows' devices, which cannot be
+// names of folders.
 var deviceNames = []string{"aux", "com", "con", "lpt", "nul", "prn"}
 
-// permits reports whether a value that the user gave permits the database for which
-// a model asked. If it does, the model stays the origin of the setting.
+// permits reports whether a value that the user gave permits the database for which a
+// model asked. If the user permits a model's database, the model stays the origin of
+// the setting.
 func (c *Config) permits(k Key, value string) bool {
 	return k.Name == databaseKey && value == databaseAllow && c.DatabaseName != ""
 }

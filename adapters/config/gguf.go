@@ -34,7 +34,8 @@ func GGUF(name string, f *gguf.File) (Source, error) {
 }
 
 // maxElements limits the length of arrays in a model file, because the file may be
-// malicious. The longest array that a key needs is a list of rows or contexts.
+// malicious. The longest array in a key of sdnpu is a list of graph widths or of
+// contexts.
 const maxElements = 256
 
 // text returns the value of a key as text.

@@ -11,7 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// The constants below are the values of keys that override a part of another key.
+// The constants below are the values of keys that switch one draft source: on, off or
+// auto.
 const auto, on, off = "auto", "on", "off"
 
 // Prefix is the beginning of every sdnpu key in a GGUF's metadata.
@@ -26,13 +27,13 @@ type Key struct {
 	Type string
 	// Default is the value that is used if no source sets the key.
 	Default string
-	// Doc describes the key in one line.
+	// Doc describes the setting in one line.
 	Doc string
 	// Origins says which sources may set the key.
 	Origins Origins
 	set     func(c *Config, value string) error
-	// setModel, if set, is used instead of set for the value of a model or an
-	// adapter.
+	// setModel, if set, is used instead of the function set if the value comes from a
+	// model or an adapter.
 	setModel func(c *Config, value string) error
 	// limit, if set, returns an error for a value that a model or an adapter may
 	// not set, although the user may.
@@ -135,7 +136,8 @@ var Keys = []Key{
 	},
 }
 
-// setPlan sets the plan, in its present name if v is a value of an earlier version.
+// setPlan sets the switch plan. If v is a plan name of an earlier version, setPlan
+// replaces it by the present name.
 func setPlan(c *Config, v string) error {
 	c.Plan = graphswap.CurrentPlan(v)
 	if err := engine.CheckPlan(c.Plan); err != nil {

@@ -9,9 +9,9 @@ import (
 // [Nearest].
 const maxEdit = 2
 
-// Nearest returns the known name that a misspelt name probably means, or "". A
-// known name is near if one edit turns it into the misspelt name. An edit adds,
-// removes, changes or swaps at most two neighbouring letters.
+// Nearest returns the known name that a misspelt name probably means, or "". A known
+// name is near if one edit turns it into the misspelt name. One edit can change a few
+// letters. An edit adds, removes, changes or swaps at most two neighbouring letters.
 func Nearest(name string, known []string) string {
 	best, edits := "", maxEdit+1
 	for _, k := range known {
@@ -23,7 +23,8 @@ func Nearest(name string, known []string) string {
 }
 
 // suggest returns the end of an error that suggests the nearest known name, or "".
-// Names of one or two letters are near to too many others.
+// Names of one or two letters are near to too many other names, so they are not
+// suggested.
 func suggest(name string, known []string) string {
 	near := Nearest(name, known)
 	if near == "" || len(name) < 3 {
@@ -44,7 +45,8 @@ func editLength(a, b string) int {
 	return max(len(a), len(b))
 }
 
-// List formats numbers as in a config. An example is "128,1".
+// List formats numbers in the form that a key of the configuration has: separated by
+// commas. An example is "128,1".
 func List(numbers []int) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ","), "[]")
 }

@@ -20,7 +20,7 @@ const (
 	UserOnly Origins = "user"
 )
 
-// The constants below are limits of the values that a model may set.
+// The constants below limit the values of keys that a model may set.
 const (
 	// maxModelRows is the widest graph that a model may ask for. The limit exists
 	// because the logits of each row take 4 bytes per entry of the vocabulary: 156
@@ -44,8 +44,8 @@ func (k Key) CheckModel(value string) error {
 	return k.Check(value)
 }
 
-// refuse returns an error that says why a model may not set a key to a value, and
-// what to do. For a value that not even the user may set, refuse returns nil.
+// refuse returns an error that explains why a model may not set a key to a value, and
+// what to do instead. For a value that not even the user may set, refuse returns nil.
 func (k Key) refuse(value string) error {
 	switch {
 	case k.Origins == UserOnly:
@@ -65,7 +65,7 @@ func limitRows(v string) error {
 
 func limitContext(v string) error {
 	if n, err := parseContext(v); err == nil && n > 0 && n < minModelContext {
-		return fmt.Errorf("a model may set at least %d tokens: for less, set SDNPU_CONTEXT in the environment", minModelContext)
+		return fmt.Errorf("a model may set a first context of at least %d tokens: for less, set SDNPU_CONTEXT in the environment", minModelContext)
 	}
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// shortRunes is the largest length of a value that errors show in full.
+// shortRunes is the largest number of characters of a value that errors show in full.
 const shortRunes = 80
 
-// Short shortens a long value for an error message. A value can be long because
-// users sometimes pass a file's content instead of its name.
+// Short shortens a long value for an error message. The value of a key can be long
+// because users sometimes pass a file's content instead of its name.
 func Short(value string) string {
 	n := 0
 	for i := range value {
@@ -37,10 +37,11 @@ func parseBool(v string) (bool, error) {
 	case "false", "0", "no", "off":
 		return false, nil
 	}
-	return false, errors.New("want true or false")
+	return false, errors.New("not a truth value: want true or false")
 }
 
-// choice returns a function that sets a field to one of the values.
+// choice returns a function that sets a field of the config to one of the allowed
+// values.
 func choice(field func(*Config) *string, values ...string) func(*Config, string) error {
 	return func(c *Config, v string) error {
 		if !slices.Contains(values, v) {

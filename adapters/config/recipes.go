@@ -6,7 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// RecipeUsage returns the help of flags that name a recipe.
+// RecipeUsage returns the help text of flags that name a recipe.
 func RecipeUsage() string {
 	names := make([]string, len(model.Recipes))
 	for i, r := range model.Recipes {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// sizeUnits lists the units of a size, those with the longest names first.
+// sizeUnits lists the units in which a size can be given, such as MiB. The longest
+// names come first.
 var sizeUnits = []struct {
 	name  string
 	bytes float64
@@ -25,8 +26,8 @@ var sizeUnits = []struct {
 	{"", 1},
 }
 
-// minDatabase is the smallest token database in bytes. In a smaller database not
-// even one long answer would fit, so each text would be dropped at once.
+// minDatabase is the smallest token database in bytes. In a smaller database not even
+// one long answer would fit, so each new text would be dropped at once.
 const minDatabase = 1 << 20
 
 // ParseDatabaseSize parses the size limit of a token database: at least 1MiB, or

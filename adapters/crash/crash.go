@@ -18,10 +18,10 @@ import (
 	"strings"
 )
 
-// maxReport limits the kept report, in bytes.
+// maxReport is the largest number of bytes of a crash report that is kept.
 const maxReport = 1 << 20
 
-// beginnings are the first words of the reports of the Go runtime.
+// beginnings lists the first words of crash reports of the Go runtime.
 var beginnings = []string{"SIGBUS: ", "SIGSEGV: ", "SIGFPE: ", "SIGILL: ", "SIGABRT: ", "SIGTRAP: ", "SIGSYS: ", "fatal error: ", "panic: ", "runtime: ", "unexpected fault address "}
 
 // Relay copies lines from in to out until in ends. From the first line of a crash's
@@ -48,7 +48,7 @@ func Relay(in io.Reader, out io.Writer, create func() (path string, file io.Writ
 				return err
 			}
 		case report != nil && written < maxReport:
-			n, _ := io.WriteString(report, line) // a report that cannot be kept is no reason to stop
+			n, _ := io.WriteString(report, line) // if the file for the report cannot be created, Relay continues
 			written += n
 		}
 		if err != nil {
@@ -69,7 +69,8 @@ func begins(line string) bool {
 	return false
 }
 
-// explain describes a crash from the first line of its report.
+// explain describes a crash in one sentence, which it derives from the first line of
+// the crash report.
 func explain(line string) string {
 	if strings.HasPrefix(line, "SIGBUS: ") {
 		return "a compiled image or another file in use cannot be read any more: its disk fails or was removed, or the file was shortened"

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch starts the program with the argument, which must call [Serve], and connects
-// descriptor 2 to it. Call Watch once, before other goroutines use os.Stderr.
+// Watch starts this program again with the given argument, which must make it call
+// [Serve], and connects descriptor 2 to the new process. Call Watch once, before other
+// goroutines use os.Stderr.
 func Watch(program, argument string) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -17,8 +18,8 @@ func Watch(program, argument string) error {
 	}
 	defer r.Close()
 	defer w.Close()
-	// The report of a crash is larger than the pipe, so the process cannot end
-	// before its first line was read.
+	// The report of a crash is larger than the pipe, so the crashing process cannot end
+	// before the first line of its report was read.
 	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
 		return fmt.Errorf("crash: set the size of a pipe: %w", err)
 	}
@@ -28,12 +29,12 @@ func Watch(program, argument string) error {
 	}
 	stderr := os.NewFile(uintptr(original), "/dev/stderr")
 	cmd := exec.Command(program, argument)
-	cmd.Args[0] = "sdnpu" // the process gets this name, not the name that the host uses for this program
+	cmd.Args[0] = "sdnpu" // process lists show the name sdnpu, not the name by which the host started this program
 	cmd.Stdin, cmd.Stderr = r, stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("crash: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // the relay process ends with this process
+	go func() { _ = cmd.Wait() }() // the relay process ends when the watched process ends
 	if err := unix.Dup3(int(w.Fd()), 2, 0); err != nil {
 		return fmt.Errorf("crash: replace the standard error: %w", err)
 	}

@@ -2,5 +2,5 @@
 
 package crash
 
-// Watch does nothing on this system.
+// On this system, Watch does nothing.
 func Watch(program, argument string) error { return nil }

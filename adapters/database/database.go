@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Use opens an existing database, whatever its tokenizer, calls the function use
-// and closes the database. Errors of Use say what to do.
+// Use opens an existing database, whatever its tokenizer, calls the function use and
+// closes the database. Errors of Use tell the user what to do.
 func Use(path string, write bool, use func(*tokendb.DB) error) error {
 	options, err := tokendb.Owner(path)
 	if err != nil {
@@ -31,8 +31,8 @@ func Use(path string, write bool, use func(*tokendb.DB) error) error {
 // Purge removes a database from the disk.
 func Purge(path string) error { return Explain(tokendb.Purge(path), path) }
 
-// Limit converts a size limit of the configuration to [tokendb.Options].MaxBytes.
-// In the configuration, zero means no limit.
+// Limit converts a database size limit of the configuration to
+// [tokendb.Options].MaxBytes. In the configuration, zero means no limit.
 func Limit(size int64) int64 {
 	if size == 0 {
 		return math.MaxInt64
@@ -40,7 +40,7 @@ func Limit(size int64) int64 {
 	return size
 }
 
-// Explain adds to an error of a database what to do about it.
+// Explain adds advice to an error of a database.
 func Explain(err error, path string) error {
 	switch {
 	case err == nil:
@@ -56,7 +56,7 @@ func Explain(err error, path string) error {
 	return err
 }
 
-// Remedy returns what to do about a database that cannot be opened.
+// Remedy returns advice for a database that cannot be opened.
 func Remedy(err error, path string) string {
 	switch {
 	case errors.Is(err, tokendb.ErrFingerprint):
@@ -78,12 +78,12 @@ type Stats struct {
 	Texts         int     `json:"texts"`
 	Conversations int     `json:"conversations"`
 	Tokens        int     `json:"tokens"`
-	LogTokens     int     `json:"log_tokens"` // LogTokens is the number of tokens that are not in a segment yet
+	LogTokens     int     `json:"log_tokens"` // LogTokens is the number of tokens that are still in the log and not in a segment yet
 	Segments      int     `json:"segments"`
 	Bytes         int64   `json:"bytes"`
-	BytesPerToken float64 `json:"bytes_per_token"` // 0 if the database has no tokens
+	BytesPerToken float64 `json:"bytes_per_token"` // BytesPerToken is 0 if the database has no tokens
 	Vocabulary    int     `json:"vocabulary"`
-	Fingerprint   string  `json:"fingerprint"` // fingerprint of the tokenizer
+	Fingerprint   string  `json:"fingerprint"` // Fingerprint identifies the tokenizer
 	Oldest        string  `json:"oldest,omitempty"`
 	Newest        string  `json:"newest,omitempty"`
 	OpenMS        float64 `json:"open_ms"`
@@ -120,7 +120,8 @@ func ReadStats(path string) (s Stats, err error) {
 	})
 }
 
-// formatTime formats seconds since 1970 as a time. For zero formatTime returns "".
+// formatTime formats seconds since 1970 as a time. For zero formatTime returns the
+// empty text.
 func formatTime(seconds int64) string {
 	if seconds == 0 {
 		return ""
@@ -134,8 +135,8 @@ type Conversation struct {
 	Texts  int    `json:"texts"`
 	Tokens int    `json:"tokens"`
 	Newest string `json:"newest"`
-	// Begin is the beginning of the conversation's first text. Begin is empty
-	// without a vocabulary.
+	// Begin is the beginning of the conversation's first text, or empty if no
+	// vocabulary is known.
 	Begin string `json:"begin,omitempty"`
 }
 
@@ -169,8 +170,9 @@ func conversationID(document tokendb.Document) string {
 	return fmt.Sprintf("%016x", document.Conversation)
 }
 
-// decoder returns a function that decodes a database's tokens with a model's
-// vocabulary. Without a model, this function returns an empty text.
+// decoder returns a function that turns a database's tokens into text with a model's
+// vocabulary. If no model is given, the function that decoder returns gives an empty
+// text.
 func decoder(model, path string) (func([]int32) string, error) {
 	if model == "" {
 		return func([]int32) string { return "" }, nil

@@ -1,5 +1,6 @@
-// Package database fills, inspects and cleans token databases for the commands.
-// When a database cannot be opened, its errors say what to do.
+// Package database holds the work of the commands that fill, inspect and clean token
+// databases. If a database cannot be opened, the errors of package database say what to
+// do.
 //
 // The database itself is package spec/tokendb, which knows only token ids.
 // Package database knows models' vocabularies and text files: it reads texts,

@@ -9,13 +9,15 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Selection says which conversations to remove. A conversation is selected if any
-// of the conditions holds. At least one condition must be set.
+// Selection tells Forget which conversations to remove. A Selection selects a
+// conversation if any of its conditions holds. A Selection must set at least one
+// condition.
 type Selection struct {
 	// IDs lists conversations by the numbers that identify them.
 	IDs []string
-	// Containing selects the conversations in which this text occurs. Model is the
-	// GGUF file whose vocabulary turns the text into tokens; Containing needs it.
+	// Containing selects the conversations in which the given text occurs. Model is the
+	// GGUF file whose vocabulary turns the text of Containing into tokens; Containing
+	// needs it.
 	Containing, Model string
 	// Since selects the conversations that have an answer from the given time span
 	// until now.

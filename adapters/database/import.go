@@ -17,10 +17,10 @@ import (
 // Imported counts what an import added.
 type Imported struct {
 	Files  int `json:"files"`
-	Known  int `json:"known_files"` // Known is the number of files that the database had already
+	Known  int `json:"known_files"` // Known is the number of imported files whose texts the database had already
 	Texts  int `json:"texts"`
 	Tokens int `json:"tokens"`
-	// Dropped counts the oldest texts, which were dropped because of the size
+	// Dropped counts the oldest texts, which the database dropped because of its size
 	// limit.
 	Dropped   int     `json:"dropped_texts"`
 	ElapsedMS float64 `json:"elapsed_ms"`
@@ -33,25 +33,26 @@ type Import struct {
 	// creates it.
 	Path      string
 	Tokenizer *tokenizer.Tokenizer
-	// Options are the options of the database. Run sets the tokenizer in Options.
+	// Options are the options with which the database is opened. Run sets the tokenizer
+	// in Import.Options.
 	Options tokendb.Options
-	// Reading, if set, returns a writer that gets the bytes of a file while they
-	// are read, so that progress can be shown. Run closes this writer.
+	// Reading, if set, returns a writer that gets the bytes of a file while they are
+	// read, so that progress can be shown. Run closes the writer that Reading returns.
 	Reading func(name string, size int64) io.WriteCloser
-	// Report is called with one line of text for each file.
+	// Run calls Report with one line of text for each imported file.
 	Report func(line string)
 }
 
-// Run imports files. Run returns what it added, and how many texts the database has
-// afterwards. If a file fails, the files before it stay in the database.
+// Run imports files. Run returns what the import added, and how many texts the database
+// has afterwards. If importing a file fails, the files before it stay in the database.
 func (i Import) Run(ctx context.Context, files []string) (sum Imported, texts int, err error) {
 	if len(files) == 0 {
-		return sum, 0, errors.New("import: no files were given")
+		return sum, 0, errors.New("import: no files were given: name at least one text file")
 	}
 	i.Options.Fingerprint, i.Options.Vocab = i.Tokenizer.Fingerprint(), i.Tokenizer.VocabSize()
 	t := &target{Import: i}
 	defer func() { err = errors.Join(err, t.close()) }()
-	if _, err := tokendb.Owner(i.Path); !errors.Is(err, os.ErrNotExist) { // report a database that cannot be opened before the work begins
+	if _, err := tokendb.Owner(i.Path); !errors.Is(err, os.ErrNotExist) { // a database that cannot be opened is reported before the work on the files begins
 		if err := t.open(); err != nil {
 			return sum, 0, err
 		}
@@ -74,8 +75,8 @@ func (i Import) Run(ctx context.Context, files []string) (sum Imported, texts in
 // target is the database that an import fills.
 type target struct {
 	Import
-	db    *tokendb.DB     // db is nil until the database is opened
-	known map[uint64]bool // conversations that the database already has
+	db    *tokendb.DB     // db is nil until the import opens the database
+	known map[uint64]bool // known holds the conversations that the database already has
 	sum   Imported
 }
 

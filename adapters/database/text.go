@@ -13,11 +13,11 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// textReader splits a file into documents.
+// textReader splits a text file into documents for the database.
 type textReader struct {
 	tok       *tokenizer.Tokenizer
 	now       int64
-	check     func() error // the function is called before each text; if it returns an error, the work ends
+	check     func() error // check is called before each text; if it returns an error, the import ends
 	documents []tokendb.Document
 }
 
@@ -51,7 +51,7 @@ func (r *textReader) keep(ids []int32) {
 }
 
 // ErrNoText is returned for a file that does not contain text.
-var ErrNoText = errors.New("no text: want UTF-8 without zero bytes")
+var ErrNoText = errors.New("not a text file: want UTF-8 without zero bytes")
 
 // Text returns a piece of a file as text, or [ErrNoText]. offset is the position of
 // the piece in the file.
@@ -78,7 +78,7 @@ func (r *textReader) readText(source io.Reader) error {
 			return err
 		}
 		n := len(piece)
-		if err == nil { // the file continues after this piece
+		if err == nil { // the text of the file continues after the piece that was read
 			n = cut(piece)
 		}
 		text, err := Text(piece[:n], offset)
@@ -95,9 +95,9 @@ func (r *textReader) readText(source io.Reader) error {
 	}
 }
 
-// cut returns where a piece ends: after the first empty line that follows
-// pieceBytes; otherwise after the last space; otherwise after the last complete
-// character.
+// cut returns the position at which a piece of text ends: after the first empty line
+// that follows pieceBytes; otherwise after the last space; otherwise after the last
+// complete character.
 func cut(piece []byte) int {
 	if at := bytes.Index(piece[pieceBytes:], []byte("\n\n")); at >= 0 {
 		return pieceBytes + at + 2
@@ -117,8 +117,8 @@ func cut(piece []byte) int {
 	return n
 }
 
-// textLine is a line of a .jsonl file. Of the fields of a line that are set, the
-// first one is used.
+// textLine is a line of a .jsonl file. If a line of a .jsonl file sets several fields,
+// only the first of them is used.
 type textLine struct {
 	OutputIDs []int32 `json:"output_ids"`
 	Output    string  `json:"output"`

@@ -21,7 +21,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// Checkup examines one model on this machine.
+// Checkup describes the examination of one model on this machine.
 type Checkup struct {
 	Settings launch.Settings
 	// Program is the name by which this program was called.
@@ -29,17 +29,18 @@ type Checkup struct {
 	// Path is the model file, and Config its resolved settings.
 	Path   string
 	Config config.Config
-	// Context is the context in tokens; 0 means the default.
+	// Context is the length of the context in tokens; 0 means the default.
 	Context int
-	// Flips is the number of positions at which passes are compared. If Flips is 0,
-	// the number follows from the time that a pass takes.
+	// Flips is the number of positions at which passes of different widths are
+	// compared. If Flips is 0, the number follows from the time that a pass takes.
 	Flips int
-	// Fresh compiles into a temporary folder instead of the image cache.
+	// If Fresh is set, images are compiled into a temporary folder instead of the image
+	// cache.
 	Fresh bool
-	// Anyway continues even if disk or memory seem too small.
+	// If Anyway is set, the checkup continues even if disk or memory seem too small.
 	Anyway bool
 	Logger *slog.Logger
-	// Progress gets the progress bar.
+	// Progress is the writer on which the progress bar is drawn.
 	Progress io.Writer
 	// Say, if set, is called for each line of the report as soon as the line is
 	// known.
@@ -51,7 +52,7 @@ type Checkup struct {
 // ErrNoRoom is returned if there is not enough disk or memory.
 var ErrNoRoom = errors.New("not enough room")
 
-// Run examines the model.
+// Run examines the model that a Checkup names.
 func (c *Checkup) Run(ctx context.Context) (*Report, error) {
 	if err := c.readModel(); err != nil {
 		return nil, err
@@ -79,8 +80,8 @@ func (c *Checkup) say(what, format string, a ...any) {
 	}
 }
 
-// readModel reports what the model file contains. If the model cannot run, the
-// error gives the reason and a remedy.
+// readModel reports the contents of the model file: architecture, types, sizes. If the
+// model cannot run, readModel's error gives the reason and a remedy.
 func (c *Checkup) readModel() error {
 	f, err := launch.OpenGGUF(c.Path)
 	if err != nil {
@@ -111,7 +112,8 @@ func (c *Checkup) readModel() error {
 	return nil
 }
 
-// listCounts lists counts by name. An example is "F16 37, F32 11".
+// listCounts formats a map of counts as text, sorted by name. An example is "F16 37,
+// F32 11".
 func listCounts(counts map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -153,8 +155,8 @@ func (c *Checkup) preview(ctx context.Context) (p engine.Preview, device string,
 	return p, launch.Describe(dev.Capabilities()), options.Cache, err
 }
 
-// processMemory is the memory that the program itself uses, including the tokens of
-// a large vocabulary.
+// processMemory is an estimate of the memory that the program itself uses, including
+// the tokens of a large vocabulary.
 const processMemory = 192 << 20
 
 // estimate estimates how much memory, disk and time the model will take, before
@@ -179,8 +181,8 @@ func (c *Checkup) estimate(ctx context.Context) error {
 		r.Estimate.Disk += i.Weights
 		largest = max(largest, i.Weights)
 	}
-	// While it compiles, the library holds each constant twice: first unpacked and
-	// packed, later packed and in the image.
+	// While the vendor's library compiles, it holds each constant twice: first unpacked
+	// and packed, later packed and in the image.
 	r.Estimate.Memory = 2*largest + p.Cache + p.IO + processMemory
 	c.say("device", "%s", r.Device)
 	c.say("graphs", "recipe %s, rows %s, contexts %s, %d blocks: %d images, %d of them in the cache", r.Recipe, config.List(r.Rows), config.List(r.Contexts), r.Blocks, r.Images, r.Cached)
@@ -195,7 +197,7 @@ func (c *Checkup) estimate(ctx context.Context) error {
 func (c *Checkup) checkRoom(cache *imagecache.Store) error {
 	r := &c.report
 	var problems []error
-	if cache == nil { // without a cache, images stay in memory
+	if cache == nil { // without an image cache, compiled images stay in memory
 		r.Estimate.Memory += r.Estimate.Disk
 		r.Estimate.Disk = 0
 		c.say("disk", "nothing: the cache is off or cannot be used, so every start compiles and images stay in memory")

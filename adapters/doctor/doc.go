@@ -5,11 +5,11 @@
 // the image cache, Ollama and the environment. [Machine] changes nothing, except
 // that it creates the cache folder.
 //
-// [Checkup] examines one model: it estimates disk and memory, compiles the model,
-// loads it again from the cache, generates a token and measures flips. Compiled
-// images stay in the cache, unless the caller asks for a fresh one.
+// [Checkup] examines one model: it estimates disk and memory, compiles the model, loads
+// it again from the cache, generates a token and measures flips. Images that a checkup
+// compiles stay in the cache, unless the caller asks for a fresh compilation.
 //
-// The package prints nothing. Findings are returned. A checkup takes minutes, so it
+// Package doctor prints nothing. Findings are returned. A checkup takes minutes, so it
 // also reports each line through a function as soon as the line is known.
 //
 // # Invariants

@@ -22,7 +22,8 @@ import (
 // the vendor's runtime.
 var dspDriver = []string{"libcdsprpc.so", "libcdsprpc.so.1"}
 
-// driverFolders lists the folders in which systems keep this library.
+// driverFolders lists the folders in which operating systems keep the library through
+// which programs call the DSP.
 var driverFolders = []string{
 	"/vendor/lib64", "/system/vendor/lib64", "/system/lib64",
 	"/usr/lib", "/usr/lib64", "/usr/lib/aarch64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/local/lib",
@@ -55,7 +56,7 @@ func (m Machine) libraryFolder() string {
 		}
 		return filepath.Dir(path)
 	}
-	if filepath.Base(m.Settings.Library) == m.Settings.Library { // the system's loader chooses the folder
+	if filepath.Base(m.Settings.Library) == m.Settings.Library { // the system's loader chooses the folder of a library that is named without one
 		return ""
 	}
 	return filepath.Dir(m.Settings.Library)
@@ -76,8 +77,8 @@ func checkChip(c *backend.Capabilities) Finding {
 	return f
 }
 
-// checkWindow reports how much memory one DSP session can use. A session has 32-bit
-// addresses, and the operating system keeps a part of them for itself.
+// checkWindow reports how much memory one session of the DSP can address. A DSP session
+// has 32-bit addresses, and the operating system keeps a part of them for itself.
 func checkWindow(c *backend.Capabilities) Finding {
 	f := Finding{What: "memory window", Found: "unknown without a chip"}
 	if c == nil {
@@ -87,7 +88,7 @@ func checkWindow(c *backend.Capabilities) Finding {
 	if err != nil || chip.Arch == 0 {
 		return f
 	}
-	const sharing = 73 // the first Hexagon version whose images can store equal weights once
+	const sharing = 73 // sharing needs this Hexagon version, the first one whose images can store equal weights once
 	f.Found = fmt.Sprintf("Hexagon v%d: 3.75 GB a session, of which one context should take less than 3 GB", chip.Arch)
 	f.Remedy = "if a block was prepared on a PC, its graphs of all widths store their weights once"
 	if chip.Arch < sharing {
@@ -119,15 +120,15 @@ func checkDriver(system string, folders []string) Finding {
 	return f
 }
 
-// deviceNodes lists the device files through which programs use the DSP and its
-// memory. Of each line of the table, one file must exist.
+// deviceNodes lists the device files through which programs use the DSP and its memory.
+// On a machine with an NPU, one file of each line of deviceNames exists.
 var deviceNodes = [][]string{
 	{"/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd"},
 	{"/dev/dma_heap/system", "/dev/ion"},
 }
 
-// checkNodes checks which device files this user can open. All paths are relative
-// to root.
+// checkNodes checks which device files this user can open. All paths in checkNodes are
+// relative to root.
 func checkNodes(system, root string) Finding {
 	f := Finding{What: "NPU access"}
 	if system != "linux/arm64" && system != "android/arm64" {
@@ -152,9 +153,9 @@ func checkNodes(system, root string) Finding {
 	return f
 }
 
-// openFirst opens the first of several files that can be opened and returns its
-// path. If none can be opened, openFirst returns the last file that exists, and the
-// error of opening it.
+// openFirst tries to open each file of a list and returns the path of the first one
+// that opens. If no file can be opened, openFirst returns the last file that exists,
+// and the error of opening it.
 func openFirst(root string, alternatives []string) (path string, err error) {
 	err = fs.ErrNotExist
 	for _, p := range alternatives {

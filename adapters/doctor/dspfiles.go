@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
 )
 
-// checkImages lists the DSP images and stubs in the folder of the library. folder
-// is empty if the library needs none.
+// checkImages lists the images for the DSP and the stubs in the folder of the vendor's
+// library. folder is empty if the library needs none.
 func checkImages(folder, library string) Finding {
 	f := Finding{What: "DSP images", Found: "none", Remedy: "they come with the library"}
 	if folder == "" {
@@ -33,7 +33,7 @@ func checkImages(folder, library string) Finding {
 	return f
 }
 
-// dspVersions returns for which Hexagon versions a folder contains files named
+// dspVersions returns the Hexagon versions for which a folder contains files named
 // libQnnHtpV<version><kind>.
 func dspVersions(folder, kind string) (versions []string) {
 	const prefix = "libQnnHtpV"
@@ -73,13 +73,13 @@ func versionOf(path string) string {
 }
 
 // checkVersions compares the versions of the library in a folder, its stubs and its
-// images. If these versions differ, the driver fails with an error number that does
-// not name the reason.
+// images. If the versions of library, stubs and images differ, the driver fails with an
+// error number that does not name the reason.
 func checkVersions(folder string) Finding {
 	f := Finding{What: "DSP versions", Found: "no images to compare"}
 	library := filepath.Join(folder, launch.LibraryName())
 	want := versionOf(library)
-	paths, _ := filepath.Glob(filepath.Join(folder, "*QnnHtpV*S*")) // stubs and images for every system
+	paths, _ := filepath.Glob(filepath.Join(folder, "*QnnHtpV*S*")) // the folder of the library holds stubs and images for every system
 	var other []string
 	equal := 0
 	for _, p := range paths {

@@ -10,16 +10,17 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// A fresh checkup holds a lock on a file in its temporary folder. The file exists
-// before it is locked, so a folder younger than freshAge counts as in use.
+// A fresh checkup, which does not use the image cache, holds a lock on a file in its
+// temporary folder. The lock file exists before it is locked, so a folder younger than
+// freshAge counts as in use.
 const (
 	freshFolders = "doctor-*"
 	freshLock    = "doctor.lock"
 	freshAge     = time.Minute
 )
 
-// useFreshCache creates a folder next to the image cache and uses it in place of
-// the cache. The caller must call remove to delete the folder.
+// useFreshCache creates a folder next to the image cache and uses it in place of the
+// cache. The caller of useFreshCache must call remove to delete the folder.
 func (c *Checkup) useFreshCache() (remove func(), err error) {
 	parent := c.Settings.CacheParent()
 	removeAbandoned(parent)
@@ -40,10 +41,10 @@ func (c *Checkup) useFreshCache() (remove func(), err error) {
 	}, nil
 }
 
-// removeAbandoned removes the folders that killed checkups left. Errors are
-// ignored, because nothing depends on these folders.
+// removeAbandoned removes the folders that killed checkups left. removeAbandoned
+// ignores errors, because nothing depends on the abandoned folders.
 func removeAbandoned(parent string) {
-	locks, _ := filepath.Glob(filepath.Join(parent, freshFolders, freshLock)) // the pattern is valid
+	locks, _ := filepath.Glob(filepath.Join(parent, freshFolders, freshLock)) // Glob cannot fail, because the pattern is valid
 	for _, path := range locks {
 		f, err := os.Open(path)
 		if err != nil {
@@ -51,7 +52,7 @@ func removeAbandoned(parent string) {
 		}
 		info, err := f.Stat()
 		abandoned := err == nil && time.Since(info.ModTime()) > freshAge && filelock.Try(f, true) == nil
-		_ = f.Close() // Windows cannot remove an open file
+		_ = f.Close() // the file is closed first, because Windows cannot remove an open file
 		if abandoned {
 			_ = os.RemoveAll(filepath.Dir(path))
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// checkOllama checks the Ollama that the user named, or all that are installed.
+// checkOllama checks the Ollama that the user named, or all Ollama installations if
+// none is named.
 func (m Machine) checkOllama(ctx context.Context) (list []Finding) {
 	if m.Ollama == "" {
 		for _, h := range ollama.All() {
@@ -32,8 +33,8 @@ func (m Machine) checkOllama(ctx context.Context) (list []Finding) {
 	return m.checkHost(ctx, h)
 }
 
-// checkHost reports which runner an Ollama installation starts. If the program is
-// not Ollama, checkHost reports only that.
+// checkHost reports which runner, that is which llama-server, an Ollama installation
+// starts. If the checked program is not Ollama, checkHost reports only that.
 func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 	if _, err := OllamaVersion(ctx, h); err != nil {
 		return []Finding{{What: "Ollama", Remedy: err.Error()}}
@@ -68,8 +69,9 @@ func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 	return list
 }
 
-// foreignRunner describes a runner that is not this program. If Ollama's original
-// lies next to it under our name for it, this program was there before.
+// foreignRunner describes a llama-server that is not this program. If Ollama's original
+// llama-server lies next to the foreign one under the name that sdnpu gives it, sdnpu
+// was installed there before.
 func foreignRunner(h ollama.Host) Finding {
 	f := Finding{What: "its runner", Found: h.Runner, Remedy: "the original; `sdnpu install DIR` makes an Ollama that starts this program"}
 	folder := filepath.Dir(h.Runner)
@@ -86,8 +88,9 @@ func foreignRunner(h ollama.Host) Finding {
 	return f
 }
 
-// checkLayout reports that Ollama was updated since a layout was made of it. It
-// returns nil if the layout is up to date, or if h is none.
+// checkLayout reports that Ollama was updated after `sdnpu install` made a private
+// folder of it. checkLayout returns nil if the private folder is up to date, or if h is
+// not such a folder.
 func checkLayout(h ollama.Host) *Finding {
 	dir, from, reason, err := ollama.Outdated(h.Executable)
 	switch {
@@ -119,7 +122,7 @@ func OllamaVersion(ctx context.Context, h ollama.Host) (string, error) {
 	return version, err
 }
 
-// CheckPrepared checks the folders of prepared images and tells why they are trusted.
+// CheckPrepared checks the folders of prepared images and tells why each is trusted.
 func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 	for _, dir := range s.Prepared {
 		opened, err := findings.OpenFolder(dir, s.Keys)
@@ -138,7 +141,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 		if len(all) == 0 {
 			list = append(list, Finding{What: "prepared", Found: folder + ": empty"})
 		}
-		fitting := map[string]bool{} // models that have images for this device
+		fitting := map[string]bool{} // the models for which a prepared folder has images that fit this device
 		for _, e := range all {
 			if c != nil && e.Mismatch(*c) == "" {
 				fitting[e.Model.Digest] = true
@@ -152,7 +155,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 				switch {
 				case !fitting[e.Model.Digest]:
 					f.Remedy = reason
-				case reason != "": // another folder or image of the same model fits this device
+				case reason != "": // another prepared folder or image of the same model fits this device
 					f.Found += ", not for this device: " + reason
 				}
 			}

@@ -15,28 +15,28 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// Finding is one line of a report.
+// Finding is one line of the doctor's report.
 type Finding struct {
 	What string
-	// Found describes what was found. Found is empty if nothing was found.
+	// Found describes what the check found. Found is empty if the check found nothing.
 	Found string
-	// Remedy tells the user what to do. If Found is set too, Remedy is only a
-	// remark.
+	// Remedy tells the user what to do. If Found is set too, Remedy is only a remark,
+	// and nothing needs to be done.
 	Remedy string
 }
 
-// Machine says what to check on a machine.
+// Machine says what the doctor should check on a machine.
 type Machine struct {
 	Settings launch.Settings
 	// Program is the name by which this program was called, and Version its
 	// version.
 	Program, Version string
 	// Ollama is the path of an Ollama executable to check. If Ollama is empty, all
-	// installed ones are checked.
+	// installed Ollamas are checked.
 	Ollama string
 }
 
-// Check checks the machine.
+// Check checks the machine and returns what it found.
 func (m Machine) Check(ctx context.Context) []Finding {
 	list := []Finding{{What: "program", Found: fmt.Sprintf("sdnpu %s, %s/%s", m.Version, runtime.GOOS, runtime.GOARCH)}}
 	device, capabilities := m.checkDevice(ctx)
@@ -71,7 +71,7 @@ func (m Machine) checkDevice(ctx context.Context) (f Finding, _ *backend.Capabil
 
 func checkCompiler() Finding {
 	f := Finding{What: "C compiler"}
-	// compilers are searched in the same order as by the build of the emulator
+	// the C compilers are searched in the same order as by the build of the emulator
 	for _, name := range []string{"cc", "gcc", "clang"} {
 		if path, err := exec.LookPath(name); err == nil {
 			f.Found, f.Remedy = path, "only the emulator needs it"
@@ -108,7 +108,8 @@ func checkCache(s launch.Settings) Finding {
 	return f
 }
 
-// checkFolder creates a folder and a file in it, and removes the file again.
+// checkFolder checks that a folder can be written: it creates the folder and a file in
+// it, and removes the file again.
 func checkFolder(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err

@@ -74,7 +74,7 @@ func (c *Checkup) generate(ctx context.Context, m *launch.Model, own *memoryWatc
 	return c.measureFlips(ctx, m, report.FirstToken)
 }
 
-// open opens the model, calls the function use and closes the model.
+// open opens the model, calls the given function with it and closes the model.
 func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err error) {
 	bar := launch.NewBar(c.Progress)
 	m, err := c.Settings.Open(ctx, c.Program, c.options(bar.Step))
@@ -86,12 +86,12 @@ func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err 
 	return use(m)
 }
 
-// flipsTime limits how long passes are compared if the user gives no number of
+// flipsTime limits the time for comparing passes if the user gives no number of
 // positions.
 const flipsTime = 20 * time.Second
 
-// measureFlips measures how often drafts would change the model's answers. pass is
-// the time of one pass.
+// measureFlips measures how often the graph width changes the model's top token. pass
+// is the time of one pass.
 func (c *Checkup) measureFlips(ctx context.Context, m *launch.Model, pass time.Duration) error {
 	positions := c.Flips
 	if positions == 0 {
@@ -140,7 +140,7 @@ func describeFlips(f *engine.Flips, exact bool, err error) string {
 	return text + "; sdnpu.exact=true uses one width"
 }
 
-// compareBudget compares the measured load times with their budget.
+// compareBudget compares the measured load times with the time budget for them.
 func (c *Checkup) compareBudget() {
 	r := &c.report
 	within := func(allowance float64) bool {

@@ -11,7 +11,7 @@ type memoryWatch struct {
 	once  sync.Once
 	quit  chan struct{}
 	ended chan struct{}
-	peak  int64 // may be read after the channel ended is closed
+	peak  int64 // peak may be read after the channel ended is closed
 }
 
 func watchOwnMemory() *memoryWatch {
@@ -32,8 +32,8 @@ func watchOwnMemory() *memoryWatch {
 	return w
 }
 
-// stop ends the sampling and returns the peak in bytes, or 0 if it is unknown. stop
-// may be called several times.
+// stop ends the sampling of memory and returns the peak in bytes, or 0 if it is
+// unknown. stop may be called several times.
 func (w *memoryWatch) stop() int64 {
 	w.once.Do(func() { close(w.quit) })
 	<-w.ended

@@ -2,8 +2,9 @@
 
 package doctor
 
-// ownMemory returns 0, which means unknown: this system does not report it.
+// On this system, ownMemory returns 0, which means unknown.
 func ownMemory() int64 { return 0 }
 
-// freeMemory returns known=false, because this system does not report it.
+// On this system, freeMemory returns known=false, because the system does not report
+// free memory.
 func freeMemory() (size int64, known bool) { return 0, false }

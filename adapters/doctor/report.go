@@ -7,44 +7,44 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// The constants below are the budgets for a first load and for a reload from the
-// cache, on the emulator. Costs that do not grow with a model (one process per
-// image, opening the library in each, the tokenizer) have a fixed allowance.
+// The constants below limit the time of a first load and of a reload from the cache, on
+// the emulator. Costs that do not grow with a model (one process per image, opening the
+// library in each, the tokenizer) have a fixed allowance.
 const (
-	compileBudget = 3.0 // compileBudget is in seconds per 100 million parameters
-	reloadBudget  = 1.0 // reloadBudget is in seconds per GB of images
+	compileBudget = 3.0 // compileBudget is the allowed compile time in seconds per 100 million parameters
+	reloadBudget  = 1.0 // reloadBudget is the allowed reload time in seconds per GB of images
 	fixedBudget   = 0.5 // seconds
 )
 
-// Report is the result of a [Checkup]. Sizes are in bytes.
+// Report is the result of a [Checkup]. All sizes in a Report are in bytes.
 type Report struct {
 	File         string         `json:"file"`
 	FileBytes    int64          `json:"file_bytes"`
 	Name         string         `json:"name"`
 	Architecture string         `json:"architecture"`
 	Parameters   int64          `json:"parameters"`
-	Types        map[string]int `json:"types"` // Types holds the number of tensors of each type
+	Types        map[string]int `json:"types"` // Types holds the number of tensors of each weight type
 	Tokens       int            `json:"tokens"`
 	MadeFor      int            `json:"made_for_context"`
 	Device       string         `json:"device"`
 	Recipe       string         `json:"recipe"`
 	Rows         []int          `json:"rows"`
 	Context      int            `json:"context"`
-	// Contexts lists the context tiers of the model. All numbers in the report are
-	// for the first context tier. Each further tier takes about the same time and
-	// disk.
+	// Contexts lists the context tiers of the model. All numbers in a Report are for
+	// the first context tier. Each further context tier takes about the same time and
+	// disk as the first.
 	Contexts []int `json:"contexts"`
 	Blocks   int   `json:"blocks"`
 	Images   int   `json:"images"`
 	Cached   int   `json:"images_cached_before"`
 	Estimate struct {
-		Disk   int64 `json:"disk_bytes"`   // Disk is the size of the images that are not in the cache
+		Disk   int64 `json:"disk_bytes"`   // Disk is the size of the images that have to be compiled because they are not in the cache
 		Memory int64 `json:"memory_bytes"` // while compiling
 	} `json:"estimate"`
 	FreeDisk   int64 `json:"free_disk_bytes"`
 	FreeMemory int64 `json:"free_memory_bytes"`
-	// Compile describes the first load. Compile is nil if all images were in the
-	// cache.
+	// Compile describes the first load of the model, which compiles images. Compile is
+	// nil if all images were in the cache.
 	Compile *Load `json:"compile"`
 	Reload  *Load `json:"reload"`
 	Disk    int64 `json:"disk_bytes"`
@@ -52,27 +52,27 @@ type Report struct {
 		KV   int64 `json:"kv_cache_bytes"`
 		IO   int64 `json:"io_bytes"`
 		Peak int64 `json:"peak_resident_bytes"`
-		// Own is the part of the peak that is not from mapped files. The operating
-		// system drops pages of mapped files when it needs memory.
+		// Own is the part of the peak memory that is not from mapped files. The
+		// operating system drops pages of mapped files when it needs memory.
 		Own int64 `json:"peak_own_bytes"`
 	} `json:"memory"`
 	FirstTokenMS float64 `json:"first_token_ms"`
-	// Lossless says how often the graph width changes a token. If Lossless is nil,
-	// Unmeasured gives the reason.
+	// Lossless holds the measurement of how often the graph width changes a token. If
+	// Lossless is nil, Unmeasured gives the reason why nothing was measured.
 	Lossless   *Lossless `json:"lossless"`
 	Unmeasured string    `json:"lossless_unmeasured,omitempty"`
 	Met        bool      `json:"budget_met"`
-	// Strict is set if the budget was met even without the fixed allowance.
+	// Strict is set if the time budget was met even without the fixed allowance.
 	Strict bool `json:"budget_met_without_allowance"`
 }
 
-// Load describes a load of the model.
+// Load holds the time and memory that loading the model took.
 type Load struct {
 	Seconds float64 `json:"seconds"`
-	// Processor is the processor time of all cores in seconds.
+	// Processor is the processor time of a load, summed over all cores, in seconds.
 	Processor float64 `json:"processor_seconds"`
-	// Rate is the time in relation to the size: seconds per 100 million parameters
-	// for a first load, seconds per GB of images for a reload.
+	// Rate is the time of a load in relation to its size: seconds per 100 million
+	// parameters for a first load, seconds per GB of images for a reload.
 	Rate   float64 `json:"rate"`
 	Budget float64 `json:"budget_seconds"`
 }
@@ -92,7 +92,7 @@ type stopwatch struct {
 
 func newStopwatch() stopwatch { return stopwatch{time.Now(), launch.ProcessorTime()} }
 
-// load returns the times since the stopwatch was started.
+// load returns the elapsed and the processor time since the stopwatch was started.
 func (s stopwatch) load() Load {
 	return Load{Seconds: time.Since(s.start).Seconds(), Processor: (launch.ProcessorTime() - s.processor).Seconds()}
 }

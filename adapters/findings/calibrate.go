@@ -2,7 +2,7 @@ package findings
 
 import (
 	"context"
-	_ "embed" // for the built-in texts
+	_ "embed" // calibrationSource is the Text.Source of the built-in calibration text
 	"errors"
 	"fmt"
 	"io"
@@ -18,11 +18,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// Text is a text with which a model is calibrated or checked. Lines of =====
-// separate its passages.
+// Text is a text with which a model is calibrated or checked. Lines of ===== separate
+// the passages of a Text.
 type Text struct {
 	Content string
-	// Source says in results where the text comes from.
+	// Source tells readers of a result where the text comes from.
 	Source string
 }
 
@@ -36,16 +36,17 @@ var checkText string
 // gives none.
 func CalibrationText() Text { return Text{calibrationText, "default text"} }
 
-// CheckText returns the text with which recipes are checked if the user gives none.
-// CheckText has no passage in common with [CalibrationText].
+// CheckText returns the text with which the quality of recipes is checked if the user
+// gives none. CheckText has no passage in common with [CalibrationText].
 func CheckText() Text { return Text{checkText, "default text"} }
 
 // PassageEnd separates the passages of a text.
 const PassageEnd = "\n=====\n"
 
 const (
-	// passageTokens is the largest length of a passage in tokens. Longer passages
-	// are split, because activations do not grow with the length of a text.
+	// passageTokens is the largest length of a passage in tokens. Passages longer than
+	// passageTokens are split, because activations do not grow with the length of a
+	// text.
 	passageTokens = 256
 	// MinTokens is the length in tokens of the shortest text for a calibration.
 	// With fewer tokens, the measured ranges are too narrow: w8a16 on stories260K
@@ -55,9 +56,10 @@ const (
 )
 
 // ErrTooLittleText is returned if a text is too short to calibrate with.
-var ErrTooLittleText = errors.New("too little text to calibrate with")
+var ErrTooLittleText = errors.New("the text is too short to calibrate a model with")
 
-// The values below of [engine.Progress].Graph stand for work of package findings.
+// The constants below are values of [engine.Progress].Graph for work of package
+// findings.
 const (
 	Calibrating = "activations"
 	Comparing   = "with float"
@@ -71,18 +73,18 @@ type Model struct {
 	Name string
 }
 
-// Calibration describes a calibration to run.
+// Calibration describes a calibration run: its model, recipe and text.
 type Calibration struct {
 	Model Model
 	Text  Text
-	// Block is the value of [model.Recipe.Multiples] for the recipe.
+	// Block is the value that [model.Recipe.Multiples] returns for the recipe.
 	Block int
-	// Progress, if set, is called after each step.
+	// Progress, if set, is called after each step of the calibration.
 	Progress func(engine.Progress)
 }
 
-// WriteTo calibrates the model. WriteTo writes the ranges to path, and the
-// rounded weights to the codes file next to it.
+// WriteTo calibrates the model and stores the result in files. WriteTo writes the
+// activation ranges to path, and the rounded weights to the codes file next to it.
 func (c Calibration) WriteTo(ctx context.Context, path string) (f RangesFile, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return f, err
@@ -97,7 +99,7 @@ func (c Calibration) WriteTo(ctx context.Context, path string) (f RangesFile, er
 	return f, atomicfile.WriteJSON(ctx, path, f)
 }
 
-// run calibrates on the float device and writes the rounded weights to codes.
+// run calibrates the model on the float device and writes the rounded weights to codes.
 func (c Calibration) run(ctx context.Context, codes io.Writer) (RangesFile, error) {
 	m := c.Model
 	passages, tokens, err := encodePassages(m.Tokenizer, c.Text)
@@ -125,7 +127,7 @@ func (c Calibration) run(ctx context.Context, codes io.Writer) (RangesFile, erro
 	}, err
 }
 
-// report returns a function that reports progress with the name graph.
+// report returns a function that reports the progress of the work that graph names.
 func report(progress func(engine.Progress), graph string) func(done, total int) {
 	return func(done, total int) {
 		if progress != nil {

@@ -15,59 +15,61 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Check holds the quality of a recipe on a model, compared with float32.
+// Check holds the measured quality of a recipe on a model, compared with float32.
 type Check struct {
 	Model  string `json:"model"`
 	Digest string `json:"digest"`
 	Recipe string `json:"recipe"`
 	Device string `json:"device"`
-	// Ranges identifies the activation ranges; it is empty if the recipe needs
-	// none.
+	// Ranges identifies the activation ranges that the check used; it is empty if the
+	// recipe needs none.
 	Ranges    string       `json:"ranges,omitempty"`
 	Source    string       `json:"source"`
 	Positions int          `json:"positions"`
 	Layers    []LayerCheck `json:"layers"`
-	// Perplexity is the exponential of the mean loss. Ratio is the recipe's
-	// perplexity divided by that of float32, and Uncertainty is the standard error
-	// of the logarithm of this ratio.
+	// Perplexity is the exponential of the mean loss per token. Ratio is the recipe's
+	// perplexity divided by that of float32, and Uncertainty is the standard error of
+	// the logarithm of this ratio.
 	Perplexity struct {
 		Float       Number  `json:"float"`
 		Recipe      Number  `json:"recipe"`
 		Ratio       Number  `json:"ratio"`
 		Uncertainty float64 `json:"uncertainty"`
 	} `json:"perplexity"`
-	// Divergence is the Kullback-Leibler divergence from float32, in nats.
+	// Divergence is the Kullback-Leibler divergence of the recipe from float32, in
+	// nats.
 	Divergence Number `json:"kl"`
 	// Top1 is the share of positions at which the recipe's top token is that of
-	// float32, or a token that is equally likely. Tied counts the positions with an
-	// equally likely token.
+	// float32, or a token that is equally likely. Tied counts the positions where the
+	// recipe's top token differs from that of float32, but is equally likely.
 	Top1 float64 `json:"top1"`
 	Tied int     `json:"tied"`
-	// Weights is the size of the recipe's packed weights without their scales.
-	// Image and Memory are the sizes on disk and in the device's memory. AsFloats
-	// is set if the device stores the weights as floats.
+	// Weights is the size of the recipe's packed weights without their scales. Image is
+	// the size of the compiled images on disk, and Memory their size in the device's
+	// memory. AsFloats is set if the device stores the weights as floats.
 	Weights  int64 `json:"weight_bytes"`
 	Image    int64 `json:"image_bytes"`
 	Memory   int64 `json:"program_bytes"`
 	AsFloats bool  `json:"blocks_as_floats,omitempty"`
-	// CPU is the processor time per token on the device, in milliseconds.
+	// CPU is the processor time per token that the device takes, in milliseconds.
 	CPU    float64 `json:"cpu_ms_per_token"`
 	Gate   Gate    `json:"gate"`
 	Passed bool    `json:"passed"`
 }
 
-// LayerCheck compares the hidden states after one layer. SQNR
-// (signal-to-quantization-noise ratio) is nil if there is no difference.
+// LayerCheck compares the hidden states after one layer. SQNR, the
+// signal-to-quantization-noise ratio, is nil if the hidden states are equal.
 type LayerCheck struct {
 	Layer int      `json:"layer"`
 	SQNR  *float64 `json:"sqnr_db,omitempty"`
 }
 
-// Comparison describes a check to run.
+// Comparison describes how to check a recipe: the model, the text and the device.
 type Comparison struct {
 	Model  Model
 	Recipe model.Recipe
-	// Device runs the recipe. The reference always runs on the float device.
+	// Device is the device that runs the recipe. The float32 reference of a comparison
+	// always runs on the float device.
 	Device backend.Device
 	Text   Text
 	// ProcessorTime returns the time that all cores spent on this process.
@@ -75,8 +77,8 @@ type Comparison struct {
 	Progress      func(engine.Progress)
 }
 
-// Run computes the text in float32 and with the recipe, and compares the results.
-// The caller must set Check.Device and Check.AsFloats.
+// Run computes the text in float32 and with the recipe, and returns a Check with the
+// differences. The caller must set Check.Device and Check.AsFloats.
 func (c Comparison) Run(ctx context.Context) (*Check, error) {
 	passages, _, err := encodePassages(c.Model.Tokenizer, c.Text)
 	if err != nil {
@@ -142,7 +144,8 @@ func (s Store) KeepCheck(ctx context.Context, c *Check) error {
 }
 
 // LastCheck returns the last check of a recipe, if it was made with the recipe's
-// current ranges. If no such check can be read, the second result is false.
+// current ranges. If no check of the recipe can be read, the second result of LastCheck
+// is false.
 func (s Store) LastCheck(digest string, recipe model.Recipe) (_ *Check, known bool) {
 	if s.Cache == "" {
 		return nil, false

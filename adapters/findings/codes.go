@@ -57,7 +57,7 @@ func (c *codesWriter) add(name string, codes []byte) error {
 	return err
 }
 
-// finish writes the index and returns its digest.
+// finish writes the index of the codes file and returns its digest.
 func (c *codesWriter) finish() (id string, err error) {
 	index, err := json.Marshal(c.index)
 	if err != nil {
@@ -87,9 +87,8 @@ func copyCodes(ctx context.Context, path string, r *model.Rounded) error {
 	})
 }
 
-// openCodes maps the codes file whose index has the given digest. The file stays
-// mapped until the process ends, because images may be compiled from it at any
-// time.
+// openCodes maps the codes file whose index has the given digest. The codes file stays
+// mapped until the process ends, because images may be compiled from it at any time.
 func openCodes(path, id string) (*model.Rounded, error) {
 	f, err := mapped.Open(path)
 	if err != nil {
@@ -103,7 +102,7 @@ func openCodes(path, id string) (*model.Rounded, error) {
 	return r, nil
 }
 
-// checkCodes compares all matrices with their checksums. r may be nil.
+// checkCodes compares all matrices of a codes file with their checksums. r may be nil.
 func checkCodes(r *model.Rounded) error {
 	if r == nil {
 		return nil
@@ -116,8 +115,8 @@ func checkCodes(r *model.Rounded) error {
 	return nil
 }
 
-// DropCodes removes the damaged codes file of ranges in the cache, so that the next start calibrates
-// again. Files of other folders stay.
+// DropCodes removes the damaged codes file of ranges in the cache, so that the next
+// start calibrates again. DropCodes does not touch codes files outside the cache.
 func (s Store) DropCodes(digest string, r model.Recipe) error {
 	path := CodesPath(s.RangesPath(digest, r))
 	if s.Cache == "" || r.Ranges == nil || r.Ranges.Rounded == nil || r.Ranges.Rounded.File != path {
@@ -151,7 +150,7 @@ func readCodes(data []byte, id string) (*model.Rounded, error) {
 	end := uint64(len(data) - tail)
 	size := binary.LittleEndian.Uint64(data[end:])
 	if size > end || digestOf(data[end-size:end]) != id {
-		return nil, fmt.Errorf("%w: the file's index has another digest", ErrCodes)
+		return nil, fmt.Errorf("%w: the index of the codes file has another digest", ErrCodes)
 	}
 	var index []codesEntry
 	if err := json.Unmarshal(data[end-size:end], &index); err != nil {
@@ -161,14 +160,14 @@ func readCodes(data []byte, id string) (*model.Rounded, error) {
 	names := make([]string, len(index))
 	for i, e := range index {
 		if e.Offset < 0 || e.Size < 0 || e.Size > int64(end-size) || e.Offset > int64(end-size)-e.Size {
-			return nil, fmt.Errorf("%w: %s has offset %d and size %d in a file of %d bytes", ErrCodes, e.Name, e.Offset, e.Size, len(data))
+			return nil, fmt.Errorf("%w: the matrix %s has offset %d and size %d in a file of %d bytes", ErrCodes, e.Name, e.Offset, e.Size, len(data))
 		}
 		entries[e.Name], names[i] = e, e.Name
 	}
 	codes := func(constant string) (found []byte, err error) {
 		e, known := entries[constant]
 		if !known {
-			return nil, fmt.Errorf("%w: the index does not list %s", ErrCodes, constant)
+			return nil, fmt.Errorf("%w: the index of the codes file does not list %s", ErrCodes, constant)
 		}
 		found = data[e.Offset:][:e.Size]
 		err = mapped.Guard(func() error {

@@ -1,7 +1,7 @@
 // Package findings measures properties of models and stores the results in the
 // image cache.
 //
-// The package stores five kinds of results, each in its own folder:
+// Package findings stores five kinds of results in folders with these names.
 //
 //	ranges/    activation ranges from calibration, and weights that it rounded
 //	checks/    quality of a recipe compared with float32
@@ -9,8 +9,8 @@
 //	profiles/  load and execute times (package profile writes them)
 //	manifest.json, in a folder of prepared images: what the images are for
 //
-// The package opens no device and reads no environment variables; its callers do.
-// The package prints nothing.
+// Package findings opens no device and reads no environment variables; its callers do.
+// Package findings prints nothing.
 //
 // # Invariants
 //
@@ -22,7 +22,7 @@
 //
 // # Cost
 //
-// Reading a result reads one small file. Calibration and checks run the model on
-// the float device and take seconds to minutes. Rounded weights are mapped, not
-// read.
+// Reading a stored result reads one small file. Calibration and checks run the model on
+// the float device and take seconds to minutes. Rounded weights are mapped into memory,
+// not read.
 package findings

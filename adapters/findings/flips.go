@@ -15,13 +15,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// The constants below are numbers of positions at which passes of different widths are
-// compared, with one pass for each position.
+// The constants below are numbers of token positions at which passes of different
+// widths are compared, with one pass for each position.
 const (
-	// FlipPositions is the usual number of compared positions. Comparing at
-	// that number of positions takes seconds on a phone.
+	// FlipPositions is the usual number of compared positions. Comparing passes at
+	// FlipPositions positions takes seconds on a phone.
 	FlipPositions = 64
-	// MinFlipPositions is the number of positions if one pass already takes
+	// MinFlipPositions is the number of compared positions if one pass already takes
 	// seconds.
 	MinFlipPositions = 8
 	// flipPrefix is the number of tokens before the first compared position.
@@ -36,10 +36,10 @@ type FlipsFile struct {
 	Recipe string `json:"recipe"`
 	Ranges string `json:"ranges,omitempty"`
 	Device string `json:"device"`
-	// Fingerprint identifies the device. Fingerprint includes the library's
-	// version and the version of the lowering.
+	// Fingerprint identifies the device on which the flips were measured. Fingerprint
+	// includes the library's version and the version of the lowering.
 	Fingerprint string `json:"fingerprint"`
-	// Least and Compared are the results of [engine.Options.FlipWidths].
+	// Least and Compared are the graph widths that [engine.Options.FlipWidths] returns.
 	Least    int   `json:"least"`
 	Compared []int `json:"compared"`
 	engine.Flips
@@ -81,10 +81,10 @@ func (s Store) KnownFlips(f FlipsFile) *engine.Flips {
 	return nil
 }
 
-// MeasureFlips compares passes of an engine at a number of positions. If the
-// engine's context is too short, fewer positions are compared. The result is
-// stored, unless a result with more positions is stored already. If storing
-// fails, notKept is the error.
+// MeasureFlips compares passes of different widths at a number of token positions. If
+// the engine's context is too short, fewer positions are compared. MeasureFlips stores
+// its result, unless a result with more positions is stored already. If storing the
+// flips fails, notKept is the error.
 func (s Store) MeasureFlips(ctx context.Context, f FlipsFile, e *engine.Engine, tok *tokenizer.Tokenizer, positions int) (found *engine.Flips, notKept, err error) {
 	text, err := tok.Encode(strings.ReplaceAll(checkText, PassageEnd, "\n"), tokenizer.EncodeOptions{AddSpecial: true})
 	if err != nil {

@@ -19,30 +19,32 @@ import (
 // library, so nothing of such a folder reaches the library.
 var ErrUntrustedFolder = errors.New("prepared images are not trusted")
 
-// Folder is a folder of prepared images that may be used.
+// Folder is a folder of prepared images that a load may use.
 type Folder struct {
 	Dir string
-	// Own is set if only trusted users can change the folder.
+	// Own is set if only users that this process trusts can change the folder.
 	Own bool
-	// Signer is the accepted key that has signed the manifest. Signer is empty if no such key
-	// has.
+	// Signer is the accepted key that has signed the folder's manifest, or empty if no
+	// such key has.
 	Signer signing.PublicKey
-	// Entries holds the manifest's entries. If the manifest cannot be read, Damage is the
-	// reason; images of an Own folder are used nevertheless.
+	// Entries holds the entries of the folder's manifest. If the manifest cannot be
+	// read, Damage is the reason. Images of a folder that only trusted users can change
+	// are used nevertheless.
 	Entries []PreparedEntry
 	Damage  error
 
 	manifest manifest
 }
 
-// OpenFolder decides whether a folder of prepared images may be used: if only trusted users can
-// change it, or if an accepted key has signed its manifest. If keys are accepted and one of
-// them has signed the manifest in another form, or the signature cannot be read, a folder of the
-// user's own is refused, too: it was changed after it was signed.
+// OpenFolder decides whether a folder of prepared images may be used. Either only
+// trusted users can change the folder, or an accepted key has signed its manifest. If
+// keys are accepted and one of them has signed the manifest in another form, or the
+// signature cannot be read, a folder of the user's own is refused, too: it was changed
+// after it was signed.
 func OpenFolder(dir string, accepted []signing.PublicKey) (*Folder, error) {
 	owned := trust.Check(dir)
 	if owned != nil && !errors.Is(owned, trust.ErrUntrusted) {
-		return nil, owned // such as a folder that does not exist
+		return nil, owned // an error other than ErrUntrusted, for example that the folder does not exist
 	}
 	content, damage := readSmall(filepath.Join(dir, ManifestFile))
 	f := &Folder{Dir: dir, Own: owned == nil}
@@ -83,7 +85,7 @@ func checkSignature(dir string, content []byte, accepted []signing.PublicKey) (s
 	return signing.Verify(accepted, signaturePurpose, content, signature)
 }
 
-// Reason tells people why the folder is trusted.
+// Reason returns a text that tells people why the folder is trusted.
 func (f *Folder) Reason() string {
 	switch {
 	case f.Signer != "":
@@ -94,7 +96,7 @@ func (f *Folder) Reason() string {
 	return "not trusted"
 }
 
-// Images returns the folder in the form of the image cache.
+// Images returns the prepared folder as a value for package imagecache.
 func (f *Folder) Images() imagecache.Prepared {
 	p := imagecache.Prepared{Dir: f.Dir, Own: f.Own}
 	if f.Signer != "" {
@@ -103,8 +105,8 @@ func (f *Folder) Images() imagecache.Prepared {
 	return p
 }
 
-// readRanges reads the ranges of a model from the folder. The ranges of a signed folder are read
-// into memory and compared with the signed sums.
+// readRanges reads a model's activation ranges from the prepared folder. The ranges of
+// a signed folder are read into memory and compared with the signed checksums.
 func (f *Folder) readRanges(digest string, r model.Recipe) (*model.Ranges, error) {
 	name := preparedRangesName(digest, r)
 	path := filepath.Join(f.Dir, name)
@@ -131,8 +133,8 @@ func (f *Folder) readRanges(digest string, r model.Recipe) (*model.Ranges, error
 	})
 }
 
-// Folders opens the folders of prepared images that may be used. LogPrepared logs the folders
-// that may not be used.
+// Folders opens those folders of prepared images that may be used. Folders logs the
+// folders that may not be used.
 func (s Store) Folders() (list []*Folder) {
 	for _, dir := range s.Prepared {
 		if f, err := OpenFolder(dir, s.Keys); err == nil {
@@ -142,7 +144,7 @@ func (s Store) Folders() (list []*Folder) {
 	return list
 }
 
-// ImageFolders returns the folders of prepared images in the form of the image cache.
+// ImageFolders returns the folders of prepared images as values for package imagecache.
 func (s Store) ImageFolders() (list []imagecache.Prepared) {
 	for _, f := range s.Folders() {
 		list = append(list, f.Images())
@@ -174,8 +176,8 @@ func (s Store) LogPrepared(digest string, c backend.Capabilities, logger *slog.L
 
 func (f *Folder) log(digest string, c backend.Capabilities, logger *slog.Logger) {
 	list, fits := entriesFor(f.Entries, digest, c)
-	if len(list) == 0 { // a folder may serve other models
-		logger.Debug("prepared images of other models", "folder", f.Dir, "entries", len(f.Entries))
+	if len(list) == 0 { // the folder may hold images of other models only
+		logger.Debug("the folder holds prepared images of other models only", "folder", f.Dir, "entries", len(f.Entries))
 	}
 	for _, e := range list {
 		if fits {

@@ -23,7 +23,8 @@ type Gate struct {
 	Ratio float64 `json:"perplexity_ratio"`
 }
 
-// gates holds the gate of each recipe. Recipes that are not in the table have no gate.
+// gates holds the quality gate of each recipe. Recipes that are not in the table of
+// gates have no gate.
 var gates = map[string]Gate{
 	"f16":        {Top1: 0.997},
 	"w8":         {Top1: 0.98, Ratio: 1.01},
@@ -55,32 +56,33 @@ func (g Gate) String() string {
 // interval.
 const certainty = 1.645
 
-// MinPositions is the smallest number of positions with which a check is stored and
-// compared with a gate. With 500 positions, a measured share of 99.7 % may be 99.1
+// MinPositions is the smallest number of token positions with which a check is stored
+// and compared with a gate. With 500 positions, a measured share of 99.7 % may be 99.1
 // % in truth.
 const MinPositions = 500
 
-// ErrFewPositions is returned if a check is too small for its gate.
+// ErrFewPositions is returned if a check has too few token positions to be compared
+// with a gate.
 var ErrFewPositions = errors.New("too few positions to judge a recipe")
 
-// Failure describes which figures of a check are worse than the gate with 95 %
-// certainty. Failure returns "" if none is. Other texts of the same length would
-// give other figures, so the end of the confidence interval that is better for the
-// recipe is compared. With this rule, a recipe whose true quality is exactly at
-// its gate is rejected in one of twenty checks; comparing the plain figures would
-// reject it in every second check.
+// Failure describes the figures of a check that are worse than the gate with 95 %
+// certainty. If no figure is worse than the gate, Failure returns "". Other texts of
+// the same length would give other figures, so the end of the confidence interval that
+// is better for the recipe is compared. With this rule, a recipe whose true quality is
+// exactly at its gate is rejected in one of twenty checks; comparing the plain figures
+// would reject it in every second check.
 func (g Gate) Failure(c *Check) string {
 	return g.below(c, UpperBound(c.Top1, c.Positions), float64(c.Perplexity.Ratio)*math.Exp(-certainty*c.Perplexity.Uncertainty))
 }
 
-// measuredBelow describes which measured figures are worse than the gate, whatever
+// measuredBelow describes the figures of a check that are worse than the gate, whatever
 // their uncertainty.
 func (g Gate) measuredBelow(c *Check) string {
 	return g.below(c, c.Top1, float64(c.Perplexity.Ratio))
 }
 
-// below compares a share and a ratio with the gate, and describes the figures of
-// the check that fail. A figure that is NaN fails.
+// below compares a top-token share and a perplexity ratio with the gate, and describes
+// those that fail. A quality figure that is NaN fails the gate.
 func (g Gate) below(c *Check, top1, ratio float64) string {
 	var failed []string
 	if !(top1 >= g.Top1) {
@@ -92,10 +94,10 @@ func (g Gate) below(c *Check, top1, ratio float64) string {
 	return strings.Join(failed, "; ")
 }
 
-// UpperBound returns the upper end of the one-sided 95 % interval of a share that
-// was measured in n trials. The function computes Wilson's interval, which also
-// holds for shares near one (Brown, Cai, DasGupta: Interval Estimation for a
-// Binomial Proportion, 2001).
+// UpperBound returns the upper end of the one-sided 95 % interval of a share that was
+// measured in n trials. The function computes Wilson's interval, which also holds for
+// shares near one; see L. Brown, T. Cai and A. DasGupta, "interval estimation for a
+// binomial proportion", 2001.
 func UpperBound(share float64, n int) float64 {
 	const z2 = certainty * certainty
 	trials := float64(n)
@@ -103,7 +105,7 @@ func UpperBound(share float64, n int) float64 {
 	return (centre + certainty*math.Sqrt(share*(1-share)/trials+z2/(4*trials*trials))) / (1 + z2/trials)
 }
 
-// Verdict describes how a check compares with the gate.
+// Verdict describes in words how a check compares with the gate.
 func (g Gate) Verdict(c *Check) string {
 	failed, below := g.Failure(c), g.measuredBelow(c)
 	switch {
@@ -121,7 +123,7 @@ func (g Gate) Verdict(c *Check) string {
 const GateVariable = "SDNPU_GATE"
 
 // ErrGate is returned for a recipe that has failed its gate on the model.
-var ErrGate = errors.New("recipe is below its gate")
+var ErrGate = errors.New("the recipe's quality is below its gate")
 
 // checkGate rejects a recipe whose last check failed.
 func (s Store) checkGate(digest string, recipe model.Recipe) error {
@@ -144,7 +146,7 @@ func (c *Check) GateError() error {
 	if c.Ranges != "" {
 		remedy += ", or calibrate with other texts (sdnpu calibrate MODEL.gguf --text FILE), which discards this check"
 	}
-	return fmt.Errorf("%w: %s: %s; the gate is: %s; measured by sdnpu check on %s: %s, or set %s=off",
+	return fmt.Errorf("%w: %s: %s; the gate requires: %s; measured by sdnpu check on %s: %s, or set %s=off",
 		ErrGate, c.Recipe, reason, gate, c.Device, remedy, GateVariable)
 }
 

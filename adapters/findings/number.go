@@ -6,7 +6,7 @@ import (
 )
 
 // Number is a float64 that is written to JSON as null if it is NaN or infinite. A
-// broken recipe has such figures, and its check must be stored too.
+// broken recipe gives infinite or NaN figures, and its check must be stored too.
 type Number float64
 
 // MarshalJSON implements [json.Marshaler].

@@ -19,16 +19,18 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// ManifestFile lies next to prepared images and lists the model, device and sum of each. The engine
-// finds images by their own keys. If the manifest is signed, only the images that it lists are used.
+// ManifestFile is the name of the file next to prepared images that lists the model,
+// the device and the checksum of each. The engine finds prepared images by the same
+// keys as images in its cache. If the manifest of a prepared folder is signed, only the
+// images that it lists are used.
 const ManifestFile = "manifest.json"
 
 const (
 	manifestLimit  = 4 << 20 // bytes
 	manifestSchema = "sdnpu-prepared-3"
-	// unsummedSchema is the format of manifests without sums.
+	// unsummedSchema is the version number of manifests that hold no checksums.
 	unsummedSchema = "sdnpu-prepared-2"
-	// oneEntrySchema is the format of manifests that hold a single entry.
+	// oneEntrySchema is the version number of manifests that hold a single entry.
 	oneEntrySchema = "sdnpu-prepared-1"
 )
 
@@ -39,7 +41,7 @@ const PrepareHint = "sdnpu prepare MODEL.gguf --soc CHIP -o DIR on a PC"
 type manifest struct {
 	Schema  string          `json:"schema"`
 	Entries []PreparedEntry `json:"prepared"`
-	// Files lists the other files of the folder that are used, by name.
+	// Files lists the folder's other files that the product uses, by name.
 	Files map[string]fileSum `json:"files,omitempty"`
 }
 
@@ -57,34 +59,34 @@ type PreparedEntry struct {
 	Recipe string `json:"recipe"`
 	Rows   []int  `json:"rows"`
 	Blocks int    `json:"blocks"`
-	// Contexts lists the context tiers in ascending order.
+	// Contexts lists the context tiers of the images in ascending order.
 	Contexts  []int           `json:"contexts"`
 	Sequences int             `json:"sequences"`
 	Images    []PreparedImage `json:"images"`
 }
 
-// PreparedModel identifies the model of an entry.
+// PreparedModel identifies the model for which images were prepared.
 type PreparedModel struct {
 	Name   string `json:"name"`
 	File   string `json:"file"`
 	Digest string `json:"digest"`
 }
 
-// PreparedChip identifies the chip of an entry.
+// PreparedChip identifies the chip for which images were prepared.
 type PreparedChip struct {
 	Name string `json:"name"`
 	SoC  uint32 `json:"soc"`
 	Arch int    `json:"htp_arch,omitempty"`
 }
 
-// PreparedImage describes an image, with numbers that the vendor's libQnnSystem
+// PreparedImage describes an image with numbers that the vendor's library libQnnSystem
 // reports.
 type PreparedImage struct {
 	Key     string   `json:"key"`
 	Graphs  []string `json:"graphs"`
-	Context int      `json:"context"` // context tier of the image; 0 for the head
+	Context int      `json:"context"` // Context is the context tier of the image, and 0 for the head
 	Bytes   int64    `json:"bytes"`
-	// Sum is the sum of the image, see [imagecache.ReadSum].
+	// Sum is the checksum of the image, see [imagecache.ReadSum].
 	Sum string `json:"sum,omitempty"`
 	// Shared is set if the image stores equal weights of its graphs once.
 	Shared        bool   `json:"weights_shared"`
@@ -116,7 +118,7 @@ func (e *PreparedEntry) onlyShared() bool {
 	return shared
 }
 
-// ReadManifest reads the entries of a folder, whoever wrote them.
+// ReadManifest reads the entries of a folder's manifest, whoever wrote them.
 func ReadManifest(folder string) ([]PreparedEntry, error) {
 	content, err := readSmall(filepath.Join(folder, ManifestFile))
 	if err != nil {
@@ -126,7 +128,7 @@ func ReadManifest(folder string) ([]PreparedEntry, error) {
 	return m.Entries, err
 }
 
-// readSmall reads a file of at most manifestLimit bytes.
+// readSmall reads a file and rejects one of more than manifestLimit bytes.
 func readSmall(path string) ([]byte, error) {
 	f, err := openRegular(path)
 	if err != nil {
@@ -143,7 +145,7 @@ func readSmall(path string) ([]byte, error) {
 func parseManifest(folder string, content []byte) (manifest, error) {
 	var m struct {
 		manifest
-		PreparedEntry // the fields of the only entry, in the format oneEntrySchema
+		PreparedEntry // the fields below are those of the only entry, in the format oneEntrySchema
 	}
 	path := filepath.Join(folder, ManifestFile)
 	if err := json.Unmarshal(content, &m); err != nil {
@@ -166,21 +168,21 @@ func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 	switch {
 	case err == nil, errors.Is(err, os.ErrNotExist):
 		return all, nil
-	case errors.As(err, &path): // the file may be something else, so do not advise to remove it
+	case errors.As(err, &path): // a file that is no manifest may be something else, so the error does not advise to remove it
 		return nil, fmt.Errorf("%w: name a folder that can be read and written", err)
 	}
 	return nil, fmt.Errorf("%w: remove it, which loses no image, or name another folder", err)
 }
 
 // manifestPatience limits how long to wait for another process that writes the
-// manifest. Writing takes moments, unless that process is stopped.
+// manifest. Writing a manifest takes moments, unless the writing process is stopped.
 var manifestPatience = time.Minute // tests shorten it
 
-// Keep adds the entry to a folder's manifest and signs the manifest if there is a
-// key. If the manifest already has an entry for the same model, chip, library and
-// options, the images of both are listed in one entry. Several processes may call
-// Keep at the same time. Keep fails if one of them holds the manifest's lock for a
-// minute, because a write without the lock could lose an entry.
+// Keep adds the entry to a folder's manifest and signs the manifest if there is a key.
+// If the manifest already has an entry for the same model, chip, library and options,
+// Keep merges the images of both into one entry. Several processes may call Keep at the
+// same time. Keep fails if another process holds the manifest's lock for a minute,
+// because a write without the lock could lose an entry.
 func (e *PreparedEntry) Keep(ctx context.Context, folder string, store *imagecache.Store, key *signing.PrivateKey) error {
 	patient, cancel := context.WithTimeout(ctx, manifestPatience)
 	defer cancel()
@@ -222,15 +224,15 @@ func (e *PreparedEntry) sameTarget(other PreparedEntry) bool {
 	return reflect.DeepEqual(mine, other)
 }
 
-// Add adds an image to the list, unless the list contains it.
+// Add adds an image to the entry's list, unless the list contains it.
 func (e *PreparedEntry) Add(image PreparedImage) {
 	if !slices.ContainsFunc(e.Images, func(known PreparedImage) bool { return known.Key == image.Key }) {
 		e.Images = append(e.Images, image)
 	}
 }
 
-// Mismatch describes why a device cannot use the images. If the device can use
-// them, Mismatch returns "".
+// Mismatch describes why a device cannot use the images of a manifest entry. If the
+// device can use them, Mismatch returns "".
 func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
 	switch {
 	case e.Library.Fingerprint == c.Fingerprint && !c.SharesConstants && e.onlyShared():
@@ -245,9 +247,9 @@ func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
 	return fmt.Sprintf("prepared for %s, this is %s", e.Library.Fingerprint, c.Fingerprint)
 }
 
-// entriesFor returns the entries of a model that a device can use. If the
-// device can use no entry, entriesFor returns the entries that it cannot use,
-// and false.
+// entriesFor returns the manifest entries of a model that a device can use. If the
+// device can use none of the model's entries, entriesFor returns the unusable ones, and
+// false.
 func entriesFor(all []PreparedEntry, digest string, c backend.Capabilities) (list []PreparedEntry, fits bool) {
 	for _, fits := range []bool{true, false} {
 		for _, e := range all {

@@ -18,27 +18,28 @@ import (
 )
 
 // ErrRangesFile is returned for a file that does not hold ranges of the model.
-var ErrRangesFile = errors.New("no ranges of this model")
+var ErrRangesFile = errors.New("the file does not hold activation ranges of this model")
 
-// Increase rangesVersion when calibration finds other ranges in the same text.
+// Increase rangesVersion whenever a change of the code makes calibration find other
+// ranges in the same text.
 const rangesVersion = 4
 
-// RangesFile is the result of a calibration as it is stored in JSON.
+// RangesFile is the result of a calibration, in the form in which it is stored in JSON.
 type RangesFile struct {
 	Version int `json:"version"`
 	// Model is the model's name in messages. Digest identifies the model file.
 	Model  string `json:"model"`
 	Digest string `json:"digest"`
-	// Source says which text was used, and Tokens is its length.
+	// Source says which text was used for the calibration, and Tokens is its length.
 	Source  string                 `json:"source"`
 	Tokens  int                    `json:"tokens"`
 	Tensors map[string]model.Range `json:"tensors"`
-	// Channels holds the largest magnitude in each channel of keys and values.
+	// Channels holds the largest magnitude in each channel of the keys and values.
 	Channels map[string][]float32 `json:"channels,omitempty"`
-	// Rounded is the digest of the codes file next to this file, or empty if there
-	// is none.
+	// Rounded is the digest of the codes file next to the ranges file, or empty if
+	// there is none.
 	Rounded string `json:"rounded,omitempty"`
-	// Block is the value of [model.Rounded].Block.
+	// Block is the block size of the rounded weights, as in [model.Rounded].
 	Block int `json:"block,omitempty"`
 }
 
@@ -52,8 +53,8 @@ func (s Store) RangesPath(digest string, r model.Recipe) string {
 	return filepath.Join(s.Cache, RangesFolder, digest+formSuffix(r)+FileSuffix)
 }
 
-// formSuffix is the part of a file name that says in which form a recipe rounds
-// weights.
+// formSuffix is the part of a ranges file's name that says in which form a recipe
+// rounds weights.
 func formSuffix(r model.Recipe) string {
 	if r.Multiples() == 0 {
 		return ""
@@ -66,7 +67,8 @@ const preparedRangesPrefix = "ranges-"
 
 // preparedRangesName returns the name of the ranges file in a folder of prepared
 // images. The ranges are copied together with the images. A calibration on another
-// machine would not give the same bits, and so not the same graphs.
+// machine would not give the same bits, so the graphs would differ from the prepared
+// ones.
 func preparedRangesName(digest string, r model.Recipe) string {
 	return preparedRangesPrefix + digest + formSuffix(r) + FileSuffix
 }
@@ -80,7 +82,8 @@ func ReadRanges(path, digest string) (*model.Ranges, error) {
 	return parseRanges(path, digest, data, func(id string) (*model.Rounded, error) { return openCodes(CodesPath(path), id) })
 }
 
-// parseRanges reads the content of a ranges file. codes opens the rounded weights with an ID.
+// parseRanges reads the content of a ranges file. The function codes opens the rounded
+// weights with an ID.
 func parseRanges(path, digest string, data []byte, codes func(id string) (*model.Rounded, error)) (*model.Ranges, error) {
 	var f RangesFile
 	var err error
@@ -88,7 +91,7 @@ func parseRanges(path, digest string, data []byte, codes func(id string) (*model
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrRangesFile, err)
 	}
 	if f.Version != rangesVersion || f.Digest != digest || len(f.Tensors) == 0 {
-		return nil, fmt.Errorf("%s: %w: it has version %d and is of %s (%.12s)", path, ErrRangesFile, f.Version, f.Model, f.Digest)
+		return nil, fmt.Errorf("%s: %w: the ranges file has version %d and is of %s (%.12s)", path, ErrRangesFile, f.Version, f.Model, f.Digest)
 	}
 	r := &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
 	if f.Rounded != "" {
@@ -101,8 +104,8 @@ func parseRanges(path, digest string, data []byte, codes func(id string) (*model
 }
 
 // WritePreparedRanges writes the recipe's ranges and rounded weights to a folder of
-// prepared images. The device needs these ranges if it has to compile further
-// images itself.
+// prepared images. The device needs the ranges if it has to compile further images
+// itself.
 func WritePreparedRanges(ctx context.Context, folder, name, digest string, recipe model.Recipe) error {
 	r := recipe.Ranges
 	f := RangesFile{Version: rangesVersion, Model: name, Digest: digest, Source: "sdnpu prepare", Tensors: r.Tensors, Channels: r.Channels}
@@ -136,7 +139,7 @@ func rangesDigest(r *model.Ranges) string {
 	return digestOf(text)
 }
 
-// digestOf returns the SHA-256 of content in hexadecimal digits.
+// digestOf returns the SHA-256 of the content in hexadecimal digits.
 func digestOf(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])

@@ -12,20 +12,20 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// RecipeRequest asks for a recipe in a form that is ready to use with a model.
+// RecipeRequest asks [Recipe] to make a recipe ready for use with a model.
 type RecipeRequest struct {
 	// Name is the name of the recipe, such as "w8a16".
 	Name  string
 	Model Model
-	// Logger receives warnings. Progress, if set, is called while the model is
-	// calibrated.
+	// Logger receives warnings. Progress, if set, is called while the request's model
+	// is calibrated.
 	Logger   *slog.Logger
 	Progress func(engine.Progress)
 }
 
-// Recipe returns a recipe that is ready to use with a model. If the recipe needs
-// ranges and none are stored, Recipe calibrates the model. For a recipe that has
-// failed its gate, the error is [ErrGate]. If the recipe was never checked on the
+// Recipe returns a recipe that is ready for use with a model. If the recipe needs
+// ranges and none are stored, Recipe calibrates the model. For a recipe that has failed
+// its quality gate, the error is [ErrGate]. If the recipe was never checked on the
 // model, Recipe logs a warning.
 func (s Store) Recipe(ctx context.Context, r RecipeRequest) (model.Recipe, error) {
 	recipe, err := s.Calibrated(ctx, r)
@@ -72,8 +72,8 @@ func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, e
 	return recipe, err
 }
 
-// storedRanges reads the ranges of a model from the prepared folders or from path, their file in
-// the cache. storedRanges returns nil if none are usable.
+// storedRanges reads the ranges of a model from the prepared folders or from path,
+// their file in the cache. storedRanges returns nil if there are no valid ranges.
 func (s Store) storedRanges(digest, path string, r model.Recipe, logger *slog.Logger) *model.Ranges {
 	reads := []func() (*model.Ranges, error){}
 	for _, f := range s.Folders() {

@@ -16,19 +16,19 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// Names of folders in the image cache; each kind of result has one. Each result is
-// one JSON file.
+// The constants below are names of folders in the image cache; each kind of result has
+// one folder. Each measured result is one JSON file.
 const (
 	RangesFolder   = "ranges"
 	ChecksFolder   = "checks"
 	FlipsFolder    = "flips"
 	ProfilesFolder = "profiles"
 
-	// FileSuffix is the end of the name of each result file.
+	// FileSuffix is the end of the name of each file with a measured result.
 	FileSuffix = ".json"
 )
 
-// The constants below are the kinds of results, the values of [Entry.Kind].
+// The constants below are the kinds of measured results, the values of [Entry.Kind].
 const (
 	RangesKind  = "ranges"
 	CheckKind   = "check"
@@ -36,30 +36,33 @@ const (
 	ProfileKind = "profile"
 )
 
-// folders maps each kind to its folder.
+// folders maps each kind of result to its folder in the cache.
 var folders = map[string]string{
 	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder,
 }
 
-// Store reads and writes results. The zero value stores nothing.
+// Store reads and writes measured results of models: ranges, checks, flips and
+// profiles. The zero Store stores nothing.
 type Store struct {
 	// Cache is the folder of the image cache. If Cache is empty, nothing is stored.
 	Cache string
 	// Prepared lists folders of images that were compiled on another machine.
-	// Ranges in these folders are used before those in the cache.
+	// Activation ranges in prepared folders are used before those in the cache.
 	Prepared []string
-	// Keys are accepted as signers of prepared folders.
+	// Keys lists the public keys that are accepted as signers of prepared folders.
 	Keys []signing.PublicKey
-	// CheckCodes compares rounded weights with their checksums before they are used.
-	// CheckCodes reads all codes; without it, only the codes that are compiled are read.
+	// If CheckCodes is set, rounded weights are compared with their checksums before
+	// they are used. Checking reads all rounded weights; otherwise only those that are
+	// compiled are read.
 	CheckCodes bool
-	// GateOff allows recipes that have failed their gate.
+	// GateOff allows recipes that have failed their quality gate.
 	GateOff bool
 }
 
-// CheckWritable returns an error if results cannot be written to a folder of the
-// cache. Callers use CheckWritable before they measure for minutes. A store without
-// a cache writes nothing, so CheckWritable then returns nil.
+// CheckWritable returns an error if results cannot be written to a folder of the cache.
+// Commands call CheckWritable before they measure for minutes, so that a wrong folder
+// fails at once. A store without a cache writes nothing, so CheckWritable then returns
+// nil.
 func (s Store) CheckWritable(folder string) error {
 	if s.Cache == "" {
 		return nil
@@ -75,7 +78,7 @@ func (s Store) CheckWritable(folder string) error {
 	return nil
 }
 
-// readTrusted reads a result that other users cannot change.
+// readTrusted reads a result file that other users cannot change.
 func readTrusted(path string) ([]byte, error) {
 	if err := trust.Check(path); err != nil {
 		return nil, err
@@ -83,24 +86,24 @@ func readTrusted(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Entry describes a result file.
+// Entry describes a file with a measured result.
 type Entry struct {
 	// Kind is RangesKind, CheckKind, FlipsKind or ProfileKind.
 	Kind string
-	// Key is the file name without its suffix.
+	// Key is the name of the result file without its suffix.
 	Key, Path string
-	// For ranges, Bytes includes the rounded weights.
+	// For activation ranges, Bytes includes the size of the rounded weights.
 	Bytes   int64
 	LastUse time.Time
-	// Model, Digest, Recipe and Device are empty if the file does not name them.
+	// Model, Digest, Recipe and Device are empty if the result file does not name them.
 	Model, Digest, Recipe, Device string
-	// Damage is the error that prevents reading the file, or nil.
+	// Damage is the error that prevents reading the result file, or nil.
 	Damage error
 }
 
-// header holds the fields of a result file that say what the result is about.
-// Ranges, checks and flips belong to one model; a profile lists all models for
-// which it is valid.
+// header holds the fields of a result file that identify its model, recipe and device.
+// Ranges, checks and flips belong to one model; a profile lists all models for which it
+// is valid.
 type header struct {
 	Model  string                     `json:"model"`
 	Digest string                     `json:"digest"`
@@ -109,8 +112,8 @@ type header struct {
 	Models map[string]json.RawMessage `json:"models"`
 }
 
-// List returns all results, ordered by kind; within a kind, the most recently used
-// comes first.
+// List returns all stored results, ordered by kind; within a kind, the most recently
+// used comes first.
 func (s Store) List() (entries []Entry, err error) {
 	for _, kind := range slices.Sorted(maps.Keys(folders)) {
 		folder := filepath.Join(s.Cache, folders[kind])
@@ -125,7 +128,7 @@ func (s Store) List() (entries []Entry, err error) {
 				continue
 			}
 			info, err := f.Info()
-			if err != nil { // the file was removed after ReadDir had listed it
+			if err != nil { // a file may be removed after ReadDir has listed it
 				continue
 			}
 			e := Entry{Kind: kind, Key: key, Path: filepath.Join(folder, f.Name()), Bytes: info.Size(), LastUse: info.ModTime()}
@@ -140,7 +143,7 @@ func (s Store) List() (entries []Entry, err error) {
 	return entries, nil
 }
 
-// readHeader sets the fields that come from the file's content.
+// readHeader sets the fields of an entry that come from the file's content.
 func (e *Entry) readHeader() {
 	data, err := os.ReadFile(e.Path)
 	var h header
@@ -157,8 +160,8 @@ func (e *Entry) readHeader() {
 	}
 }
 
-// Remove deletes the files of an entry. A file that no longer exists is not an
-// error.
+// Remove deletes the files of a stored result. Remove reports no error for a file that
+// no longer exists.
 func (e *Entry) Remove() error {
 	var errs []error
 	for _, path := range []string{e.Path, CodesPath(e.Path)} {

@@ -19,20 +19,22 @@ import (
 	"github.com/sdnpu/sdnpu/internal/rootfile"
 )
 
-// SignatureFile lies next to ManifestFile and holds the signature of its bytes.
+// SignatureFile is the name of the file next to ManifestFile that holds the signature
+// of its bytes.
 const SignatureFile = "manifest.sig"
 
-// signaturePurpose is part of what a signature of a manifest covers.
+// signaturePurpose is a text that is signed together with a manifest, so that the
+// signature is valid for manifests only.
 const signaturePurpose = "prepared images"
 
-// fileSum identifies the content of a file.
+// fileSum identifies the content of a file by its checksum.
 type fileSum struct {
 	SHA256 string `json:"sha256"`
 	Bytes  int64  `json:"bytes"`
 }
 
-// addSums sets the sums of all images and of all files of ranges in a folder. An image that is
-// missing from the folder gets no sum.
+// addSums sets the checksums of all images and of all files of ranges in a folder.
+// addSums sets no checksum for an image that is missing from the folder.
 func (m *manifest) addSums(folder string) error {
 	for e := range m.Entries {
 		images := m.Entries[e].Images
@@ -90,7 +92,7 @@ func sumFile(path string) (fileSum, error) {
 	return fileSum{sum, size}, err
 }
 
-// write writes the manifest, and its signature if there is a key.
+// write writes the manifest to the folder, and its signature if there is a key.
 func (m *manifest) write(ctx context.Context, folder string, key *signing.PrivateKey) error {
 	var content bytes.Buffer
 	enc := json.NewEncoder(&content)
@@ -110,7 +112,7 @@ func (m *manifest) write(ctx context.Context, folder string, key *signing.Privat
 	return put(SignatureFile, key.Sign(signaturePurpose, content.Bytes()))
 }
 
-// listed returns the images that the manifest has sums for.
+// listed returns the images for which the manifest holds checksums.
 func (m *manifest) listed() map[string]imagecache.Listed {
 	list := make(map[string]imagecache.Listed)
 	for _, e := range m.Entries {
@@ -123,7 +125,8 @@ func (m *manifest) listed() map[string]imagecache.Listed {
 	return list
 }
 
-// readListed reads a file of the folder into memory and compares it with the manifest's sum.
+// readListed reads a file of the prepared folder into memory and compares it with the
+// manifest's checksum.
 func (m *manifest) readListed(folder, name string) ([]byte, error) {
 	path := filepath.Join(folder, name)
 	f, err := openRegular(path)
@@ -133,7 +136,7 @@ func (m *manifest) readListed(folder, name string) ([]byte, error) {
 	defer f.Close()
 	want, found := m.Files[name]
 	if !found || want.Bytes < 0 {
-		return nil, fmt.Errorf("%s: %w: the signed manifest does not list it", path, ErrUntrustedFolder)
+		return nil, fmt.Errorf("%s: %w: the signed manifest does not list this file", path, ErrUntrustedFolder)
 	}
 	content, err := io.ReadAll(io.LimitReader(f, want.Bytes))
 	if err != nil {

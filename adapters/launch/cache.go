@@ -21,7 +21,7 @@ import (
 // Unless SDNPU_CACHE_SIZE is set, the size limit of the image cache is the smaller
 // of the two limits below.
 const (
-	defaultCacheShare = 20 // as a percentage of the disk
+	defaultCacheShare = 20 // defaultPercent is a percentage of the disk
 	defaultCacheSize  = 16 << 30
 )
 
@@ -38,34 +38,34 @@ func (s Settings) OpenStore(logger *slog.Logger) (*imagecache.Store, error) {
 	return imagecache.Open(s.Cache, imagecache.Options{Limit: limit, Prepared: s.Findings().ImageFolders(), Lost: imageLost, Logger: logger})
 }
 
-// imageLost ends the process before the device reads an image that another process
-// is about to write. The host shows the last error that a runner prints.
+// imageLost ends the process before the device reads an image that another process is
+// about to overwrite. Ollama shows its user the last error line that a runner prints.
 func imageLost(reason error) {
 	fmt.Fprintf(os.Stderr, "error: a compiled image cannot be used any more: %v: load the model again\n", reason)
 	os.Exit(1)
 }
 
-// OpenCache opens the image cache for a model. If there is no cache, or it cannot
-// be opened, OpenCache logs the reason and returns nil. Every start then compiles
-// all images.
+// OpenCache opens the image cache for a model. If there is no cache, or it cannot be
+// opened, OpenCache logs the reason and returns nil. Without a cache, every start
+// compiles all images.
 func (s Settings) OpenCache(logger *slog.Logger) *imagecache.Store {
 	if s.Cache == "" {
 		return nil
 	}
 	store, err := s.OpenStore(logger)
 	if err != nil {
-		logger.Warn("no image cache: every start compiles again", "detail", err, "remedy", "set SDNPU_CACHE to a folder of your own that can be written, or to off")
+		logger.Warn("there is no image cache: every start compiles again", "detail", err, "remedy", "set SDNPU_CACHE to a folder of your own that can be written, or to off")
 		return nil
 	}
 	return store
 }
 
-// CacheLimit returns the size limit of the image cache in bytes; zero means no
-// limit. The folder of the cache must exist.
+// CacheLimit returns the size limit of the image cache in bytes; zero means no limit.
+// CacheLimit needs the folder of the cache to exist.
 func (s Settings) CacheLimit() (int64, error) {
 	_, total, err := imagecache.Space(s.Cache)
 	if err != nil || total <= 0 {
-		total = 100 * defaultCacheSize // used if the disk does not report its size
+		total = 100 * defaultCacheSize // this total gives the default limit if the disk does not report its size
 	}
 	if s.CacheSize == "" {
 		return min(total/100*defaultCacheShare, defaultCacheSize), nil
@@ -77,7 +77,7 @@ func (s Settings) CacheLimit() (int64, error) {
 	return limit, nil
 }
 
-// Profiles returns the folder of measured profiles in the image cache.
+// Profiles returns the folder of measured device profiles in the image cache.
 func (s Settings) Profiles() profile.Folder {
 	return profile.Folder(filepath.Join(s.Cache, findings.ProfilesFolder))
 }
@@ -103,20 +103,20 @@ func (s Settings) KeepProfile(p *graphswap.Profile, measured *engine.Measurement
 	return s.Profiles().Path(key), s.Profiles().Put(key, p)
 }
 
-// useProfile lets plans use a stored profile of this device and model, if the
-// profile has all widths. Without a profile, plans use the load times that were
+// useProfile lets plans use a stored profile of this device and model, if the profile
+// has times for all graph widths. Without a profile, plans use the load times that were
 // measured at this start.
 func (s Settings) useProfile(c backend.Capabilities, m *model.Model, o *engine.Options, logger *slog.Logger) {
 	if o.Plan == "" || s.Cache == "" {
 		return
 	}
 	rows, blocks, slots, err := o.Shape(m.Config(), c)
-	if err != nil { // the engine will return this error
+	if err != nil { // the engine will report the error itself
 		return
 	}
 	p, err := s.Profiles().Get(s.profileKey(c, m, o.Recipe.Name, blocks, slots))
 	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // without a cache folder there is no profile
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // without a cache folder there is no stored profile
 		return
 	case err != nil:
 		logger.Warn("the measured profile cannot be read: plans use the load times of this start", "detail", err, "remedy", "measure again with sdnpu profile")

@@ -21,8 +21,8 @@ import (
 // it gets this argument.
 const CompileCommand = "compile-child"
 
-// ServeCompile compiles images for the process that started this one, in answer
-// to its requests on the standard input.
+// ServeCompile compiles images for the parent process, which sends requests on the
+// standard input.
 func ServeCompile(ctx context.Context, out io.Writer) error {
 	return compile.Serve(ctx, os.Stdin, out, compile.Child{
 		Open:     openForCompile,
@@ -43,7 +43,7 @@ func openForCompile(d compile.Device, trace func(graph, step string)) (backend.D
 		Logger:          cmdline.NewLogger(os.Stderr, true),
 	})
 	if err != nil {
-		return nil, err // a nil *Device in a Device interface would not equal nil
+		return nil, err // a nil *Device must be returned as nil: in a Device interface it would not equal nil
 	}
 	return device, nil
 }
@@ -64,10 +64,10 @@ func (s Settings) compiler(o hexagon.Options, logger *slog.Logger) (compile.Comp
 	}, nil
 }
 
-// probeConstantSharing lets a child process find out whether the library stores
-// equal weights once. The child compiles and loads a tiny image. If the library
-// crashes or hangs, probeConstantSharing returns an error. Any other failure is
-// only logged, because it happens again when this process opens the library.
+// probeConstantSharing lets a child process find out whether the library stores equal
+// weights once. The child process compiles and loads a tiny image. If the library
+// crashes or hangs, probeConstantSharing returns an error. probeConstantSharing only
+// logs other failures, because they happen again when this process opens the library.
 func (s Settings) probeConstantSharing(ctx context.Context, o hexagon.Options) (hexagon.ConstantSharing, error) {
 	c, err := s.compiler(o, o.Logger)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s Settings) probeConstantSharing(ctx context.Context, o hexagon.Options) (
 	case errors.Is(err, compile.ErrCrashed) || errors.Is(err, compile.ErrSilent) || ctx.Err() != nil:
 		return o.ConstantSharing, err
 	case err != nil:
-		o.Logger.Debug("a child process could not probe the library", "reason", err)
+		o.Logger.Debug("a child process could not find out whether the QNN library shares equal weights", "reason", err)
 		return o.ConstantSharing, nil
 	case shares:
 		return hexagon.ConstantsShared, nil
@@ -86,10 +86,10 @@ func (s Settings) probeConstantSharing(ctx context.Context, o hexagon.Options) (
 	return hexagon.ConstantsSeparate, nil
 }
 
-// CompileInChild makes the engine compile in child processes, so that a crash of
-// the vendor's compiler does not end this process. The float device does not need a
-// child process. CompileInChild also sets how long the engine waits for other
-// processes.
+// CompileInChild makes the engine compile in child processes, so that a crash of the
+// vendor's compiler does not end this process. The float device does not need a child
+// process. CompileInChild also sets how long the engine waits for other processes that
+// compile.
 func (s Settings) CompileInChild(device backend.Device, file *gguf.File, logger *slog.Logger, o *engine.Options) error {
 	o.CompilePatience = s.CompilePatience
 	d, ok := device.(*hexagon.Device)

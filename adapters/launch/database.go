@@ -14,13 +14,13 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// openDatabase opens the token database that a model's config names, or returns nil
-// if there is none. A model also runs without its database. Problems are logged,
-// and answers are then kept in memory only.
+// openDatabase opens the token database that a model's config names, or returns nil if
+// there is none. A model also runs if its database cannot be opened. openDatabase logs
+// problems, and answers are then kept in memory only.
 func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) (*tokendb.DB, *draft.Database) {
 	path, err := databaseFolder(c)
 	if err != nil {
-		logger.Warn("no token database on disk", "detail", err, "remedy", "set SDNPU_DB to an absolute path")
+		logger.Warn("there is no token database on disk", "detail", err, "remedy", "set SDNPU_DB to an absolute path")
 		return nil, nil
 	}
 	if path == "" {
@@ -43,7 +43,7 @@ func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) 
 		db, err = tokendb.Open(path, options)
 	}
 	if err != nil {
-		logger.Warn("no token database on disk: drafts use this process's answers only", "detail", err, "remedy", database.Remedy(err, path))
+		logger.Warn("there is no token database on disk: drafts use this process's answers only", "detail", err, "remedy", database.Remedy(err, path))
 		return nil, nil
 	}
 	s := db.Stats()

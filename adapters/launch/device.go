@@ -40,28 +40,28 @@ func (s Settings) OpenDevice(ctx context.Context, program string, logger *slog.L
 	if err != nil {
 		return nil, err
 	}
-	if filepath.Base(o.Library) != o.Library { // the folder of a bare name is the loader's choice
+	if filepath.Base(o.Library) != o.Library { // the loader chooses the folder of a library that is named without a folder
 		if err := AddToDriverPath(filepath.Dir(o.Library)); err != nil {
 			return nil, err
 		}
 	}
-	// The vendor's library may crash when its features are probed, so a child
-	// process does it first. The emulator does not crash when its features are
-	// probed.
+	// The vendor's library may crash when it is asked what it supports, so a child
+	// process asks first. The emulator does not crash when it is asked what it
+	// supports.
 	if o.ConstantSharing == hexagon.ConstantsAuto && s.Library != "emulator" && !s.CompileInline {
 		if o.ConstantSharing, err = s.probeConstantSharing(ctx, o); err != nil {
 			return nil, err
 		}
 	}
 	d, err := hexagon.Open(o)
-	if err != nil { // a nil *Device in a Device interface would not equal nil
+	if err != nil { // a nil *Device must be returned as nil: in a Device interface it would not equal nil
 		return nil, s.explainLibrary(err)
 	}
 	return d, nil
 }
 
-// explainLibrary adds to an error which values a library setting can have, unless
-// the user has named the emulator.
+// explainLibrary adds to an error the values that the setting SDNPU_LIBRARY can have,
+// unless the user has named the emulator.
 func (s Settings) explainLibrary(err error) error {
 	if s.Library == "emulator" {
 		return err
@@ -77,8 +77,8 @@ func (s Settings) explainLibrary(err error) error {
 }
 
 // BuildEmulator returns the path of the emulator's library. If the emulator has not
-// been compiled yet, BuildEmulator first calls begin, if set, and then compiles the
-// emulator.
+// been compiled yet, BuildEmulator first calls the function begin, if it is not nil,
+// and then compiles the emulator.
 func BuildEmulator(ctx context.Context, logger *slog.Logger, begin func()) (string, error) {
 	folder, err := CacheFolder("emulator")
 	if err != nil {

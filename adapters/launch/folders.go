@@ -10,10 +10,10 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// CacheFolder returns the path of a folder with the given name in sdnpu's part of
-// the user's cache. If the user has no home folder, the path is among the temporary
-// files. Other users could create it first, and files in it are executed, so
-// CacheFolder checks it.
+// CacheFolder returns the path of a folder with the given name in sdnpu's part of the
+// user's cache. If the user has no home folder, CacheFolder returns a path among the
+// temporary files. Other users could create a folder among the temporary files first,
+// and files in it are executed, so CacheFolder checks the folder's owner.
 func CacheFolder(name string) (string, error) {
 	if base, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(base, "sdnpu", name), nil
@@ -46,9 +46,9 @@ func ProgramFolders(arg0 string) []string {
 	return folders
 }
 
-// DistinctFolders returns the absolute path of each folder once. Paths of files are
-// left out, because this program is often found at a path that is also tried as a
-// folder.
+// DistinctFolders returns the absolute path of each folder once. DistinctFolders leaves
+// out paths of files, because this program is often found at a path that is also tried
+// as a folder.
 func DistinctFolders(folders []string) (distinct []string) {
 	for _, f := range folders {
 		f = Absolute(f)
@@ -60,8 +60,8 @@ func DistinctFolders(folders []string) (distinct []string) {
 	return distinct
 }
 
-// FolderList splits a list of folders, as in PATH. FolderList leaves out empty
-// elements, which would mean the current folder.
+// FolderList splits a list of folders in the form of the variable PATH. FolderList
+// leaves out empty elements, which would mean the current folder.
 func FolderList(list string) []string {
 	return slices.DeleteFunc(filepath.SplitList(list), func(folder string) bool { return folder == "" })
 }

@@ -26,8 +26,8 @@ func LibraryName() string {
 	return "libQnnHtp.so"
 }
 
-// FindLibrary searches first the installed runtimes, then the library folders.
-// program is the name by which this program was called.
+// FindLibrary searches for the vendor's library first in the installed runtimes, then
+// in the library folders. program is the name by which this program was called.
 func (s Settings) FindLibrary(program string) (string, error) {
 	installed, folders := RuntimeFolders(program), LibraryFolders(program)
 	for _, folder := range installed {
@@ -52,7 +52,8 @@ func (s Settings) FindLibrary(program string) (string, error) {
 		ErrNoLibrary, qnnruntime.Here(), strings.Join(installed, ", "), LibraryName(), strings.Join(folders, ", "))
 }
 
-// LibraryFolders returns the folders in which a library is searched, in order.
+// LibraryFolders returns the folders in which the vendor's library is searched, in
+// order.
 func LibraryFolders(program string) []string {
 	folders := ProgramFolders(program)
 	for _, f := range ProgramFolders(program) {
@@ -66,11 +67,12 @@ func LibraryFolders(program string) []string {
 }
 
 // RuntimeFolderName is the name of a folder next to this program that may hold a
-// runtime. The folder serves hosts that run under a user of their own.
+// runtime. A runtime next to this program serves hosts that run under a user of their
+// own.
 const RuntimeFolderName = "sdnpu-runtime"
 
-// RuntimeFolders returns the folders in which installed runtimes are searched, in
-// order.
+// RuntimeFolders returns the folders in which installed runtimes of the vendor are
+// searched, in order.
 func RuntimeFolders(program string) (folders []string) {
 	for _, f := range ProgramFolders(program) {
 		folders = append(folders, filepath.Join(f, RuntimeFolderName))
@@ -81,9 +83,9 @@ func RuntimeFolders(program string) (folders []string) {
 	return DistinctFolders(folders)
 }
 
-// UserRuntimeFolder returns the folder for this user's runtime, or "". The folder
-// must not be in a cache: if a cleaner deleted the runtime, the runtime would not
-// be fetched again.
+// UserRuntimeFolder returns the folder for the runtime that this user has installed, or
+// "". The runtime must not be in a cache: if a cleaner deleted it, it would not be
+// fetched again.
 func UserRuntimeFolder() string {
 	folder, err := dataFolder("runtime")
 	if err != nil {
@@ -96,7 +98,7 @@ func UserRuntimeFolder() string {
 // this user's data.
 func dataFolder(name string) (string, error) {
 	base := cmp.Or(os.Getenv("XDG_DATA_HOME"), os.Getenv("LOCALAPPDATA"))
-	if !filepath.IsAbs(base) { // the variable is not set, or is relative and would mean another folder for each caller
+	if !filepath.IsAbs(base) { // XDG_DATA_HOME may be unset, or relative, which would mean another folder for each caller
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", err
@@ -106,7 +108,8 @@ func dataFolder(name string) (string, error) {
 	return filepath.Join(base, "sdnpu", name), nil
 }
 
-// sdkTarget returns the name that the vendor's SDK uses for this system.
+// sdkTarget returns the name that the vendor's SDK uses for this operating system and
+// processor.
 func sdkTarget() string {
 	switch runtime.GOOS + "/" + runtime.GOARCH {
 	case "windows/arm64":
@@ -119,12 +122,14 @@ func sdkTarget() string {
 	return "x86_64-linux-clang"
 }
 
-// DriverPath is the name of the variable with the folders in which the DSP's driver
-// searches for images. Semicolons separate the folders on every system.
+// DriverPath is the name of the environment variable with the folders in which the
+// DSP's driver searches for images. Semicolons separate the folders in the driver's
+// search path on every system.
 const DriverPath = "ADSP_LIBRARY_PATH"
 
-// AddToDriverPath adds a library's folder to the driver's search path, if the
-// folder holds DSP images. The driver is loaded later, and reads the variable then.
+// AddToDriverPath adds a library's folder to the search path of the DSP's driver, if
+// the folder holds DSP images. The driver is loaded later, and reads the search path
+// then.
 func AddToDriverPath(folder string) error {
 	path := os.Getenv(DriverPath)
 	if !qnnruntime.SkelFolder(folder) || slices.Contains(strings.Split(path, ";"), folder) {

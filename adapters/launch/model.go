@@ -17,7 +17,7 @@ import (
 // which "sdnpu select --adapter" writes.
 var errAdapter = errors.New(`an "adapter", not a model: name the model's own GGUF (an adapter belongs in a Modelfile's ADAPTER line)`)
 
-// OpenGGUF opens a model's file. Errors of OpenGGUF say what to do.
+// OpenGGUF opens a model's file. Errors of OpenGGUF tell the user what to do.
 func OpenGGUF(path string) (*gguf.File, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -44,8 +44,8 @@ func modelRemedy(err error) string {
 	return "the file is damaged or was converted wrongly: fetch or convert it again"
 }
 
-// ModelName returns the name that a model's file contains and the name of the
-// file itself, in one line that is safe to print and to store. A long name is shortened.
+// ModelName returns the name that a model's file contains and the file's own name, in
+// one line that is safe to print and to store. ModelName shortens a long name.
 func ModelName(f *gguf.File) string {
 	base := filepath.Base(f.Path())
 	if name, err := f.Str("general.name"); err == nil && name != "" {
@@ -69,8 +69,8 @@ func ResolveConfig(path string, flags map[string]string) (config.Config, error) 
 	return config.Resolve(source, config.Environment(os.LookupEnv), config.Source{Name: "the flags", Lookup: lookup})
 }
 
-// FlagValue returns a number in the form that the flags of [ResolveConfig] need.
-// For zero it returns "", which sets nothing.
+// FlagValue returns a number in the form that the flags of [ResolveConfig] need. For
+// zero, FlagValue returns "", which sets nothing.
 func FlagValue(n int) string {
 	if n == 0 {
 		return ""
@@ -78,8 +78,8 @@ func FlagValue(n int) string {
 	return strconv.Itoa(n)
 }
 
-// ConfigSource returns a source of the config keys in a GGUF file. Errors call the
-// file by the given name.
+// ConfigSource returns a source of the config keys in a GGUF file. Errors of
+// ConfigSource call the file by the given name.
 func ConfigSource(name, path string) (config.Source, error) {
 	f, err := gguf.OpenKeys(path)
 	if err != nil {

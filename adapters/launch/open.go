@@ -20,22 +20,22 @@ type Model struct {
 	Device    backend.Device
 	Engine    *engine.Engine
 	Tokenizer *tokenizer.Tokenizer
-	// Prompt holds the tokens of the prompt in [Options].Prompt.
+	// Prompt holds the tokens of the text that [Options].Prompt encodes.
 	Prompt []int32
 	Layers int
 	// LongestContext is the longest context for which the model was trained.
 	LongestContext int
-	// Flips says for which model, device and settings a measurement of flips is
+	// Flips holds the model, device and settings for which a measurement of flips is
 	// valid.
 	Flips findings.FlipsFile
 
-	database *tokendb.DB // database is nil if the database is not on disk
+	database *tokendb.DB // database is nil if the token database is not on disk
 }
 
-// Open opens the model, its device and the engine. program is the name by which
-// this program was called. If the recipe needs a calibration and none is stored,
-// Open calibrates the model. Images that are not in the cache are compiled, which
-// takes minutes.
+// Open opens the model, its device and the engine. program is the name by which this
+// program was called. If the recipe needs a calibration and none is stored, Open
+// calibrates the model. Open compiles images that are not in the cache, which takes
+// minutes.
 func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model, err error) {
 	l := &Model{}
 	defer func() {
@@ -71,7 +71,7 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 	}
 	err = s.openEngine(ctx, l, m, o)
 	if errors.Is(err, model.ErrRounded) && !s.CheckCodes {
-		o.Logger.Warn("rounded weights are damaged: looking for others, or calibrating again", "reason", err)
+		o.Logger.Warn("rounded weights are damaged: another copy is searched, or the model is calibrated again", "reason", err)
 		s.CheckCodes = true
 		if err = l.closeDatabase(); err == nil {
 			err = s.openEngine(ctx, l, m, o)
@@ -83,7 +83,7 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 	return l, nil
 }
 
-// openEngine opens the database and the engine of a model whose device is already
+// openEngine opens the token database and the engine of a model whose device is already
 // open.
 func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Options) error {
 	options, err := s.EngineOptions(ctx, o, findings.Model{Model: m, Tokenizer: l.Tokenizer, Name: ModelName(l.File)})
@@ -134,13 +134,14 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 	}, err
 }
 
-// Recipe returns the request for the recipe that the config names.
+// Recipe returns the request for the precision recipe that the config names.
 func (o Options) Recipe(m findings.Model) findings.RecipeRequest {
 	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Logger: o.Logger, Progress: o.Progress}
 }
 
-// dropDamagedCodes makes a compilation that finds damaged rounded weights remove them. Open reacts
-// itself; this is for a context that grows later, after which the next start calibrates again.
+// dropDamagedCodes makes a failing compilation remove damaged rounded weights that it
+// finds. Open handles damaged weights itself; dropDamagedCodes serves a context that
+// grows later, so that the next start calibrates again.
 func (s Settings) dropDamagedCodes(digest string, o *engine.Options) {
 	compile := o.Compile
 	if compile == nil {

@@ -14,20 +14,21 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Options names a model to open, and its settings. The fields Path, Config and
-// Logger are required.
+// Options names a model to open, and its settings. The fields Path, Config and Logger
+// of Options are required.
 type Options struct {
 	// Path is the path of the model's GGUF file.
 	Path string
 	// Config is the model's config, with environment variables and flags applied.
 	Config config.Config
-	// Context is the number of tokens of a conversation; zero means the default.
+	// Context is the number of tokens that a conversation can have; zero means the
+	// default.
 	Context int
 	// Sequences is the number of conversations that can be open at the same time.
 	Sequences int
-	// Prompt, if set, encodes a prompt. [Settings.Open] stores its tokens in
-	// [Model].Prompt. A prompt that is too long is rejected before anything is
-	// compiled.
+	// Prompt, if set, is a function that encodes a prompt. [Settings.Open] stores its
+	// tokens in [Model].Prompt. Open rejects a prompt that is too long before it
+	// compiles anything.
 	Prompt func(*tokenizer.Tokenizer) ([]int32, error)
 	Logger *slog.Logger
 	// Progress, if set, is called while images are compiled and loaded.
@@ -38,11 +39,11 @@ type Options struct {
 	// Forecast makes the engine forecast the time of each prompt, even if no plan
 	// needs it.
 	Forecast bool
-	// Policy, if set, wraps the policy of the engine.
+	// Policy, if set, is a function that wraps the policy of the engine.
 	Policy func(own engine.Policy) engine.Policy
 }
 
-// rows returns the graph widths for which the user asked. If the user gave none,
+// rows returns the graph widths for which the user asked. If the user gave no widths,
 // rows returns nil, and the engine chooses by the number of sequences.
 func (o Options) rows() []int {
 	if o.Config.Origin["sdnpu.rows"] == "" {
@@ -57,13 +58,13 @@ func (o Options) rows() []int {
 func (o Options) DraftProblem() string {
 	rows := o.rows()
 	switch {
-	case o.Config.Draft == (draft.Mode{}) || len(rows) == 0: // the widths that the engine chooses leave rows for drafts
+	case o.Config.Draft == (draft.Mode{}) || len(rows) == 0: // the widths that the engine chooses leave rows for drafts, so there is no problem
 		return ""
-	case o.Config.Draft.Auto && o.Config.Origin["sdnpu.draft"] == "": // the user did not ask for drafts
+	case o.Config.Draft.Auto && o.Config.Origin["sdnpu.draft"] == "": // there is no problem if the user did not ask for drafts
 		return ""
 	}
 	switched, exactly := enginePlan(o.Config.Plan), ""
-	if switched == engine.PlanAuto { // every graph stays loaded if the device has room
+	if switched == engine.PlanAuto { // with this plan, every graph stays loaded if the device has room
 		switched = ""
 	}
 	if o.Config.Exact {
@@ -76,8 +77,8 @@ func (o Options) DraftProblem() string {
 	return ""
 }
 
-// CheckPlanRows rejects a plan that is impossible with the given widths. The error
-// names the sources of both settings.
+// CheckPlanRows rejects a plan that is impossible with the given widths.
+// CheckPlanRows's error names the sources of the plan and of the widths.
 func (o Options) CheckPlanRows() error {
 	rows := o.rows()
 	if len(rows) == 0 { // every plan is possible with the widths that the engine chooses
@@ -90,9 +91,8 @@ func (o Options) CheckPlanRows() error {
 	return nil
 }
 
-// enginePlan returns the name that the engine uses for the plan of a config. To
-// keep both graphs loaded is the engine's default; weights are shared if the device
-// can.
+// enginePlan returns the name that the engine uses for the plan of a config. The engine
+// keeps both graphs loaded by default; equal weights are stored once if the device can.
 func enginePlan(plan string) string {
 	if plan == graphswap.PlanResident {
 		return ""
@@ -100,8 +100,8 @@ func enginePlan(plan string) string {
 	return plan
 }
 
-// encode returns the tokens of the prompt, or nil if there is no prompt. A prompt
-// that does not fit into the model's context is rejected.
+// encode returns the tokens of the prompt, or nil if there is no prompt. encode rejects
+// a prompt that does not fit into the model's context.
 func (o Options) encode(t *tokenizer.Tokenizer, c model.Config) ([]int32, error) {
 	if o.Prompt == nil {
 		return nil, nil

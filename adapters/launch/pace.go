@@ -10,17 +10,19 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Pace describes the device profile of a phone whose times the emulator simulates.
-// No phone was measured for a Pace. Every result that contains times names the
+// Pace describes the device profile of a phone whose times the emulator simulates. No
+// phone was measured for a Pace. Every result that contains simulated times names the
 // pace.
 type Pace struct {
 	Profile string `json:"profile"`
 	// Kind is the kind of the device profile, such as fitted or estimated.
 	Kind string `json:"kind"`
-	// StandIn is the model whose times are simulated; empty means the model itself.
+	// StandIn is the model whose times are simulated; if StandIn is empty, the model
+	// itself.
 	StandIn string `json:"stand_in,omitempty"`
-	// Pace is "wall" or "virtual". With wall, calls last as long as on the phone.
-	// With virtual, calls return at once, and a simulated clock advances.
+	// Pace is "wall" or "virtual". With the pace "wall", calls last as long as on the
+	// phone. With the pace "virtual", calls return at once, and a simulated clock
+	// advances.
 	Pace  string `json:"pace"`
 	Scale string `json:"scale"`
 }
@@ -29,8 +31,8 @@ type Pace struct {
 func Emulated(c backend.Capabilities) bool { return strings.Contains(c.Provider, "EMULATOR") }
 
 // PaceOf returns the pace that the variable SDNPU_EMULATOR asks for; see package
-// emulator. For a device that does not simulate times, PaceOf returns nil. A wrong
-// setting is rejected by the emulator itself.
+// emulator. For a device that does not simulate times, PaceOf returns nil. The emulator
+// itself rejects a wrong setting.
 func PaceOf(c backend.Capabilities) *Pace {
 	if !Emulated(c) {
 		return nil
@@ -56,7 +58,7 @@ func PaceOf(c backend.Capabilities) *Pace {
 	return p
 }
 
-// String describes the pace in words, for a line of results.
+// String describes the simulated device in words, for a line of results.
 func (p *Pace) String() string {
 	text := fmt.Sprintf("at the pace of %s (%s)", p.Profile, p.Kind)
 	if p.StandIn != "" {
@@ -72,8 +74,7 @@ func (p *Pace) String() string {
 	return text
 }
 
-// Describe returns a device in one line, with the pace of its calls if it is
-// simulated.
+// Describe returns a device in one line, with the pace if the device simulates times.
 func Describe(c backend.Capabilities) string {
 	text := fmt.Sprintf("%s, provider %s, build %s", c.Name, c.Provider, c.BuildID)
 	if c.SoC != "" {

@@ -14,7 +14,7 @@ func ProcessorTime() time.Duration {
 		return 0
 	}
 	ticks := func(t windows.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) }
-	return time.Duration(ticks(kernel)+ticks(user)) * 100 // one tick is 100 ns
+	return time.Duration(ticks(kernel)+ticks(user)) * 100 // Windows counts processor time in ticks of 100 ns
 }
 
 var getProcessMemoryInfo = windows.NewLazySystemDLL("psapi.dll").NewProc("GetProcessMemoryInfo")

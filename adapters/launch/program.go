@@ -23,7 +23,7 @@ func OwnProgram() (string, error) {
 	}
 	path, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("this program's own file: %w", err)
+		return "", fmt.Errorf("cannot find this program's own file: %w", err)
 	}
 	return path, nil
 }

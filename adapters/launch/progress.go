@@ -12,10 +12,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Bar shows the progress of [Settings.Open]. On a terminal, progress is shown as a
-// bar. Without a terminal, a line is printed when an image is ready. The line says
-// whether the image was compiled or came from the cache. While an image is
-// compiled, a line is printed after one second and then every [cmdline.LineEvery].
+// Bar shows on a terminal or in a log how far [Settings.Open] has come. On a terminal,
+// progress is shown as a bar. Without a terminal, a line is printed when an image is
+// ready. The line for an image says whether the image was compiled or came from the
+// cache. While an image is compiled, a line is printed after one second and then every
+// [cmdline.LineEvery].
 type Bar struct {
 	w        io.Writer
 	bar      *progressbar.ProgressBar
@@ -30,7 +31,7 @@ func NewBar(w io.Writer) *Bar {
 	return &Bar{w: w, terminal: cmdline.IsTerminal(w), began: time.Now()}
 }
 
-// Step shows progress. Step can be used as [Options].Progress.
+// Step shows progress. Step can be used as the progress function in [Options].
 func (b *Bar) Step(p engine.Progress) {
 	text := fmt.Sprintf("%s (%d of %d)", ProgressText(p), min(p.Done+1, p.Total), p.Total)
 	if b.terminal {
@@ -39,10 +40,10 @@ func (b *Bar) Step(p engine.Progress) {
 	}
 	switch images := p.Graph != findings.Calibrating && p.Graph != findings.Comparing; {
 	case !images:
-		if p.Done < p.Total { // the work on the next text begins
+		if p.Done < p.Total { // a change of the name means that work on the next text begins
 			fmt.Fprintln(b.w, text)
 		}
-	case p.Elapsed == 0: // it is not known yet whether the image must be compiled
+	case p.Elapsed == 0: // at this step it is not known yet whether the image must be compiled
 		b.lines, b.done = 0, p.Done
 	case p.Done > b.done:
 		b.done = p.Done
@@ -56,7 +57,7 @@ func (b *Bar) Step(p engine.Progress) {
 // Close removes the bar from the terminal.
 func (b *Bar) Close() {
 	if b.bar != nil {
-		_ = b.bar.Finish() // an error of the progress bar does not matter
+		_ = b.bar.Finish() // Ignore the error, because a failing progress bar does not matter
 	}
 }
 
@@ -66,11 +67,11 @@ func (b *Bar) draw(text string, p engine.Progress) {
 			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true), progressbar.OptionSetPredictTime(true))
 	}
 	b.bar.Describe(text)
-	_ = b.bar.Set64(p.WeightsDone) // an error of the progress bar does not matter
+	_ = b.bar.Set64(p.WeightsDone) // Ignore the error, because a failing progress bar does not matter
 }
 
-// remaining says which share of the weights is done and estimates the time that is
-// left.
+// remaining returns a text with the share of the weights that is compiled and the
+// estimated time that is left.
 func (b *Bar) remaining(p engine.Progress) string {
 	if p.Weights == 0 {
 		return ""
@@ -93,7 +94,7 @@ func doneText(p engine.Progress) string {
 	return fmt.Sprintf("compiled %s in %v", p.Graph, p.Elapsed.Round(time.Millisecond))
 }
 
-// ProgressText describes a step of [Settings.Open].
+// ProgressText describes a step of [Settings.Open] for people.
 func ProgressText(p engine.Progress) string {
 	switch {
 	case p.Graph == findings.Calibrating:
@@ -104,7 +105,7 @@ func ProgressText(p engine.Progress) string {
 		return "waiting for another process that compiles " + p.Graph
 	case p.Cached:
 		return "loading " + p.Graph
-	case p.Elapsed == 0: // it is not known yet whether the image is in the cache
+	case p.Elapsed == 0: // at this step it is not known yet whether the image is in the cache
 		return "preparing " + p.Graph
 	}
 	return "compiling " + p.Graph

@@ -17,15 +17,17 @@ import (
 // Settings describes this machine: its library, its chip and its folders. Settings
 // of a single model are in its config; see package config.
 type Settings struct {
-	// Library selects the device. Library's value is "emulator", "float" or the
-	// path of a library. If Library is empty, the first libQnnHtp.so that is found
-	// is used.
+	// Library selects the device that runs models. Library's value is "emulator",
+	// "float" or the path of a library. If Library is empty, the first libQnnHtp.so
+	// that is found is used.
 	Library string
-	// OnEmulatorBuild, if set, is called before the emulator is compiled.
+	// OnEmulatorBuild, if set, is a function that is called before the emulator is
+	// compiled.
 	OnEmulatorBuild func()
-	// SoC is the vendor's number of the chip. If SoC is zero, the library chooses.
+	// SoC is the vendor's number of the chip for which graphs are compiled. If SoC is
+	// zero, the library chooses the chip.
 	SoC uint32
-	// RecordCosts makes the device record how long its calls take.
+	// If RecordCosts is set, the device records how long its calls take.
 	RecordCosts bool
 	// EmulatorPace is the value of SDNPU_EMULATOR if that names a device profile,
 	// whose times the emulator then simulates. If EmulatorPace is empty, calls take
@@ -33,36 +35,39 @@ type Settings struct {
 	EmulatorPace string
 	// Cache is the folder of compiled images; empty means that there is no cache.
 	Cache string
-	// CacheSize is the size limit of that folder, as the user wrote it. If
-	// CacheSize is empty, the default limit is used.
+	// CacheSize is the size limit of the image cache, as the user wrote it. If
+	// CacheSize is empty, the cache has the default limit.
 	CacheSize string
 	// Prepared lists folders of images that were compiled on another machine.
 	Prepared []string
-	// PreparedKeys are accepted as signers of those folders.
+	// PreparedKeys are the keys that are accepted as signers of prepared folders.
 	PreparedKeys []signing.PublicKey
-	// CheckCodes compares rounded weights with their checksums before the engine opens.
+	// If CheckCodes is set, rounded weights are compared with their checksums before
+	// the engine opens.
 	CheckCodes bool
-	// ConstantSharing is used when images are compiled for another machine.
+	// ConstantSharing tells whether equal weights are stored once in images for another
+	// machine.
 	ConstantSharing hexagon.ConstantSharing
 	// Original is the path of Ollama's own llama-server, which runs models that are
 	// not selected.
 	Original string
-	// CompileInline makes this process compile itself. If it is false, a child process
-	// compiles. CompilePatience is the time for which the child may send nothing; zero means
-	// the default.
+	// If CompileInline is set, this process compiles itself, and otherwise a child
+	// process compiles. CompilePatience is the time for which the compiling child
+	// process may send nothing; zero means the default.
 	CompileInline   bool
 	CompilePatience time.Duration
 	// AllowNoKey lets a server without an API key answer other machines.
 	AllowNoKey bool
-	// GateOff allows recipes that a check has found to be below their gate.
+	// GateOff allows recipes that a check has found to be below their quality gate.
 	GateOff bool
 }
 
-// noKeyVariable is the name of the variable that sets AllowNoKey.
+// noKeyVariable is the name of the environment variable that sets AllowNoKey.
 const noKeyVariable = "SDNPU_ALLOW_NO_KEY"
 
-// x86SoC is the chip for which x86-64 libraries compile unless the user names one:
-// the SM8650. The default chip of these libraries cannot run float32 RmsNorm.
+// x86SoC is the number of the chip SM8650, for which x86-64 libraries compile unless
+// the user names another. The default chip of the vendor's x86-64 libraries cannot run
+// the operator RmsNorm in float32.
 const x86SoC = 57
 
 // ReadSettings reads the machine's environment variables.
@@ -126,8 +131,8 @@ func ReadSettings() (Settings, error) {
 	return s, nil
 }
 
-// readCompile parses SDNPU_COMPILE: empty, inline, or how long a compiling process
-// may send nothing.
+// readCompile parses the variable SDNPU_COMPILE: empty, inline, or how long a compiling
+// process may send nothing.
 func (s *Settings) readCompile(value string) error {
 	switch value {
 	case "":
@@ -149,7 +154,7 @@ func (s Settings) Findings() findings.Store {
 	return findings.Store{Cache: s.Cache, Prepared: s.Prepared, Keys: s.PreparedKeys, CheckCodes: s.CheckCodes, GateOff: s.GateOff}
 }
 
-// CacheParent returns the folder that contains the image cache. If there is no
+// CacheParent returns the folder that contains the image cache. If there is no image
 // cache, CacheParent returns the folder for temporary files.
 func (s Settings) CacheParent() string {
 	if s.Cache == "" {

@@ -21,9 +21,9 @@ var Variables = []Variable{
 	{"SDNPU_PREPARED", "folders that sdnpu prepare filled on a PC, separated as in PATH (default: none)"},
 	{"SDNPU_PREPARED_KEYS", "keys whose signatures of such folders count, or files of keys (default: none)"},
 	{"SDNPU_ORIGINAL", "Ollama's own llama-server, for other models (default: llama-server.orig in this program's folder)"},
-	{noKeyVariable, "true: llama-server answers other machines (--host) without an API key (default: it does not start)"},
+	{noKeyVariable, "true lets llama-server answer other machines (--host) without an API key (default: it does not start)"},
 	{"SDNPU_COMPILE", "inline: compile in this process; a time such as 10m: how long a compiling process may be silent"},
-	{findings.GateVariable, "off: run recipes that failed their check (default: on)"},
+	{findings.GateVariable, "off lets recipes run that failed their quality check (default: on)"},
 	{"SDNPU_EMULATOR", "profile=sd8gen2,…: the emulator takes a phone's time and memory (default: this machine's)"},
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// Access says who may use a server, and how it is encrypted. The zero value allows
-// everyone who reaches the server.
+// Access says who may use a server, and how its connections are encrypted. The zero
+// Access allows everyone who reaches the server.
 type Access struct {
 	keys [][sha256.Size]byte
 	cert *tls.Certificate
@@ -76,13 +76,15 @@ func (a Args) access(lookup func(name string) (string, bool)) (Access, error) {
 	return access, nil
 }
 
-// maxKeyFile is the size of the largest file of keys in bytes.
+// maxKeyFile is the largest allowed size in bytes of a file of API keys.
 const maxKeyFile = 1 << 20
 
-// readKeys returns the lines of a file that only trusted users can change. As in
-// llama-server, no line is a comment: a line that begins with # is a key.
+// readKeys returns the API keys in a file that only trusted users can change, one from
+// each line. As in llama-server, no line is a comment: a line that begins with # is a
+// key.
 func readKeys(path string) (keys []string, err error) {
-	// Check the type first, because opening a pipe would wait for its writer.
+	// The type of the file is checked first, because opening a pipe would wait for its
+	// writer.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -100,7 +102,7 @@ func readKeys(path string) (keys []string, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile)) // the file may have grown
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile)) // the file may have grown since its size was checked
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +113,7 @@ func readKeys(path string) (keys []string, err error) {
 	return keys, lines.Err()
 }
 
-// add adds keys and reports whether there was one. add ignores empty keys.
+// add adds API keys and reports whether there was one. add ignores empty keys.
 func (a *Access) add(keys []string) bool {
 	before := len(a.keys)
 	for _, key := range keys {
@@ -122,11 +124,11 @@ func (a *Access) add(keys []string) bool {
 	return len(a.keys) > before
 }
 
-// HasKey reports whether requests need a key.
+// HasKey reports whether requests need an API key.
 func (a Access) HasKey() bool { return len(a.keys) > 0 }
 
-// allows reports whether a request has a key. The time it takes depends neither on
-// the keys nor on how much of one is right.
+// allows reports whether a request has a valid API key. The time of the check depends
+// neither on the keys nor on how much of one is right.
 func (a Access) allows(r *http.Request) bool {
 	given := r.Header.Get("X-Api-Key")
 	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "Bearer") {
@@ -139,7 +141,8 @@ func (a Access) allows(r *http.Request) bool {
 	return equal == 1
 }
 
-// require rejects requests without a key. Health stays open, as in llama-server.
+// require rejects requests without a valid API key. The endpoint /health needs no key,
+// as in llama-server.
 func (a Access) require(next http.Handler) http.Handler {
 	if !a.HasKey() {
 		return next
@@ -154,7 +157,8 @@ func (a Access) require(next http.Handler) http.Handler {
 	})
 }
 
-// errNoKey has llama-server's form, because clients check its type.
+// errNoKey has the form of llama-server's error, because clients check the error's
+// type.
 var errNoKey = func() *refusal {
 	r := refuse(http.StatusUnauthorized, "Invalid API key: send one of the server's keys (--api-key, LLAMA_API_KEY) "+
 		"as \"Authorization: Bearer KEY\". Ollama sends none: start ollama serve without LLAMA_API_KEY")
@@ -164,8 +168,8 @@ var errNoKey = func() *refusal {
 	return r
 }()
 
-// encryption returns the configuration of TLS, or nil. encryption offers HTTP/1.1
-// only: the limits of connections hold for one request on each.
+// encryption returns the configuration of TLS, or nil. encryption offers HTTP/1.1 only,
+// because the limits on connections assume one request at a time on each.
 func (a Access) encryption() *tls.Config {
 	if a.cert == nil {
 		return nil

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// Mode is the action that a command line requests.
+// Mode is the action that a command line of llama-server requests.
 type Mode int
 
 const (
-	// ModeDiscover prints a line about the system. ModeDiscover is used without a model.
+	// ModeDiscover prints a line about the system. Ollama uses ModeDiscover without a
+	// model, to learn about the machine.
 	ModeDiscover Mode = iota
 	// ModeListDevices lists the devices.
 	ModeListDevices
@@ -29,25 +30,26 @@ const (
 // AllLayers is the GPULayers value of "-ngl all".
 const AllLayers = math.MaxInt32
 
-// Args is a parsed command line of llama-server. Fields without a flag have the
-// values that [ParseArgs] returns for an empty command line.
+// Args is a parsed command line of llama-server. Fields of Args whose flag is not given
+// have the values that [ParseArgs] returns for an empty command line.
 type Args struct {
 	Model string // Model is the path of the GGUF file
 	Host  string
 	Port  int
-	// Context is the sum over all slots in tokens, or 0 for the model's context.
-	// Parallel is the number of slots.
+	// Context is the number of tokens of all slots together, or 0 for the model's
+	// context. Parallel is the number of slots, that is, of requests served at the same
+	// time.
 	Context, Parallel int
-	// Batch and MicroBatch are 0 if not given.
+	// Batch and MicroBatch are 0 if their flags are not given.
 	Batch, MicroBatch int
-	// GPULayers is -1 if not given, and 0 if the user wants the CPU only.
+	// GPULayers is -1 if its flag is not given, and 0 if the user wants the CPU only.
 	GPULayers int
 	Threads   int // 0 if not given
 	Keep      int
-	// ContextShift drops old tokens when the context is full, instead of ending the
-	// answer.
+	// If ContextShift is set, old tokens are dropped when the context is full;
+	// otherwise the answer ends.
 	ContextShift bool
-	Lora         []string // in the order given
+	Lora         []string // Adapters are in the order of their flags
 	LoadMode     string   // also "none" for the older --no-mmap
 	FlashAttn    string
 	CacheTypeK   string
@@ -56,12 +58,13 @@ type Args struct {
 	Embedding    bool
 	SplitMode    string
 	MainGPU      int // -1 if not given
-	// The speculative flags are for models with a DRAFT layer.
+	// The flags about speculative decoding are for models with a DRAFT layer.
 	SpecType, SpecDraftModel string
 	SpecDraftMax             int
 	NoJinja                  bool
 	ChatTemplate             string
-	// The flags that protect the server are nil if not given. [Args.Access] reads them.
+	// The flags that protect the server are nil if they are not given. [Args.Access]
+	// reads them.
 	APIKey, APIKeyFile, SSLKeyFile, SSLCertFile *string
 	// Unsupported lists unknown flags that sound like protection, such as --api-prefix.
 	Unsupported   []string
@@ -70,7 +73,7 @@ type Args struct {
 	Help, Version bool
 }
 
-// Mode returns the action that the arguments request.
+// Mode returns the action that the command line requests.
 func (a Args) Mode() Mode {
 	switch {
 	case a.Help:
@@ -89,8 +92,9 @@ func (a Args) Mode() Mode {
 // ContextPerSlot returns the context of one request, or 0 for the model's context.
 func (a Args) ContextPerSlot() int { return a.Context / a.Parallel }
 
-// option describes one option. If set is nil, the option is accepted and ignored,
-// because it controls something that this program does not have.
+// option describes one option of llama-server's command line. An option whose field set
+// is nil is accepted and ignored, because it controls something that this program does
+// not have.
 type option struct {
 	value bool
 	set   func(a *Args, value string) error
@@ -98,16 +102,17 @@ type option struct {
 
 func text(field func(*Args) *string) option {
 	return option{true, func(a *Args, v string) error {
-		if v == "" { // a script used an unset variable
-			return errors.New("the value is empty")
+		if v == "" { // an empty argument comes from a script that used an unset variable
+			return errors.New("the value after the equals sign is empty")
 		}
 		*field(a) = v
 		return nil
 	}}
 }
 
-// protection keeps a value for [Args.Access], which rejects an invalid one. A model
-// that the original llama-server serves needs no check here.
+// protection keeps the value of a protective flag for [Args.Access], which rejects an
+// invalid one. If the original llama-server serves the model, it checks the protective
+// flags itself.
 func protection(field func(*Args) **string) option {
 	return option{true, func(a *Args, v string) error { *field(a) = &v; return nil }}
 }
@@ -190,16 +195,16 @@ func setGPULayers(a *Args, v string) error {
 	return number(-1, AllLayers, func(a *Args) *int { return &a.GPULayers }).set(a, v)
 }
 
-// ParseArgs parses a command line without the program's name. "--name=value"
-// means "--name value", and "--a_name" means "--a-name". An unknown flag becomes a
-// warning, because each version of the host adds flags, but one that sounds like
-// protection is kept for [Args.Access]. No warning holds the value of an unknown flag,
-// which may be a secret. An invalid value and values that contradict each other are
-// [ErrArguments].
+// ParseArgs parses a command line without the program's name. "--name=value" means
+// "--name value", and "--a_name" means "--a-name". An unknown flag becomes a warning,
+// because each version of the host adds flags, but one that sounds like protection is
+// kept for [Args.Access]. No warning shows the value of an unknown flag, which may be a
+// secret. For an invalid value, and for values that contradict each other, ParseArgs
+// returns [ErrArguments].
 func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
 	table := optionTable()
-	unknown := false // the word before is an unknown flag without a value
+	unknown := false // the word before this one is an unknown flag without a value
 	for i := 0; i < len(args); i++ {
 		name, value, joined := splitJoined(args[i])
 		f, known := table[name]
@@ -222,7 +227,7 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 			}
 			value = args[i]
 		case joined && !f.value:
-			return a, warnings, fmt.Errorf("llamaserver: %w: %s takes no value", ErrArguments, name)
+			return a, warnings, fmt.Errorf("llamaserver: %w: the flag %s takes no value", ErrArguments, name)
 		}
 		if f.set == nil {
 			continue
@@ -237,11 +242,11 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 	return a, warnings, a.contradiction()
 }
 
-// flagName matches words that are certainly names.
+// flagName matches words that are certainly names of flags.
 var flagName = regexp.MustCompile(`^(--[A-Za-z][A-Za-z0-9-]{0,39}|-[a-z]{1,5})$`)
 
-// unknown notes an unknown word at index i and returns the warning. afterUnknown
-// reports that the word may be the value of the unknown flag before it.
+// unknown handles an unknown word at index i of the arguments and returns the warning.
+// afterUnknown is set if the word may be the value of the unknown flag before it.
 func (a *Args) unknown(name string, i int, afterUnknown bool) (warning string) {
 	if word := protectiveWord(name); word != "" {
 		a.Unsupported = append(a.Unsupported, shownName(name, word))
@@ -252,8 +257,9 @@ func (a *Args) unknown(name string, i int, afterUnknown bool) (warning string) {
 	return fmt.Sprintf("unknown argument %s is ignored", name)
 }
 
-// splitJoined splits "--name=value". Short flags have no such form. As in
-// llama-server, an underscore in a long name means a hyphen.
+// splitJoined splits an argument of the form "--name=value". Short flags cannot be
+// joined with a value. As in llama-server, an underscore in a long flag name means a
+// hyphen.
 func splitJoined(arg string) (name, value string, joined bool) {
 	if !strings.HasPrefix(arg, "--") {
 		return arg, "", false
@@ -262,8 +268,8 @@ func splitJoined(arg string) (name, value string, joined bool) {
 	return strings.ReplaceAll(name, "_", "-"), value, joined
 }
 
-// contradiction rejects values that are invalid together, before the model is
-// loaded for minutes.
+// contradiction rejects values that are invalid together, before the model is loaded,
+// which takes minutes.
 func (a Args) contradiction() error {
 	if a.Context > 0 && a.ContextPerSlot() < minContext {
 		return fmt.Errorf("llamaserver: %w: a context of %d (-c) leaves %d tokens for each of %d slots (-np): want at least %d",
@@ -272,5 +278,5 @@ func (a Args) contradiction() error {
 	return nil
 }
 
-// minContext is one token of a prompt and one of an answer.
+// minContext leaves room for one token of a prompt and one of an answer.
 const minContext = 2

@@ -43,8 +43,9 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 	case ctx.Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler) // the client has closed the connection
 	case out.began:
-		// The protocol has no event for a failure. When the connection breaks, the
-		// host adds this line to its own message.
+		// The protocol has no event for a failure after the first event, so the
+		// connection is closed. When the connection breaks, the host adds the line that
+		// Failure prints to its own message.
 		s.lines.Failure(err)
 		panic(http.ErrAbortHandler)
 	default:
@@ -52,8 +53,8 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 	}
 }
 
-// readCompletion reads a request for a text. What readCompletion returns keeps no part of the
-// body in memory.
+// readCompletion reads the HTTP request for a completion. The result of readCompletion
+// keeps no part of the request body in memory.
 func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model) (request engine.Request, streamed bool, err error) {
 	body := defaults()
 	body.NKeep, body.Prompt.limit = s.keep, m.Limits().Context
@@ -65,7 +66,8 @@ func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model)
 	return request, body.Stream, err
 }
 
-// takeSlot waits for a slot. takeSlot rejects a request if too many wait already.
+// takeSlot waits for a free request slot. takeSlot rejects a request if too many
+// requests wait already.
 func (s *Server) takeSlot(ctx context.Context) (release func(), err error) {
 	most := int64((queuePerSlot + 1) * cap(s.slots))
 	if s.waiting.Add(1) > most {
@@ -81,7 +83,7 @@ func (s *Server) takeSlot(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// refusalFor returns the answer to a generation that failed before its first
+// refusalFor returns the HTTP answer to a generation that failed before its first
 // event.
 func refusalFor(err error) error {
 	var long *engine.PromptTooLongError
@@ -97,7 +99,7 @@ func refusalFor(err error) error {
 	return err
 }
 
-// outcome returns the word for the end of a request in its report.
+// outcome returns the word by which the log line of a request describes its end.
 func outcome(ctx context.Context, r engine.Report, err error) string {
 	switch {
 	case err == nil:
@@ -118,25 +120,26 @@ var errGone = errors.New("the client has closed the connection")
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	// patience is the time for which the client may still keep the answer waiting.
+	// patience is the time for which the client may still delay the answer by reading
+	// slowly.
 	patience time.Duration
 	merger   merger
 	probs    bool
 	whole    bool
 	began    bool
 
-	// The answer, when whole: its bytes count in size, and in total with the answers of
-	// other requests.
+	// A whole answer, which is not streamed, counts its bytes in size, and in total
+	// together with the answers of other requests.
 	text   strings.Builder
 	tokens []engine.TokenLogprob
 	size   int64
 	total  *atomic.Int64
 }
 
-// close ends the counting of an answer.
+// close ends the counting of an answer's bytes.
 func (s *stream) close() { s.total.Add(-s.size) }
 
-// grow counts bytes of an answer that is not streamed.
+// grow counts the bytes of an answer that is not streamed.
 func (s *stream) grow(bytes int) error {
 	s.size += int64(bytes)
 	total := s.total.Add(int64(bytes))
@@ -161,7 +164,7 @@ func (s *stream) piece(p engine.Piece) error {
 	return nil
 }
 
-// finish sends the held pieces and the final event.
+// finish sends the pieces of text that were held back, and the final event.
 func (s *stream) finish(r engine.Report) error {
 	final := finalEvent(r)
 	if s.whole {
@@ -174,7 +177,8 @@ func (s *stream) finish(r engine.Report) error {
 	}
 	if p, ok := s.merger.rest(); ok {
 		if p.Text == "" {
-			// The tokens have no text, and an empty event would count as a repetition.
+			// Tokens without text send no event, because the host counts an empty event
+			// as a repetition.
 			final.Probabilities = probabilities(p.Tokens)
 		} else if err := s.send(pieceEvent(p, s.probs)); err != nil {
 			return err
@@ -183,7 +187,7 @@ func (s *stream) finish(r engine.Report) error {
 	return s.send(final)
 }
 
-// send writes one event with one write and flushes it.
+// send writes one server-sent event with one write and flushes it.
 func (s *stream) send(e event) error {
 	var line bytes.Buffer
 	line.WriteString("data: ")
@@ -202,7 +206,8 @@ func (s *stream) send(e event) error {
 		return errGone
 	}
 	began := time.Now()
-	// Ignore the error of a writer that has no deadlines: its writes wait for the client.
+	// Ignore the error of a writer that has no deadlines: without a deadline, a write
+	// waits for the client.
 	_ = s.control.SetWriteDeadline(began.Add(min(writeTimeout, s.patience)))
 	if _, err := s.w.Write(line.Bytes()); err != nil {
 		return errors.Join(errGone, err)

@@ -10,39 +10,43 @@ import (
 	"time"
 )
 
-// connections limits the number of open connections. A connection is safe only while
-// the server works on a request that has arrived completely. All others may be closed
-// for a new connection, the oldest first: connections without a request, connections
-// that still send one, and connections whose request was refused. So clients that send
-// nothing, or parts of requests, never keep the host out.
+// connections limits the number of open connections. An open connection is never closed
+// for a new one while the server works on a complete request from it. All other
+// connections may be closed for a new one, the oldest first: connections without a
+// request, connections that still send one, and connections whose request was refused.
+// So clients that send nothing, or parts of requests, never block the host.
 //
-// The server accepts each connection at once and never waits for room. Over the limit,
-// it first uses a reserve, so that new connections get patience to send their request.
+// The server accepts each new connection at once and never waits until an old one ends.
+// Over its limit of connections, the server first uses a reserve, so that new
+// connections have time to send their request.
 type connections struct {
-	most    int // most is the limit
-	reserve int // reserve is the number of connections over the limit
+	most    int // most is the limit on open connections
+	reserve int // reserve is the number of connections that may be open over the limit
 	mu      sync.Mutex
 	open    map[net.Conn]*connection
-	// idle holds the connections between two requests, sending those that send a request
-	// or have not begun, and working the safe ones. Each is sorted by age.
+	// idle lists the connections between two requests, sending those that send a
+	// request or have not begun, and working those whose request is being answered.
+	// Each list of connections is sorted by age.
 	idle, sending, working *list.List
 }
 
-// connection is an open connection. Its fields are guarded by the lock of connections.
+// connection is the server's record of an open connection. The fields of a connection
+// are guarded by the lock of connections.
 type connection struct {
 	all   *connections
 	conn  net.Conn
-	since time.Time // since is the time of the last change of state
+	since time.Time // since is the time at which the connection last changed its state
 	in    *list.List
-	place *list.Element // place is nil when the connection is closed
+	place *list.Element // place is the connection's position in its list, and nil when the connection is closed
 }
 
 // patience is the time that a new connection has to send its request, while the
 // reserve has room.
 const patience = 250 * time.Millisecond
 
-// newConnections returns a limit for a server with a number of slots. The process
-// needs a quarter of its file descriptors for other things.
+// newConnections returns the limit on connections for a server with a number of request
+// slots. The process needs a quarter of its file descriptors for purposes other than
+// connections.
 func newConnections(slots int) *connections {
 	most := max(16, min(max(512, (queuePerSlot+4)*slots), descriptors()/2))
 	return &connections{
@@ -51,8 +55,8 @@ func newConnections(slots int) *connections {
 	}
 }
 
-// changed is the hook [http.Server.ConnState]. The server calls it for a new connection
-// before it accepts the next.
+// changed is the hook [http.Server.ConnState]. The HTTP server calls changed for a new
+// connection before it accepts the next.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +78,8 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// find returns the entry of an open connection, and makes one for a new connection. The
-// caller holds the lock.
+// find returns the record of an open connection, and makes one for a new connection.
+// The caller of find holds the lock.
 func (c *connections) find(conn net.Conn) *connection {
 	if c.open[conn] == nil {
 		c.open[conn] = &connection{all: c, conn: conn}
@@ -83,7 +87,8 @@ func (c *connections) find(conn net.Conn) *connection {
 	return c.open[conn]
 }
 
-// victim returns the connection to close, or nil. The caller holds the lock.
+// victim returns the connection that is closed to make room for a new one, or nil. The
+// caller of victim holds the lock.
 func (c *connections) victim() *connection {
 	over := len(c.open) - c.most
 	if over <= 0 {
@@ -102,10 +107,11 @@ func (c *connections) victim() *connection {
 	return nil
 }
 
-// move puts an open connection at the end of a list. The caller holds the lock.
+// move puts an open connection at the end of a list of connections. The caller of move
+// holds the lock.
 func (q *connection) move(to *list.List) {
 	if q == nil || q.in != nil && q.place == nil {
-		return // it is closed, and reports late
+		return // the connection is already closed, and its last report comes late
 	}
 	if q.place != nil {
 		q.in.Remove(q.place)
@@ -114,7 +120,7 @@ func (q *connection) move(to *list.List) {
 	q.place = to.PushBack(q)
 }
 
-// forget removes a connection. The caller holds the lock.
+// forget removes a connection. The caller of forget holds the lock.
 func (q *connection) forget() {
 	if q == nil || q.place == nil {
 		return
@@ -124,7 +130,7 @@ func (q *connection) forget() {
 	delete(q.all.open, q.conn)
 }
 
-// closeNow closes a connection. The connection's goroutine then ends.
+// closeNow closes a connection. When a connection is closed, its goroutine ends.
 func closeNow(conn net.Conn) {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn() // closing an encrypted connection may wait for its client
@@ -132,11 +138,11 @@ func closeNow(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// connectionKey is the key of a request's connection in its context.
+// connectionKey is the key under which the context of a request holds its connection.
 type connectionKey struct{}
 
-// remember is the hook [http.Server.ConnContext]. The server calls it for a new
-// connection before changed.
+// remember is the hook [http.Server.ConnContext]. The HTTP server calls remember for a
+// new connection before it calls changed.
 func (c *connections) remember(ctx context.Context, conn net.Conn) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +156,9 @@ func connectionOf(ctx context.Context) *connection {
 	return q
 }
 
-// keep makes a connection safe, because its request has arrived completely. keep reports
-// whether there is room: the reserve stays free for connections that ask for /health.
+// keep protects a connection from being closed, because its request has arrived
+// completely. keep reports whether there is room: the reserve stays free for
+// connections that ask for /health.
 func (q *connection) keep() bool {
 	if q == nil {
 		return true
@@ -165,7 +172,8 @@ func (q *connection) keep() bool {
 	return true
 }
 
-// release ends keep: the server only waits for the client to read its answer.
+// release ends the protection by keep, because the server only waits for the client to
+// read its answer.
 func (q *connection) release() {
 	if q == nil {
 		return
@@ -175,16 +183,17 @@ func (q *connection) release() {
 	q.move(q.all.sending)
 }
 
-// drainTime is the time in which the rest of a refused request may arrive. Closing a
-// connection with unread data could remove the answer before the client reads it.
+// drainTime is the time in which the rest of a refused request's body may arrive.
+// Closing a connection with unread data could remove the answer before the client reads
+// it.
 const drainTime = 50 * time.Millisecond
 
 // unread ends connections whose requests were answered before their body was read.
-// Without unread, the server would wait for the body after its answer. [intake.read]
-// calls [arrived] for a body that it has read.
+// Without the handler unread, the server would wait for the body after its answer.
+// [intake.read] calls [arrived] for a body that it has read.
 func unread(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 { // -1 means an unknown length
+		if r.ContentLength == 0 { // a ContentLength of -1 means that the length is unknown
 			next.ServeHTTP(w, r)
 			return
 		}

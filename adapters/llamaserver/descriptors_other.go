@@ -4,6 +4,6 @@ package llamaserver
 
 import "math"
 
-// descriptors returns the number of files and connections that the process may open.
-// This system has no limit on open files.
+// descriptors returns the number of files and connections that the process may open. On
+// this system, the number of open files has no limit.
 func descriptors() int { return math.MaxInt32 }

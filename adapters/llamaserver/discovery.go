@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// discoveryTimeout is the time that AnswerDiscover waits for the host to kill the
-// process. The host itself waits for thirty seconds.
+// discoveryTimeout is the time for which AnswerDiscover waits until Ollama kills the
+// process. Ollama itself waits for thirty seconds.
 const discoveryTimeout = 5 * time.Second
 
-// AnswerDiscover reports a system without accelerators, if there is no original
-// program to report the real ones. The host reads stderr up to the word
-// system_info and then kills the process. If a person started the program, the
-// process exits after a few seconds.
+// AnswerDiscover reports a system without accelerators. It is used if there is no
+// original llama-server to report the real ones. Ollama reads stderr up to the word
+// system_info and then kills the process. If a person started the program for
+// discovery, the process exits after a few seconds.
 func AnswerDiscover(ctx context.Context, stderr io.Writer) error {
 	_, err := io.WriteString(stderr, "system_info: sdnpu, no devices; an NPU needs a model that selects it\n")
 	if err != nil {
@@ -26,8 +26,8 @@ func AnswerDiscover(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// AnswerListDevices prints an empty list. If AnswerListDevices listed the NPU, the
-// host would use other flags for every model.
+// AnswerListDevices prints an empty list of devices. If AnswerListDevices listed the
+// NPU, the host would use other flags for every model.
 func AnswerListDevices(stdout io.Writer) error {
 	if _, err := io.WriteString(stdout, "Available devices:\n"); err != nil {
 		return fmt.Errorf("llamaserver: %w", err)
@@ -35,7 +35,7 @@ func AnswerListDevices(stdout io.Writer) error {
 	return nil
 }
 
-// AnswerVersion prints the program's version.
+// AnswerVersion prints the version of this program.
 func AnswerVersion(stdout io.Writer, version string) error {
 	if _, err := fmt.Fprintf(stdout, "sdnpu %s, in place of llama-server\n", version); err != nil {
 		return fmt.Errorf("llamaserver: %w", err)
@@ -43,7 +43,7 @@ func AnswerVersion(stdout io.Writer, version string) error {
 	return nil
 }
 
-// AnswerHelp prints the arguments that have an effect in this program.
+// AnswerHelp prints those arguments that have an effect in this program.
 func AnswerHelp(stdout io.Writer) error {
 	if _, err := io.WriteString(stdout, help); err != nil {
 		return fmt.Errorf("llamaserver: %w", err)

@@ -32,7 +32,7 @@
 //   - A line that reports no failure contains none of the words by which the host
 //     recognises a failure. No line contains text of a prompt or an answer.
 //
-// # Why native chat is rejected
+// # Native chat templates are rejected for the reason below.
 //
 // The host renders prompts itself for models with a TEMPLATE and then needs
 // /completion, /tokenize and /detokenize only. For models without a TEMPLATE, the

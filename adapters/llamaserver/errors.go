@@ -14,7 +14,7 @@ import (
 var (
 	// ErrArguments is returned for an invalid command line.
 	ErrArguments = errors.New("bad arguments")
-	// ErrClosed is returned if Serve is called a second time.
+	// ErrClosed is returned if the server's Serve is called a second time.
 	ErrClosed = errors.New("server already served")
 )
 
