@@ -17,6 +17,8 @@ var ErrSetting = errors.New("bad setting")
 type Config struct {
 	// Enabled is set if the model runs on the NPU.
 	Enabled bool
+	// Mode names the set of keys that sdnpu.mode has selected.
+	Mode string
 	// Recipe names the precision recipe.
 	Recipe string
 	// Draft holds the draft sources. Resolve combines sdnpu.draft with
@@ -52,7 +54,8 @@ type Config struct {
 	// one for each value that a model may not set.
 	Notes []string
 
-	databaseAllowed bool // databaseAllowed tells whether the user permits a database that a model names
+	ofMode          map[string]string // ofMode holds the keys whose value comes from Mode
+	databaseAllowed bool              // databaseAllowed tells whether the user permits a database that a model names
 }
 
 // Source is a place that can set keys, such as a GGUF file or the environment.
@@ -71,35 +74,18 @@ type Source struct {
 }
 
 // Resolve reads all keys from the sources. If several sources set the same key, the
-// last source in the list counts. A value that a model may not set is ignored, and
-// noted in Config.Notes.
-func Resolve(sources ...Source) (Config, error) {
-	c := Config{Origin: map[string]string{}}
-	for _, k := range Keys {
-		if err := k.set(&c, k.Default); err != nil {
-			return Config{}, fmt.Errorf("config: default of %s: %w", k.Name, err)
+// last source in the list counts. The keys of a source's mode come before the source's
+// own keys. A value that a model may not set is ignored, and noted in Config.Notes.
+func Resolve(sources ...Source) (Config, error) { return Modes(nil).Resolve(sources...) }
+
+// checkNames returns an error if the source has an unknown key.
+func (s Source) checkNames() error {
+	for _, name := range s.Names {
+		if _, ok := find(name); !ok {
+			return fmt.Errorf("config: %w: %s in %s is not a key of this version: want one of %s", ErrSetting, printable.Line(Short(name)), s.Name, strings.Join(names(), ", "))
 		}
 	}
-	for _, s := range sources {
-		for _, name := range s.Names {
-			if _, ok := find(name); !ok {
-				return Config{}, fmt.Errorf("config: %w: %s in %s is not a key of this version: want one of %s", ErrSetting, printable.Line(Short(name)), s.Name, strings.Join(names(), ", "))
-			}
-		}
-		for _, k := range Keys {
-			value, ok := s.Lookup(k)
-			if !ok {
-				continue
-			}
-			if err := k.setFrom(&c, s, value); err != nil {
-				return Config{}, err
-			}
-		}
-	}
-	c.settleDatabase()
-	switchTerm(c.Calibration, &c.Draft.Calibration)
-	switchTerm(c.Extension, &c.Draft.Extension)
-	return c, c.check()
+	return nil
 }
 
 // setFrom sets a key to the value that a source has. setFrom adds a note if the value
@@ -155,17 +141,7 @@ func switchTerm(value string, term *bool) {
 
 // Enabled reports whether the sources select the model. Enabled reads only the key that
 // selects the model, so an error in another key does not matter.
-func Enabled(sources ...Source) (bool, error) {
-	k, c := Keys[0], Config{Origin: map[string]string{}}
-	for _, s := range sources {
-		if value, ok := s.Lookup(k); ok {
-			if err := k.setFrom(&c, s, value); err != nil {
-				return false, err
-			}
-		}
-	}
-	return c.Enabled, nil
-}
+func Enabled(sources ...Source) (bool, error) { return Modes(nil).Enabled(sources...) }
 
 // Environment returns a source that reads the environment variables of the keys. An
 // empty variable counts as not set, with one exception: an empty SDNPU_DB forbids a

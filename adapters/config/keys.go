@@ -69,6 +69,11 @@ var Keys = []Key{
 		set: func(c *Config, v string) (err error) { c.Enabled, err = parseBool(v); return err },
 	},
 	{
+		Name: modeKey, Type: "string", Default: auto,
+		Doc: "auto (each key below has its own default), or plain: draft=off, calibration=off, extension=off, plan=resident and recipe=f16; keys set next to the mode win",
+		set: setMode,
+	},
+	{
 		Name: "sdnpu.recipe", Type: "string", Default: "f16",
 		Doc: "precision recipe: 16-bit weights (f16); 8-bit weights (w8; w8a16 and w8a8 also have 16-bit or 8-bit integer activations, whose ranges sdnpu calibrate measures); " +
 			"4-bit weights (w4a16; w4a16-lpbq also has 16-bit integer activations); a suffix +kv8 keeps the KV cache in 8 bits; f32 for comparison",

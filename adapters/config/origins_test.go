@@ -156,6 +156,7 @@ func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 		"sdnpu.extension":   "three words; costs time of the model's own requests",
 		"sdnpu.db":          "plain names, with permission",
 		"sdnpu.db_size":     "the user's alone",
+		"sdnpu.mode":        "two words; each selects values of keys that a model may set",
 		"sdnpu.plan":        "a fixed list; separate stores the weights twice",
 		"sdnpu.exact":       "true or false; costs time of the model's own requests",
 		"sdnpu.rows":        "four widths of at most 256",

@@ -67,7 +67,7 @@ func TestAdapterThatChangesWeightsGoesToTheOriginal(t *testing.T) {
 		{[]string{settingsOnly, lora}, "LoRA"},
 		{nil, "not selected"},
 	} {
-		_, reason, err := readConfig(llamaserver.Args{Model: story, Lora: tt.lora, GPULayers: -1})
+		_, reason, err := readConfig(llamaserver.Args{Model: story, Lora: tt.lora, GPULayers: -1}, nil)
 		require.NoError(t, err)
 		require.Equal(t, tt.reason == "", reason == "", "%v: %s", tt.lora, reason)
 		require.Contains(t, reason, tt.reason)

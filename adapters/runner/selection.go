@@ -14,8 +14,9 @@ import (
 const notSelected = "the model is not selected for the NPU (sdnpu.enabled)"
 
 // readConfig reads the config of the model and of its adapters, and the
-// environment. If the original llama-server should run the model, reason says why.
-func readConfig(args llamaserver.Args) (c config.Config, reason string, err error) {
+// environment. modes are modes that the product does not have. If the original
+// llama-server should run the model, reason says why.
+func readConfig(args llamaserver.Args, modes config.Modes) (c config.Config, reason string, err error) {
 	var sources []config.Source
 	for i, path := range append([]string{args.Model}, args.Lora...) {
 		name := "the model"
@@ -34,10 +35,10 @@ func readConfig(args llamaserver.Args) (c config.Config, reason string, err erro
 		sources = append(sources, source)
 	}
 	sources = append(sources, config.Environment(os.LookupEnv))
-	if selected, err := config.Enabled(sources...); err == nil && !selected {
+	if selected, err := modes.Enabled(sources...); err == nil && !selected {
 		return c, notSelected, nil // errors in other keys do not change which program runs the model
 	}
-	c, err = config.Resolve(sources...)
+	c, err = modes.Resolve(sources...)
 	switch {
 	case err != nil:
 		return c, "", err

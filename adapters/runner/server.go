@@ -31,10 +31,25 @@ var errHostEnded = errors.New("the host has exited")
 // errDeviceGone is the error with which a process exits that has lost the NPU.
 var errDeviceGone = errors.New("this process has lost the NPU and exits: the next request starts another")
 
-// Serve is the main function of llama-server. Serve returns when the server has
-// ended. If the model is not selected for the NPU, the process becomes the original
-// llama-server.
+// Program is the main program that is called llama-server.
+type Program struct {
+	// Version is printed if Ollama asks for it.
+	Version string
+	// Modes are modes of config that the product does not have. Adjust, if set, changes
+	// the options with which a model is opened. Only the laboratory sets them, to run
+	// published systems.
+	Modes  config.Modes
+	Adjust func(*launch.Options) error
+}
+
+// Serve is the main function of the product's llama-server.
 func Serve(ctx context.Context, argv []string, version string) error {
+	return Program{Version: version}.Serve(ctx, argv)
+}
+
+// Serve runs llama-server and returns when the server has ended. If the model is not
+// selected for the NPU, the process becomes the original llama-server.
+func (p Program) Serve(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// Start to watch at once, so that a host that exits early is noticed.
@@ -67,11 +82,11 @@ func Serve(ctx context.Context, argv []string, version string) error {
 	case mode == llamaserver.ModeHelp:
 		return llamaserver.AnswerHelp(os.Stdout)
 	case mode == llamaserver.ModeVersion:
-		return llamaserver.AnswerVersion(os.Stdout, version)
+		return llamaserver.AnswerVersion(os.Stdout, p.Version)
 	case err != nil:
 		return err
 	}
-	c, reason, err := readConfig(args)
+	c, reason, err := readConfig(args, p.Modes)
 	if err != nil {
 		return err
 	}
@@ -85,12 +100,12 @@ func Serve(ctx context.Context, argv []string, version string) error {
 		return settingsErr
 	}
 	warnings = append(warnings, launch.VariableProblems(os.Environ())...)
-	return serve(ctx, s, argv[0], args, c, warnings)
+	return p.serve(ctx, s, argv[0], args, c, warnings)
 }
 
 // serve listens at once, loads the model and answers requests until the process is
 // killed.
-func serve(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, warnings []string) error {
+func (p Program) serve(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, warnings []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchErr := watchCrash() // before anything keeps os.Stderr
@@ -117,7 +132,7 @@ func serve(ctx context.Context, s launch.Settings, program string, args llamaser
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
 
-	m, err := load(ctx, s, program, args, c, lines, logger)
+	m, err := p.load(ctx, s, program, args, c, lines, logger)
 	if err != nil {
 		// Ollama shows the error with which the process exits. Requests that are
 		// waiting get the error too.
@@ -162,14 +177,20 @@ const idleSwitch = 2 * time.Second
 
 // load loads the model and prints lines about the progress, each of which restarts
 // Ollama's timeout.
-func load(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*launch.Model, error) {
+func (p Program) load(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*launch.Model, error) {
 	loading := lines.Loading()
 	defer loading.Close()
 	s.OnEmulatorBuild = func() { loading.Step("building the emulator; this happens once", 0, 0) }
-	m, err := s.Open(ctx, program, launch.Options{
+	o := launch.Options{
 		Path: args.Model, Config: c, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: logger, IdleSwitch: idleSwitch,
 		Progress: func(p engine.Progress) { loading.Step(launch.ProgressText(p), p.Done, p.Total) },
-	})
+	}
+	if p.Adjust != nil {
+		if err := p.Adjust(&o); err != nil {
+			return nil, err
+		}
+	}
+	m, err := s.Open(ctx, program, o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,126 @@
+package config
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPlainTurnsEverythingOff(t *testing.T) {
+	model := source("the model", map[string]string{"sdnpu.enabled": "true", "sdnpu.draft": "default", "sdnpu.recipe": "w8a16", "sdnpu.plan": "switch", "sdnpu.calibration": "on"})
+	c, err := Resolve(model, Environment(func(name string) (string, bool) { return "plain", name == "SDNPU_MODE" }))
+	require.NoError(t, err)
+	require.True(t, c.Enabled)
+	require.Equal(t, "off", c.Draft.String())
+	require.Equal(t, []string{"resident", "f16", "plain"}, []string{c.Plan, c.Recipe, c.Mode})
+	require.Equal(t, []string{"the mode plain of environment sets sdnpu.calibration=off, sdnpu.draft=off, sdnpu.extension=off, sdnpu.plan=resident, sdnpu.recipe=f16"}, c.Notes)
+
+	c, err = Resolve(model, source("the adapter", map[string]string{"sdnpu.mode": "plain", "sdnpu.draft": "pld", "sdnpu.recipe": "f16"}))
+	require.NoError(t, err)
+	require.Equal(t, "pld", c.Draft.String(), "a key next to the mode wins")
+	require.Equal(t, []string{
+		"sdnpu.draft = pld in the adapter wins over the mode plain, which has off",
+		"the mode plain of the adapter sets sdnpu.calibration=off, sdnpu.extension=off, sdnpu.plan=resident",
+	}, c.Notes)
+
+	c, err = Resolve(source("the model", map[string]string{"sdnpu.mode": "plain"}), source("the adapter", map[string]string{"sdnpu.mode": "auto"}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"auto", "auto", "auto"}, []string{c.Draft.String(), c.Plan, c.Mode})
+	require.Empty(t, c.Notes)
+	require.Equal(t, map[string]string{"sdnpu.mode": "the adapter"}, c.Origin)
+}
+
+func TestModesOfTheLaboratoryAreNamed(t *testing.T) {
+	_, err := Resolve(source("the model", map[string]string{"sdnpu.mode": "paper"}))
+	require.ErrorIs(t, err, ErrSetting)
+	require.ErrorContains(t, err, "want one of auto, plain; only the laboratory's program has the mode paper")
+	_, err = Resolve(source("the model", map[string]string{"sdnpu.mode": "plian"}))
+	require.ErrorContains(t, err, "did you mean plain?")
+
+	m := Modes{"paper": {"sdnpu.enabled": "true", "sdnpu.rows": "128,32"}}
+	paper := source("the adapter", map[string]string{"sdnpu.mode": "paper"})
+	c, err := m.Resolve(paper)
+	require.NoError(t, err)
+	require.True(t, c.Enabled)
+	require.Equal(t, []int{128, 32}, c.Rows)
+	require.Equal(t, "the mode paper of the adapter", c.Origin["sdnpu.rows"])
+	for _, test := range []struct {
+		modes   Modes
+		sources []Source
+		want    bool
+	}{
+		{nil, []Source{paper}, false},
+		{m, []Source{paper}, true},
+		{m, []Source{paper, source("environment", map[string]string{"sdnpu.enabled": "false"})}, false},
+	} {
+		got, err := test.modes.Enabled(test.sources...)
+		require.NoError(t, err)
+		require.Equal(t, test.want, got)
+	}
+}
+
+// TestModesAgreeWithAListOfAssignments compares random sources with the plain rule: write
+// down all assignments in order, a mode's before those of its source, and cross out what
+// an earlier mode has set when a new mode comes. The last one of each key counts.
+func TestModesAgreeWithAListOfAssignments(t *testing.T) {
+	values := map[string][]string{
+		"sdnpu.draft": {"auto", "off", "pld", "default"}, "sdnpu.plan": {"auto", "resident", "switch"}, "sdnpu.recipe": {"f16", "f32", "w8"},
+		"sdnpu.calibration": {"auto", "on", "off"}, "sdnpu.extension": {"auto", "on", "off"}, "sdnpu.blocks": {"0", "3"},
+	}
+	extra := Modes{"both": {"sdnpu.plan": "switch", "sdnpu.blocks": "2"}}
+	type assignment struct {
+		value  string
+		ofMode bool
+	}
+	rng := rand.New(rand.NewPCG(3, 9))
+	names := slices.Sorted(maps.Keys(values))
+	for range 2000 {
+		var sources []Source
+		list := map[string][]assignment{}
+		mode := "auto"
+		for i := range 1 + rng.IntN(3) {
+			set := map[string]string{}
+			for _, name := range names {
+				if rng.IntN(3) == 0 {
+					set[name] = values[name][rng.IntN(len(values[name]))]
+				}
+			}
+			if rng.IntN(2) == 0 {
+				mode = []string{"auto", "plain", "both"}[rng.IntN(3)]
+				set["sdnpu.mode"] = mode
+				for name := range list {
+					last := len(list[name]) - 1
+					if last >= 0 && list[name][last].ofMode { // a mode's value returns to the default
+						list[name] = nil
+					}
+				}
+				for name, value := range map[string]map[string]string{"auto": {}, "plain": modes["plain"], "both": extra["both"]}[mode] {
+					list[name] = append(list[name], assignment{value, true})
+				}
+			}
+			for _, name := range names {
+				if value, ok := set[name]; ok {
+					list[name] = append(list[name], assignment{value, false})
+				}
+			}
+			sources = append(sources, source(strings.Repeat("s", i+1), set))
+		}
+		flat := map[string]string{}
+		for name, all := range list {
+			if len(all) > 0 {
+				flat[name] = all[len(all)-1].value
+			}
+		}
+		want, err := Resolve(source("flat", flat))
+		require.NoError(t, err)
+		got, err := extra.Resolve(sources...)
+		require.NoError(t, err)
+		require.Equal(t, mode, got.Mode)
+		require.Equal(t, want.Draft, got.Draft)
+		require.Equal(t, []any{want.Plan, want.Recipe, want.Blocks, want.Calibration, want.Extension}, []any{got.Plan, got.Recipe, got.Blocks, got.Calibration, got.Extension})
+	}
+}
