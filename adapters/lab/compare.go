@@ -54,22 +54,14 @@ the worst tenth of the requests gains least. Drafts must not change any text.`,
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
+	f.addPromptFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (required)")
-	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
 	flags.StringSliceVar(&f.devices, "device", devices, "devices to simulate, or "+thisMachine)
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "the model whose times are charged")
 	flags.IntSliceVarP(&f.limits, "tokens", "n", []int{24, 128}, "maximum numbers of tokens to generate, for prompts in turn")
-	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens")
-	flags.IntVar(&f.items, "items", 0, "number of prompts of each task to answer, evenly spread (default: all)")
 	flags.Float32Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object for each request")
 	flags.BoolVar(&f.child, "child", false, "measure the first device in this process (internal)")
-	for _, name := range []string{"prompts", "model"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag exists
-		}
-	}
 	if err := flags.MarkHidden("child"); err != nil {
 		panic(err) // the flag exists
 	}
@@ -197,13 +189,5 @@ func (f *compareFlags) openDefault(ctx context.Context, s launch.Settings, mode 
 		return nil, err
 	}
 	c.FirstContext, c.Database = context, "" // texts of earlier runs would change the result
-	bar := launch.NewBar(stderr)
-	l, err := s.Open(ctx, os.Args[0], launch.Options{
-		Path: f.model, Config: c, Context: context, Sequences: 1, Logger: cmdline.NewLogger(stderr, false), Progress: bar.Step,
-	})
-	bar.Close()
-	if err != nil {
-		return nil, err
-	}
-	return generator{l.Engine, l}, nil
+	return openGenerator(ctx, s, launch.Options{Path: f.model, Config: c, Context: context}, stderr)
 }

@@ -58,26 +58,32 @@ file of --save are not measured again; databases still start empty.`,
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
+	f.addPromptFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (required)")
-	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
 	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "draft modes to compare; each is "+cmdline.DraftUsage+baselineUsage)
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs in rows, widest first (default: 128,32, without drafts 128,1; with --cost 128,32,8,1)")
 	flags.StringSliceVar(&f.cost, "cost", nil, "choose the rows by the cost of passes on these devices: "+strings.Join(graphswap.DeviceNames(), ", "))
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose times are charged")
 	flags.IntVarP(&f.tokens, "tokens", "n", 160, "maximum number of tokens to generate")
-	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens, and count them")
-	flags.IntVar(&f.items, "items", 0, "number of prompts of each task to answer, evenly spread (default: all)")
 	flags.StringVar(&f.save, "save", "", "append each request, with the rows of each pass, to this file; requests that it holds are skipped")
 	flags.BoolVar(&f.together, "together", false, "answer each prompt in every mode before the next one; the models of all modes are open at once")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object; times are totals in milliseconds")
+	return cmd
+}
+
+// addPromptFlags adds the flags that select the model and its prompts.
+func (f *generateFlags) addPromptFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (required)")
+	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
+	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens")
+	flags.IntVar(&f.items, "items", 0, "number of prompts of each task to answer, evenly spread (default: all)")
 	for _, name := range []string{"prompts", "model"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // the call cannot fail, because the flag exists
 		}
 	}
-	return cmd
 }
 
 func (f *generateFlags) run(cmd *cobra.Command) (err error) {
@@ -278,16 +284,20 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	}
 	c.Database = "" // a database with texts of earlier runs would change the result
 	j := launch.Options{
-		Path: o.flags.model, Config: c, Context: context, Sequences: 1,
-		Logger: cmdline.NewLogger(o.stderr, false),
+		Path: o.flags.model, Config: c, Context: context,
 		Policy: func(own engine.Policy) engine.Policy { return draftPolicy{own, o.costs[s.Device]} },
 	}
 	if c.Draft.Calibration && !c.Draft.Auto { // this machine's times must not decide for a phone
 		j.Config.Calibration = "on"
 	}
-	bar := launch.NewBar(o.stderr)
-	j.Progress = bar.Step
-	l, err := o.settings.Open(ctx, os.Args[0], j)
+	return openGenerator(ctx, o.settings, j, o.stderr)
+}
+
+// openGenerator opens a model for one request at a time, and shows the progress.
+func openGenerator(ctx context.Context, s launch.Settings, o launch.Options, stderr io.Writer) (bench.Generator, error) {
+	bar := launch.NewBar(stderr)
+	o.Sequences, o.Logger, o.Progress = 1, cmdline.NewLogger(stderr, false), bar.Step
+	l, err := s.Open(ctx, os.Args[0], o)
 	bar.Close()
 	if err != nil {
 		return nil, err
