@@ -15,6 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
+	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
 // BenchmarkHead runs SmolLM2's head on the emulator with and without top-k of 128 logits. It
@@ -22,7 +23,7 @@ import (
 func BenchmarkHead(b *testing.B) {
 	path := filepath.Join(os.Getenv("SDNPU_DATA"), "models", "smollm2-135m-instruct-q4_1.gguf")
 	if _, err := os.Stat(path); err != nil {
-		librarytest.Missing(b, "data", "no SmolLM2 in SDNPU_DATA")
+		needs.Missing(b, "data", "no SmolLM2 in SDNPU_DATA")
 	}
 	f, err := gguf.Open(path)
 	require.NoError(b, err)

@@ -99,7 +99,7 @@ func newRecipeLab(t *testing.T) *recipeLab {
 	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	l := &recipeLab{text: recorded(t, "f16")[1].text()[:recipeTokens]}
+	l := &recipeLab{text: storiesOf(t, "f16")[1].text()[:recipeTokens]}
 	l.model, err = model.Load(f)
 	require.NoError(t, err)
 	l.tokenizer, err = tokenizer.New(f)

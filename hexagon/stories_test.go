@@ -1,10 +1,8 @@
 package hexagon
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -19,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 // tie is the largest gap between the float device's two best logits at which another choice
@@ -34,24 +33,19 @@ func skipSlow(t *testing.T, path string) {
 }
 
 // story is a text that llama.cpp generated greedily.
-type story struct {
-	Prompt []int32 `json:"prompt_ids"`
-	Greedy []int32 `json:"greedy_ids"`
-}
+type story struct{ Prompt, Greedy []int32 }
 
 func (s story) text() []int32 { return slices.Concat(s.Prompt, s.Greedy) }
 
-// recorded returns the recorded texts of a model.
-func recorded(t *testing.T, name string) []story {
+// storiesOf returns the recorded texts of a model.
+func storiesOf(t *testing.T, name string) []story {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
-	require.NoError(t, err)
-	var expected map[string]struct {
-		Generations []story `json:"generations"`
+	var stories []story
+	for _, text := range recorded.All(t)[name] {
+		stories = append(stories, story{text.PromptIDs, text.GreedyIDs})
 	}
-	require.NoError(t, json.Unmarshal(data, &expected))
-	require.NotEmpty(t, expected[name].Generations, name)
-	return expected[name].Generations
+	require.NotEmpty(t, stories, name)
+	return stories
 }
 
 // newEngine loads one of the repository's models.
@@ -146,7 +140,7 @@ func TestStoriesAreChosenTokenForToken(t *testing.T) {
 			for _, widths := range groups {
 				t.Run(fmt.Sprintf("%s by %v rows", name, widths), func(t *testing.T) {
 					began := time.Now()
-					stories := recorded(t, name)
+					stories := storiesOf(t, name)
 					var before [][][]float32
 					o := engine.Options{Rows: widths, HeadRows: widths[0]}
 					onFreshAndCachedImages(t, path, name, o, func(t *testing.T, e *engine.Engine) {
@@ -185,7 +179,7 @@ func TestEngineGeneratesTheStories(t *testing.T) {
 		skipSlow(t, path)
 		for _, name := range storyModels {
 			t.Run(name, func(t *testing.T) {
-				stories, n := recorded(t, name), math.MaxInt
+				stories, n := storiesOf(t, name), math.MaxInt
 				if !librarytest.Full() {
 					stories, n = stories[1:2], 24
 				}

@@ -15,7 +15,7 @@ import (
 // the tokens of an engine that keeps every graph loaded. The first prompt leaves decode
 // graphs; the second prompt loads prefill graphs again, and then decode graphs.
 func testSwitchPlan(t *testing.T, library string) {
-	r := recorded(t, "f16")[1]
+	r := storiesOf(t, "f16")[1]
 	open := func(plan string) *engine.Engine {
 		d, err := Open(Options{Library: library, ConstantSharing: ConstantsSeparate})
 		require.NoError(t, err)

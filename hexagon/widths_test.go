@@ -23,6 +23,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
+	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
 var update = flag.Bool("update", false, "measure on the vendor's library and write testdata/vendor_widths.md")
@@ -62,7 +63,7 @@ func newSmollm(t *testing.T) *smollm {
 	t.Helper()
 	folder := os.Getenv("SDNPU_DATA")
 	if _, err := os.Stat(filepath.Join(folder, "models")); folder == "" || err != nil {
-		librarytest.Missing(t, "data", "no models and traces in SDNPU_DATA")
+		needs.Missing(t, "data", "no models and traces in SDNPU_DATA")
 	}
 	const name = "smollm2-135m-instruct-q4_1"
 	trace, err := os.Open(filepath.Join(folder, "traces", name+".jsonl"))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/integration_test/host"
+	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
 // patience bounds the wait for an event that takes milliseconds on an idle
@@ -53,10 +54,7 @@ func TestMain(m *testing.M) {
 // it, the test fails instead.
 func missing(t testing.TB, what string, reason any) {
 	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what) {
-		require.FailNow(t, "SDNPU_REQUIRE wants "+what, "%v", reason)
-	}
-	t.Skip(reason)
+	needs.Missing(t, what, "%v", reason)
 }
 
 // The first test that needs a part builds it.

@@ -37,6 +37,8 @@ var walls = []wall{
 	{folder: "spec/ngram", stdOnly: true}, // hashes of contexts: spec, tokendb and calibration keep tables of them
 	// Mapping and locking files knows nothing of models, so every layer may use it.
 	{folder: "internal/golden"}, // tests only
+	{folder: "internal/needs"},
+	{folder: "internal/recorded", modules: []string{"github.com/stretchr/testify"}},
 	{folder: "internal/printable", stdOnly: true},
 	{folder: "internal/mapped", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/filelock", modules: []string{"golang.org/x/sys"}},
@@ -91,7 +93,7 @@ var walls = []wall{
 	{folder: "hexagon/emulator/profilegen", internal: []string{"graphswap"}},
 	{folder: "hexagon/forms"},  // tests only
 	{folder: "hexagon/models"}, // tests only
-	{folder: "hexagon/librarytest", internal: []string{"hexagon/emulator"}, modules: []string{"github.com/stretchr/testify"}},
+	{folder: "hexagon/librarytest", internal: []string{"hexagon/emulator", "internal/needs"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "adapters/config", internal: []string{"internal/printable", "backend/gguf", "backend/model", "backend/engine", "backend/engine/draft", "graphswap"}},
 	{folder: "adapters/cmdline", internal: []string{"adapters/config", "internal/loaderpath", "internal/printable"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys", "golang.org/x/term",
@@ -151,7 +153,7 @@ var laboratory = []string{
 }
 
 // testHelpers lists the packages that serve tests. The laboratory may use them.
-var testHelpers = []string{"backend/backendtest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest"}
+var testHelpers = []string{"backend/backendtest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/needs", "internal/recorded"}
 
 func listed(internal string, packages []string) bool {
 	return slices.ContainsFunc(packages, func(p string) bool { return matches(internal, p) })

@@ -7,9 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +15,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
 // browser finds a Chromium or skips; under SDNPU_REQUIRE=chromium that fails.
@@ -26,11 +26,7 @@ func browser(t *testing.T) string {
 			return path
 		}
 	}
-	const reason = "no Chromium: apt-get install chromium"
-	if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "chromium") {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
+	needs.Missing(t, "chromium", "no Chromium: apt-get install chromium")
 	return ""
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
 // browser finds a Chromium or skips; under SDNPU_REQUIRE=chromium that fails.
@@ -27,11 +27,7 @@ func browser(t *testing.T) string {
 			return path
 		}
 	}
-	const reason = "no Chromium: apt-get install chromium"
-	if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "chromium") {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
+	needs.Missing(t, "chromium", "no Chromium: apt-get install chromium")
 	return ""
 }
 

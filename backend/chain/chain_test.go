@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"math"
@@ -19,6 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 const models = "../../integration_test/models"
@@ -64,26 +64,18 @@ func all(t *testing.T, m *model.Model, texts [][]int32, o Options) (logits [][][
 }
 
 func TestStoriesAgreeTokenForToken(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
-	require.NoError(t, err)
-	var expected map[string]struct {
-		Generations []struct {
-			Prompt []int32 `json:"prompt_ids"`
-			Greedy []int32 `json:"greedy_ids"`
-		} `json:"generations"`
-	}
-	require.NoError(t, json.Unmarshal(data, &expected))
+	stories := recorded.All(t)["f32"]
 	var texts [][]int32
-	for _, g := range expected["f32"].Generations {
-		texts = append(texts, append(g.Prompt, g.Greedy...))
+	for _, g := range stories {
+		texts = append(texts, slices.Concat(g.PromptIDs, g.GreedyIDs))
 	}
 	require.NotEmpty(t, texts)
 	logits := all(t, open(t, filepath.Join(models, "stories260K-f32.gguf")), texts, Options{Recipe: exact(t), Rows: 24, Context: 512})
-	for i, g := range expected["f32"].Generations {
-		for j, want := range g.Greedy {
+	for i, g := range stories {
+		for j, want := range g.GreedyIDs {
 			best := 0
-			for id, v := range logits[i][len(g.Prompt)+j-1] {
-				if v > logits[i][len(g.Prompt)+j-1][best] {
+			for id, v := range logits[i][len(g.PromptIDs)+j-1] {
+				if v > logits[i][len(g.PromptIDs)+j-1][best] {
 					best = id
 				}
 			}

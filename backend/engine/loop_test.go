@@ -19,6 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 // goroutine returns the number of the calling goroutine.
@@ -209,7 +210,7 @@ func TestRequestsReadWholeRowsAtTheSameTime(t *testing.T) {
 
 // BenchmarkSharedRequests measures requests that share passes, or one alone.
 func BenchmarkSharedRequests(b *testing.B) {
-	m, tok := testfile.Open(b, testfile.Stories(b, "f32"))
+	m, tok := testfile.Open(b, recorded.File(b, "f32"))
 	recipe, err := model.FindRecipe("f32")
 	require.NoError(b, err)
 	e, err := New(b.Context(), cpu.New(cpu.Options{}), m, tok, Options{Recipe: recipe, Rows: []int{32, 4, 1}, Context: 256, FirstContext: 256, Sequences: 4})

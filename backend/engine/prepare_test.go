@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 // compileOnly is a device for another machine's chip.
@@ -24,7 +25,7 @@ func (compileOnly) Load(context.Context, backend.Image) (backend.Program, error)
 
 func openModel(t *testing.T) *model.Model {
 	t.Helper()
-	m, _ := testfile.Open(t, testfile.Stories(t, "f32"))
+	m, _ := testfile.Open(t, recorded.File(t, "f32"))
 	return m
 }
 

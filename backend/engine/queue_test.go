@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 // TestEveryRequestGetsItsTurn plays random items, some of which always return to the
@@ -85,7 +85,7 @@ func TestItemsAddedDuringAPassComeBeforeThoseThatReturn(t *testing.T) {
 // openShared returns an engine whose widths let three requests share passes.
 func openShared(t *testing.T) *Engine {
 	t.Helper()
-	return openFile(t, testfile.Stories(t, "f32"), Options{Rows: []int{16, 3, 1}, Context: 64, Sequences: 3})
+	return openFile(t, recorded.File(t, "f32"), Options{Rows: []int{16, 3, 1}, Context: 64, Sequences: 3})
 }
 
 // together computes prompts that are all in the queue before the first pass begins.

@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 var errFault = errors.New("injected fault")
@@ -141,7 +142,7 @@ func (b *buffer) Close() error {
 // open returns an engine of the f32 model, or New's error.
 func open(t testing.TB, ctx context.Context, dev backend.Device, o engine.Options) (*engine.Engine, *tokenizer.Tokenizer, error) { //nolint:revive // t comes first
 	t.Helper()
-	m, tok := testfile.Open(t, testfile.Stories(t, "f32"))
+	m, tok := testfile.Open(t, recorded.File(t, "f32"))
 	if o.Recipe == (model.Recipe{}) {
 		var err error
 		o.Recipe, err = model.FindRecipe("f32")

@@ -6,13 +6,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
 // dataFolder returns the folder that SDNPU_DATA names. Without it the test
@@ -24,10 +23,7 @@ func dataFolder(t *testing.T) string {
 		return folder
 	}
 	const missing = "SDNPU_DATA names no folder with models and traces"
-	if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "data") {
-		require.FailNow(t, missing)
-	}
-	t.Skip(missing)
+	needs.Missing(t, "data", missing)
 	return ""
 }
 

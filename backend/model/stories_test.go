@@ -1,10 +1,8 @@
 package model_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,34 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 // models is the folder of the real model in this repository.
 const models = "../../integration_test/models"
 
-// expectation is the output of an independent program for one file.
-type expectation struct {
-	Generations []struct {
-		PromptIDs []int32      `json:"prompt_ids"`
-		GreedyIDs []int32      `json:"greedy_ids"`
-		Top5      [][2]float64 `json:"first_logits_top5"`
-	} `json:"generations"`
-}
-
 func TestStoriesAgreeTokenForToken(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
-	require.NoError(t, err)
-	var expected map[string]expectation
-	require.NoError(t, json.Unmarshal(data, &expected))
-	require.NotEmpty(t, expected)
+	expected := recorded.All(t)
 	widths := []int{32, 128, 8, 1}
 	for i, name := range slices.Sorted(maps.Keys(expected)) {
 		rows := widths[i%len(widths)]
 		t.Run(fmt.Sprintf("%s by %d rows", name, rows), func(t *testing.T) {
 			m, err := model.Load(openFile(t, filepath.Join(models, "stories260K-"+name+".gguf")))
 			require.NoError(t, err)
-			require.NotEmpty(t, expected[name].Generations)
-			for _, g := range expected[name].Generations {
+			for _, g := range expected[name] {
 				// The recorded tokens are fed, so every argmax must equal the token of greedy
 				// decoding. The engine's tests generate whole texts; the start is enough here.
 				greedy := g.GreedyIDs[:min(64, len(g.GreedyIDs))]

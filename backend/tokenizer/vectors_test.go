@@ -14,6 +14,8 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/internal/needs"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 const models = "../../integration_test/models"
@@ -41,10 +43,7 @@ func data(t testing.TB, path string) string {
 	full := filepath.Join(root, path)
 	if _, err := os.Stat(full); root == "" || err != nil {
 		why := "needs " + path + " of the shared test data; SDNPU_DATA names no folder that has it"
-		for _, word := range strings.Split(os.Getenv("SDNPU_REQUIRE"), ",") {
-			require.NotEqual(t, "data", word, why)
-		}
-		t.Skip(why)
+		needs.Missing(t, "data", "%s", why)
 	}
 	return full
 }
@@ -72,27 +71,14 @@ func TestStoriesAgreeWithLlamaCpp(t *testing.T) {
 }
 
 func TestRecordedPromptsEncodeAlike(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(models, "expected.json"))
-	require.NoError(t, err)
-	var expected map[string]struct {
-		Generations []struct {
-			Prompt    string
-			PromptIDs []int32 `json:"prompt_ids"`
-			GreedyIDs []int32 `json:"greedy_ids"`
-			Text      string
-		}
-	}
-	require.NoError(t, json.Unmarshal(raw, &expected))
 	tok := stories(t)
 	compared := 0
-	for name, e := range expected {
-		for _, g := range e.Generations {
+	for name, texts := range recorded.All(t) {
+		for _, g := range texts {
 			got, err := tok.Encode(g.Prompt, tokenizer.EncodeOptions{AddSpecial: true, ParseSpecial: true})
 			require.NoError(t, err)
 			require.Equal(t, g.PromptIDs, got, "%s %q", name, g.Prompt)
-			if g.Text != "" {
-				require.Equal(t, g.Text, strings.TrimPrefix(tok.Decode(g.GreedyIDs), " "), "%s %q", name, g.Prompt)
-			}
+			require.Equal(t, g.Whole, strings.TrimPrefix(g.Prompt+tok.Decode(g.GreedyIDs), " "), "%s %q", name, g.Prompt)
 			compared++
 		}
 	}

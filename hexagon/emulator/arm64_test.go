@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"debug/elf"
 	"debug/pe"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
+	"github.com/sdnpu/sdnpu/internal/needs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,11 +28,7 @@ func arm64(t *testing.T) (compiler string, runner []string) {
 			compiler, runner = cmp.Or(compiler, path), []string{path}
 			continue
 		}
-		message := tool + " not found: apt-get install gcc-aarch64-linux-gnu qemu-user"
-		if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "arm64") {
-			t.Fatal(message)
-		}
-		t.Skip(message)
+		needs.Missing(t, "arm64", "%s not found: apt-get install gcc-aarch64-linux-gnu qemu-user", tool)
 	}
 	return compiler, runner
 }
@@ -65,10 +61,7 @@ func TestBuildServesWindows(t *testing.T) {
 	const name = "x86_64-w64-mingw32-gcc"
 	compiler, err := exec.LookPath(name)
 	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), "wine") {
-			t.Fatal(err)
-		}
-		t.Skip(name + " not found: apt-get install gcc-mingw-w64-x86-64")
+		needs.Missing(t, "wine", "%s not found: apt-get install gcc-mingw-w64-x86-64", name)
 	}
 	library, err := emulator.Build(t.Context(), emulator.Options{Dir: t.TempDir(), CC: compiler})
 	require.NoError(t, err)

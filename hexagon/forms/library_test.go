@@ -8,14 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
+	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
 // patience is the time after which a library counts as hanging. Large forms of the long sweep
@@ -43,11 +42,6 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// required reports whether SDNPU_REQUIRE names what, so that its absence is a failure.
-func required(what string) bool {
-	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
-}
-
 // libraries returns the available libraries: the emulator and the vendor's.
 func libraries(t *testing.T) []*library {
 	t.Helper()
@@ -66,11 +60,11 @@ func libraries(t *testing.T) []*library {
 	path = filepath.Join(folder, "onnxruntime_qnn", "libQnnHtp.so")
 	_, err = os.Stat(path)
 	switch {
-	case !required("vendor") && !full && *chosen == "" && !*update:
+	case !needs.Required("vendor") && !full && *chosen == "" && !*update:
 		t.Log("forms run on the emulator only; make test-vendor runs them on the vendor's library too")
 	case folder != "" && err == nil:
 		list = append(list, &library{name: "vendor", path: path})
-	case required("vendor"):
+	case needs.Required("vendor"):
 		t.Fatal("no vendor library in SDNPU_VENDOR: run make vendor")
 	default:
 		t.Log("no vendor library in SDNPU_VENDOR: forms run on the emulator only")

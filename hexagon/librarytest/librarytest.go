@@ -13,14 +13,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
+	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
 // folder holds the emulator while the tests of a package run.
@@ -66,7 +65,7 @@ func Vendor(t testing.TB) string {
 // in make test-vendor, or with SDNPU_FULL=1.
 func VendorAtLength(t testing.TB) string {
 	t.Helper()
-	if !Required("vendor") && !Full() {
+	if !needs.Required("vendor") && !Full() {
 		t.Skip("this test takes minutes on the vendor's library: run make test-vendor")
 	}
 	return Vendor(t)
@@ -76,7 +75,7 @@ func VendorAtLength(t testing.TB) string {
 // minute.
 func VendorCPUAtLength(t testing.TB) string {
 	t.Helper()
-	if !Required("vendor") && !Full() {
+	if !needs.Required("vendor") && !Full() {
 		t.Skip("this test takes half a minute on the vendor's library: run make test-vendor")
 	}
 	return VendorCPU(t)
@@ -110,7 +109,7 @@ func vendorFile(t testing.TB, names ...string) string {
 	dir := os.Getenv("SDNPU_VENDOR")
 	path := filepath.Join(append([]string{dir}, names...)...)
 	if _, err := os.Stat(path); dir == "" || err != nil {
-		Missing(t, "vendor", "SDNPU_VENDOR has no %s: run make vendor", filepath.Join(names...))
+		needs.Missing(t, "vendor", "SDNPU_VENDOR has no %s: run make vendor", filepath.Join(names...))
 	}
 	return path
 }
@@ -127,23 +126,8 @@ func SmolLM2(t testing.TB) string {
 			return path
 		}
 	}
-	Missing(t, "models", "neither SDNPU_MODELS nor SDNPU_DATA has the model SmolLM2: run make models")
+	needs.Missing(t, "models", "neither SDNPU_MODELS nor SDNPU_DATA has the model SmolLM2: run make models")
 	return ""
-}
-
-// Required reports whether SDNPU_REQUIRE names what. A test fails if something
-// that SDNPU_REQUIRE names is missing.
-func Required(what string) bool {
-	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
-}
-
-// Missing skips a test, or fails it if SDNPU_REQUIRE names what.
-func Missing(t testing.TB, what, format string, args ...any) {
-	t.Helper()
-	if Required(what) {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }
 
 // Full reports whether SDNPU_FULL=1 requests the long version of tests.

@@ -2,9 +2,9 @@ package models
 
 import (
 	_ "embed"
-	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +20,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 	"github.com/sdnpu/sdnpu/integration_test/randommodel"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 const (
@@ -110,7 +111,7 @@ func (s subject) open(t *testing.T) *lab {
 	require.NoError(t, err)
 	l.tokenizer, err = tokenizer.New(f)
 	require.NoError(t, err)
-	if l.prompt = recorded(t, s.story); s.text != "" {
+	if l.prompt = storyOf(t, s.story); s.text != "" {
 		l.prompt, err = l.tokenizer.Encode(s.text, tokenizer.EncodeOptions{AddSpecial: true})
 		require.NoError(t, err)
 	}
@@ -119,24 +120,15 @@ func (s subject) open(t *testing.T) *lab {
 	return l
 }
 
-// recorded returns the beginning of a story that llama.cpp generated.
-func recorded(t *testing.T, name string) []int32 {
+// storyOf returns the beginning of a story that llama.cpp generated.
+func storyOf(t *testing.T, name string) []int32 {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "integration_test", "models", "expected.json"))
-	require.NoError(t, err)
-	var expected map[string]struct {
-		Generations []struct {
-			Prompt []int32 `json:"prompt_ids"`
-			Greedy []int32 `json:"greedy_ids"`
-		} `json:"generations"`
-	}
-	require.NoError(t, json.Unmarshal(data, &expected))
 	if name == "" {
 		return nil
 	}
-	require.NotEmpty(t, expected[name].Generations)
-	g := expected[name].Generations[0]
-	return append(g.Prompt, g.Greedy...)
+	texts := recorded.All(t)[name]
+	require.NotEmpty(t, texts, name)
+	return slices.Concat(texts[0].PromptIDs, texts[0].GreedyIDs)
 }
 
 // calibrate takes the ranges from the text of the comparison itself, because this test judges

@@ -20,6 +20,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 const models = "../../../integration_test/models"
@@ -56,23 +57,11 @@ func steps(r *Report, ok bool) (names []string) {
 
 // TestReferencesAreTheRecordedTexts rewrites the references if SDNPU_UPDATE is 1.
 func TestReferencesAreTheRecordedTexts(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(models, "expected.json"))
-	require.NoError(t, err)
-	var expected map[string]struct {
-		Generations []struct {
-			Prompt []int32 `json:"prompt_ids"`
-			Greedy []int32 `json:"greedy_ids"`
-		} `json:"generations"`
-	}
-	require.NoError(t, json.Unmarshal(data, &expected))
 	want := map[string][]reference{}
-	for name, e := range expected {
-		if len(e.Generations) == 0 {
-			continue
-		}
+	for name, texts := range recorded.All(t) {
 		digest := setup(t, name, nil).Model.Digest()
-		for _, g := range e.Generations {
-			want[digest] = append(want[digest], reference{g.Prompt, g.Greedy})
+		for _, g := range texts {
+			want[digest] = append(want[digest], reference{g.PromptIDs, g.GreedyIDs})
 		}
 	}
 	text, err := json.Marshal(want)

@@ -14,6 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 // countingDevice counts open programs, and rejects load number refuse.
@@ -53,7 +54,7 @@ func (p *countingProgram) Close() error {
 
 func storyModel(t *testing.T) *model.Model {
 	t.Helper()
-	m, _ := testfile.Open(t, testfile.Stories(t, "f32"))
+	m, _ := testfile.Open(t, recorded.File(t, "f32"))
 	return m
 }
 

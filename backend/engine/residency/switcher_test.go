@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
 const prefillRows, decodeRows = 8, 2
@@ -54,7 +55,7 @@ func (p *program) Close() error {
 // openSet loads the prefill graphs of two blocks, each graph in its own image.
 func openSet(t *testing.T, dev *device) *Set {
 	t.Helper()
-	m, _ := testfile.Open(t, testfile.Stories(t, "f32"))
+	m, _ := testfile.Open(t, recorded.File(t, "f32"))
 	c := images.Config{
 		Recipe: model.Recipes[0], Rows: []int{prefillRows, decodeRows}, HeadRows: []int{1}, Blocks: 2, Separate: true,
 		Logger: slog.New(slog.DiscardHandler), Progress: func(images.Progress) {},

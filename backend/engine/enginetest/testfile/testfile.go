@@ -4,8 +4,6 @@
 package testfile
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,18 +24,4 @@ func Open(t testing.TB, path string) (*model.Model, *tokenizer.Tokenizer) {
 	tok, err := tokenizer.New(f)
 	require.NoError(t, err)
 	return m, tok
-}
-
-// Stories returns the path of one of the models in this repository. The model's name
-// is a key of expected.json: f32, f16, qwen2-f16, ….
-func Stories(t testing.TB, name string) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "integration_test", "models", "stories260K-"+name+".gguf")
-		}
-		require.NotEqual(t, dir, filepath.Dir(dir), "the test does not run in the repository")
-	}
 }

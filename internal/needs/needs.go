@@ -1,0 +1,25 @@
+// Package needs lets a test skip if something that it needs is not installed. If
+// the variable SDNPU_REQUIRE, a list separated by commas, names the missing thing,
+// the test fails instead.
+package needs
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Required reports whether SDNPU_REQUIRE names what.
+func Required(what string) bool {
+	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
+}
+
+// Missing skips a test, or fails it if SDNPU_REQUIRE names what.
+func Missing(t testing.TB, what, format string, args ...any) {
+	t.Helper()
+	if Required(what) {
+		t.Fatalf("SDNPU_REQUIRE names "+what+": "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
