@@ -56,6 +56,7 @@ var walls = []wall{
 	{folder: "backend/quant/quanttest", internal: []string{"backend/quant"}},
 	{folder: "backend/tokenizer", internal: []string{"backend/gguf"}},
 	{folder: "backend/sampler"},
+	{folder: "backend/grammar"},
 	{folder: "backend/imagecache", internal: []string{"internal/filelock", "internal/mapped", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "internal/mapped", "backend/quant"}},
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant", "backend/quant/quanttest"}},

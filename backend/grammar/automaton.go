@@ -1,0 +1,198 @@
+package grammar
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"sync"
+)
+
+// Limits of the automaton. They bound the time of one token and the memory of one
+// grammar.
+const (
+	// maxWork limits the steps that one token, or the mask for it, may take.
+	maxWork = 1 << 20
+	// maxCells is the size of all states, in items and following states, above which
+	// the automaton forgets its states.
+	maxCells = 1 << 20
+	// maxMasks is the number of states whose mask is kept.
+	maxMasks = 256
+)
+
+// Grammar is a compiled grammar. A Grammar may be used from several goroutines, and
+// keeps states and masks that one use has computed for the others.
+type Grammar struct {
+	program *program
+	// A class is a set of bytes that no instruction distinguishes. classes holds the class
+	// of each byte, and samples one byte of each class.
+	classes [256]uint8
+	samples []byte
+
+	mu     sync.Mutex // guards the fields below
+	stacks stacks
+	states map[string]*state
+	cells  int // cells is the size of states
+	first  *state
+	masked []*state // masked lists the states that hold a mask, the oldest first
+	run    closure
+	key    []byte
+}
+
+// state is a set of positions in the grammar. A state is reached by a text, and equal
+// sets are one object until the automaton forgets its states.
+type state struct {
+	items []item // ascending by at
+	// final is set if the text matches the whole grammar.
+	final bool
+	// next holds the following states by the class of a byte, or nil if the state is not
+	// computed yet.
+	next []*state
+	mask *Mask
+	of   *Vocabulary // of is the vocabulary of mask
+	// afterPlain holds the states that a plain character leads to, see plain.go, and known
+	// is set if afterPlain is computed. If a plain character is not allowed, afterPlain is empty.
+	afterPlain []*state
+	known      bool
+}
+
+// item is a position: an instruction that reads a byte, and the stacks of its calls.
+type item struct {
+	at    int32
+	calls *frames
+}
+
+// dead is the state of texts that no continuation completes.
+var dead = &state{}
+
+func newGrammar(p *program) (*Grammar, error) {
+	g := &Grammar{program: p}
+	g.classify()
+	g.forget()
+	g.run.grammar = g
+	g.first = g.close([]item{{p.starts[p.root], g.stacks.set([]frame{{to: finished}})}})
+	if g.stacks.exhausted() {
+		return nil, errWork
+	}
+	return g, nil
+}
+
+// errWork is returned if a token takes too much work.
+var errWork = tooComplex("too many of its alternatives apply at the same time: use fewer alternatives that begin alike")
+
+// classify computes the classes of bytes.
+func (g *Grammar) classify() {
+	var borders [257]bool
+	for _, i := range g.program.code {
+		for _, e := range i.edges {
+			borders[e.lo], borders[int(e.hi)+1] = true, true
+		}
+	}
+	borders[0] = true
+	for b := range 256 {
+		if borders[b] {
+			g.samples = append(g.samples, byte(b))
+		}
+		g.classes[b] = uint8(len(g.samples) - 1)
+	}
+}
+
+// forget drops all states, so that their memory can be reused. States that a Matcher
+// holds remain valid. The caller holds mu.
+func (g *Grammar) forget() {
+	for _, s := range g.states {
+		s.next, s.afterPlain, s.known, s.mask, s.of = nil, nil, false, nil, nil
+	}
+	if g.first != nil {
+		g.first.next, g.first.afterPlain, g.first.known, g.first.mask = nil, nil, false, nil
+	}
+	g.states, g.cells, g.masked = make(map[string]*state), 0, nil
+	g.stacks.reset()
+}
+
+// step returns the state after a byte. If the work is exhausted, the state is wrong. The
+// caller holds mu.
+func (g *Grammar) step(s *state, b byte) *state {
+	class := g.classes[b]
+	if s.next != nil && s.next[class] != nil {
+		return s.next[class]
+	}
+	return g.makeStep(s, class)
+}
+
+func (g *Grammar) makeStep(s *state, class uint8) *state {
+	if s == dead {
+		return dead
+	}
+	if g.cells+g.stacks.size > maxCells {
+		g.forget()
+	}
+	b := g.samples[class]
+	var kernel []item
+	for _, i := range s.items {
+		edges := g.program.code[i.at].edges
+		g.stacks.work += len(edges)
+		for _, e := range edges {
+			if e.lo <= b && b <= e.hi {
+				kernel = append(kernel, item{e.to, i.calls})
+			}
+		}
+	}
+	to := dead
+	if len(kernel) > 0 {
+		to = g.close(kernel)
+	}
+	if g.stacks.exhausted() {
+		return dead
+	}
+	if s.next == nil {
+		s.next = make([]*state, len(g.samples))
+		g.cells += len(g.samples)
+	}
+	s.next[class] = to
+	return to
+}
+
+// close returns the state of the items that the given ones reach without a byte. The
+// caller holds mu.
+func (g *Grammar) close(kernel []item) *state {
+	items, final := g.run.close(kernel)
+	items = g.merge(items)
+	if len(items) == 0 && !final || g.stacks.exhausted() {
+		return dead
+	}
+	g.key = g.key[:0]
+	for _, i := range items {
+		g.key = binary.LittleEndian.AppendUint32(g.key, uint32(i.at))
+		g.key = binary.LittleEndian.AppendUint64(g.key, i.calls.id)
+	}
+	if final {
+		g.key = append(g.key, 1)
+	}
+	if s, ok := g.states[string(g.key)]; ok {
+		return s
+	}
+	s := &state{items: slices.Clone(items), final: final}
+	g.states[string(g.key)] = s
+	g.cells += 8 + len(items)
+	return s
+}
+
+// merge sorts items and joins those at the same instruction.
+func (g *Grammar) merge(items []item) []item {
+	slices.SortFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.calls.id, b.calls.id))
+	})
+	n := 0
+	for _, i := range items {
+		if len(i.calls.list) == 0 {
+			continue // its calls are nested too deeply
+		}
+		if n > 0 && items[n-1].at == i.at {
+			items[n-1].calls = g.stacks.union(items[n-1].calls, i.calls)
+		} else {
+			items[n] = i
+			n++
+		}
+	}
+	return items[:n]
+}

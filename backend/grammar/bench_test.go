@@ -1,0 +1,87 @@
+package grammar
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+var qwen = sync.OnceValues(func() (*tokenizer.Tokenizer, *Vocabulary) {
+	f, err := gguf.Open(filepath.Join(os.Getenv("SDNPU_DATA"), "tokenizers", "ggml-vocab-qwen2.gguf"))
+	if err != nil {
+		return nil, nil
+	}
+	defer f.Close()
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		return nil, nil
+	}
+	return tok, NewVocabulary(tok.VocabSize(), tok.Piece, tok.IsEOG)
+})
+
+// qwenVocabulary returns a vocabulary of 151,936 tokens.
+func qwenVocabulary(t testing.TB) (*tokenizer.Tokenizer, *Vocabulary) {
+	tok, v := qwen()
+	if v == nil {
+		t.Skip("no vocabulary: set SDNPU_DATA to the folder with tokenizers/ggml-vocab-qwen2.gguf")
+	}
+	return tok, v
+}
+
+const longAnswer = `{"name": "Ada Lovelace", "title": "The \"first\" programmer", "born": 1815, "ratio": -2.5e-3,
+ "tags": ["analytical engine", "mathematics", "poetical science", "naïve café 東京"], "nested": {"deep": [[[{"x": null}]]], "ok": true},
+ "text": "She was the first to recognise that the machine had applications beyond pure calculation, and published the first algorithm."}`
+
+// BenchmarkMask reports the time of a mask for each token of a JSON text: with a new
+// grammar (cold), and with a grammar that has seen the text (warm).
+func BenchmarkMask(b *testing.B) {
+	tok, v := qwenVocabulary(b)
+	ids, err := tok.Encode(longAnswer, tokenizer.EncodeOptions{})
+	require.NoError(b, err)
+	for _, mode := range []string{"cold", "warm"} {
+		b.Run(mode, func(b *testing.B) {
+			g, err := ParseGBNF(ollamaJSON)
+			require.NoError(b, err)
+			var times []time.Duration
+			for b.Loop() {
+				if mode == "cold" {
+					g, err = ParseGBNF(ollamaJSON)
+					require.NoError(b, err)
+				}
+				m := g.NewMatcher(v)
+				for _, id := range ids {
+					began := time.Now()
+					ok := m.Mask().Has(id)
+					times = append(times, time.Since(began))
+					if !ok || !m.Accept(id) {
+						b.Fatalf("%q is not allowed", tok.Piece(id))
+					}
+				}
+			}
+			reportQuantiles(b, times)
+		})
+	}
+}
+
+func reportQuantiles(b *testing.B, times []time.Duration) {
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1e3, "p50-µs")
+	b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1e3, "p99-µs")
+	b.ReportMetric(float64(times[len(times)-1].Nanoseconds())/1e3, "max-µs")
+}
+
+func BenchmarkVocabulary(b *testing.B) {
+	tok, _ := qwenVocabulary(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		NewVocabulary(tok.VocabSize(), tok.Piece, tok.IsEOG)
+	}
+}

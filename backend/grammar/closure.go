@@ -1,0 +1,129 @@
+package grammar
+
+// closure finds the items that a set of items reaches without reading a byte. All calls
+// of a rule at the same place of the text share one activation of the rule, so the time
+// is polynomial for every grammar.
+type closure struct {
+	grammar *Grammar
+	todo    []visit
+	seen    map[visit]struct{}
+	calls   map[int32]*activation // by rule
+	found   []visit
+	final   bool
+}
+
+// visit is an instruction to run. Its stacks are those of an activation, if that is
+// set, and otherwise given.
+type visit struct {
+	at         int32
+	calls      *frames
+	activation *activation
+}
+
+// activation is the set of calls of one rule at one place of the text. Its stacks are
+// known only when all calls have been found.
+type activation struct {
+	returns []visit // returns holds the instructions that follow the calls
+	// same holds calls that end their own rule, so that the called rule returns directly to
+	// the stacks of that rule. Loops written as right recursion therefore need no stack.
+	same   []visit
+	stacks *frames
+}
+
+// close returns the items that read a byte, and whether the root rule can end.
+func (c *closure) close(kernel []item) (items []item, final bool) {
+	if c.seen == nil {
+		c.seen, c.calls = make(map[visit]struct{}), make(map[int32]*activation)
+	}
+	clear(c.seen)
+	clear(c.calls)
+	c.todo, c.found, c.final = c.todo[:0], c.found[:0], false
+	for _, i := range kernel {
+		c.push(visit{at: i.at, calls: i.calls})
+	}
+	for len(c.todo) > 0 && !c.grammar.stacks.exhausted() {
+		v := c.todo[len(c.todo)-1]
+		c.todo = c.todo[:len(c.todo)-1]
+		c.run(v)
+	}
+	if c.grammar.stacks.exhausted() {
+		return nil, false
+	}
+	for _, v := range c.found {
+		items = append(items, item{v.at, c.stacksOf(v)})
+	}
+	return items, c.final
+}
+
+func (c *closure) push(v visit) {
+	if _, ok := c.seen[v]; !ok {
+		c.seen[v] = struct{}{}
+		c.todo = append(c.todo, v)
+	}
+}
+
+func (c *closure) run(v visit) {
+	c.grammar.stacks.work++
+	p := c.grammar.program
+	switch i := &p.code[v.at]; i.op {
+	case opBytes:
+		if len(i.edges) > 0 { // the empty class of characters matches nothing
+			c.found = append(c.found, v)
+		}
+	case opSplit:
+		c.push(visit{i.a, v.calls, v.activation})
+		c.push(visit{i.b, v.calls, v.activation})
+	case opCall:
+		called, ok := c.calls[i.a]
+		if !ok {
+			called = &activation{}
+			c.calls[i.a] = called
+			c.push(visit{at: p.starts[i.a], activation: called})
+		}
+		after := visit{i.b, v.calls, v.activation}
+		if p.code[i.b].op == opReturn {
+			called.same = append(called.same, after)
+		} else {
+			called.returns = append(called.returns, after)
+		}
+		if p.nullable[i.a] {
+			c.push(after)
+		}
+	case opReturn:
+		if v.activation != nil {
+			return // the rule matched the empty text: its caller has gone past it
+		}
+		for _, f := range v.calls.list {
+			if f.to == finished {
+				c.final = true
+			} else {
+				c.push(visit{at: f.to, calls: f.below})
+			}
+		}
+	}
+}
+
+// stacksOf returns the stacks of a visit. The calls of activations form no cycle,
+// because no rule is left-recursive.
+func (c *closure) stacksOf(v visit) *frames {
+	if v.activation == nil {
+		return v.calls
+	}
+	a := v.activation
+	if a.stacks != nil {
+		return a.stacks
+	}
+	s := &c.grammar.stacks
+	list := make([]frame, 0, len(a.returns))
+	for _, r := range a.returns {
+		if below := c.stacksOf(r); len(below.list) > 0 {
+			list = append(list, frame{r.at, below})
+		}
+	}
+	made := s.set(list)
+	for _, r := range a.same {
+		made = s.union(made, c.stacksOf(r))
+	}
+	a.stacks = made
+	return made
+}

@@ -1,0 +1,41 @@
+// Package grammar holds a text to a grammar, token by token: it computes which tokens
+// of a vocabulary may come next. Grammars come from llama.cpp's GBNF notation.
+//
+// The package knows no model and does not draw tokens. A [Matcher] follows one text; a
+// caller draws among the tokens of [Matcher.Mask] and passes the drawn token to
+// [Matcher.Accept].
+//
+// # How it works
+//
+// A grammar is compiled to a machine that reads bytes, so that a token may end inside a
+// character. A state of the automaton is the set of all positions that the text
+// can have in the grammar, with the stacks of their calls (frames.go). Positions at the
+// same instruction share one set of stacks, so ambiguous grammars need polynomial time.
+// States are made when a text first reaches them, and are then found by one index for
+// each byte.
+//
+// A mask is a walk over the vocabulary as a tree of bytes: a byte that the automaton rejects
+// removes all tokens below it. In JSON strings most tokens are allowed, so masks take
+// the tokens without special characters from a prepared set (plain.go). Each state keeps
+// its mask.
+//
+// # Invariants
+//
+//   - A token is allowed exactly if some continuation by bytes matches the grammar so
+//     far, or if it ends the text where the grammar may end.
+//   - Left recursion is refused, because it calls rules without end.
+//   - Work per token, memory and nesting are bounded (maxWork, maxCells, maxMasks,
+//     maxDepth). A text that exceeds the work ends with [ErrTooComplex].
+//   - States and masks that have been forgotten are computed again with equal results.
+//
+// # Differences from llama.cpp
+//
+//   - Control tokens are never allowed, although their spelling may match.
+//   - A rule that is defined twice is an error; there the later definition counts.
+//   - Tokens in grammars, as in <think>, are refused.
+//
+// # Cost
+//
+// With the 151,936 tokens of Qwen2, a mask that a state has already takes less than a
+// microsecond, and a new one up to about a millisecond (BenchmarkMask).
+package grammar

@@ -1,0 +1,90 @@
+package grammar
+
+import (
+	"cmp"
+	"slices"
+)
+
+// expression is the right side of a rule, or a part of it.
+type expression interface{}
+
+type (
+	// literal matches its bytes.
+	literal string
+	// class matches one character of the ranges. The ranges ascend and do not touch.
+	class []runeRange
+	// sequence matches its parts one after the other.
+	sequence []expression
+	// choice matches one of its parts.
+	choice []expression
+	// repeat matches its part at least min and at most max times. A negative max means
+	// any number.
+	repeat struct {
+		part     expression
+		min, max int
+	}
+	// reference matches a rule.
+	reference struct {
+		rule int
+		at   place
+	}
+)
+
+// place is a place in the source of a grammar.
+type place struct{ line, column int }
+
+// rule is a named expression.
+type rule struct {
+	name string
+	body expression
+}
+
+// runeRange holds the characters from lo to hi.
+type runeRange struct{ lo, hi rune }
+
+// anyRune holds all characters that UTF-8 can encode.
+var anyRune = class{{0, 0xD7FF}, {0xE000, 0x10FFFF}}
+
+// newClass returns the class of the characters in ranges that UTF-8 can encode.
+func newClass(ranges []runeRange) class {
+	sorted := slices.Clone(ranges)
+	slices.SortFunc(sorted, func(a, b runeRange) int { return cmp.Compare(a.lo, b.lo) })
+	var merged []runeRange
+	for _, r := range sorted {
+		if n := len(merged); n > 0 && r.lo <= merged[n-1].hi+1 {
+			merged[n-1].hi = max(merged[n-1].hi, r.hi)
+		} else if r.lo <= r.hi {
+			merged = append(merged, r)
+		}
+	}
+	return class(merged).intersect(anyRune)
+}
+
+// negated returns the class of all other characters.
+func (c class) negated() class {
+	var out class
+	next := rune(0)
+	for _, r := range c {
+		if next < r.lo {
+			out = append(out, runeRange{next, r.lo - 1})
+		}
+		next = r.hi + 1
+	}
+	if next <= 0x10FFFF {
+		out = append(out, runeRange{next, 0x10FFFF})
+	}
+	return out.intersect(anyRune)
+}
+
+// intersect returns the characters that are in both classes.
+func (c class) intersect(other class) class {
+	var out class
+	for _, a := range c {
+		for _, b := range other {
+			if lo, hi := max(a.lo, b.lo), min(a.hi, b.hi); lo <= hi {
+				out = append(out, runeRange{lo, hi})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package grammar
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// frames is a set of stacks of calls. Each frame is an instruction at which a called
+// rule continues when it ends, with the stacks below it. Equal sets are one object, and
+// a set does not change. So sets share their lower parts, and any number of stacks
+// takes little memory.
+type frames struct {
+	list  []frame // ascending by to
+	id    uint64
+	depth int // depth is the height of the highest stack
+}
+
+type frame struct {
+	to    int32
+	below *frames
+}
+
+// finished is the instruction to which the root rule returns.
+const finished int32 = -1
+
+// maxDepth limits the height of stacks, such as the depth of nested JSON values. A call
+// above that height matches nothing.
+const maxDepth = 512
+
+// stacks holds the sets of frames of one automaton.
+type stacks struct {
+	sets   map[string]*frames
+	unions map[[2]*frames]*frames
+	nextID uint64
+	key    []byte
+	// work counts the steps since the caller has set work to zero. Results are wrong if
+	// exhausted returns true.
+	work int
+	size int // size counts the frames in sets, to bound their memory
+}
+
+// exhausted reports whether the work exceeds its limit.
+func (s *stacks) exhausted() bool { return s.work > maxWork }
+
+func (s *stacks) reset() {
+	s.sets, s.unions, s.size = make(map[string]*frames), make(map[[2]*frames]*frames), 0
+}
+
+// set returns the set of the given frames. set may change the order of list.
+func (s *stacks) set(list []frame) *frames {
+	slices.SortFunc(list, func(a, b frame) int { return cmp.Compare(a.to, b.to) })
+	n, depth := 0, 0
+	for _, f := range list {
+		if f.below != nil && f.below.depth >= maxDepth {
+			continue
+		}
+		if n > 0 && list[n-1].to == f.to {
+			list[n-1].below = s.union(list[n-1].below, f.below)
+		} else {
+			list[n] = f
+			n++
+		}
+	}
+	list = list[:n]
+	s.key = s.key[:0]
+	for _, f := range list {
+		s.work++
+		s.key = binary.LittleEndian.AppendUint32(s.key, uint32(f.to))
+		below := uint64(0)
+		if f.below != nil {
+			below, depth = f.below.id, max(depth, f.below.depth)
+		}
+		s.key = binary.LittleEndian.AppendUint64(s.key, below)
+	}
+	if found, ok := s.sets[string(s.key)]; ok {
+		return found
+	}
+	s.nextID++
+	s.size += 1 + len(list)
+	made := &frames{list: slices.Clone(list), id: s.nextID, depth: depth + 1}
+	s.sets[string(s.key)] = made
+	return made
+}
+
+// union returns the set of all stacks of a and b.
+func (s *stacks) union(a, b *frames) *frames {
+	if a == b || b == nil {
+		return a
+	}
+	if a == nil {
+		return b
+	}
+	if a.id > b.id {
+		a, b = b, a
+	}
+	if found, ok := s.unions[[2]*frames{a, b}]; ok {
+		return found
+	}
+	if s.work++; s.exhausted() {
+		return a
+	}
+	made := s.set(slices.Concat(a.list, b.list))
+	if !s.exhausted() {
+		s.unions[[2]*frames{a, b}] = made
+		s.size++
+	}
+	return made
+}

@@ -1,0 +1,128 @@
+package grammar
+
+// Matcher follows the tokens of one text through a grammar. A Matcher belongs to one
+// goroutine. Matchers of one grammar share its states.
+type Matcher struct {
+	grammar    *Grammar
+	vocabulary *Vocabulary
+	state      *state
+	mask       *Mask // mask is the mask of state, or nil
+	err        error
+}
+
+// NewMatcher returns a Matcher at the beginning of the text.
+func (g *Grammar) NewMatcher(v *Vocabulary) *Matcher {
+	return &Matcher{grammar: g, vocabulary: v, state: g.first}
+}
+
+// Clone returns a Matcher that follows another continuation of the same text.
+func (m *Matcher) Clone() *Matcher {
+	c := *m
+	return &c
+}
+
+// Err returns an error that wraps [ErrTooComplex] if the work for a token has exceeded
+// its limit. The Matcher then allows no token.
+func (m *Matcher) Err() error { return m.err }
+
+// Mask returns the tokens that may come next.
+func (m *Matcher) Mask() *Mask {
+	if m.mask != nil {
+		return m.mask
+	}
+	g := m.grammar
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stacks.work = 0
+	m.mask = g.maskOf(m.state, m.vocabulary)
+	if g.stacks.exhausted() {
+		m.state, m.err = dead, errWork
+		m.mask = newMask(m.vocabulary.Size())
+	}
+	return m.mask
+}
+
+// Allowed reports whether a token may come next.
+func (m *Matcher) Allowed(token int32) bool { return m.Mask().Has(token) }
+
+// Accept adds a token to the text. Accept reports whether the token may come there; if
+// not, no token may follow. A token that ends the text may come only where the
+// grammar may end, and adds nothing.
+func (m *Matcher) Accept(token int32) bool {
+	v := m.vocabulary
+	m.mask = nil
+	switch {
+	case token < 0 || int(token) >= v.Size():
+		m.state = dead
+	case v.isEnd[token]:
+		if !m.state.final {
+			m.state = dead
+		}
+	case len(v.pieces[token]) == 0:
+		m.state = dead
+	default:
+		m.AcceptBytes(v.pieces[token])
+	}
+	return m.state != dead
+}
+
+// AcceptBytes adds bytes to the text. AcceptBytes reports whether they may come there;
+// if not, no token may follow.
+func (m *Matcher) AcceptBytes(text []byte) bool {
+	g := m.grammar
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stacks.work, m.mask = 0, nil
+	for _, b := range text {
+		m.state = g.step(m.state, b)
+		if g.stacks.exhausted() {
+			m.state, m.err = dead, errWork
+		}
+		if m.state == dead {
+			return false
+		}
+	}
+	return m.state != dead
+}
+
+// Final reports whether the text matches the whole grammar, so that it may end.
+func (m *Matcher) Final() bool { return m.state.final }
+
+// maxForced is the largest number of bytes that Forced returns.
+const maxForced = 256
+
+// Forced returns the bytes that follow in every text that the grammar matches, as far
+// as they are certain, and at most maxForced. Where the text may end, nothing is
+// certain.
+func (m *Matcher) Forced() []byte {
+	g := m.grammar
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stacks.work = 0
+	var text []byte
+	for s := m.state; len(text) < maxForced; {
+		b, ok := g.forcedByte(s)
+		if !ok || g.stacks.exhausted() {
+			break
+		}
+		text = append(text, b)
+		s = g.step(s, b)
+	}
+	return text
+}
+
+// forcedByte returns the only byte that may follow a state. The caller holds mu.
+func (g *Grammar) forcedByte(s *state) (b byte, ok bool) {
+	if s.final || s == dead {
+		return 0, false
+	}
+	for _, i := range s.items {
+		for _, e := range g.program.code[i.at].edges {
+			if e.lo != e.hi || ok && e.lo != b {
+				return 0, false
+			}
+			b, ok = e.lo, true
+		}
+	}
+	return b, ok
+}
