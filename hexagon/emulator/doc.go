@@ -91,7 +91,9 @@
 //     caller that simulates overlap applies the factor itself.
 //   - A DSP session holds the memory that loaded contexts would take on the phone
 //     and the files of registered memory, each counted once. Its size is limited by
-//     the profile's window. A context that would exceed the window fails with code
+//     the profile's window, or by the key window=0.5, in 10^9 bytes. Without as, a
+//     context takes the bytes of its constants in the bits of their encodings, and
+//     of their scales. A context that would exceed the window fails with code
 //     1002, and registered memory with code 8003. Contexts that are being compiled
 //     do not count for the window.
 //

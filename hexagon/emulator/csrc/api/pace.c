@@ -48,14 +48,22 @@ static uint32_t dim_from_end(const emu_tensor *t, uint32_t at) {
   return t->rank > at ? t->dims[t->rank - 1 - at] : 1;
 }
 
-/* constant_bytes returns the bytes of the graph's constants. */
+/* constant_bytes returns the bytes of the graph's constants on a phone: elements in the bits of
+ * their encoding, and scales. The emulator itself may store 8-bit and 4-bit weights as floats. */
 static double constant_bytes(const api_graph *graph) {
   double bytes = 0;
   for (uint32_t i = 0; i < graph->n_tensors; i++) {
-    bytes += graph->tensors[i]->chunk != NULL ? (double)graph->tensors[i]->chunk->size : 0;
-  }
-  for (uint32_t i = 0; i < graph->n_nodes; i++) {
-    bytes += graph->nodes[i]->packed != NULL ? (double)graph->nodes[i]->packed->size : 0;
+    const emu_tensor *t = &graph->tensors[i]->t;
+    if (t->kind != EMU_STATIC) {
+      continue;
+    }
+    const emu_quant *q = &t->quant;
+    double size = (double)emu_dtype_size(t->dtype);
+    if (q->count > 0 && q->bitwidth > 0) {
+      size = q->bitwidth / 8.0;
+    }
+    bytes += size * (double)emu_elements(t) + 4.0 * q->count + 4.0 * (q->zeros != NULL ? q->count : 0);
+    bytes += q->block_scales != NULL ? (double)q->count * q->blocks_per_axis : 0;
   }
   return bytes;
 }
@@ -210,7 +218,7 @@ static struct {
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool reserve(const pace_settings *s, double bytes) {
-  bool fits = session.bytes + bytes <= s->profile->session_window_gb * 1e9;
+  bool fits = session.bytes + bytes <= s->window_gb * 1e9;
   session.bytes += fits ? bytes : 0;
   return fits;
 }
@@ -219,7 +227,7 @@ static qnn_status reject_full(const pace_settings *s, uint32_t log, qnn_status c
                               const char *what, double bytes) {
   return api_fail(log, code,
                   "%s of %.1f MB does not fit: %.1f of the session's %.1f MB are taken on %s", what,
-                  bytes / 1e6, session.bytes / 1e6, s->profile->session_window_gb * 1e3, s->name);
+                  bytes / 1e6, session.bytes / 1e6, s->window_gb * 1e3, s->name);
 }
 
 /* shares_weights reports whether two graphs have the same weights: graphs of one block, or of
@@ -233,21 +241,10 @@ static bool shares_weights(const pace_part *part, const pace_part *parts, uint32
   return false;
 }
 
-static double stored_bytes(const api_context *context) {
-  double bytes = 0;
-  for (const api_chunk *chunk = context->store.first; chunk != NULL; chunk = chunk->next) {
-    bytes += (double)chunk->size;
-  }
-  return bytes;
-}
-
 enum { MAX_PARTS = 64 }; /* MAX_PARTS is the largest number of graphs of a context that can share
                             weights */
 
 static double context_bytes(const pace_settings *s, const api_context *context) {
-  if (s->as == NULL) {
-    return stored_bytes(context);
-  }
   pace_part parts[MAX_PARTS];
   uint32_t n = 0;
   double bytes = 0;

@@ -14,7 +14,7 @@
 
 #include "settings.h"
 
-enum { MAX_SCALE = 1000, MAX_SLOWDOWN = 10 };
+enum { MAX_SCALE = 1000, MAX_SLOWDOWN = 10, MAX_WINDOW_GB = 1000 };
 
 /* layer_share returns which fraction of the model's layers a graph has. If the graph's name does
  * not give the total number of layers, the number of the simulated model is used. */
@@ -134,13 +134,19 @@ static void find_factors(pace_settings *s, const char *setting) {
     snprintf(s->error, sizeof s->error, "slowdown=%s: want a number from 1 to %d", value,
              MAX_SLOWDOWN);
   }
+  s->window_gb = s->profile->session_window_gb;
+  if (!number(setting, "window", &s->window_gb, value, sizeof value) ||
+      !(s->window_gb > 0 && s->window_gb <= MAX_WINDOW_GB)) {
+    snprintf(s->error, sizeof s->error, "window=%s: want a number of GB above 0 and up to %d", value,
+             MAX_WINDOW_GB);
+  }
 }
 
 void pace_parse(pace_settings *s, const char *setting) {
   char value[96];
   *s = (pace_settings){.scale = 1};
   if (!emu_setting_of(setting, "profile", value, sizeof value)) {
-    static const char *const keys[] = {"as", "pace", "scale", "slowdown"};
+    static const char *const keys[] = {"as", "pace", "scale", "slowdown", "window"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
       if (emu_setting_of(setting, keys[i], value, sizeof value)) {
         snprintf(s->error, sizeof s->error, "%s=%s: requires profile=NAME", keys[i], value);

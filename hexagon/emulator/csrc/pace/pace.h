@@ -43,6 +43,7 @@ typedef struct {
   const pace_profile *profile; /* NULL means that no phone is simulated */
   const pace_model *as;        /* NULL means that costs follow from the model's own shapes */
   double scale;                /* scale is the factor between simulated time and wall time */
+  double window_gb;            /* window_gb is the memory of a DSP session, in 10^9 bytes */
   double slowdown;             /* slowdown is the factor for executes that start during a load */
   char name[96];               /* name is a text such as "sd8gen2 (fitted) as qwen2.5-1.5b" */
   char error[512];             /* error is the reason why the settings are invalid, or empty */
@@ -51,7 +52,7 @@ typedef struct {
 /* pace_get returns the settings in the environment variable, which is read once. */
 const pace_settings *pace_get(void);
 
-/* pace_parse reads the keys profile, as, pace, scale and slowdown from a string. */
+/* pace_parse reads the keys profile, as, pace, scale, slowdown and window from a string. */
 void pace_parse(pace_settings *settings, const char *setting);
 
 /* pace_kind says which part of a model a graph computes. */
