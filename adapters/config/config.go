@@ -19,7 +19,7 @@ type Config struct {
 	Enabled bool
 	// Mode names the set of keys that sdnpu.mode has selected.
 	Mode string
-	// Recipe names the precision recipe.
+	// Recipe names the precision recipe, or is [AutoRecipe].
 	Recipe string
 	// Draft holds the draft sources. Resolve combines sdnpu.draft with
 	// Calibration and Extension.

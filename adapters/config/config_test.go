@@ -221,7 +221,17 @@ func TestRecipesAreThoseOfTheModelPackage(t *testing.T) {
 	}
 	require.NoError(t, key.Check("w4a16-lpbq"+model.SmallCache))
 	require.Error(t, key.Check("f32"+model.SmallCache))
-	require.Len(t, recipes(), 13)
+	require.Len(t, recipes(), 14)
+}
+
+func TestRecipeIsAutoUnlessNamed(t *testing.T) {
+	c, err := Resolve()
+	require.NoError(t, err)
+	require.Equal(t, AutoRecipe, c.Recipe)
+	require.Empty(t, c.Origin["sdnpu.recipe"])
+	c, err = Resolve(source("model", map[string]string{"sdnpu.recipe": "f16"}), source("adapter", map[string]string{"sdnpu.recipe": "auto"}))
+	require.NoError(t, err)
+	require.Equal(t, AutoRecipe, c.Recipe)
 }
 
 func TestNearestFindsOneSmallEdit(t *testing.T) {

@@ -74,8 +74,8 @@ var Keys = []Key{
 		set: setMode,
 	},
 	{
-		Name: "sdnpu.recipe", Type: "string", Default: "f16",
-		Doc: "precision recipe: 16-bit weights (f16); 8-bit weights (w8; w8a16 and w8a8 also have 16-bit or 8-bit integer activations, whose ranges sdnpu calibrate measures); " +
+		Name: "sdnpu.recipe", Type: "string", Default: AutoRecipe,
+		Doc: "precision recipe: auto (the fastest that sdnpu enable or sdnpu check found above its gate on this device; before that, the first of f16, w8 and w4a16 that fits); 16-bit weights (f16); 8-bit weights (w8; w8a16 and w8a8 also have 16-bit or 8-bit integer activations, whose ranges sdnpu calibrate measures); " +
 			"4-bit weights (w4a16; w4a16-lpbq also has 16-bit integer activations); a suffix +kv8 keeps the KV cache in 8 bits; f32 for comparison",
 		set: choice(func(c *Config) *string { return &c.Recipe }, recipes()...),
 	},
@@ -151,8 +151,9 @@ func setPlan(c *Config, v string) error {
 	return nil
 }
 
-// recipes lists the names of all recipes, those with an 8-bit KV cache last.
-func recipes() (names []string) {
+// recipes lists the values of sdnpu.recipe, recipes with an 8-bit KV cache last.
+func recipes() []string {
+	names := []string{AutoRecipe}
 	for _, suffix := range []string{"", model.SmallCache} {
 		for _, r := range model.Recipes {
 			if _, err := model.FindRecipe(r.Name + suffix); err == nil {

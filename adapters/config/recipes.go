@@ -6,11 +6,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
+// AutoRecipe is the value of sdnpu.recipe that lets sdnpu choose the recipe.
+const AutoRecipe = auto
+
 // RecipeUsage returns the help text of flags that name a recipe.
 func RecipeUsage() string {
-	names := make([]string, len(model.Recipes))
-	for i, r := range model.Recipes {
-		names[i] = r.Name
+	names := []string{AutoRecipe}
+	for _, r := range model.Recipes {
+		names = append(names, r.Name)
 	}
 	return "precision recipe: " + strings.Join(names, ", ") + "; the suffix " + model.SmallCache +
 		" stores keys and values in 8 bits; sdnpu select --help explains them (default: the model's config)"

@@ -142,15 +142,16 @@ func (c *Checkup) preview(ctx context.Context) (p engine.Preview, device string,
 	if err != nil {
 		return p, "", nil, err
 	}
-	options, err := c.Settings.EngineOptions(ctx, c.options(nil), findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(f)})
-	if err != nil {
-		return p, "", nil, err
-	}
 	dev, err := c.Settings.OpenDevice(ctx, c.Program, c.Logger)
 	if err != nil {
 		return p, "", nil, err
 	}
 	defer dev.Close()
+	options, err := c.Settings.EngineOptions(ctx, c.options(nil), findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(f)}, dev.Capabilities())
+	if err != nil {
+		return p, "", nil, err
+	}
+	c.report.Recipe = options.Recipe.Name
 	p, err = engine.Look(dev, m, options)
 	return p, launch.Describe(dev.Capabilities()), options.Cache, err
 }
@@ -169,7 +170,7 @@ func (c *Checkup) estimate(ctx context.Context) error {
 	}
 	r := &c.report
 	r.Device = device
-	r.Recipe, r.Rows, r.Context, r.Contexts, r.Blocks, r.Images = c.Config.Recipe, p.Rows, p.Context, p.Contexts, p.Blocks, len(p.Images)
+	r.Rows, r.Context, r.Contexts, r.Blocks, r.Images = p.Rows, p.Context, p.Contexts, p.Blocks, len(p.Images)
 	r.Memory.KV, r.Memory.IO = p.Cache, p.IO
 	var largest int64
 	for _, i := range p.Images {

@@ -83,7 +83,19 @@ func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	c.useRecipe(m.Recipe)
 	return use(m)
+}
+
+// useRecipe notes the recipe with which the model was opened, so that the rest of the
+// checkup uses it too.
+func (c *Checkup) useRecipe(r launch.Recipe) {
+	if c.report.RecipeReason != "" { // the second load of the model
+		return
+	}
+	c.say("recipe", "%s: %s", r.Name, r.Reason)
+	c.report.Recipe, c.report.RecipeReason = r.Name, r.Reason
+	c.Config.Recipe = r.Name
 }
 
 // flipsTime limits the time for comparing passes if the user gives no number of

@@ -22,6 +22,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/lab/estimate"
 	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
@@ -135,6 +136,7 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	j = s.FirstRecipe(j, m, backend.Capabilities{}) // no choice is stored for a chip that is simulated
 	recipe, err := s.Findings().Recipe(cmd.Context(), j.Recipe(findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}))
 	if err != nil {
 		return err
@@ -142,7 +144,7 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	o := estimate.Options{Recipe: recipe, Rows: rows, Context: f.context, Progress: func(done, total int, graph string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "simulating %s (%d of %d)\n", graph, done+1, total)
 	}}
-	result := estimateResult{Model: launch.ModelName(file), Chip: findings.PreparedChip{Name: chip.Name, SoC: chip.SoC, Arch: chip.Arch}, Recipe: c.Recipe, Kind: graphswap.Estimated}
+	result := estimateResult{Model: launch.ModelName(file), Chip: findings.PreparedChip{Name: chip.Name, SoC: chip.SoC, Arch: chip.Arch}, Recipe: recipe.Name, Kind: graphswap.Estimated}
 	if result.Result, result.BuildID, err = simulate(cmd.Context(), s, j.Logger, m, o); err != nil {
 		return err
 	}

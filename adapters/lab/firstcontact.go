@@ -120,7 +120,8 @@ func (f *firstContactFlags) run(cmd *cobra.Command, path string) (err error) {
 
 // contactSetup returns what [contact.Run] needs.
 func contactSetup(ctx context.Context, s launch.Settings, stderr io.Writer, f *firstContactFlags, j launch.Options, m *model.Model, tok *tokenizer.Tokenizer, file *gguf.File) (contact.Setup, error) {
-	options, err := s.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)})
+	// The device is opened later, so a recipe that was chosen for it is not used.
+	options, err := s.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}, backend.Capabilities{})
 	if err != nil {
 		return contact.Setup{}, err
 	}

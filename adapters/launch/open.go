@@ -23,6 +23,8 @@ type Model struct {
 	// Prompt holds the tokens of the text that [Options].Prompt encodes.
 	Prompt []int32
 	Layers int
+	// Recipe is the recipe with which the model runs.
+	Recipe Recipe
 	// LongestContext is the longest context for which the model was trained.
 	LongestContext int
 	// Flips holds the model, device and settings for which a measurement of flips is
@@ -33,7 +35,8 @@ type Model struct {
 }
 
 // Open opens the model, its device and the engine. program is the name by which this
-// program was called. If the recipe needs a calibration and none is stored, Open
+// program was called. If the config lets sdnpu choose the recipe, Open takes the first
+// that the device can run. If the recipe needs a calibration and none is stored, Open
 // calibrates the model. Open compiles images that are not in the cache, which takes
 // minutes.
 func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model, err error) {
@@ -69,15 +72,7 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 	if l.Device, err = s.OpenDevice(ctx, program, o.Logger); err != nil {
 		return nil, err
 	}
-	err = s.openEngine(ctx, l, m, o)
-	if errors.Is(err, model.ErrRounded) && !s.CheckCodes {
-		o.Logger.Warn("rounded weights are damaged: another copy is searched, or the model is calibrated again", "reason", err)
-		s.CheckCodes = true
-		if err = l.closeDatabase(); err == nil {
-			err = s.openEngine(ctx, l, m, o)
-		}
-	}
-	if err != nil {
+	if err = s.openFitting(ctx, l, m, o); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -86,7 +81,7 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 // openEngine opens the token database and the engine of a model whose device is already
 // open.
 func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Options) error {
-	options, err := s.EngineOptions(ctx, o, findings.Model{Model: m, Tokenizer: l.Tokenizer, Name: ModelName(l.File)})
+	options, err := s.EngineOptions(ctx, o, findings.Model{Model: m, Tokenizer: l.Tokenizer, Name: ModelName(l.File)}, l.Device.Capabilities())
 	if err != nil {
 		return err
 	}
@@ -108,9 +103,12 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 	return err
 }
 
-// EngineOptions returns the options of the engine for a model. If the recipe needs
-// a calibration and none is stored, EngineOptions calibrates the model.
-func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model) (engine.Options, error) {
+// EngineOptions returns the options of the engine for a model on a device. If the
+// config lets sdnpu choose the recipe, EngineOptions takes the one that
+// [Settings.Open] tries first. If the recipe needs a calibration and none is stored,
+// EngineOptions calibrates the model.
+func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model, c backend.Capabilities) (engine.Options, error) {
+	o = s.FirstRecipe(o, m.Model, c)
 	recipe, err := s.Findings().Recipe(ctx, o.Recipe(m))
 	return engine.Options{
 		Plan:            enginePlan(o.Config.Plan),

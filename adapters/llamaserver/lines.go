@@ -64,6 +64,11 @@ func (l *Lines) Device(c backend.Capabilities) {
 		c.Name, c.Provider, c.BuildID, c.SoC, c.Lane))
 }
 
+// Recipe reports with which recipe the model runs, and why.
+func (l *Lines) Recipe(name, reason string) {
+	l.write(fmt.Sprintf("sdnpu recipe name=%s reason=%q", name, oneLine(reason)))
+}
+
 // Warn reports a problem that is no failure.
 func (l *Lines) Warn(text string) { l.write("sdnpu warning " + text) }
 

@@ -198,6 +198,7 @@ func (p Program) load(ctx context.Context, s launch.Settings, program string, ar
 		lines.Offloaded(m.Layers+1, m.Layers+1)
 	}
 	lines.Device(m.Device.Capabilities())
+	lines.Recipe(m.Recipe.Name, m.Recipe.Reason)
 	return m, nil
 }
 

@@ -111,15 +111,15 @@ func checkRecipe(ctx context.Context, s launch.Settings, text findings.Text, j l
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	recipe, err := s.Findings().Calibrated(ctx, j.Recipe(m))
-	if err != nil {
-		return nil, err
-	}
 	dev, err := s.OpenDevice(ctx, os.Args[0], j.Logger)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
+	recipe, err := s.Findings().Calibrated(ctx, s.FirstRecipe(j, m.Model, dev.Capabilities()).Recipe(m))
+	if err != nil {
+		return nil, err
+	}
 	r, err := findings.Comparison{
 		Model: m, Recipe: recipe, Device: dev, Text: text, ProcessorTime: launch.ProcessorTime, Progress: j.Progress,
 	}.Run(ctx)

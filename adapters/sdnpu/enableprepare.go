@@ -103,6 +103,9 @@ func variantConfig(path, adapter string) (config.Config, error) {
 // checkVariant measures the quality of a recipe that rounds to integers, unless that
 // has been done, and rejects a recipe below its gate.
 func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err error) {
+	if o.Config.Recipe == config.AutoRecipe {
+		return nil // Open takes a recipe that needs no check
+	}
 	recipe, err := model.FindRecipe(o.Config.Recipe)
 	if err != nil || recipe.Linear.Bits == 0 || s.GateOff {
 		return err

@@ -225,7 +225,7 @@ func TestDoctorFindsInvalidVariables(t *testing.T) {
 	t.Setenv("SDNPU_BLOCKS", "3")
 	out, err := sdnpu(t, "doctor")
 	require.ErrorContains(t, err, "missing")
-	require.Regexp(t, `(?m)^missing +environment +to do: SDNPU_RECIPE="w1": want one of f16,`, out)
+	require.Regexp(t, `(?m)^missing +environment +to do: SDNPU_RECIPE="w1": want one of auto, f16,`, out)
 	require.Regexp(t, `(?m)^missing +environment +to do: SDNPU_ROWS="1,2": want one to four widths`, out)
 	require.NotContains(t, out, "SDNPU_BLOCKS")
 }

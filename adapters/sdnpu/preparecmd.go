@@ -175,7 +175,7 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	bar := launch.NewBar(p.cmd.ErrOrStderr())
 	defer bar.Close()
 	j := launch.Options{Path: p.path, Config: p.config, Context: p.flags.context, Sequences: p.flags.sequences, Logger: logger, Progress: bar.Step}
-	o, err := p.options(ctx, j, file, m)
+	o, err := p.options(ctx, j, file, m, device.Capabilities())
 	if err != nil {
 		return err
 	}
@@ -191,18 +191,18 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	if err != nil {
 		return err
 	}
-	p.describe(device.Capabilities(), look, findings.PreparedModel{Name: launch.ModelName(file), File: filepath.Base(p.path), Digest: m.Digest()})
+	p.describe(device.Capabilities(), look, o.Recipe.Name, findings.PreparedModel{Name: launch.ModelName(file), File: filepath.Base(p.path), Digest: m.Digest()})
 	return p.inspect(device, o.Cache, list, share)
 }
 
 // options returns options for an engine that uses the output folder as its image
 // cache. options also writes the ranges of the recipe to that folder.
-func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.File, m *model.Model) (o engine.Options, err error) {
+func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.File, m *model.Model, c backend.Capabilities) (o engine.Options, err error) {
 	tok, err := tokenizer.New(file)
 	if err != nil {
 		return o, err
 	}
-	if o, err = p.settings.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}); err != nil {
+	if o, err = p.settings.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}, c); err != nil {
 		return o, err
 	}
 	if o.Cache, err = imagecache.Open(p.flags.out, imagecache.Options{Keep: true, Logger: j.Logger}); err != nil {
@@ -215,11 +215,11 @@ func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.
 }
 
 // describe fills in the manifest, except for the list of images.
-func (p *preparation) describe(c backend.Capabilities, look engine.Preview, m findings.PreparedModel) {
+func (p *preparation) describe(c backend.Capabilities, look engine.Preview, recipe string, m findings.PreparedModel) {
 	man := &p.manifest
 	man.Model = m
 	man.Library.Provider, man.Library.BuildID, man.Library.Fingerprint = c.Provider, c.BuildID, c.Fingerprint
-	man.Recipe, man.Rows, man.Blocks, man.Contexts, man.Sequences = p.config.Recipe, look.Rows, look.Blocks, look.Contexts, p.flags.sequences
+	man.Recipe, man.Rows, man.Blocks, man.Contexts, man.Sequences = recipe, look.Rows, look.Blocks, look.Contexts, p.flags.sequences
 }
 
 // inspect adds the images to the manifest.

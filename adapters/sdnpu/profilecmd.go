@@ -126,7 +126,7 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	options, err := s.EngineOptions(ctx, launch.Options{Path: path, Config: c, Context: f.context, Sequences: 1, Logger: logger, Progress: bar.Step}, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)})
+	options, err := s.EngineOptions(ctx, launch.Options{Path: path, Config: c, Context: f.context, Sequences: 1, Logger: logger, Progress: bar.Step}, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}, dev.Capabilities())
 	if err != nil {
 		return nil, "", err
 	}

@@ -100,14 +100,16 @@ type result struct {
 	Stop      engine.StopReason `json:"stop"`
 	// ContextFull is set if the answer ended because the context was full, and not
 	// because of -n.
-	ContextFull bool    `json:"context_full"`
-	Recipe      string  `json:"recipe"`
-	Widths      []int   `json:"widths"`
-	Blocks      int     `json:"blocks"`
-	Context     int     `json:"context"` // context tier at the end of the answer
-	Grown       int     `json:"grown"`   // Grown is the number of times that a longer context tier was needed
-	GrowthMS    float64 `json:"growth_ms"`
-	Steps       int     `json:"steps"`
+	ContextFull bool   `json:"context_full"`
+	Recipe      string `json:"recipe"`
+	// RecipeReason says why the model runs with the recipe.
+	RecipeReason string  `json:"recipe_reason"`
+	Widths       []int   `json:"widths"`
+	Blocks       int     `json:"blocks"`
+	Context      int     `json:"context"` // context tier at the end of the answer
+	Grown        int     `json:"grown"`   // Grown is the number of times that a longer context tier was needed
+	GrowthMS     float64 `json:"growth_ms"`
+	Steps        int     `json:"steps"`
 	// Draft names the draft sources. AcceptLength is the mean number of output
 	// tokens per pass: 1 + accepted_rows/decode_steps. DecodeSteps counts the
 	// passes after the prompt; Steps includes them. Each drafted row is either
@@ -338,7 +340,7 @@ func newResult(l *launch.Model, report engine.Report, text string, load time.Dur
 	c, m := l.Device.Capabilities(), l.Engine.Memory()
 	r := result{
 		Clock: engine.Clock{}.String(), PromptIDs: l.Prompt, OutputIDs: report.Output, Text: text, Stop: report.Stop, Steps: report.Steps,
-		Recipe: report.Recipe, Widths: report.Widths, Blocks: report.Blocks,
+		Recipe: report.Recipe, RecipeReason: l.Recipe.Reason, Widths: report.Widths, Blocks: report.Blocks,
 		PrefillMS: ms(report.Prefill), FirstTokenMS: ms(report.FirstToken), DecodeMS: ms(report.Decode), LoadMS: ms(load),
 	}
 	r.CPUMS, r.CPUPerTokenMS = ms(report.Processor), ms(report.ProcessorPerToken())

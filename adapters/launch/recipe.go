@@ -1,0 +1,120 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Recipe is a recipe with which a model can be opened.
+type Recipe struct {
+	Name string
+	// Reason says why the recipe is used.
+	Reason string
+}
+
+// uncalibrated lists the recipes that need no calibration, the one of the best
+// quality first. Each needs less memory than the one before it. f32 is left out,
+// because it is for comparisons.
+var uncalibrated = []string{"f16", "w8", "w4a16"}
+
+// recipes returns the recipes with which a model may be opened on a device, the
+// preferred first. A recipe that the user or the model names is the only one.
+func (s Settings) recipes(o Options, m *model.Model, c backend.Capabilities) []Recipe {
+	if o.Config.Recipe != config.AutoRecipe {
+		from := o.Config.Origin["sdnpu.recipe"]
+		if from == "" {
+			from = "the caller"
+		}
+		return []Recipe{{o.Config.Recipe, "named by " + from}}
+	}
+	var list []Recipe
+	for _, name := range uncalibrated {
+		list = append(list, Recipe{name, "no recipe was measured and checked on this device yet: this one needs no calibration"})
+	}
+	return list
+}
+
+// FirstRecipe returns the options with the recipe that [Settings.Open] tries first on
+// a device.
+func (s Settings) FirstRecipe(o Options, m *model.Model, c backend.Capabilities) Options {
+	o.Config.Recipe = s.recipes(o, m, c)[0].Name
+	return o
+}
+
+// openFitting opens the engine with the first of the recipes that can run on the
+// device. If the config names a recipe, no other is tried.
+func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o Options) error {
+	list := s.recipes(o, m, l.Device.Capabilities())
+	var refused []refusal
+	for _, r := range list {
+		o.Config.Recipe = r.Name
+		err := s.openRecipe(ctx, l, m, o)
+		if err == nil {
+			if len(refused) > 0 {
+				r.Reason = fmt.Sprintf("it is the first that can run here: %s", summarize(refused))
+			}
+			l.Recipe = r
+			o.Logger.Debug("recipe", "name", r.Name, "reason", r.Reason)
+			return nil
+		}
+		if len(list) == 1 || !cannotRun(err) {
+			return err
+		}
+		refused = append(refused, refusal{r.Name, err})
+		o.Logger.Warn("the model cannot run with this recipe", "recipe", r.Name, "reason", err)
+		if err := l.closeDatabase(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("sdnpu.recipe=%s: no recipe can run here (%s): choose a smaller model or a shorter context, or name another recipe; the last one failed: %w",
+		config.AutoRecipe, summarize(refused), refused[len(refused)-1].err)
+}
+
+// refusal is a recipe that cannot run, and its error.
+type refusal struct {
+	recipe string
+	err    error
+}
+
+// cannotRun reports whether an error concerns the recipe, so that another recipe may
+// run: the device has no memory for it, does not support it, or it is below its gate.
+func cannotRun(err error) bool {
+	return errors.Is(err, backend.ErrNoMemory) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, findings.ErrGate)
+}
+
+// summarize names each refused recipe and the kind of the reason.
+func summarize(refused []refusal) string {
+	var parts []string
+	for _, r := range refused {
+		reason := "the device does not support it"
+		switch {
+		case errors.Is(r.err, backend.ErrNoMemory):
+			reason = "the device has no memory for it"
+		case errors.Is(r.err, findings.ErrGate):
+			reason = "it is below its gate"
+		}
+		parts = append(parts, r.recipe+": "+reason)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// openRecipe opens the engine with the recipe that the config names. If the stored
+// rounded weights are damaged, openRecipe looks for others.
+func (s Settings) openRecipe(ctx context.Context, l *Model, m *model.Model, o Options) error {
+	err := s.openEngine(ctx, l, m, o)
+	if errors.Is(err, model.ErrRounded) && !s.CheckCodes {
+		o.Logger.Warn("rounded weights are damaged: another copy is searched, or the model is calibrated again", "reason", err)
+		s.CheckCodes = true
+		if err = l.closeDatabase(); err == nil {
+			err = s.openEngine(ctx, l, m, o)
+		}
+	}
+	return err
+}

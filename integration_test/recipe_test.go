@@ -1,0 +1,70 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The settings below are phones whose memory is limited, in GB. stories260K takes
+// 0.0005 in f16 and 0.0003 in w8, and its inputs and outputs 0.0001 to 0.0003.
+const (
+	roomForF16  = "profile=sd8gen2,pace=virtual"
+	roomForW8   = "profile=sd8gen2,pace=virtual,window=0.0006"
+	roomForNone = "profile=sd8gen2,pace=virtual,window=0.0001"
+)
+
+// onPhone runs our program with a cache on the emulator with the given settings.
+func onPhone(t *testing.T, cache, phone string, args ...string) (stdout, stderr string, err error) {
+	cmd := exec.CommandContext(t.Context(), program(t), args...)
+	cmd.Env = append(os.Environ(), "SDNPU_LIBRARY="+emulatorLibrary(t), "SDNPU_EMULATOR="+phone, "SDNPU_CACHE="+cache)
+	out, err := cmd.Output()
+	if exit, ok := err.(*exec.ExitError); ok {
+		stderr = string(exit.Stderr)
+	}
+	return string(out), stderr, err
+}
+
+// told is a part of what `sdnpu run --json` prints.
+type told struct {
+	Recipe string  `json:"recipe"`
+	Reason string  `json:"recipe_reason"`
+	Output []int32 `json:"output_ids"`
+}
+
+// runOnPhone answers a short prompt on a phone.
+func runOnPhone(t *testing.T, cache, phone string, more ...string) (r told) {
+	args := append([]string{"run", modelFile(t, "stories260K-f16.gguf"), "--prompt", "One day", "-n", "8", "--context", "64", "--json"}, more...)
+	out, stderr, err := onPhone(t, cache, phone, args...)
+	require.NoError(t, err, stderr)
+	require.NoError(t, json.Unmarshal([]byte(out), &r), out)
+	return r
+}
+
+// TestModelThatDoesNotFitInF16Starts: without a recipe key, the model starts in f16 if
+// it fits, else in the next recipe. A recipe that the user names is the only one.
+func TestModelThatDoesNotFitInF16Starts(t *testing.T) {
+	cache := filepath.Join(t.TempDir(), "images")
+	require.Equal(t, "f16", runOnPhone(t, cache, roomForF16).Recipe)
+	small := runOnPhone(t, cache, roomForW8)
+	require.Equal(t, "w8", small.Recipe)
+	require.Contains(t, small.Reason, "f16: the device has no memory for it")
+	named := runOnPhone(t, cache, roomForF16, "--recipe", "w8")
+	require.Equal(t, named.Output, small.Output)
+	require.Equal(t, "named by the flags", named.Reason)
+
+	run := []string{"run", modelFile(t, "stories260K-f16.gguf"), "--prompt", "One day", "--context", "64"}
+	_, stderr, err := onPhone(t, cache, roomForW8, append(run, "--recipe", "f16")...)
+	require.Error(t, err, "the user asked for f16 and gets nothing else")
+	require.Contains(t, stderr, "does not fit into the device's memory")
+	require.NotContains(t, stderr, "w8")
+	_, stderr, err = onPhone(t, cache, roomForNone, run...)
+	require.Error(t, err)
+	const no = "the device has no memory for it"
+	require.Contains(t, stderr, "no recipe can run here (f16: "+no+", w8: "+no+", w4a16: "+no+")")
+	require.Contains(t, stderr, "choose a smaller model")
+}
