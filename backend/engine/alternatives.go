@@ -25,11 +25,9 @@ import (
 // meaning is the one without drafts.
 func (o Options) alternatives(c model.Config, device backend.Capabilities) (list []resolved, err error) {
 	add := func(plan string, rows []int, reason string) error {
-		x := o
-		x.Plan, x.Rows = plan, rows
-		r, err := x.resolve(c, device)
+		r, err := o.resolveWith(c, device, plan, rows)
 		if err == nil && reason != "" {
-			r.reason = reason
+			r.shape.reason = reason
 		}
 		list = append(list, r)
 		return err
@@ -49,21 +47,21 @@ func (o Options) alternatives(c model.Config, device backend.Capabilities) (list
 	if err := add("", o.Rows, "the graphs of all widths fit into the device, so none has to go"); err != nil {
 		return list, err
 	}
-	all := &list[0]
+	all := list[0]
 	if o.Exact {
-		all.reason = "an exact width needs the graphs of all widths, so none may go"
+		list[0].shape.reason = "an exact width needs the graphs of all widths, so none may go"
 		return list, nil
 	}
-	pair, reason := all.switchPair(len(o.Rows) > 0)
+	pair, reason := all.switchPair()
 	if pair == nil {
-		all.reason = reason
+		list[0].shape.reason = reason
 		return list, nil
 	}
-	wide := *all
-	if !wide.fits(wide.Rows) {
-		list = list[:0]
+	rows, blocks := all.shape.rows, all.shape.blocks
+	if !all.fits(blocks, rows) {
+		list = nil
 	}
-	if len(wide.Rows) > 2 && wide.fits(pair) {
+	if len(rows) > 2 && all.fits(blocks, pair) {
 		if err := add("", pair, fmt.Sprintf("graphs of %d and %d rows fit into the device together, and more widths do not", pair[0], pair[1])); err != nil {
 			return list, err
 		}
@@ -71,36 +69,33 @@ func (o Options) alternatives(c model.Config, device backend.Capabilities) (list
 	return list, add(PlanAuto, pair, "")
 }
 
-// switchPair returns the two widths between which plans can switch: the given widths,
-// or the first width and the best decode width. switchPair returns nil and the reason
-// if there is no such pair.
-func (r *resolved) switchPair(given bool) (pair []int, reason string) {
-	if given {
-		return r.exchangeable(r.Rows)
+// switchPair returns the two widths between which plans can switch: the widths that the
+// options ask for, or the first width and the best decode width. switchPair returns nil
+// and the reason if there is no such pair.
+func (r *resolved) switchPair() (pair []int, reason string) {
+	if len(r.Rows) > 0 {
+		return r.exchangeable(r.shape.rows)
 	}
-	least := func(rows []int) float64 { return r.decodeMs(rows) }
 	for _, decode := range []int{32, 8, 1} {
-		rows, why := r.exchangeable([]int{r.Rows[0], decode})
+		rows, why := r.exchangeable([]int{r.shape.rows[0], decode})
 		if reason = why; rows == nil {
 			continue
 		}
-		if pair == nil || least(rows) < least(pair) {
+		if pair == nil || r.decodeMs(r.shape.blocks, rows) < r.decodeMs(r.shape.blocks, pair) {
 			pair = rows
 		}
 	}
 	return pair, reason
 }
 
-// exchangeable returns the widths, or nil and the reason if no plan can switch
-// between graphs of these widths.
-func (r *resolved) exchangeable(rows []int) (pair []int, reason string) {
-	x := *r
-	x.Rows = rows
+// exchangeable returns the widths, or nil and the reason if no plan can switch between
+// graphs of these widths.
+func (o *settings) exchangeable(rows []int) (pair []int, reason string) {
 	switch {
 	case !Exchangeable(rows):
 		return nil, fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays", rows)
-	case !x.aligned():
-		return nil, fmt.Sprintf("no plan switches graphs of %d rows of %d bytes: want a multiple of %d; every graph stays", rows[1], r.rowBytes, arena.Alignment)
+	case !aligned(rows, o.rowBytes):
+		return nil, fmt.Sprintf("no plan switches graphs of %d rows of %d bytes: want a multiple of %d; every graph stays", rows[1], o.rowBytes, arena.Alignment)
 	}
 	return rows, ""
 }
@@ -113,15 +108,15 @@ const expectedAccept = 2
 // costs, decodeMs returns the number of rows with which a request fills a pass:
 // drafts fill graphs of many rows, and without drafts a graph of few rows is
 // best.
-func (r *resolved) decodeMs(rows []int) float64 {
-	s := &graphswap.Setting{Context: r.Context * r.Sequences}
-	drafts := r.Draft != (draft.Mode{})
+func (o *settings) decodeMs(blocks int, rows []int) float64 {
+	s := &graphswap.Setting{Context: o.Context * o.Sequences}
+	drafts := o.Draft != (draft.Mode{})
 	if drafts {
 		s.Accept = expectedAccept
 	}
-	if r.knowsMemory() {
-		cfg := graphswap.Config{Blocks: r.Blocks, PrefillRows: rows[0], DecodeRows: rows[1]}
-		return r.Costs.PerToken(s, cfg, graphswap.Decode, float64(r.Context)/2)
+	if o.knowsMemory() {
+		cfg := graphswap.Config{Blocks: blocks, PrefillRows: rows[0], DecodeRows: rows[1]}
+		return o.Costs.PerToken(s, cfg, graphswap.Decode, float64(o.Context)/2)
 	}
 	if drafts {
 		return -float64(rows[1])
@@ -130,18 +125,18 @@ func (r *resolved) decodeMs(rows []int) float64 {
 }
 
 // knowsMemory reports whether costs are known that tell the device's memory.
-func (r *resolved) knowsMemory() bool {
-	return r.Costs != nil && r.Costs.Profile != nil && r.Costs.Profile.Memory.WindowGB != 0
+func (o *settings) knowsMemory() bool {
+	return o.Costs != nil && o.Costs.Profile != nil && o.Costs.Profile.Memory.WindowGB != 0
 }
 
 // fits reports whether graphs of all these widths fit into the device at once, by
 // the known costs. If nothing is known about the memory, the device decides.
-func (r *resolved) fits(rows []int) bool {
-	if !r.knowsMemory() || len(rows) < 2 {
+func (o *settings) fits(blocks int, rows []int) bool {
+	if !o.knowsMemory() || len(rows) < 2 {
 		return true
 	}
-	p, err := r.Costs.TurnProblem(&graphswap.Setting{Context: r.Context * r.Sequences},
-		graphswap.Config{Blocks: r.Blocks, PrefillRows: rows[0], DecodeRows: rows[len(rows)-1]}, nil, 1, 0)
+	p, err := o.Costs.TurnProblem(&graphswap.Setting{Context: o.Context * o.Sequences},
+		graphswap.Config{Blocks: blocks, PrefillRows: rows[0], DecodeRows: rows[len(rows)-1]}, nil, 1, 0)
 	if err != nil {
 		return true
 	}

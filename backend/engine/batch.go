@@ -39,7 +39,8 @@ const unplanned = residency.Unplanned
 // of tokens, after the committed ones of each sequence, whose keys and values are in
 // cache slots already.
 func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
-	rows, widest := pass.Rows, e.options.Rows[0]
+	rows, s := pass.Rows, e.shape()
+	widest := s.rows[0]
 	if len(rows) < 1 || len(rows) > widest || pass.Width > widest {
 		return nil, fmt.Errorf("engine: %w: %d rows for a graph of width %d or more: want 1..%d rows", ErrPass, len(rows), pass.Width, widest)
 	}
@@ -61,7 +62,7 @@ func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 		b.tree.Add(r.Sequence, r.Parent, position, slot)
 		taken[r.Sequence]++
 		last := int(position)
-		if len(rows) > e.options.partRows() {
+		if len(rows) > s.partRows() {
 			last = slot
 		}
 		b.length = max(b.length, last+1)

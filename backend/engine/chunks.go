@@ -1,20 +1,15 @@
 package engine
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/sdnpu/sdnpu/backend/engine/workload"
-)
+import "github.com/sdnpu/sdnpu/backend/engine/workload"
 
 // planChunks returns a table: for each number of prompt tokens that are left, the rows
 // of the next pass. The table ends at the widest graph width. If more tokens are left,
 // the next pass has the widest width.
-func planChunks(o *resolved) []int {
-	if o.Plan == "" {
-		return cutPrompts(o.Rows, func(width int) float64 { return float64(width + workload.PassCost) })
+func planChunks(s *shape) []int {
+	if !s.planned() {
+		return cutPrompts(s.rows, func(width int) float64 { return float64(width + workload.PassCost) })
 	}
-	chunks := make([]int, o.Rows[0]+1) // each block cuts a chunk for its own graph
+	chunks := make([]int, s.rows[0]+1) // each block cuts a chunk for its own graph
 	for n := range chunks {
 		chunks[n] = n
 	}
@@ -35,17 +30,4 @@ func cutPrompts(rows []int, cost func(width int) float64) []int {
 		}
 	}
 	return chunks
-}
-
-// chunkRows returns how many of n waiting prompt tokens the next pass takes.
-func (e *Engine) chunkRows(n int) int { return e.chunkOf[min(n, e.options.Rows[0])] }
-
-// widthFor returns the narrowest graph width that holds n rows.
-func (e *Engine) widthFor(n int) int {
-	for _, w := range slices.Backward(e.options.Rows) {
-		if w >= n {
-			return w
-		}
-	}
-	panic(fmt.Sprintf("engine: no graph has %d rows", n))
 }

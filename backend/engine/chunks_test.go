@@ -22,7 +22,7 @@ func cheapest(rows []int, n int) int {
 
 func TestNoOtherCutIsCheaper(t *testing.T) {
 	for _, rows := range [][]int{{128, 1}, {32, 8, 1}, {16}, {40, 24, 10}, {1}} {
-		chunks := planChunks(&resolved{Options: Options{Rows: rows}})
+		chunks := planChunks(&shape{rows: rows})
 		for n := 1; n <= min(rows[0], 24); n++ {
 			cost := 0
 			for left := n; left > 0; left -= chunks[left] {
@@ -41,7 +41,7 @@ func TestNoOtherCutIsCheaper(t *testing.T) {
 }
 
 func TestTheEndOfAPromptTakesTheCheaperWidth(t *testing.T) {
-	chunks := planChunks(&resolved{Options: Options{Rows: []int{128, 1}}})
+	chunks := planChunks(&shape{rows: []int{128, 1}})
 	require.Equal(t, 1, chunks[11], "eleven single passes: 132")
 	require.Equal(t, 12, chunks[12], "twelve would cost 144, one pass of 128 rows 139")
 	require.Equal(t, 128, chunks[128])

@@ -43,6 +43,8 @@
 //     cut), queue.go, fill.go (which drafts a pass takes), batch.go, passrun.go
 //     (blocks), head.go (logits), output.go (a request's part of a pass), verify.go
 //     (drafts, which spec.Verify walks, and drawing tokens), grow.go (longer contexts);
+//   - here, graphs: shape.go (widths, blocks and plan of a graph set), alternatives.go
+//     (shapes to start with), graphset.go, replace.go (another graph set);
 //   - here, plans: plans.go decides which plan, planned.go starts it, and residency
 //     carries it out. policy.go ([Policy] may decide instead), planoptions.go (what the
 //     options allow), planreport.go, window.go and drive.go (several chunks of a plan),
@@ -52,7 +54,7 @@
 //
 // A goroutine that holds a lock may take only locks that are listed after it:
 //
-//  1. Engine.growing: its holder makes the graph set of a longer context;
+//  1. Engine.growing: its holder makes the next graph set (replace.go);
 //  2. idleSwitch.mu: requests are counted, and idle time ends. It only tries the
 //     device lock, and never waits for it;
 //  3. Engine.deviceLock: its holder runs programs and uses buffers and the fields

@@ -10,7 +10,7 @@ import (
 // virtualTime reports whether plans run on the event clock of package graphswap. If the
 // device's calls take no time on this machine, nothing can overlap. One goroutine then
 // makes the calls in the order in which a phone would start them.
-func (e *Engine) virtualTime() bool { return e.switcher != nil && e.clock.Virtual }
+func (e *Engine) virtualTime() bool { return e.shape().planned() && e.clock.Virtual }
 
 // drive runs a whole switch plan in virtual time, from the prompt's first token to the
 // last load. Until drive returns, no other request uses the device.

@@ -28,18 +28,16 @@ type Engine struct {
 	model     *model.Model
 	config    model.Config
 	tokenizer *tokenizer.Tokenizer
-	options   resolved
+	options   settings
 	policy    Policy
 	clock     Clock
-	chunkOf   []int // chunkOf holds, by the number of prompt tokens that are left, the rows of the next pass
 
 	// Each of the fields below guards itself with its own lock.
 	sequences  *sequences.Pool
 	queue      *requestQueue
 	power      *power.Voter
 	idleSwitch idleSwitch
-	switcher   *residency.Switcher // switcher is nil if all graphs stay loaded
-	costs      *residency.Costs
+	switcher   *residency.Switcher
 	closing    closing
 	overdrawn  atomic.Bool // drafts have lost more time than the guard allows
 	// experience holds the weights of the draft sources, learned in earlier requests
@@ -47,7 +45,7 @@ type Engine struct {
 
 	// graphs holds the graphs of all blocks. Only a goroutine that holds growing and
 	// deviceLock may replace graphs. A goroutine that holds neither lock may read only
-	// sizes.
+	// sizes and the shape.
 	graphs  atomic.Pointer[graphSet]
 	growing chan struct{} // growing is a lock: it is held while the channel has an element
 
@@ -61,8 +59,6 @@ type Engine struct {
 	last       *batch // last is the last pass, from which rows can be committed, or nil if that pass failed
 	logits     []float32
 	tops       tops
-	passTimes  *workload.PassTimes // on the device's clock, for decisions
-	hostTimes  *workload.PassTimes // on the host's clock, for waiting
 	trust      spec.Trust
 	guard      spec.Guard
 
@@ -107,7 +103,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 		if o.Draft.Auto && !list[i+1].Draft.Auto {
 			o.Logger.Warn("no memory for the graphs of drafts: answers are not drafted", "reason", err)
 		} else {
-			o.Logger.Warn("the device has no memory for these graphs: fewer are loaded", "widths", o.Rows, "then", list[i+1].Rows, "reason", err)
+			o.Logger.Warn("the device has no memory for these graphs: fewer are loaded", "widths", o.shape.rows, "then", list[i+1].shape.rows, "reason", err)
 		}
 	}
 	return nil, list[len(list)-1].explainNoMemory(device, options.Plan == PlanAuto, err)
@@ -127,13 +123,11 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		model:      m,
 		config:     m.Config(),
 		tokenizer:  tok,
-		options:    o,
+		options:    o.settings,
 		sequences:  sequences.NewPool(o.Sequences),
-		chunkOf:    planChunks(&o),
 		queue:      newRequestQueue(),
 		power:      power.NewVoter(dev, o.Logger),
-		passTimes:  workload.NewPassTimes(o.Rows),
-		hostTimes:  workload.NewPassTimes(o.Rows),
+		switcher:   residency.NewSwitcher(),
 		deviceLock: make(chan struct{}, 1),
 		growing:    make(chan struct{}, 1),
 	}
@@ -142,22 +136,18 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	switch layers := o.blockLayers(e.config.Layers); {
-	case o.Plan != "":
-		e.switcher, e.costs = residency.NewSwitcher(), residency.NewCosts(o.Costs, o.Rows, layers)
-	case o.Forecast:
-		e.costs = residency.NewCosts(nil, o.Rows, layers)
-	}
+	shape := o.shape
+	shape.begin(&o.Options, e.config.Layers)
 	if e.policy = (ownPolicy{e}); o.Policy != nil {
 		e.policy = o.Policy(e.policy)
 	}
-	f, err := e.newGraphSet(o.contextFor(0))
+	f, err := e.newGraphSet(&shape, o.contextFor(0))
 	if err != nil {
 		return nil, err
 	}
 	e.graphs.Store(f)
 	e.head = &head{rows: o.headRows}
-	if e.head.memory, err = newHeadMemory(dev, e.config, &o); err != nil {
+	if e.head.memory, err = newHeadMemory(dev, e.config, &o.settings); err != nil {
 		return nil, err
 	}
 	if err = e.loadBlocksAndHead(ctx, f); err != nil {
@@ -165,11 +155,12 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 	}
 	e.clock = clockOf(f.Set)
 	if e.clock.Paced == "" && !e.clock.Virtual {
-		e.passTimes.ShareChanges()
+		shape.passTimes.ShareChanges()
 	}
-	if err = e.measureWidths(ctx); err != nil {
+	if err = e.measureWidths(ctx, f); err != nil {
 		return nil, err
 	}
+	e.switcher.Attach(f.Set)
 	return e, nil
 }
 
@@ -183,9 +174,9 @@ func (r *resolved) explainNoMemory(c backend.Capabilities, auto bool, err error)
 		plan = graphswap.PlanSwitch
 	}
 	one := "plan " + plan + " keeps one graph of each block in the device at a time"
-	pair, _ := r.exchangeable(r.Rows)
+	pair, _ := r.exchangeable(r.shape.rows)
 	switch {
-	case r.start != graphswap.Both:
+	case r.shape.start != graphswap.Both:
 	case r.Exact:
 		remedy = "without an exact width, on widths such as 128,32, " + one + "; " + remedy
 	case auto && pair == nil:
@@ -253,6 +244,9 @@ func (e *Engine) ensureLoaded() error {
 	return nil
 }
 
+// shape returns the shape of the engine's graphs.
+func (e *Engine) shape() *shape { return e.graphs.Load().shape }
+
 // prepareFor calls ensureLoaded for a request, unless the request is cancelled.
 func (e *Engine) prepareFor(ctx context.Context) error {
 	err := e.ensureLoaded()
@@ -277,9 +271,7 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
-	if e.switcher != nil {
-		e.switcher.Stop()
-	}
+	e.switcher.Detach()
 	var err error
 	if f := e.graphs.Load(); f != nil {
 		err = f.close()

@@ -23,20 +23,19 @@ type Lossless struct {
 	MeasuredOn string
 }
 
-// lossless returns what can make texts with and without drafts differ on this engine.
-func (e *Engine) lossless() Lossless {
-	o := &e.options
-	l := Lossless{Exact: o.Exact, Flips: o.Flips}
+// lossless returns what can make texts with and without drafts differ on graphs of a shape.
+func (e *Engine) lossless(s *shape) Lossless {
+	l := Lossless{Exact: s.exact, Flips: e.options.Flips}
 	if l.Exact {
-		l.Width = exactRows(o.Plan, o.Rows)
+		l.Width = s.exactRows()
 	}
 	switch {
-	case o.start != o.used:
+	case s.start != s.used:
 		l.MeasuredOn = graphswap.PlanResident
-	case o.used != graphswap.Both:
-		l.MeasuredOn = o.Plan
+	case s.used != graphswap.Both:
+		l.MeasuredOn = s.plan
 	}
-	if _, compared := o.FlipWidths(); len(compared) == 0 {
+	if _, compared := s.flipWidths(); len(compared) == 0 {
 		l.Flips = &Flips{}
 	}
 	return l
@@ -49,19 +48,6 @@ func exactRows(plan string, rows []int) int {
 		return rows[0]
 	}
 	return rows[len(rows)-1]
-}
-
-// exactRows returns the graph width that computes each token after a prompt if
-// [Options].Exact is set.
-func (r *resolved) exactRows() int { return exactRows(r.Plan, r.Rows) }
-
-// draftRows returns how many rows a pass can have for drafts and the tokens that they
-// follow.
-func (r *resolved) draftRows() int {
-	if r.Exact {
-		return min(r.partRows(), r.exactRows())
-	}
-	return r.partRows()
 }
 
 // CheckExact returns an error if no device can combine [Options].Exact with this plan.

@@ -14,23 +14,23 @@ import (
 // exact, addDrafts cannot choose it. With automatic drafts, the guard limits what a
 // wider pass may cost.
 func (e *Engine) addDrafts(list []taskRows) {
-	rows, sure := 0, 0
+	rows, sure, shape := 0, 0, e.shape()
 	for _, s := range list {
 		if rows += s.n; s.last() {
 			sure++
 		}
 	}
 	merged := newMerge(list)
-	if e.options.Exact {
-		merged.fill(e.options.draftRows() - rows)
+	if shape.exact {
+		merged.fill(shape.draftRows() - rows)
 		merged.keep()
 		return
 	}
-	plain, room := e.widthFor(rows), e.room(list)
+	plain, room := shape.widthFor(rows), e.room(list)
 	width, best := plain, 0.0
-	for _, w := range slices.Backward(e.options.Rows) {
+	for _, w := range slices.Backward(shape.rows) {
 		// a pass is not computed in two slices of rows to verify more drafts
-		if w < rows || w > e.options.partRows() {
+		if w < rows || w > shape.partRows() {
 			continue
 		}
 		if w != plain && (e.policy.PassTime(w)-e.policy.PassTime(plain)).Seconds() > room {

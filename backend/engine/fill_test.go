@@ -37,8 +37,18 @@ func passTimes(costs map[int]time.Duration, rows []int) *workload.PassTimes {
 // time is believed.
 const unconfirmedPasses = 2
 
+// withoutGraphs returns an engine that cannot run passes, for tests of its decisions.
+func withoutGraphs(rows ...int) *Engine {
+	e, s := &Engine{queue: newRequestQueue()}, &shape{rows: rows, blocks: 1}
+	s.settle()
+	s.begin(&e.options.Options, 1)
+	e.graphs.Store(&graphSet{shape: s})
+	return e
+}
+
 func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
-	e := &Engine{options: resolved{Options: Options{Rows: rows}}, passTimes: passTimes(costs, rows)}
+	e := withoutGraphs(rows...)
+	e.shape().passTimes = passTimes(costs, rows)
 	e.policy = ownPolicy{e}
 	return e
 }
@@ -55,25 +65,25 @@ func TestAWidthIsTriedAgainAfterOneSlowPass(t *testing.T) {
 	}
 	e := fillEngine(make(map[int]time.Duration), 8, 1)
 	for range 5 {
-		e.passTimes.Record(1, 1+workload.PassCost)
+		e.shape().passTimes.Record(1, 1+workload.PassCost)
 	}
 	require.Equal(t, 7, drafts(e), "before it was measured")
-	e.passTimes.Record(8, 10*rows)
+	e.shape().passTimes.Record(8, 10*rows)
 	require.Equal(t, 7, drafts(e))
 	for range unconfirmedPasses {
-		e.passTimes.Record(8, 8+workload.PassCost)
+		e.shape().passTimes.Record(8, 8+workload.PassCost)
 	}
-	require.Equal(t, time.Duration(8+workload.PassCost), e.passTimes.Expected(8), "the slow pass does not count")
+	require.Equal(t, time.Duration(8+workload.PassCost), e.shape().passTimes.Expected(8), "the slow pass does not count")
 	require.Equal(t, 7, drafts(e))
-	e.passTimes = passTimes(map[int]time.Duration{1: 1 + workload.PassCost}, []int{8, 1})
+	e.shape().passTimes = passTimes(map[int]time.Duration{1: 1 + workload.PassCost}, []int{8, 1})
 	for range 1 + unconfirmedPasses {
 		require.Equal(t, 7, drafts(e))
-		e.passTimes.Record(8, rows)
+		e.shape().passTimes.Record(8, rows)
 	}
 	require.Zero(t, drafts(e))
-	require.Equal(t, time.Duration(rows), e.passTimes.Expected(8))
-	e.passTimes.Record(8, 2*rows)
-	require.Equal(t, time.Duration(rows+rows/5), e.passTimes.Expected(8), "a mean from then on")
+	require.Equal(t, time.Duration(rows), e.shape().passTimes.Expected(8))
+	e.shape().passTimes.Record(8, 2*rows)
+	require.Equal(t, time.Duration(rows+rows/5), e.shape().passTimes.Expected(8), "a mean from then on")
 }
 
 func TestDraftsChooseTheWidthThatPays(t *testing.T) {
@@ -143,8 +153,8 @@ func TestNoOtherWidthIsBetter(t *testing.T) {
 		rate := func(w, expectedRows int, sum float64) float64 {
 			return (float64(rows) + sum) / costs[w].Seconds()
 		}
-		chosen := rate(e.widthFor(rows+total), total, expected)
-		for _, w := range e.options.Rows {
+		chosen := rate(e.shape().widthFor(rows+total), total, expected)
+		for _, w := range e.shape().rows {
 			if w < rows {
 				continue
 			}
@@ -172,13 +182,13 @@ func bestSum(scores []float64, n int) float64 {
 
 func TestUnknownCostsFollowTheModel(t *testing.T) {
 	e := fillEngine(map[int]time.Duration{}, 32, 8, 1)
-	require.Less(t, e.passTimes.Expected(8), e.passTimes.Expected(32))
-	e.passTimes.Record(8, 19*time.Millisecond)
-	require.Equal(t, 12*time.Millisecond, e.passTimes.Expected(1))
-	require.Equal(t, 43*time.Millisecond, e.passTimes.Expected(32))
+	require.Less(t, e.shape().passTimes.Expected(8), e.shape().passTimes.Expected(32))
+	e.shape().passTimes.Record(8, 19*time.Millisecond)
+	require.Equal(t, 12*time.Millisecond, e.shape().passTimes.Expected(1))
+	require.Equal(t, 43*time.Millisecond, e.shape().passTimes.Expected(32))
 	for range 1 + unconfirmedPasses {
-		e.passTimes.Record(32, 100*time.Millisecond)
+		e.shape().passTimes.Record(32, 100*time.Millisecond)
 	}
-	e.passTimes.Record(32, 50*time.Millisecond)
-	require.Equal(t, 90*time.Millisecond, e.passTimes.Expected(32))
+	e.shape().passTimes.Record(32, 50*time.Millisecond)
+	require.Equal(t, 90*time.Millisecond, e.shape().passTimes.Expected(32))
 }

@@ -49,19 +49,20 @@ func (f *Flips) Equal() bool {
 // graphs, not all of them are loaded, and MeasureFlips returns [ErrOptions]. If each
 // pass has only one row, MeasureFlips computes nothing and returns zero positions.
 func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
-	if e.options.start != e.options.used {
+	s := e.graphs.Load().shape
+	if s.start != s.used {
 		return nil, fmt.Errorf("engine: %w: measure flips: plan %s does not keep all graphs loaded: choose plan %s or %s",
-			ErrOptions, e.options.Plan, graphswap.PlanResident, graphswap.PlanSeparate)
+			ErrOptions, s.plan, graphswap.PlanResident, graphswap.PlanSeparate)
 	}
 	if lead < 1 || lead >= len(text) || len(text) > e.options.Context {
 		return nil, fmt.Errorf("engine: %w: measure flips: the first %d of %d tokens are not compared: want 1..%d, and a context of at least %d",
 			ErrPass, lead, len(text), len(text)-1, len(text))
 	}
-	least, compared := e.options.FlipWidths()
+	least, compared := s.flipWidths()
 	if len(compared) == 0 {
 		return &Flips{}, nil
 	}
-	m := flipMeter{engine: e, text: text, lead: lead, seed: maphash.MakeSeed()}
+	m := flipMeter{engine: e, widest: s.rows[0], text: text, lead: lead, seed: maphash.MakeSeed()}
 	plain, err := m.read(ctx, 1, least)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 	f := &Flips{Positions: len(plain)}
 	flipped := make([]bool, len(plain))
 	for _, rows := range compared {
-		w := WidthFlip{Rows: rows, Valid: e.options.fullPass(rows)}
+		w := WidthFlip{Rows: rows, Valid: s.fullPass(rows)}
 		got, err := m.read(ctx, w.Valid, rows)
 		if err != nil {
 			return nil, err
@@ -97,23 +98,26 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 // passes with drafts that MeasureFlips compares with it, ascending. The second result
 // is empty if each pass has one row. Options.Rows must be set: see [Options.Shape].
 func (o Options) FlipWidths() (least int, compared []int) {
-	r := resolved{Options: o}
-	least, compared = o.Rows[len(o.Rows)-1], slices.Clone(o.Rows)
-	if _, used := planGraphs(o.Plan); o.Exact || used != graphswap.Both {
-		least = r.exactRows()
+	s := shape{rows: o.Rows, plan: o.Plan, exact: o.Exact}
+	s.settle()
+	return s.flipWidths()
+}
+
+// flipWidths returns the widths of [Options.FlipWidths] for a shape.
+func (s *shape) flipWidths() (least int, compared []int) {
+	least, compared = s.rows[len(s.rows)-1], slices.Clone(s.rows)
+	if s.exact || s.used != graphswap.Both {
+		least = s.exactRows()
 		compared = []int{least}
 	}
 	slices.Reverse(compared)
-	return least, slices.DeleteFunc(compared, func(rows int) bool { return r.fullPass(rows) == 1 })
+	return least, slices.DeleteFunc(compared, func(rows int) bool { return s.fullPass(rows) == 1 })
 }
-
-// fullPass returns the largest number of tokens in a pass with drafts on graphs of a
-// given width.
-func (r *resolved) fullPass(rows int) int { return min(rows, r.draftRows(), maxDrafts+1) }
 
 // flipMeter computes one text several times, at different widths.
 type flipMeter struct {
 	engine *Engine
+	widest int // widest is the largest graph width
 	text   []int32
 	lead   int
 	seed   maphash.Seed
@@ -131,7 +135,7 @@ func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answe
 	if err := m.engine.Truncate(0, 0); err != nil {
 		return nil, err
 	}
-	for lead := range slices.Chunk(m.text[:m.lead], m.engine.options.Rows[0]) {
+	for lead := range slices.Chunk(m.text[:m.lead], m.widest) {
 		if _, err := m.pass(ctx, lead, 0, false); err != nil {
 			return nil, err
 		}

@@ -114,9 +114,10 @@ type generation struct {
 
 func (e *Engine) newGeneration(r Request, emit func(Piece) error) *generation {
 	g := &generation{engine: e, request: r, emit: emit, began: time.Now(), text: detok.NewText(r.Stop)}
+	s := e.shape()
 	g.report = Report{
-		Recipe: e.options.Recipe.Name, Widths: e.options.Rows, Blocks: e.options.Blocks, Residency: e.residencyName(),
-		Lossless: e.lossless(), Clock: e.clock, Ops: make(map[backend.Lane]int64), Began: g.began,
+		Recipe: e.options.Recipe.Name, Widths: s.rows, Blocks: s.blocks, Residency: s.residencyName(e.dev.Capabilities()),
+		Lossless: e.lossless(s), Clock: e.clock, Ops: make(map[backend.Lane]int64), Began: g.began,
 	}
 	g.item.allLogits = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
 	return g
@@ -251,7 +252,7 @@ func (g *generation) finish(err error) {
 		e.workload.Answered(g.report.OutputTokens, g.report.AcceptLength(), g.decodeTime())
 	}
 	if x := g.planRun; x != nil {
-		addDecode(x.Log, g.report.Verifications, g.report.CPU, e.options.Blocks, e.options.Rows[0])
+		addDecode(x.Log, g.report.Verifications, g.report.CPU, x.Plan.Blocks, x.Plan.PrefillRows)
 		g.report.Plan = e.planReport(x)
 	} else {
 		g.report.Plan = g.residentReport()

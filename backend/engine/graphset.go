@@ -14,10 +14,11 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// graphSet holds the graphs of all blocks for one context tier, and the memory that
-// they bind.
+// graphSet holds the graphs of all blocks, in one shape and for one context tier, and
+// the memory that they bind.
 type graphSet struct {
 	*residency.Set
+	shape   *shape
 	context int // context is the number of tokens that one sequence can hold
 	slots   int // of all sequences
 	memory  *buffers.Buffers
@@ -26,21 +27,21 @@ type graphSet struct {
 	start []graphswap.Variant
 }
 
-// newGraphSet allocates the memory of a context tier. Afterwards, loadBlocks or
+// newGraphSet allocates the memory of a shape and a context tier. Afterwards, loadBlocks or
 // loadBlocksAndHead loads the graphs. The memory is allocated first, because a device
 // must place the KV cache in one piece.
-func (e *Engine) newGraphSet(context int) (*graphSet, error) {
+func (e *Engine) newGraphSet(s *shape, context int) (*graphSet, error) {
 	o := &e.options
-	f := &graphSet{Set: residency.NewSet(e.costs), context: context, slots: context * o.Sequences}
+	f := &graphSet{Set: residency.NewSet(s.costs), shape: s, context: context, slots: context * o.Sequences}
 	var err error
-	f.memory, err = buffers.New(e.dev, o.buffers(e.model, context))
+	f.memory, err = buffers.New(e.dev, o.buffers(e.model, s, context))
 	return f, err
 }
 
 // loadBlocks writes the graphs of every block, and compiles or loads them. The head is
 // loaded already.
 func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
-	c := e.options.images()
+	c := e.options.images(f.shape)
 	sets, err := images.WriteBlocks(e.model, c, f.slots)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
 // layout lists the block graphs that a graph set loads, and the memory that they bind.
 func (e *Engine) layout(f *graphSet) residency.Layout {
 	return residency.Layout{
-		Rows: e.options.Rows, Layers: e.config.Layers, Switched: e.options.separate, Start: e.options.start, Used: e.options.used, Resident: f.start,
+		Rows: f.shape.rows, Layers: e.config.Layers, Switched: f.shape.separate, Start: f.shape.start, Used: f.shape.used, Resident: f.start,
 		Ports: func(b *residency.Block, rows int) []map[string]*arena.Region {
 			return f.memory.Ports(b.Index, b.First, b.End, rows)
 		},
@@ -61,7 +62,7 @@ func (e *Engine) layout(f *graphSet) residency.Layout {
 // loadBlocksAndHead writes the graphs of every block and of the head, and compiles or
 // loads them.
 func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
-	c := e.options.images()
+	c := e.options.images(f.shape)
 	sets, err := images.WriteBlocks(e.model, c, f.slots)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
 	if err := e.head.load(ctx, l, graphs); err != nil {
 		return err
 	}
-	return e.costs.MeasureHead(ctx, e.head.rows, e.head.widths)
+	return f.shape.costs.MeasureHead(ctx, e.head.rows, e.head.widths)
 }
 
 // reloadGraphs loads all programs again, after the device has restarted or after a
@@ -85,10 +86,9 @@ func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
 // no text is lost. The caller holds the device lock. If reloadGraphs fails, the next
 // request that takes the device lock tries again.
 func (e *Engine) reloadGraphs(ctx context.Context) error {
-	if e.switcher != nil {
-		e.switcher.Stop()
-	}
+	e.switcher.Detach()
 	f := e.graphs.Load()
+	defer e.switcher.Attach(f.Set)
 	err := f.Reload(ctx)
 	if err == nil {
 		err = e.head.reload(ctx, f.Loader())

@@ -62,7 +62,9 @@ func (g *generation) account(o *passOutput, decoded bool) {
 }
 
 // passSeconds returns the expected time of the narrowest pass that holds n rows.
-func (e *Engine) passSeconds(n int) float64 { return e.policy.PassTime(e.widthFor(n)).Seconds() }
+func (e *Engine) passSeconds(n int) float64 {
+	return e.policy.PassTime(e.shape().widthFor(n)).Seconds()
+}
 
 // room returns the time that drafts of a pass may lose at worst. Every request that
 // shares the pass must afford it.

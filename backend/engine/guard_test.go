@@ -190,7 +190,7 @@ func TestPromptsAreCutAtNoMoreCostThanWithoutDrafts(t *testing.T) {
 		}
 		with, without := []int{128, 32, 8, 1}, []int{128, 1}
 		cut := cutPrompts(with, cost)
-		plain := planChunks(&resolved{Options: Options{Rows: without}})
+		plain := planChunks(&shape{rows: without})
 		for n := 1; n <= 128; n++ {
 			require.LessOrEqual(t, total(with, cut, n), total(without, plain, n)+1e-9, "seed %d, %d tokens, costs %v", seed, n, costs)
 		}

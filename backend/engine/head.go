@@ -87,7 +87,7 @@ type headMemory struct {
 	top, indices, share arena.Region
 }
 
-func newHeadMemory(dev backend.Device, c model.Config, o *resolved) (*headMemory, error) {
+func newHeadMemory(dev backend.Device, c model.Config, o *settings) (*headMemory, error) {
 	var a arena.Arena
 	m := &headMemory{}
 	widths, element := o.headRows, o.Recipe.Activations.Size()

@@ -31,9 +31,7 @@ func (e *Engine) requestStarted() {
 	if e.idleSwitch.timer != nil {
 		e.idleSwitch.timer.Stop()
 	}
-	if e.switcher != nil {
-		e.switcher.AbortIdleLoads()
-	}
+	e.switcher.AbortIdleLoads()
 }
 
 // requestEnded counts a request that ends. If no other request runs and plans switch
@@ -43,8 +41,8 @@ func (e *Engine) requestEnded() {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
 	e.idleSwitch.requests--
-	name := e.options.planName
-	if e.idleSwitch.requests > 0 || e.idleSwitch.closed || e.options.IdleSwitch <= 0 || e.switcher == nil || name != PlanAuto && !graphswap.Switches(name) {
+	name := e.shape().planName
+	if e.idleSwitch.requests > 0 || e.idleSwitch.closed || e.options.IdleSwitch <= 0 || name != PlanAuto && !graphswap.Switches(name) {
 		return
 	}
 	if e.virtualTime() { // the pause takes no time on the device's clock
@@ -102,11 +100,11 @@ func (e *Engine) loadIdleGraphs() {
 		return
 	}
 	defer e.unlock()
-	if e.ensureLoaded() != nil || !e.switcher.CanBegin() || e.switcher.Disabled() {
+	if e.ensureLoaded() != nil || !e.shape().planned() || !e.switcher.CanBegin() || e.switcher.Disabled() {
 		return
 	}
 	f := e.graphs.Load()
-	forecast, err := e.planReturn(e.switcher.Resident(f.Set), e.idleSwitch.medianPrompt())
+	forecast, err := e.planReturn(f.shape, e.switcher.Resident(f.Set), e.idleSwitch.medianPrompt())
 	if err != nil || forecast == nil {
 		e.options.Logger.Debug("no graphs are switched while the engine is idle", "reason", err)
 		return
@@ -120,9 +118,9 @@ func (e *Engine) loadIdleGraphs() {
 // planReturn returns a plan that loads the prefill graph of each block in which it is
 // not loaded. planReturn returns nil if the engine would not answer a prompt of usual
 // length sooner.
-func (e *Engine) planReturn(resident []graphswap.Variant, tokens int) (*Forecast, error) {
+func (e *Engine) planReturn(s *shape, resident []graphswap.Variant, tokens int) (*Forecast, error) {
 	plan := &graphswap.Plan{
-		Name: "idle", Blocks: len(resident), PrefillRows: e.options.Rows[0], DecodeRows: e.options.partRows(), Before: resident, After: slices.Clone(resident),
+		Name: "idle", Blocks: len(resident), PrefillRows: s.rows[0], DecodeRows: s.partRows(), Before: resident, After: slices.Clone(resident),
 		Reason: fmt.Sprintf("the engine is idle: prefill graphs are loaded for the next prompt of about %d tokens", tokens),
 	}
 	plan.Loads = graphswap.IdleLoads(resident, graphswap.Prefill)
@@ -132,7 +130,7 @@ func (e *Engine) planReturn(resident []graphswap.Variant, tokens int) (*Forecast
 	for _, l := range plan.Loads {
 		plan.After[l.Block] = l.Variant
 	}
-	p := Prompt{Tokens: tokens, Resident: resident, Alone: true, problem: e.problem}
+	p := Prompt{Tokens: tokens, Resident: resident, Alone: true, engine: e, shape: s}
 	p.Output, p.Accept = e.workload.Expected()
 	stay, err := e.policy.PlanPrompt(p)
 	if err != nil {

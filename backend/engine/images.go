@@ -41,16 +41,16 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return images.WorkTime(patience, weights)
 }
 
-// images returns the configuration for package images that follows from the options.
-func (o *resolved) images() images.Config {
+// images returns the configuration for package images of graphs of a shape.
+func (o *settings) images(s *shape) images.Config {
 	return images.Config{
 		Recipe:   o.Recipe,
-		Rows:     o.Rows,
+		Rows:     s.rows,
 		HeadRows: o.headRows,
-		Blocks:   o.Blocks,
+		Blocks:   s.blocks,
 		Top:      o.Top,
-		Separate: o.separate,
-		Swap:     o.deviceSwitches,
+		Separate: s.separate,
+		Swap:     s.deviceSwitches,
 		Cache:    o.Cache,
 		Patience: o.CompilePatience,
 		Name:     o.Name,
@@ -62,7 +62,7 @@ func (o *resolved) images() images.Config {
 
 // contexts returns all context tiers that an engine can use, from the first to the
 // longest.
-func (o *resolved) contexts() []int {
+func (o *settings) contexts() []int {
 	list := []int{o.contextFor(0)}
 	for list[len(list)-1] < o.Context {
 		list = append(list, o.contextFor(list[len(list)-1]+1))
@@ -93,7 +93,7 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Op
 		if o.Cache == nil {
 			return nil, fmt.Errorf("engine: %w: prepare: the options name no image cache to store images in", ErrOptions)
 		}
-		prepared, err := images.Prepare(ctx, dev, m, o.images(), o.contexts(), o.Sequences)
+		prepared, err := images.Prepare(ctx, dev, m, o.images(&o.shape), o.contexts(), o.Sequences)
 		if err != nil {
 			return nil, err
 		}
@@ -114,17 +114,18 @@ func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Op
 	if err != nil {
 		return nil, err
 	}
-	return images.Measure(ctx, dev, m, o.images(), m.Views(o.Context), o.contextFor(0)*o.Sequences, mo)
+	return images.Measure(ctx, dev, m, o.images(&o.shape), m.Views(o.Context), o.contextFor(0)*o.Sequences, mo)
 }
 
-// buffers returns the shape of the memory that the graphs of one context tier bind.
-func (o *resolved) buffers(m *model.Model, context int) buffers.Config {
+// buffers returns the configuration of the memory that graphs of a shape bind at one
+// context tier.
+func (o *settings) buffers(m *model.Model, s *shape, context int) buffers.Config {
 	c := buffers.Config{
-		Model: m.Config(), Recipe: o.Recipe, Views: m.Views(o.Context), Rows: o.Rows[0], PartRows: o.partRows(),
+		Model: m.Config(), Recipe: o.Recipe, Views: m.Views(o.Context), Rows: s.rows[0], PartRows: s.partRows(),
 		Sequences: o.Sequences, Context: context,
 	}
-	for block := range o.Blocks {
-		_, end := o.blockRange(block, c.Model.Layers)
+	for block := range s.blocks {
+		_, end := s.blockRange(block, c.Model.Layers)
 		c.Ends = append(c.Ends, end)
 	}
 	return c

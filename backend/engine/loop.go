@@ -88,8 +88,9 @@ func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, e
 		if err == nil {
 			r.began, r.took = began, time.Since(began)
 			width := r.ValidRows + r.PaddingRows
-			e.passTimes.Record(width, r.device(r.took))
-			e.hostTimes.Record(width, r.took)
+			s := e.shape()
+			s.passTimes.Record(width, r.device(r.took))
+			s.hostTimes.Record(width, r.took)
 			x.ChunkDone()
 			return r, nil
 		}

@@ -142,5 +142,5 @@ func (o Options) Shape(c model.Config, device backend.Capabilities) (rows []int,
 		return nil, 0, 0, err
 	}
 	r := &list[0]
-	return r.Rows, r.Blocks, r.contextFor(0) * r.Sequences, nil
+	return r.shape.rows, r.shape.blocks, r.contextFor(0) * r.Sequences, nil
 }

@@ -68,7 +68,7 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 	e, came, began := r.engine, time.Now(), time.Time{}
 	var x *residency.Run
 	var g *residency.BlockGraph
-	if e.switcher == nil {
+	if !r.graphs.shape.planned() {
 		g = b.Narrowest(r.batch.width)
 	} else {
 		var err error

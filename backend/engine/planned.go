@@ -14,7 +14,7 @@ import (
 // forbid it, because loads of earlier plans failed too often, or because a plan of
 // another request is still running.
 func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*residency.Run, error) {
-	if e.switcher == nil || e.options.Exact { // with Exact, widths must not depend on a plan
+	if s := e.shape(); !s.planned() || s.exact { // with Exact, widths must not depend on a plan
 		return nil, nil
 	}
 	e.idleSwitch.recordPrompt(len(tokens))
@@ -28,11 +28,11 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 	output, accept := e.expectAnswer(&g.request)
 	p := Prompt{
 		Tokens: len(tokens), Cached: cached, AllLogits: item.everyRow, Resident: e.switcher.Resident(set.Set),
-		Output: output, Accept: accept, Alone: e.sequences.Busy() < 2, problem: e.problem,
+		Output: output, Accept: accept, Alone: e.sequences.Busy() < 2, engine: e, shape: set.shape,
 	}
 	forecast, err := e.policy.PlanPrompt(p)
 	if err == nil {
-		err = p.checkPlan(forecast, e.options.Rows)
+		err = p.checkPlan(forecast, set.shape.rows)
 	}
 	switch {
 	case errors.Is(err, ErrRequest):
@@ -42,6 +42,7 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 		return nil, nil
 	}
 	x := e.switcher.NewRun(set.Set, forecast, item)
+	x.Reason = set.shape.reason
 	if !e.switcher.Begin(x, e.virtualTime()) {
 		return nil, nil
 	}
@@ -51,9 +52,6 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 // runOf returns the plan run of a prompt that has rows in the pass, or nil if there is
 // none.
 func (e *Engine) runOf(rows []taskRows) *residency.Run {
-	if e.switcher == nil {
-		return nil
-	}
 	x := e.switcher.Active()
 	if x == nil || !slices.ContainsFunc(rows, func(r taskRows) bool { return x.Owner == r.item }) {
 		return nil
@@ -65,9 +63,6 @@ func (e *Engine) runOf(rows []taskRows) *residency.Run {
 // plan's report. The loads may end later than the request. PlanDone returns nil if the
 // last prompt had no plan.
 func (e *Engine) PlanDone(ctx context.Context) (*PlanReport, error) {
-	if e.switcher == nil {
-		return nil, nil
-	}
 	x := e.switcher.LastPromptRun()
 	if x == nil {
 		return nil, nil

@@ -32,18 +32,6 @@ func CheckPlan(text string) error {
 	return nil
 }
 
-// residencyName returns the name of the plan. For an empty plan, residencyName returns
-// the name of the plan that has the same effect on this device.
-func (e *Engine) residencyName() string {
-	switch {
-	case e.options.Plan != "":
-		return e.options.Plan
-	case e.dev.Capabilities().SharesConstants:
-		return graphswap.PlanResident
-	}
-	return graphswap.PlanSeparate
-}
-
 // Exchangeable reports whether plans can switch graphs of these widths.
 func Exchangeable(rows []int) bool {
 	return len(rows) == 2 && rows[1] > 0 && rows[0]%rows[1] == 0

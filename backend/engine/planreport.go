@@ -32,7 +32,7 @@ func (e *Engine) planReport(x *residency.Run) *PlanReport {
 		return nil
 	}
 	r := &PlanReport{
-		Name: x.Plan.Name, Reason: e.planReason(x), Costs: e.costs.Source(), Spare: x.Plan.Spare,
+		Name: x.Plan.Name, Reason: e.planReason(x), Costs: x.Costs().Source(), Spare: x.Plan.Spare,
 		Timeline: x.Log.Snapshot(x.Forecast.Problem), Predicted: x.Forecast.Timeline, Problem: x.Forecast.Problem,
 	}
 	var err error
@@ -46,7 +46,7 @@ func (e *Engine) planReport(x *residency.Run) *PlanReport {
 // planReason explains why a plan run has its plan, and where the plan's times come
 // from.
 func (e *Engine) planReason(x *residency.Run) string {
-	reason := cmp.Or(e.options.reason, x.Plan.Reason)
+	reason := cmp.Or(x.Reason, x.Plan.Reason)
 	if x.Forecast.InOrder {
 		why := "chunks go through all blocks one by one, because other requests are under way whose rows can then go along"
 		if reason == "" {
@@ -58,7 +58,7 @@ func (e *Engine) planReason(x *residency.Run) string {
 	if line := x.Forecast.Timeline; reason == "" && line != nil {
 		reason = line.Reason(x.Forecast.Problem)
 	}
-	if source := e.costs.Source(); source != "" && x.Plan.Reason == "" { // a plan with a reason of its own names the source of its times there
+	if source := x.Costs().Source(); source != "" && x.Plan.Reason == "" { // a plan with a reason of its own names the source of its times there
 		reason += "; planned " + source
 	}
 	return reason
@@ -69,25 +69,27 @@ func (e *Engine) planReason(x *residency.Run) string {
 // measured, the plan report also has a forecast.
 func (g *generation) residentReport() *PlanReport {
 	e := g.engine
+	f := e.graphs.Load()
+	s, name := f.shape, f.shape.residencyName(e.dev.Capabilities())
 	passes := g.report.PromptPasses
 	if len(passes) == 0 {
 		return nil
 	}
 	plan := &graphswap.Plan{
-		Name: e.residencyName(), Blocks: e.options.Blocks, PrefillRows: e.options.Rows[0], DecodeRows: e.options.Rows[len(e.options.Rows)-1],
-		Reason: e.stayReason(),
+		Name: name, Blocks: s.blocks, PrefillRows: s.rows[0], DecodeRows: s.rows[len(s.rows)-1],
+		Reason: s.stayReason(name),
 	}
 	log := residency.NewRecorder(passes[0].Began, plan)
 	r := &PlanReport{Name: plan.Name, Reason: plan.Reason}
-	if e.costs.Measured() {
-		r.Costs = e.costs.Source()
+	if s.costs.Measured() {
+		r.Costs = s.costs.Source()
 		r.Predicted = &graphswap.Timeline{Source: graphswap.Simulated, Kind: graphswap.Measured, Plan: plan}
 	}
 	done, predicted := 0.0, 0.0
 	for i, p := range passes {
 		task := graphswap.Task{
 			Lane: graphswap.NPU, Kind: graphswap.Run, StartMs: log.At(p.Began), EndMs: log.At(p.Began.Add(p.Pass)), Block: -1, Index: -1,
-			Variant: graphswap.Decode, Chunk: i, Runs: e.options.Blocks, Rows: p.Width, Valid: p.Rows,
+			Variant: graphswap.Decode, Chunk: i, Runs: s.blocks, Rows: p.Width, Valid: p.Rows,
 		}
 		if p.Device > 0 {
 			task.StartMs, task.EndMs = done, done+residency.Milliseconds(p.Device)
@@ -98,12 +100,12 @@ func (g *generation) residentReport() *PlanReport {
 		done = task.EndMs
 		log.Add(task)
 		if r.Predicted != nil {
-			task.StartMs, task.EndMs = predicted, predicted+e.costs.PassMs(p.Width, e.head.runs(p.Logits))
+			task.StartMs, task.EndMs = predicted, predicted+s.costs.PassMs(p.Width, e.head.runs(p.Logits))
 			predicted = task.EndMs
 			r.Predicted.Tasks = append(r.Predicted.Tasks, task)
 		}
 	}
-	addDecode(log, g.report.Verifications, g.report.CPU, e.options.Blocks, plan.PrefillRows)
+	addDecode(log, g.report.Verifications, g.report.CPU, s.blocks, plan.PrefillRows)
 	r.Timeline = log.Timeline()
 	for _, t := range []*graphswap.Timeline{&r.Timeline, r.Predicted} {
 		if t != nil {
@@ -113,14 +115,14 @@ func (g *generation) residentReport() *PlanReport {
 	return r
 }
 
-// stayReason explains why no graphs were switched.
-func (e *Engine) stayReason() string {
+// stayReason explains why no graphs were switched. name is the plan's name for users.
+func (s *shape) stayReason(name string) string {
 	switch {
-	case e.switcher != nil:
+	case s.planned():
 		return "no plan was made for the prompt: it ran on the graphs that were there"
-	case e.options.reason != "":
-		return e.options.reason
-	case e.residencyName() == graphswap.PlanResident:
+	case s.reason != "":
+		return s.reason
+	case name == graphswap.PlanResident:
 		return "all graphs of every block are in the device, which stores their weights once"
 	}
 	return "all graphs of every block are in the device, each with its weights"

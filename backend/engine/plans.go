@@ -7,22 +7,24 @@ import (
 
 // problem returns the planning problem for a prompt, from the costs of the graphs.
 func (e *Engine) problem(p Prompt) (*graphswap.Problem, error) {
-	return e.costModel().Problem(graphswap.Request{
-		Blocks: e.options.Blocks, PrefillRows: e.options.Rows[0], DecodeRows: e.options.Rows[1],
+	return e.costModel(p.shape).Problem(graphswap.Request{
+		Blocks: p.shape.blocks, PrefillRows: p.shape.rows[0], DecodeRows: p.shape.rows[1],
 		Prompt: p.Tokens, Cached: p.Cached, AllLogits: p.AllLogits, Heads: e.head.rows, Before: p.Resident,
 	})
 }
 
-func (e *Engine) costModel() *graphswap.Cost {
+// costModel returns the costs of the graphs of a shape.
+func (e *Engine) costModel(s *shape) *graphswap.Cost {
 	c := e.config
-	return e.costs.Model(e.dev.Capabilities().Name, residency.ModelSizes{Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab})
+	return s.costs.Model(e.dev.Capabilities().Name, residency.ModelSizes{Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab})
 }
 
-// makePlan computes the plan that the options name. If other requests wait, each chunk
+// makePlan computes the plan that the prompt's shape names. If other requests wait, each chunk
 // goes through all blocks before the next one, so that rows of the other requests can
 // share its passes.
 func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
-	name, required, forbidden := e.options.planName, e.options.spareRequired, e.options.spareRefused
+	s := p.shape
+	name, required, forbidden := s.planName, s.spareRequired, s.spareRefused
 	if name == PlanAuto {
 		return e.choosePlan(p)
 	}
@@ -34,7 +36,7 @@ func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
 	if inOrder {
 		name = graphswap.PlanSwitchInOrder
 	}
-	if graphswap.Switches(name) && !forbidden && (required || !e.costs.SpareRefused()) {
+	if graphswap.Switches(name) && !forbidden && (required || !s.costs.SpareRefused()) {
 		f, err := planByName(problem, name, true, inOrder)
 		if err == nil && (required || f.Timeline.Check(problem) == nil) {
 			return f, nil
@@ -65,8 +67,8 @@ func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*
 // model. The choice depends on the mean length and the mean accept length of earlier
 // answers.
 func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
-	cost, known := e.costModel(), e.options.oneGraph()
-	known.Spare = known.Spare && !e.costs.SpareRefused()
+	cost, known := e.costModel(p.shape), e.options.oneGraph(p.shape)
+	known.Spare = known.Spare && !p.shape.costs.SpareRefused()
 	chooser := graphswap.Chooser{Cost: cost, Setting: graphswap.Setting{
 		Accept: p.Accept, ExpectedOutput: p.Output, AllLogits: p.AllLogits, Heads: e.head.rows, InOrder: !p.Alone,
 	}}

@@ -62,12 +62,13 @@ type Prompt struct {
 	// Alone is set if no other request waits for the device.
 	Alone bool
 
-	problem func(Prompt) (*graphswap.Problem, error)
+	engine *Engine
+	shape  *shape // of the graphs that compute the prompt
 }
 
 // Problem returns the planning problem for the prompt, with the engine's measured or
 // given costs.
-func (p Prompt) Problem() (*graphswap.Problem, error) { return p.problem(p) }
+func (p Prompt) Problem() (*graphswap.Problem, error) { return p.engine.problem(p) }
 
 // Forecast holds a plan, the problem that the plan solves, and the timeline that is
 // expected.
@@ -114,7 +115,7 @@ type ownPolicy struct{ e *Engine }
 
 func (p ownPolicy) PlanPrompt(prompt Prompt) (*Forecast, error) { return p.e.makePlan(prompt) }
 
-func (p ownPolicy) PassTime(width int) time.Duration { return p.e.passTimes.Expected(width) }
+func (p ownPolicy) PassTime(width int) time.Duration { return p.e.shape().passTimes.Expected(width) }
 
 func (p ownPolicy) CalibratePrompt(rows, maxTokens int) CalibrationChoice {
 	o := &p.e.options

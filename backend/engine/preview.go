@@ -44,7 +44,7 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 		return Preview{}, err
 	}
 	o := list[0]
-	c, first := o.images(), o.contextFor(0)
+	c, first := o.images(&o.shape), o.contextFor(0)
 	slots := first * o.Sequences
 	sets, err := images.WriteBlocks(m, c, slots)
 	if err != nil {
@@ -56,16 +56,16 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 	}
 	sets = append(sets, graphs)
 	sizes := &sizing{Device: dev}
-	blocks, err := buffers.New(sizes, o.buffers(m, first))
+	blocks, err := buffers.New(sizes, o.buffers(m, &o.shape, first))
 	if err == nil {
-		_, err = newHeadMemory(sizes, m.Config(), &o)
+		_, err = newHeadMemory(sizes, m.Config(), &o.settings)
 	}
 	if err != nil {
 		return Preview{}, err
 	}
 	p := Preview{
-		Rows:     o.Rows,
-		Blocks:   o.Blocks,
+		Rows:     o.shape.rows,
+		Blocks:   o.shape.blocks,
 		Context:  o.Context,
 		Contexts: o.contexts(),
 		Cache:    blocks.Cache().SizeBytes(),

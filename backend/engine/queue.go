@@ -208,10 +208,10 @@ func (q *requestQueue) takeExact(chunk func(rows int) int, most int) (rows []tas
 
 // nextRows takes the rows of the next pass from the queue and adds drafts.
 func (e *Engine) nextRows() (rows []taskRows) {
-	if e.options.Exact {
-		rows = e.queue.takeExact(e.chunkRows, e.options.exactRows())
+	if s := e.shape(); s.exact {
+		rows = e.queue.takeExact(s.chunkRows, s.exactRows())
 	} else {
-		rows = e.queue.take(e.chunkRows)
+		rows = e.queue.take(s.chunkRows)
 	}
 	e.addDrafts(rows)
 	return rows
@@ -226,16 +226,17 @@ const patience = 8
 // two requests that have just shared a pass would run in separate passes from then on.
 func (e *Engine) waitForMore() {
 	var timer <-chan time.Time
+	s := e.shape()
 	for {
 		e.queue.mu.Lock()
 		waiting, coming := e.queue.waiting(), e.queue.coming
 		e.queue.mu.Unlock()
-		rows := e.chunkRows(waiting + coming)
-		if coming <= 0 || rows <= e.chunkRows(waiting) {
+		rows := s.chunkRows(waiting + coming)
+		if coming <= 0 || rows <= s.chunkRows(waiting) {
 			return
 		}
 		if timer == nil {
-			timer = time.After(e.hostTimes.Measured(e.widthFor(rows)) / patience)
+			timer = time.After(s.hostTimes.Measured(s.widthFor(rows)) / patience)
 		}
 		select {
 		case <-e.queue.news:

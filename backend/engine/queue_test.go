@@ -21,7 +21,7 @@ func TestEveryRequestGetsItsTurn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		widths := [][]int{{128, 1}, {128, 4, 1}, {32, 8, 1}, {1}, {16}}[rng.IntN(5)]
-		chunks := planChunks(&resolved{Options: Options{Rows: widths}})
+		chunks := planChunks(&shape{rows: widths})
 		chunk := func(n int) int { return chunks[min(n, widths[0])] }
 		q := newRequestQueue()
 		waited := map[*workItem]int{}
@@ -170,8 +170,8 @@ func TestAFailedPassFailsEachRequestThatSharesIt(t *testing.T) {
 }
 
 func TestAPassWaitsBrieflyForRequestsThatWillShareIt(t *testing.T) {
-	e := &Engine{options: resolved{Options: Options{Rows: []int{128, 4, 1}}}, chunkOf: planChunks(&resolved{Options: Options{Rows: []int{128, 4, 1}}}), queue: newRequestQueue()}
-	e.hostTimes = passTimes(map[int]time.Duration{4: 8 * patience * time.Millisecond, 1: time.Hour, 128: time.Hour}, e.options.Rows)
+	e := withoutGraphs(128, 4, 1)
+	e.shape().hostTimes = passTimes(map[int]time.Duration{4: 8 * patience * time.Millisecond, 1: time.Hour, 128: time.Hour}, e.shape().rows)
 	for _, tt := range []struct {
 		name            string
 		tokens, between int
@@ -205,7 +205,7 @@ func TestAPassWaitsBrieflyForRequestsThatWillShareIt(t *testing.T) {
 func TestContextTiersDoubleUpToTheContext(t *testing.T) {
 	for first := 1; first <= 20; first++ {
 		for context := first; context <= 70; context++ {
-			o := resolved{Options: Options{FirstContext: first, Context: context}}
+			o := settings{Options: Options{FirstContext: first, Context: context}}
 			want := first
 			for n := 0; n <= context; n++ {
 				if n > want {

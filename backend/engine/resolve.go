@@ -8,35 +8,29 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
-	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// resolved holds options after they were checked against a model and a device. All
-// fields of Options have their final values, and Plan is the plan that the engine
-// carries out.
+// resolved holds options after they were checked against a model and a device, and the
+// shape of the graphs that they ask for.
 type resolved struct {
-	Options
-	// planName is Plan without its suffix for the spare graph slot, which may
-	// require or forbid one.
-	planName                    string
-	spareRequired, spareRefused bool
-	// start tells which graphs of each block are loaded before the first prompt, and
-	// used which graphs are ever loaded.
-	start, used graphswap.Variant
-	// separate is set if each graph gets its own image. deviceSwitches is set if QNN's
-	// library swaps the graphs of one image.
-	separate, deviceSwitches bool
-	// headRows are the widths of the head's graphs, ascending.
-	headRows []int
-	// reason explains a plan that the options did not name.
-	reason string
-	// rowBytes is the size of a row of hidden states.
-	rowBytes int
+	settings
+	shape shape
 	// deviceErr is the error with which [New] rejects the options on this device. [Look] describes
 	// the options nevertheless.
 	deviceErr error
+}
+
+// settings holds the part of the options that is the same for each shape of the graphs.
+// All fields have their final values, except Rows, Blocks and Plan: these hold what the
+// caller has asked for, and the shape says what the engine does.
+type settings struct {
+	Options
+	// headRows are the widths of the head's graphs, ascending.
+	headRows []int
+	// rowBytes is the size of a row of hidden states.
+	rowBytes int
 }
 
 // resolve checks the options and returns what follows from them on a device. [PlanAuto]
@@ -50,7 +44,12 @@ type resolved struct {
 //  5. the device decides what library means, and may reject the plan;
 //  6. what follows from plan and widths.
 func (o Options) resolve(c model.Config, device backend.Capabilities) (resolved, error) {
-	r := resolved{Options: o}
+	return o.resolveWith(c, device, o.Plan, o.Rows)
+}
+
+// resolveWith resolves the options with another plan and other widths than theirs.
+func (o Options) resolveWith(c model.Config, device backend.Capabilities, plan string, rows []int) (resolved, error) {
+	r := resolved{settings: settings{Options: o}, shape: shape{rows: slices.Clone(rows), blocks: o.Blocks, plan: plan, exact: o.Exact}}
 	r.fillSizes(c)
 	r.fillWidths(device.SharesConstants)
 	r.fillHead(c)
@@ -60,9 +59,7 @@ func (o Options) resolve(c model.Config, device backend.Capabilities) (resolved,
 	}
 	r.decide(device)
 	r.deviceErr = r.checkDevice(device)
-	r.planName, r.spareRequired, r.spareRefused = graphswap.CutSpare(r.Plan)
-	r.start, r.used = planGraphs(r.Plan)
-	r.separate = r.Plan != "" && r.Plan != graphswap.PlanResident && !r.deviceSwitches
+	r.shape.settle()
 	r.headRows = r.headWidths(device.SharesConstants)
 	return r, nil
 }
@@ -71,8 +68,8 @@ func (r *resolved) fillSizes(c model.Config) {
 	if r.Recipe == (model.Recipe{}) {
 		r.Recipe = model.Recipes[0]
 	}
-	if r.Blocks == 0 {
-		r.Blocks = defaultBlocks(c)
+	if r.shape.blocks == 0 {
+		r.shape.blocks = defaultBlocks(c)
 	}
 	r.Context = r.ContextOf(c)
 	if r.FirstContext == 0 {
@@ -97,23 +94,22 @@ func defaultBlocks(c model.Config) int {
 // fillWidths sets the widths. If the device does not share constants, each width is a copy
 // of the weights: automatic drafts then have no widths of their own.
 func (r *resolved) fillWidths(shared bool) {
-	r.Rows = slices.Clone(r.Rows)
-	if len(r.Rows) > 0 {
+	if len(r.shape.rows) > 0 {
 		return
 	}
-	r.Rows = []int{128, 1}
+	r.shape.rows = []int{128, 1}
 	n := r.Sequences
 	switch {
-	case r.Plan != "" || r.Exact:
-		r.Rows = []int{128, 32}
+	case r.shape.plan != "" || r.Exact:
+		r.shape.rows = []int{128, 32}
 		return
 	case r.Draft.Auto && shared: // with two rows a request risks little
-		r.Rows = []int{128, 32, 8, 2, 1}
+		r.shape.rows = []int{128, 32, 8, 2, 1}
 	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
-		r.Rows = []int{128, 32, 8, 1}
+		r.shape.rows = []int{128, 32, 8, 1}
 	}
 	if n > 1 && n < 128 && (r.Draft.Auto || r.Draft == (draft.Mode{})) {
-		r.Rows = insertWidth(r.Rows, n)
+		r.shape.rows = insertWidth(r.shape.rows, n)
 	}
 }
 
@@ -126,20 +122,16 @@ func insertWidth(rows []int, n int) []int {
 	return slices.Insert(rows, at, n)
 }
 
-// aligned reports whether the rows of a pass can be cut into slices that are as
-// wide as the decode graph.
-func (r *resolved) aligned() bool { return r.Rows[1]*r.rowBytes%arena.Alignment == 0 }
-
 func (r *resolved) fillHead(c model.Config) {
 	if r.Top == 0 {
 		r.Top = defaultTop
 	}
 	r.Top = min(max(r.Top, 0), c.Vocab)
 	if r.HeadRows == 0 {
-		r.HeadRows = r.Rows[len(r.Rows)-1]
+		r.HeadRows = r.shape.rows[len(r.shape.rows)-1]
 	}
 	if r.Exact {
-		r.HeadRows = exactRows(r.Plan, r.Rows)
+		r.HeadRows = exactRows(r.shape.plan, r.shape.rows)
 	}
 }
 
@@ -157,17 +149,17 @@ func (r *resolved) fillServices() {
 }
 
 func (r *resolved) check(c model.Config) error {
-	for i, rows := range r.Rows {
-		if rows < 1 || rows > maxRows || i > 0 && rows >= r.Rows[i-1] {
-			return fmt.Errorf("engine: %w: widths %v: want descending numbers from 1 to %d", ErrOptions, r.Rows, maxRows)
+	for i, rows := range r.shape.rows {
+		if rows < 1 || rows > maxRows || i > 0 && rows >= r.shape.rows[i-1] {
+			return fmt.Errorf("engine: %w: widths %v: want descending numbers from 1 to %d", ErrOptions, r.shape.rows, maxRows)
 		}
 	}
 	if err := r.checkPlan(); err != nil {
 		return err
 	}
 	switch {
-	case r.Blocks < 1 || r.Blocks > c.Layers:
-		return fmt.Errorf("engine: %w: blocks=%d of %d layers: want 1..%d", ErrOptions, r.Blocks, c.Layers, c.Layers)
+	case r.shape.blocks < 1 || r.shape.blocks > c.Layers:
+		return fmt.Errorf("engine: %w: blocks=%d of %d layers: want 1..%d", ErrOptions, r.shape.blocks, c.Layers, c.Layers)
 	case r.Context < 1 || r.Context > c.ContextLength:
 		return fmt.Errorf("engine: %w: context=%d: want 1..%d, which is the model's limit", ErrOptions, r.Context, c.ContextLength)
 	case r.FirstContext < 1:
@@ -182,17 +174,17 @@ func (r *resolved) check(c model.Config) error {
 
 // checkPlan checks the plan with widths that are checked.
 func (r *resolved) checkPlan() error {
-	if r.Plan == "" {
+	if r.shape.plan == "" {
 		return nil
 	}
-	if err := CheckPlan(r.Plan); err != nil {
+	if err := CheckPlan(r.shape.plan); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	if err := CheckPlanRows(r.Plan, r.Rows); err != nil {
+	if err := CheckPlanRows(r.shape.plan, r.shape.rows); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	if !r.aligned() {
-		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes: want a multiple of %d", ErrOptions, r.Plan, r.Rows[1], r.rowBytes, arena.Alignment)
+	if !aligned(r.shape.rows, r.rowBytes) {
+		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes: want a multiple of %d", ErrOptions, r.shape.plan, r.shape.rows[1], r.rowBytes, arena.Alignment)
 	}
 	return nil
 }
@@ -201,24 +193,24 @@ func (r *resolved) checkPlan() error {
 // in one sentence.
 func (r *resolved) decide(c backend.Capabilities) {
 	switch {
-	case r.Plan == graphswap.PlanLibrary && c.SwapsGraphs:
-		r.Plan, r.deviceSwitches = graphswap.PlanSeparate, true
-		r.reason = "the device's library switches the graphs of each block itself, inside the executes that need them"
-	case r.Plan == graphswap.PlanLibrary:
-		r.Plan = graphswap.PlanSwitch
-		r.reason = "the device's library cannot switch graphs itself, so the engine does"
+	case r.shape.plan == graphswap.PlanLibrary && c.SwapsGraphs:
+		r.shape.plan, r.shape.deviceSwitches = graphswap.PlanSeparate, true
+		r.shape.reason = "the device's library switches the graphs of each block itself, inside the executes that need them"
+	case r.shape.plan == graphswap.PlanLibrary:
+		r.shape.plan = graphswap.PlanSwitch
+		r.shape.reason = "the device's library cannot switch graphs itself, so the engine does"
 	}
 }
 
 // checkDevice returns an error if the device cannot carry out the plan, or only at a
 // cost that the plan's name hides.
 func (r *resolved) checkDevice(c backend.Capabilities) error {
-	if r.Plan == graphswap.PlanResident && !c.SharesConstants {
+	if r.shape.plan == graphswap.PlanResident && !c.SharesConstants {
 		return fmt.Errorf("engine: %w: plan %s: %s stores the weights of each graph separately: choose plan %s to load them twice",
-			ErrOptions, r.Plan, c.Name, graphswap.PlanSeparate)
+			ErrOptions, r.shape.plan, c.Name, graphswap.PlanSeparate)
 	}
-	if start, used := planGraphs(r.Plan); r.Exact && start != used {
-		return fmt.Errorf("engine: %w: %w", ErrOptions, noExactWidth(r.Plan))
+	if start, used := planGraphs(r.shape.plan); r.Exact && start != used {
+		return fmt.Errorf("engine: %w: %w", ErrOptions, noExactWidth(r.shape.plan))
 	}
 	return nil
 }
@@ -236,9 +228,9 @@ func (r *resolved) headWidths(shared bool) (rows []int) {
 	case r.Exact: // one width only, because another width may give other logits
 		return []int{r.HeadRows}
 	case r.Draft.Auto && shared:
-		rows = slices.DeleteFunc(slices.Clone(r.Rows), func(w int) bool { return w > r.widestHead() })
+		rows = slices.DeleteFunc(slices.Clone(r.shape.rows), func(w int) bool { return w > r.widestHead() })
 	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
-		rows = slices.Clone(r.Rows[max(len(r.Rows)-maxHeads, 0):])
+		rows = slices.Clone(r.shape.rows[max(len(r.shape.rows)-maxHeads, 0):])
 	case r.Sequences > r.HeadRows:
 		return []int{r.HeadRows, min(r.Sequences, maxRows)}
 	default:
@@ -250,57 +242,21 @@ func (r *resolved) headWidths(shared bool) (rows []int) {
 
 // widestHead returns the widest graph of the head with automatic drafts: wider ones need
 // more memory and are hardly ever filled.
-func (r *resolved) widestHead() int { return max(maxDrafts+1, r.Sequences, r.Rows[len(r.Rows)-1]) }
-
-// planGraphs returns which graphs of each block a plan loads before the first prompt,
-// and which it ever loads.
-func planGraphs(plan string) (start, used graphswap.Variant) {
-	switch name, _, _ := graphswap.CutSpare(plan); name {
-	case "", graphswap.PlanSeparate, graphswap.PlanResident:
-		return graphswap.Both, graphswap.Both
-	case graphswap.PlanPrefillOnly:
-		return graphswap.Prefill, graphswap.Prefill
-	case graphswap.PlanDecodeOnly:
-		return graphswap.Decode, graphswap.Decode
-	}
-	return graphswap.Prefill, graphswap.Both
+func (r *resolved) widestHead() int {
+	return max(maxDrafts+1, r.Sequences, r.shape.rows[len(r.shape.rows)-1])
 }
 
 // oneGraph returns the configuration in which one graph of each block is loaded. If
 // the known costs say nothing about memory, it has a spare graph slot until the
 // device refuses it.
-func (r *resolved) oneGraph() graphswap.Config {
-	one := graphswap.Config{Blocks: r.Blocks, PrefillRows: r.Rows[0], DecodeRows: r.partRows(), Residency: graphswap.OneGraph, Spare: true}
-	if r.knowsMemory() {
-		fits := r.Costs.Configs(&graphswap.Setting{
-			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: r.Context * r.Sequences,
+func (o *settings) oneGraph(s *shape) graphswap.Config {
+	one := graphswap.Config{Blocks: s.blocks, PrefillRows: s.rows[0], DecodeRows: s.partRows(), Residency: graphswap.OneGraph, Spare: true}
+	if o.knowsMemory() {
+		fits := o.Costs.Configs(&graphswap.Setting{
+			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: o.Context * o.Sequences,
 		})
 		// Nothing fits by the costs of a model that is too large: the device decides.
 		one.Spare = len(fits) > 0 && fits[0].Spare
 	}
 	return one
-}
-
-// blockRange returns the layers [first, end) of a block.
-func (r *resolved) blockRange(block, layers int) (first, end int) {
-	return images.BlockRange(block, r.Blocks, layers)
-}
-
-// blockLayers returns the number of layers of each block.
-func (r *resolved) blockLayers(layers int) (counts []int) {
-	for block := range r.Blocks {
-		first, end := r.blockRange(block, layers)
-		counts = append(counts, end-first)
-	}
-	return counts
-}
-
-// partRows returns the number of rows in a part of a pass. With a plan, the rows of the
-// widest pass are cut into slices as wide as the decode graph; without a plan, passes
-// are not cut.
-func (r *resolved) partRows() int {
-	if r.Plan != "" {
-		return r.Rows[len(r.Rows)-1]
-	}
-	return r.Rows[0]
 }

@@ -51,7 +51,7 @@ func TestAutoTriesWhatNeedsLess(t *testing.T) {
 			require.NoError(t, err)
 			var got []tried
 			for _, r := range list {
-				got = append(got, tried{r.Plan, r.Rows})
+				got = append(got, tried{r.shape.plan, r.shape.rows})
 			}
 			require.Equal(t, test.want, got)
 		})
@@ -88,9 +88,9 @@ func TestResolvedOptionsFollowThePlan(t *testing.T) {
 		r, err := Options{Plan: test.plan}.resolve(c, backend.Capabilities{SharesConstants: test.shares, SwapsGraphs: test.swaps})
 		require.NoError(t, err)
 		require.NoError(t, r.deviceErr)
-		require.Equal(t, test.want, r.Plan)
-		require.Equal(t, [2]graphswap.Variant{test.start, test.used}, [2]graphswap.Variant{r.start, r.used}, test.plan)
-		require.Equal(t, [2]bool{test.separate, test.device}, [2]bool{r.separate, r.deviceSwitches}, test.plan)
+		require.Equal(t, test.want, r.shape.plan)
+		require.Equal(t, [2]graphswap.Variant{test.start, test.used}, [2]graphswap.Variant{r.shape.start, r.shape.used}, test.plan)
+		require.Equal(t, [2]bool{test.separate, test.device}, [2]bool{r.shape.separate, r.shape.deviceSwitches}, test.plan)
 	}
 	r, err := Options{Plan: graphswap.PlanResident}.resolve(c, backend.Capabilities{Name: "phone"})
 	require.NoError(t, err, "a preview describes it nevertheless")

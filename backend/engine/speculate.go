@@ -39,7 +39,7 @@ func (g *generation) propose(length int) {
 	}
 	g.waitForDrafter()
 	defer g.recordDrafting(g.engine.policy.Stopwatch())
-	rows := g.engine.options.draftRows() - 1
+	rows := g.engine.shape().draftRows() - 1
 	if rows > maxDrafts {
 		rows = maxDrafts
 	}

@@ -16,12 +16,12 @@ import (
 //
 // If the device restarts meanwhile, the engine works without these times, and the first
 // request loads the graphs again.
-func (e *Engine) measureWidths(ctx context.Context) error {
+func (e *Engine) measureWidths(ctx context.Context, f *graphSet) error {
 	o := &e.options
-	if !o.Draft.Auto || o.Exact || o.Plan != "" {
+	if !o.Draft.Auto || f.shape.exact || f.shape.planned() {
 		return nil
 	}
-	err := e.timeWidths(ctx)
+	err := e.timeWidths(ctx, f)
 	if errors.Is(err, backend.ErrRestarted) {
 		o.Logger.Warn("the device restarted while the graphs were timed: widths are chosen without their times", "reason", err)
 		e.mustReload = true
@@ -30,8 +30,8 @@ func (e *Engine) measureWidths(ctx context.Context) error {
 	return err
 }
 
-func (e *Engine) timeWidths(ctx context.Context) error {
-	o := &e.options
+func (e *Engine) timeWidths(ctx context.Context, f *graphSet) error {
+	s := f.shape
 	heads := make(map[int]float64)
 	for i, rows := range e.head.rows {
 		t, err := e.timeGraph(ctx, e.head.widths[i])
@@ -40,24 +40,24 @@ func (e *Engine) timeWidths(ctx context.Context) error {
 		}
 		heads[rows] = t.Seconds()
 	}
-	b := e.graphs.Load().Blocks[0]
+	b := f.Blocks[0]
 	share := float64(b.End-b.First) / float64(e.config.Layers)
 	bodies := make(map[int]float64)
-	for _, width := range o.Rows {
+	for _, width := range s.rows {
 		t, err := e.timeGraph(ctx, b.Narrowest(width).Bound())
 		if err != nil {
 			return err
 		}
 		bodies[width] = t.Seconds() / share
 		verify := bodies[width]
-		for left := min(width, maxDrafts+o.Sequences); left > 0; {
+		for left := min(width, maxDrafts+e.options.Sequences); left > 0; {
 			_, rows := e.head.fitting(left)
 			verify += heads[rows]
 			left -= rows
 		}
-		e.passTimes.Prepare(width, time.Duration(verify*float64(time.Second)))
+		s.passTimes.Prepare(width, time.Duration(verify*float64(time.Second)))
 	}
-	e.chunkOf = cutPrompts(o.Rows, func(width int) float64 { return bodies[width] })
+	s.chunkOf = cutPrompts(s.rows, func(width int) float64 { return bodies[width] })
 	return nil
 }
 

@@ -14,9 +14,6 @@ import (
 // each chunk goes through all blocks before the next one: then rows of other requests
 // may share the passes.
 func (e *Engine) nextWindow() *residency.Run {
-	if e.switcher == nil {
-		return nil
-	}
 	x := e.switcher.Active()
 	if x == nil || len(x.Window()) <= x.Plan.Blocks {
 		return nil
@@ -117,7 +114,7 @@ func (w *windowRun) begin(chunk int) error {
 	ahead := w.rows - committed
 	rest := *item
 	rest.tokens = item.tokens[ahead:]
-	s := taskRows{item: &rest, n: min(e.options.Rows[0], len(rest.tokens))}
+	s := taskRows{item: &rest, n: min(w.x.Plan.PrefillRows, len(rest.tokens))}
 	if s.n == 0 {
 		return fmt.Errorf("engine: %w: chunk %d has no tokens, because the prompt has ended", ErrPass, chunk)
 	}

@@ -121,7 +121,7 @@ func (c *Cache) Read(dst []byte, sequence, n int) []byte {
 }
 
 // CopyFrom copies the first lengths[i] tokens of each sequence i from another cache,
-// which may differ in Context only. All other slots of this cache must be zero before
+// which may differ in Context, in Rows and in its blocks. All other slots of this cache must be zero before
 // the call.
 func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 	for i := range c.layers {

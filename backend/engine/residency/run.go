@@ -42,6 +42,9 @@ type Run struct {
 	Forecast *Forecast
 	// Owner identifies the prompt for the caller.
 	Owner any
+	// Reason, if set, is a reason for reports that goes before the plan's own. It must
+	// not change after Begin.
+	Reason string
 	// Log records what the run has done.
 	Log *Recorder
 
@@ -195,6 +198,9 @@ func (x *Run) RecordStep(b *Block, g *BlockGraph, chunk, rows int, came, began t
 	})
 	x.Log.Add(task)
 }
+
+// Costs returns the costs of the run's graphs.
+func (x *Run) Costs() *Costs { return x.set.costs }
 
 // Done returns a channel that is closed when the loader has ended.
 func (x *Run) Done() <-chan struct{} { return x.done }

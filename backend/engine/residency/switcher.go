@@ -23,6 +23,8 @@ type Switcher struct {
 	changed chan struct{}
 	// busyBlock is the block whose graph runs now, or nil.
 	busyBlock *Block
+	// set is the set whose graphs passes run now. It is nil while no run may begin.
+	set *Set
 	// plan is the current plan run or, if that has ended, the last one.
 	plan *Run
 	// failures is the number of consecutive plan runs with failed loads.
@@ -157,12 +159,12 @@ func (s *Switcher) Resident(set *Set) []graphswap.Variant {
 }
 
 // Begin makes x the current plan run and starts its loader. Begin returns false if
-// another plan run has not ended. In virtual time it starts no loader, because the
+// another plan run has not ended, or if the run's set is not attached. In virtual time it starts no loader, because the
 // caller carries out the loads.
 func (s *Switcher) Begin(x *Run, virtual bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.isFree() {
+	if !s.isFree() || x.set != s.set {
 		return false
 	}
 	if x.idle {
@@ -178,9 +180,18 @@ func (s *Switcher) Begin(x *Run, virtual bool) bool {
 	return true
 }
 
-// Stop cancels the current plan run and waits until a load in progress has ended.
-func (s *Switcher) Stop() {
+// Attach allows runs of a set to begin. Passes must run the graphs of this set.
+func (s *Switcher) Attach(set *Set) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set = set
+}
+
+// Detach cancels the current plan run and waits until a load in progress has ended. No
+// run begins until the next Attach, so that the caller may change loaded graphs itself.
+func (s *Switcher) Detach() {
+	s.mu.Lock()
+	s.set = nil
 	x := s.plan
 	if x != nil {
 		x.cancel()

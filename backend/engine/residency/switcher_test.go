@@ -52,6 +52,13 @@ func (p *program) Close() error {
 	return p.Program.Close()
 }
 
+// attached returns a set and a switcher whose runs may switch its graphs.
+func attached(set *Set) (*Set, *Switcher) {
+	s := NewSwitcher()
+	s.Attach(set)
+	return set, s
+}
+
 // openSet loads the prefill graphs of two blocks, each graph in its own image.
 func openSet(t *testing.T, dev *device) *Set {
 	t.Helper()
@@ -121,7 +128,7 @@ func pass(t *testing.T, s *Switcher, set *Set, chunk, rows int) (widths []int) {
 func TestPassesRunOnTheGraphsOfThePlan(t *testing.T) {
 	for _, spare := range []bool{false, true} {
 		dev := &device{Device: cpu.New(cpu.Options{})}
-		set, s := openSet(t, dev), NewSwitcher()
+		set, s := attached(openSet(t, dev))
 		x := s.NewRun(set, twoChunks(spare), "owner")
 		require.True(t, s.Begin(x, false))
 		require.False(t, s.Begin(s.NewRun(set, twoChunks(spare), nil), false), "one run at a time")
@@ -155,7 +162,7 @@ func waitForLoad(t *testing.T, x *Run) {
 }
 
 func TestAGraphIsFreedOnlyAfterItsRun(t *testing.T) {
-	set, s := openSet(t, &device{Device: cpu.New(cpu.Options{})}), NewSwitcher()
+	set, s := attached(openSet(t, &device{Device: cpu.New(cpu.Options{})}))
 	x := s.NewRun(set, twoChunks(false), nil)
 	x.promptDone = true // without a prompt, loads do not wait for steps
 	b := set.Blocks[0]
@@ -171,7 +178,7 @@ func TestAGraphIsFreedOnlyAfterItsRun(t *testing.T) {
 
 func TestAFailedLoadKeepsTheOldGraphAndThreeDisableSwitching(t *testing.T) {
 	dev := &device{Device: cpu.New(cpu.Options{})}
-	set, s := openSet(t, dev), NewSwitcher()
+	set, s := attached(openSet(t, dev))
 	for i := range maxFailures {
 		require.False(t, s.Disabled())
 		first := dev.loads.Load() + 1
@@ -189,7 +196,7 @@ func TestAFailedLoadKeepsTheOldGraphAndThreeDisableSwitching(t *testing.T) {
 
 func TestABlockWithoutGraphsIsReportedAndLoadedAgain(t *testing.T) {
 	dev := &device{Device: cpu.New(cpu.Options{})}
-	set, s := openSet(t, dev), NewSwitcher()
+	set, s := attached(openSet(t, dev))
 	dev.fail = func(int64) bool { return true }
 	x := s.NewRun(set, twoChunks(false), nil)
 	x.promptDone = true
@@ -205,7 +212,7 @@ func TestABlockWithoutGraphsIsReportedAndLoadedAgain(t *testing.T) {
 }
 
 func TestARequestEndsIdleLoads(t *testing.T) {
-	set, s := openSet(t, &device{Device: cpu.New(cpu.Options{})}), NewSwitcher()
+	set, s := attached(openSet(t, &device{Device: cpu.New(cpu.Options{})}))
 	first := s.NewRun(set, twoChunks(false), nil)
 	first.promptDone = true
 	require.True(t, s.Begin(first, false))
@@ -224,4 +231,31 @@ func TestARequestEndsIdleLoads(t *testing.T) {
 	require.Equal(t, []graphswap.Variant{graphswap.Prefill, graphswap.Decode}, s.Resident(set), "the load in progress has finished")
 	require.Equal(t, first, s.LastPromptRun())
 	require.Equal(t, idle, s.Last())
+}
+
+// TestNoRunBeginsOnGraphsThatAreReplaced: a request can make its plan just before the
+// engine replaces the graphs. Its run must not load graphs of the old set.
+func TestNoRunBeginsOnGraphsThatAreReplaced(t *testing.T) {
+	dev := &device{Device: cpu.New(cpu.Options{})}
+	set, s := attached(openSet(t, dev))
+	x := s.NewRun(set, twoChunks(false), nil)
+	s.Detach()
+	require.False(t, s.Begin(x, false), "while graphs are replaced")
+	next := openSet(t, dev)
+	s.Attach(next)
+	require.False(t, s.Begin(x, false), "the run belongs to the old graphs")
+	y := s.NewRun(next, twoChunks(false), nil)
+	require.True(t, s.Begin(y, false))
+	s.Detach()
+	<-y.Done()
+	require.Equal(t, 2, countLoaded(s.Resident(set)), "the old set is as it was")
+}
+
+func countLoaded(list []graphswap.Variant) (n int) {
+	for _, v := range list {
+		if v == graphswap.Prefill {
+			n++
+		}
+	}
+	return n
 }
