@@ -3,10 +3,12 @@ package integration_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,6 +146,12 @@ func TestACrashIsOneSentence(t *testing.T) {
 	leasesOnly(t)
 	d := newScenario(t)
 	d.env = []string{"TMPDIR=" + d.dir}
+	var old []string
+	for i := range 7 {
+		old = append(old, filepath.Join(d.dir, fmt.Sprintf("sdnpu-crash-%d.txt", i)))
+		require.NoError(t, os.WriteFile(old[i], nil, 0o600))
+		require.NoError(t, os.Chtimes(old[i], time.Unix(int64(i), 0), time.Unix(int64(i), 0)))
+	}
 	r := startRunner(t, d, freePort(t))
 	defer r.end()
 	r.healthy(t)
@@ -156,6 +164,11 @@ func TestACrashIsOneSentence(t *testing.T) {
 	require.NotContains(t, said, "SIGBUS")
 	reports, err := filepath.Glob(filepath.Join(d.dir, "sdnpu-crash-*.txt"))
 	require.NoError(t, err)
+	require.Len(t, reports, 5, "the newest reports")
+	for _, path := range old[3:] {
+		require.Contains(t, reports, path)
+	}
+	reports = slices.DeleteFunc(reports, func(path string) bool { return slices.Contains(old, path) })
 	require.Len(t, reports, 1)
 	eventually(t, "the report has no registers", func() bool {
 		text, err := os.ReadFile(reports[0])

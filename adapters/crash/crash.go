@@ -4,8 +4,8 @@
 // runtime writes registers and stacks to descriptor 2 and ends the process. Ollama
 // would show the registers and stacks to the user. [Watch] connects descriptor 2 to a
 // small process of this program, which runs [Relay]: it passes lines on, writes one
-// sentence at the first line of a crash, and keeps the report in a file. os.Stderr
-// still writes to the original descriptor.
+// sentence at the first line of a crash, and keeps the report in a file. The newest five
+// reports of a user stay. os.Stderr still writes to the original descriptor.
 //
 // The sentence is written before the process ends, because the pipe is smaller than
 // a report. The small process ends when the watched process ends.

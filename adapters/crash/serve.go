@@ -1,17 +1,76 @@
 package crash
 
 import (
+	"cmp"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"path"
+	"slices"
 )
+
+// reportPattern matches the names of reports.
+const reportPattern = "sdnpu-crash-*.txt"
+
+// maxReports limits the reports of this user in the folder of temporary files.
+const maxReports = 5
+
+// maxEntries limits how many entries of the folder of temporary files are read. Any
+// user can create entries there.
+const maxEntries = 100_000
 
 // Serve relays what the watched process writes to its descriptor 2.
 func Serve() error {
 	return Relay(os.Stdin, os.Stderr, func() (string, io.WriteCloser, error) {
-		f, err := os.CreateTemp("", "sdnpu-crash-*.txt")
+		folder := os.TempDir()
+		// The sentence for the user must not wait: an old report that cannot be removed is no
+		// reason to lose the new one.
+		_ = removeOldReports(folder, maxReports-1)
+		f, err := os.CreateTemp(folder, reportPattern)
 		if err != nil {
 			return "", nil, err
 		}
 		return f.Name(), f, nil
 	})
+}
+
+// removeOldReports removes reports of this user until the newest ones, keep in
+// number, are left. Other users may own other entries of the folder. Files that they
+// own and links are never touched, whatever their names are.
+func removeOldReports(folder string, keep int) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(maxEntries)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	var reports []fs.FileInfo
+	for _, e := range entries {
+		if match, _ := path.Match(reportPattern, e.Name()); !match { // the pattern is valid
+			continue
+		}
+		info, err := root.Lstat(e.Name())
+		if err == nil && info.Mode().IsRegular() && isOurs(info) {
+			reports = append(reports, info)
+		}
+	}
+	slices.SortFunc(reports, func(a, b fs.FileInfo) int {
+		return cmp.Or(b.ModTime().Compare(a.ModTime()), cmp.Compare(a.Name(), b.Name()))
+	})
+	var errs []error
+	for _, info := range reports[min(keep, len(reports)):] {
+		if err := root.Remove(info.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }

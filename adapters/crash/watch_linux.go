@@ -2,8 +2,10 @@ package crash
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,4 +42,10 @@ func Watch(program, argument string) error {
 	}
 	os.Stderr = stderr
 	return nil
+}
+
+// isOurs reports whether this user owns a file.
+func isOurs(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
 }

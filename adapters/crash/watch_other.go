@@ -2,5 +2,10 @@
 
 package crash
 
+import "io/fs"
+
 // On this system, Watch does nothing.
 func Watch(program, argument string) error { return nil }
+
+// isOurs returns false: this system has no reports.
+func isOurs(fs.FileInfo) bool { return false }
