@@ -85,7 +85,7 @@ var walls = []wall{
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
 	{folder: "adapters/lab/bench", internal: []string{"adapters/chat", "adapters/jsonfault", "backend/engine", "backend/engine/draft/...", "backend/tokenizer", "graphswap/...", "spec/..."}},
 	{folder: "backend/engine/enginetest", internal: []string{
-		"backend/...", "graphswap", "graphswap/baseline",
+		"backend/...", "graphswap", "graphswap/baseline", "internal/mapped",
 	}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "hexagon", internal: []string{"backend", "backend/quant", "hexagon/qnn"}},
 	{folder: "hexagon/qnn", internal: []string{"internal/loaderpath", "internal/mapped", "internal/trust"}, modules: []string{"github.com/ebitengine/purego", "golang.org/x/sys"}},
