@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -276,7 +277,10 @@ func TestServerForOtherMachinesStartsWithAKeyOnly(t *testing.T) {
 	require.NotContains(t, r.said(t), "loading")
 
 	d = newScenario(t)
-	d.env = []string{"LLAMA_API_KEY=s3cret"}
+	keys := filepath.Join(d.dir, "keys")
+	require.NoError(t, os.WriteFile(keys, []byte("s3cret\n"), 0o600))
+	require.NoError(t, os.Chmod(keys, 0o644))
+	d.env = []string{"LLAMA_ARG_API_KEY_FILE=" + keys}
 	r = startRunnerAt(t, d, "0.0.0.0", freePort(t))
 	defer r.end()
 	r.healthy(t)
@@ -290,4 +294,7 @@ func TestServerForOtherMachinesStartsWithAKeyOnly(t *testing.T) {
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 	require.NotContains(t, r.said(t), "s3cret")
+	if runtime.GOOS != "windows" {
+		require.Contains(t, r.said(t), "run chmod 600 "+keys)
+	}
 }

@@ -21,6 +21,8 @@ import (
 type Access struct {
 	keys [][sha256.Size]byte
 	cert *tls.Certificate
+	// Warnings name files of secrets that other users may read, with the remedy.
+	Warnings []string
 }
 
 // Access reads the keys and the certificate that the arguments and the environment
@@ -60,6 +62,7 @@ func (a Args) access(lookup func(name string) (string, bool)) (Access, error) {
 		if !access.add(keys) {
 			return access, fmt.Errorf("%s: the file %s holds no key: write one key on each line", source, path)
 		}
+		access.warnReadable("API keys", path)
 	}
 	key, _, hasKey := setting(a.SSLKeyFile, "--ssl-key-file", "LLAMA_ARG_SSL_KEY_FILE")
 	cert, _, hasCert := setting(a.SSLCertFile, "--ssl-cert-file", "LLAMA_ARG_SSL_CERT_FILE")
@@ -72,6 +75,7 @@ func (a Args) access(lookup func(name string) (string, bool)) (Access, error) {
 			return access, fmt.Errorf("--ssl-cert-file and --ssl-key-file: %w", err)
 		}
 		access.cert = &pair
+		access.warnReadable("private key", key)
 	}
 	return access, nil
 }

@@ -51,3 +51,48 @@ func TestEachLineOfAKeyFileIsAKey(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"one", "# two"}, keys)
 }
+
+// TestFilesOfSecretsThatOthersReadAreWarnedOf checks each mode of files of this user
+// and of another one.
+func TestFilesOfSecretsThatOthersReadAreWarnedOf(t *testing.T) {
+	dir := t.TempDir()
+	path, certificate, private := filepath.Join(dir, "keys"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	require.NoError(t, os.WriteFile(path, []byte("s3cret\n"), 0o600))
+	for mode, remedy := range map[os.FileMode]string{
+		0o600: "", 0o400: "", 0o644: "run chmod 600 " + path, 0o640: "run chmod 600 " + path, 0o604: "run chmod 600 " + path, 0o711: "",
+	} {
+		require.NoError(t, os.Chmod(path, mode))
+		access, _, err := accessOf("-m x --api-key-file " + path)
+		require.NoError(t, err)
+		if remedy == "" {
+			require.Empty(t, access.Warnings, "mode %o", mode)
+			continue
+		}
+		require.Len(t, access.Warnings, 1, "mode %o", mode)
+		require.Contains(t, access.Warnings[0], remedy)
+		require.NotContains(t, access.Warnings[0], "s3cret")
+	}
+	require.NoError(t, os.Chmod(path, 0o600))
+	writeCertificate(t, certificate, private)
+	require.NoError(t, os.Chmod(certificate, 0o644)) // a certificate is public
+	tls := "-m x --api-key-file " + path + " --ssl-cert-file " + certificate + " --ssl-key-file " + private
+	require.NoError(t, os.Chmod(private, 0o600))
+	access, _, err := accessOf(tls)
+	require.NoError(t, err)
+	require.Empty(t, access.Warnings)
+	require.NoError(t, os.Chmod(private, 0o644))
+	access, _, err = accessOf(tls)
+	require.NoError(t, err)
+	require.Len(t, access.Warnings, 1)
+	require.Contains(t, access.Warnings[0], "the private key in "+private+" (mode 0644): run chmod 600")
+
+	if os.Geteuid() == 0 {
+		for mode, warned := range map[os.FileMode]bool{0o640: false, 0o644: true} {
+			require.NoError(t, os.Chown(path, 12345, 12345))
+			require.NoError(t, os.Chmod(path, mode))
+			var a Access
+			a.warnReadable("API keys", path)
+			require.Equal(t, warned, len(a.Warnings) > 0, "mode %o", mode)
+		}
+	}
+}

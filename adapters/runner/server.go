@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -126,7 +127,7 @@ func (p Program) serve(ctx context.Context, s launch.Settings, program string, a
 	if watchErr != nil {
 		logger.Debug("a crash will not be explained", "reason", watchErr)
 	}
-	for _, w := range warnings {
+	for _, w := range slices.Concat(warnings, access.Warnings) {
 		lines.Warn(w)
 	}
 	served := make(chan error, 1)
