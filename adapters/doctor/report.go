@@ -32,8 +32,8 @@ type Report struct {
 	Rows         []int          `json:"rows"`
 	Context      int            `json:"context"`
 	// Contexts lists the context tiers of the model. All numbers in a Report are for
-	// the first context tier. Each further context tier takes about the same time and
-	// disk as the first.
+	// the first context tier. Each further context tier takes about the same time as
+	// the first, and a few percent of its disk.
 	Contexts []int `json:"contexts"`
 	Blocks   int   `json:"blocks"`
 	Images   int   `json:"images"`

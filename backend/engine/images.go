@@ -44,19 +44,20 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 // images returns the configuration for package images of graphs of a shape.
 func (o *settings) images(s *shape) images.Config {
 	return images.Config{
-		Recipe:   o.Recipe,
-		Rows:     s.rows,
-		HeadRows: o.headRows,
-		Blocks:   s.blocks,
-		Top:      o.Top,
-		Separate: s.separate,
-		Swap:     s.deviceSwitches,
-		Cache:    o.Cache,
-		Patience: o.CompilePatience,
-		Name:     o.Name,
-		Compile:  o.Compile,
-		Logger:   o.Logger,
-		Progress: o.Progress,
+		Recipe:     o.Recipe,
+		Rows:       s.rows,
+		HeadRows:   o.headRows,
+		Blocks:     s.blocks,
+		Top:        o.Top,
+		Separate:   s.separate,
+		Swap:       s.deviceSwitches,
+		Cache:      o.Cache,
+		Patience:   o.CompilePatience,
+		FirstSlots: o.contextFor(0) * o.Sequences,
+		Name:       o.Name,
+		Compile:    o.Compile,
+		Logger:     o.Logger,
+		Progress:   o.Progress,
 	}
 }
 

@@ -17,6 +17,19 @@
 // image that is being written. A process that makes an image holds the lock of the file
 // "<key>.lock".
 //
+// # Differences
+//
+// Two images of one model often have the same weights. [Store.PutSimilar] then stores the
+// second image as a difference: the pieces that it has in common with the first, its
+// base, and the bytes that the base does not have. Chunks of equal bytes are found at any
+// distance, so the compiler may place weights elsewhere. The header of a difference
+// describes the whole image and also names the base.
+//
+// Get of a difference writes the whole image to a temporary file, maps it, and removes
+// the file at once; its room on the disk is free again after Close. A difference without
+// its base is a damaged file. A base is always a whole image, so Get reads two files at
+// most.
+//
 // # Invariants
 //
 //   - An entry is complete or absent: it is written to a temporary file, flushed and
@@ -28,7 +41,8 @@
 //   - This package never removes an open [Entry], in any process: the file is locked until
 //     Close or the end of its process.
 //   - Adding an image removes the least recently used ones until the folder is within its
-//     limit. If all remaining images are in use, the limit is exceeded.
+//     limit. If all remaining images are in use, the limit is exceeded. Using a difference
+//     uses its base too, so a base is removed last, and its differences with it.
 //   - Processes may share the folder. With [Store.Lock], one of them makes an image while
 //     the others wait. Without it, two processes may write a key; both succeed and one
 //     file stays. A later [Open] removes the files of a dead process, a minute after its
@@ -43,6 +57,7 @@
 //
 // Get reads the whole image once, on all cores, to check it (SHA-256: about 0.3 s per
 // GB on two cores with instructions for it). Reading also brings the image into memory,
-// where loading needs it next. A Store has no lock of its own: all its state is in
+// where loading needs it next. To find what two images have in common takes about 3 s per
+// GB, and memory of 1 % of the image. A Store has no lock of its own: all its state is in
 // files.
 package imagecache

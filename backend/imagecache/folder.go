@@ -26,6 +26,9 @@ type Info struct {
 	// Get.
 	Size int64
 	Used time.Time
+	// Base is the key of the image from which this one takes most of its bytes, or
+	// empty if the file holds the whole image. Without its base the file is useless.
+	Base string
 	// InUse is set if a process uses the image.
 	InUse bool
 	// Damage is the reason why the image's file is invalid, or nil if no check has
@@ -92,7 +95,15 @@ func (i *Info) look(want key, info fs.FileInfo) error {
 	if h.key != want {
 		return fmt.Errorf("%w: the file holds the image of another key, %x", errDamaged, h.key)
 	}
-	return nil
+	if h.base == nil {
+		return nil
+	}
+	i.Base = fmt.Sprintf("%x", h.base.key)
+	base, err := openBase(i.Path, h.base)
+	if err != nil {
+		return err
+	}
+	return base.Close()
 }
 
 // Verify reads every image completely and calls report with each result, in the order
@@ -112,7 +123,7 @@ func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) e
 		if err != nil {
 			return err
 		}
-		i.verify(want, fix)
+		i.verify(s, want, fix)
 		if errors.Is(i.Damage, fs.ErrNotExist) { // another process has removed the file in the meantime
 			continue
 		}
@@ -125,8 +136,8 @@ func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) e
 
 // verify reads one image completely. If fix is set, verify removes the image if
 // it is damaged.
-func (i *Info) verify(want key, fix bool) {
-	e, err := openEntry(i.Path, want, nil)
+func (i *Info) verify(s *Store, want key, fix bool) {
+	e, err := s.openEntry(i.Path, want, nil)
 	i.Damage = err
 	i.Unread = err != nil && !errors.Is(err, errDamaged) && !errors.Is(err, mapped.ErrNotRegular)
 	switch {
@@ -206,14 +217,31 @@ func (s *Store) Reserve(size int64) error {
 		if (s.limit == 0 || total <= s.limit) && (!known || size <= free) {
 			return nil
 		}
-		if gone, err := s.Remove(i.Key); err != nil {
-			s.logger.Warn("could not remove an image from the cache", "error", err)
-		} else if gone {
-			total -= i.Size
-			s.logger.Info("removed an image from the cache to make room", "model", i.Label["model"], "graphs", i.Label["graphs"], "bytes", i.Size, "last_use", i.Used)
+		if !s.evict(i) {
+			continue
+		}
+		total -= i.Size
+		for _, other := range list {
+			if other.Base == i.Key && s.evict(other) {
+				total -= other.Size
+			}
 		}
 	}
 	return s.fits(size)
+}
+
+// evict removes an image to make room. evict reports whether it has removed the file.
+func (s *Store) evict(i Info) bool {
+	if _, err := os.Lstat(i.Path); err != nil { // removed before, with its base
+		return false
+	}
+	gone, err := s.Remove(i.Key)
+	if err != nil {
+		s.logger.Warn("could not remove an image from the cache", "error", err)
+	} else if gone {
+		s.logger.Info("removed an image from the cache to make room", "model", i.Label["model"], "graphs", i.Label["graphs"], "bytes", i.Size, "last_use", i.Used)
+	}
+	return gone
 }
 
 // fits returns [ErrStore] if the disk has fewer than size bytes free.

@@ -19,22 +19,26 @@ import (
 //	  56  sum of the image, 32 bytes
 //	  88  label, a JSON object of strings
 //	      zeros
+//	4000  only in a difference: key of the base, 32 bytes
+//	4032  only in a difference: sum of the base, 32 bytes
 //	4064  SHA-256 of all bytes before, 32 bytes
 const (
-	magic         = "sdnpuimg"
-	formatVersion = 2
-	headerSize    = 4096
-	labelStart    = 88
-	headerSum     = headerSize - sha256.Size
+	magic             = "sdnpuimg"
+	formatVersion     = 2
+	differenceVersion = 3
+	headerSize        = 4096
+	labelStart        = 88
+	baseStart         = headerSum - 2*sha256.Size
+	headerSum         = headerSize - sha256.Size
 )
 
 // Label describes an image for people. A Label maps names to values. A label has
-// room for about 3900 bytes; if it is longer, its longest values are cut.
+// room for about 3800 bytes; if it is longer, its longest values are cut.
 type Label map[string]string
 
 // encode returns the label as JSON.
 func (l Label) encode() []byte {
-	for limit := headerSum - labelStart; ; limit /= 2 {
+	for limit := baseStart - labelStart; ; limit /= 2 {
 		cut := make(Label, len(l))
 		for name, value := range l {
 			cut[name] = value[:min(len(value), limit)]
@@ -43,7 +47,7 @@ func (l Label) encode() []byte {
 		if err != nil {
 			panic(err) // strings always marshal
 		}
-		if len(text) <= headerSum-labelStart {
+		if len(text) <= baseStart-labelStart {
 			return text
 		}
 		if limit == 0 { // too many names
@@ -77,18 +81,31 @@ type header struct {
 	size  uint64 // size of the image in bytes
 	sum   sum
 	label []byte // label in the form that Label.encode returns
+	base  *base  // base is nil if the file holds the image itself, and not a difference
+}
+
+// base identifies the image from which a difference takes most of its bytes.
+type base struct {
+	key key
+	sum sum
 }
 
 // encode returns the headerSize bytes of the header.
 func (h *header) encode() []byte {
 	b := make([]byte, headerSize)
 	copy(b, magic)
-	binary.LittleEndian.PutUint32(b[8:], formatVersion)
+	version, end := uint32(formatVersion), headerSum
+	if h.base != nil {
+		version, end = differenceVersion, baseStart
+		copy(b[baseStart:], h.base.key[:])
+		copy(b[baseStart+sha256.Size:], h.base.sum[:])
+	}
+	binary.LittleEndian.PutUint32(b[8:], version)
 	binary.LittleEndian.PutUint32(b[12:], uint32(len(h.label)))
 	binary.LittleEndian.PutUint64(b[16:], h.size)
 	copy(b[24:], h.key[:])
 	copy(b[56:], h.sum[:])
-	copy(b[labelStart:headerSum], h.label)
+	copy(b[labelStart:end], h.label)
 	s := sha256.Sum256(b[:headerSum])
 	copy(b[headerSum:], s[:])
 	return b
@@ -103,25 +120,31 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 	if string(b[:len(magic)]) != magic {
 		return nil, fmt.Errorf("%w: the file does not belong to this cache", errDamaged)
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
+	version := binary.LittleEndian.Uint32(b[8:])
+	if version != formatVersion && version != differenceVersion {
 		// Check the format before the checksum, because another format may store the
 		// checksum elsewhere.
-		return nil, fmt.Errorf("%w: the file has format %d: want %d", errDamaged, v, formatVersion)
+		return nil, fmt.Errorf("%w: the file has format %d: want %d or %d", errDamaged, version, formatVersion, differenceVersion)
 	}
 	if sha256.Sum256(b[:headerSum]) != [sha256.Size]byte(b[headerSum:]) {
 		return nil, fmt.Errorf("%w: the header does not match its checksum", errDamaged)
 	}
 	h := &header{key: key(b[24:56]), size: binary.LittleEndian.Uint64(b[16:]), sum: sum(b[56:labelStart])}
+	end := headerSum
+	if version == differenceVersion {
+		end = baseStart
+		h.base = &base{key: key(b[baseStart : baseStart+sha256.Size]), sum: sum(b[baseStart+sha256.Size : headerSum])}
+	}
 	length := binary.LittleEndian.Uint32(b[12:])
-	if length > headerSum-labelStart {
+	if length > uint32(end-labelStart) {
 		return nil, fmt.Errorf("%w: the header claims a label of %d bytes", errDamaged, length)
 	}
-	label, rest := b[labelStart:labelStart+length], b[labelStart+length:headerSum]
+	label, rest := b[labelStart:labelStart+length], b[labelStart+length:end]
 	if len(bytes.Trim(rest, "\x00")) > 0 {
 		return nil, fmt.Errorf("%w: the header has unexpected bytes after the label", errDamaged)
 	}
 	h.label = bytes.Clone(label)
-	if image := fileSize - headerSize; image < 0 || uint64(image) != h.size {
+	if image := fileSize - headerSize; h.base == nil && (image < 0 || uint64(image) != h.size) {
 		return nil, fmt.Errorf("%w: the file holds %d bytes of image: want %d", errDamaged, image, h.size)
 	}
 	return h, nil
@@ -136,8 +159,8 @@ func (h *header) readLabel() Label {
 	return l
 }
 
-// check returns the image that a file's bytes contain, or the reason why the bytes are
-// invalid.
+// check returns the image that the bytes of a file contain, or the reason why the bytes
+// are invalid. The file must hold the image itself, and not a difference.
 func check(file []byte, want key) ([]byte, error) {
 	h, err := parseHeader(file, int64(len(file)))
 	if err != nil {
@@ -145,6 +168,9 @@ func check(file []byte, want key) ([]byte, error) {
 	}
 	if h.key != want {
 		return nil, fmt.Errorf("%w: the file holds the image of another key, %x", errDamaged, h.key)
+	}
+	if h.base != nil {
+		return nil, fmt.Errorf("%w: the file holds a difference: want an image", errDamaged)
 	}
 	image := file[headerSize:]
 	if sumOf(image) != h.sum {

@@ -82,9 +82,9 @@ func (p *Prepared) has(key string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// open opens the image of a key. If the folder has no image of the key, the
-// error is [fs.ErrNotExist].
-func (p *Prepared) open(name string, want key, lost func(error)) (*Entry, error) {
+// open opens the image of a key for a store. If the folder has no image of the key,
+// the error is [fs.ErrNotExist].
+func (p *Prepared) open(s *Store, name string, want key) (*Entry, error) {
 	path := p.path(name)
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -103,10 +103,11 @@ func (p *Prepared) open(name string, want key, lost func(error)) (*Entry, error)
 	if err := trust.Check(path); err != nil {
 		return nil, err
 	}
-	e, err := openEntry(path, want, lost)
+	e, err := s.openEntry(path, want, s.lost)
 	if err == nil && found {
 		var h *header
-		if h, err = parseHeader(e.file.Bytes(), int64(len(e.file.Bytes()))); err == nil && h.listed() != listed {
+		file := e.image().file.Bytes()
+		if h, err = parseHeader(file, int64(len(file))); err == nil && h.listed() != listed {
 			err = errUnlisted
 		}
 	}
@@ -135,7 +136,12 @@ func copyEntry(path string, want key, listed Listed) (_ *Entry, err error) {
 		return nil, errUnlisted
 	}
 	file := make([]byte, headerSize+listed.Bytes)
-	if _, err := f.ReadAt(file, 0); err != nil && !errors.Is(err, io.EOF) {
+	if h.base != nil {
+		err = copyDifference(file, f, path, h)
+	} else if _, err = f.ReadAt(file, 0); errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	image, err := check(file, want)
@@ -151,7 +157,7 @@ func copyEntry(path string, want key, listed Listed) (_ *Entry, err error) {
 // fromPrepared returns the image of a key from the prepared folders, or nil.
 func (s *Store) fromPrepared(name string, want key) *Entry {
 	for i := range s.prepared {
-		e, err := s.prepared[i].open(name, want, s.lost)
+		e, err := s.prepared[i].open(s, name, want)
 		if err == nil {
 			s.warnUnprotected(e)
 			return e

@@ -35,6 +35,15 @@ func createTemp(dir string) (file, error) {
 // cases an older image of the key stays. The exception is a failure to flush the folder
 // at the end: then the new image has replaced the old one.
 func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error {
+	return s.PutSimilar(key, "", label, fill)
+}
+
+// PutSimilar stores an image as [Store.Put] does. If most of its bytes are those of the
+// image of the key similar, PutSimilar stores only the difference. Get of a difference
+// writes the whole image to a temporary file, so images that are needed at every start
+// should be stored by Put. PutSimilar stores the whole image if the folder has no image
+// of the key similar, or only a difference of it.
+func (s *Store) PutSimilar(key, similar string, label Label, fill func(w io.Writer) error) error {
 	k, err := parseKey(key)
 	if err != nil {
 		return err
@@ -46,8 +55,14 @@ func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error
 	if err := write(f, header{key: k, label: label.encode()}, fill); err != nil {
 		return errors.Join(putError(key, err), remove(f.Name()))
 	}
-	if err := os.Rename(f.Name(), s.path(key)); err != nil {
-		return errors.Join(storeError(key, err), remove(f.Name()))
+	name := f.Name()
+	if similar != "" {
+		if name, err = s.shrink(name, similar); err != nil {
+			s.logger.Warn("an image is stored as a whole, because its difference to a similar one could not be stored", "reason", err)
+		}
+	}
+	if err := os.Rename(name, s.path(key)); err != nil {
+		return errors.Join(storeError(key, err), remove(name))
 	}
 	if err := syncFolder(s.dir); err != nil {
 		return storeError(key, err)
@@ -77,7 +92,9 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 	if w.err != nil { // fill ignored it
 		return w.err
 	}
-	h.size, h.sum = w.summer.size, w.summer.sum()
+	if h.base == nil { // the header of a difference describes the image, which fill does not write
+		h.size, h.sum = w.summer.size, w.summer.sum()
+	}
 	if _, err := f.WriteAt(h.encode(), 0); err != nil {
 		return &diskError{err}
 	}

@@ -144,6 +144,9 @@ type Entry struct {
 	bytes []byte
 	path  string
 	own   bool
+	whole *Entry // whole is the image that was put together from a difference, or nil
+	base  *Entry // base keeps the base of a difference from being removed, or is nil
+	temp  bool   // temp is set if Close must remove the file
 }
 
 // Path returns the path of the file.
@@ -158,14 +161,20 @@ func (e *Entry) Bytes() []byte { return e.bytes }
 
 // Close unmaps the image. Close may be called twice.
 func (e *Entry) Close() error {
-	if e.bytes == nil && e.held == nil {
+	if e == nil || e.bytes == nil && e.held == nil {
 		return nil
 	}
-	var err error
-	if e.held != nil {
-		err = errors.Join(e.file.Close(), e.held.Close())
+	err := errors.Join(e.whole.Close(), e.base.Close())
+	if e.file != nil {
+		err = errors.Join(err, e.file.Close())
 	}
-	e.bytes, e.held = nil, nil
+	if e.held != nil {
+		err = errors.Join(err, e.held.Close())
+	}
+	if e.temp {
+		err = errors.Join(err, os.Remove(e.path))
+	}
+	e.bytes, e.held, e.file = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("imagecache: %w", err)
 	}
@@ -205,13 +214,12 @@ func (s *Store) own(name string, want key) (*Entry, error) {
 		s.logger.Warn("an image of the cache is not used", "reason", err)
 		return nil, fmt.Errorf("imagecache: %s: %w: %w", name, ErrMiss, err)
 	}
-	e, err := openEntry(path, want, s.lost)
+	e, err := s.openEntry(path, want, s.lost)
 	switch {
 	case err == nil:
 		e.own = true
 		s.warnUnprotected(e)
-		now := time.Now()
-		_ = os.Chtimes(path, now, now) // in a read-only folder the time of use cannot be recorded
+		e.recordUse()
 		return e, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("imagecache: %s: %w", name, ErrMiss)
@@ -226,10 +234,29 @@ func (s *Store) own(name string, want key) (*Entry, error) {
 	return nil, fmt.Errorf("imagecache: %s: %w: %w", name, ErrMiss, err)
 }
 
-// openEntry maps a file into memory and checks it. If the file is damaged, openEntry
+// image returns the entry of the file that is mapped: e itself, or the image that was
+// put together from a difference.
+func (e *Entry) image() *Entry {
+	if e.whole != nil {
+		return e.whole
+	}
+	return e
+}
+
+// recordUse records the time of use of an image. The base of a difference is recorded
+// last, so that it is removed later than the difference, which is useless without it.
+func (e *Entry) recordUse() {
+	for ; e != nil; e = e.base {
+		now := time.Now()
+		_ = os.Chtimes(e.path, now, now) // in a read-only folder the time of use cannot be recorded
+	}
+}
+
+// openEntry maps the image of a file into memory and checks it. If the file holds a
+// difference, openEntry puts the image together. If the file is damaged, openEntry
 // returns both the entry and the error. If the file is a symbolic link, openEntry
 // returns only the error.
-func openEntry(path string, want key, lost func(error)) (*Entry, error) {
+func (s *Store) openEntry(path string, want key, lost func(error)) (*Entry, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%w: the file is a symbolic link", errDamaged)
 	}
@@ -237,6 +264,14 @@ func openEntry(path string, want key, lost func(error)) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if isDifference(f) {
+		return s.openDifference(f, path, want, lost)
+	}
+	return mapEntry(f, path, want, lost)
+}
+
+// mapEntry maps an open file that holds an image. The entry closes the file.
+func mapEntry(f *os.File, path string, want key, lost func(error)) (*Entry, error) {
 	// Devices read images in C code, long after the check.
 	m, err := mapped.Keep(f, mapped.Keeping{Unguarded: true, Lost: lost})
 	if err != nil {
@@ -250,7 +285,7 @@ func openEntry(path string, want key, lost func(error)) (*Entry, error) {
 // warnUnprotected warns once if a process that writes to an image's file changes the
 // image while it is used.
 func (s *Store) warnUnprotected(e *Entry) {
-	if e.file != nil && e.file.Protection() == mapped.Unprotected && !s.warned.Swap(true) {
+	if e = e.image(); e.file != nil && e.file.Protection() == mapped.Unprotected && !s.warned.Swap(true) {
 		s.logger.Warn("an image changes under the device if its file is written, because this system or file system cannot prevent it",
 			"file", e.path, "remedy", "keep images on a disk of this machine, and replace files by renaming only")
 	}

@@ -31,6 +31,10 @@ type Config struct {
 	// Patience limits the wait for another process that compiles the same image: see
 	// [WorkTime]. A zero Patience means [DefaultPatience].
 	Patience time.Duration
+	// FirstSlots is the number of past slots of the block graphs at the first context
+	// tier. The cache stores images of block graphs with more slots as differences to
+	// those of the first tier. Zero means that the cache stores all images as a whole.
+	FirstSlots int
 	// Name is the model's name in the image cache, for people.
 	Name string
 	// Compile, if set, compiles an image in place of the device. Compile calls filled

@@ -28,9 +28,8 @@ const imageVersion = 2
 type Loader struct {
 	dev    backend.Device
 	config Config
-	digest string // digest is the hash of the model's file
-	layers int    // of the model
-	slots  int    // slots is the number of past slots of the block graphs
+	model  *model.Model
+	slots  int // slots is the number of past slots of the block graphs
 	// shares is set if the graphs of a set go into one image.
 	shares bool
 	// prefersShared is set if a set of graphs gets a shared image even if the cache
@@ -48,7 +47,7 @@ type Loader struct {
 // slots of its block graphs. Most constants of the graphs of one set are equal.
 func NewLoader(dev backend.Device, m *model.Model, c Config, slots int, sets [][]*backend.Graph) *Loader {
 	l := &Loader{
-		dev: dev, config: c, digest: m.Digest(), layers: m.Config().Layers, slots: slots, cache: c.Cache,
+		dev: dev, config: c, model: m, slots: slots, cache: c.Cache,
 		shares: !c.Separate && (c.Swap || dev.Capabilities().SharesConstants),
 	}
 	l.countWork(sets)
@@ -134,7 +133,7 @@ func (l *Loader) label(graphs []*backend.Graph) imagecache.Label {
 	c, device := l.config, l.dev.Capabilities()
 	return imagecache.Label{
 		"model":       c.Name,
-		"digest":      l.digest,
+		"digest":      l.model.Digest(),
 		"graphs":      Name(graphs),
 		"recipe":      c.Recipe.Name,
 		"rows":        strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Rows), " ", ","), "[]"),
@@ -292,7 +291,38 @@ func (l *Loader) put(ctx context.Context, key string, graphs []*backend.Graph, r
 	if err := l.cache.Reserve(r.weights); err != nil {
 		return err
 	}
-	return l.cache.Put(key, l.label(graphs), func(w io.Writer) error { return l.write(ctx, w, graphs, r) })
+	similar, err := l.similar(graphs)
+	if err != nil {
+		return err
+	}
+	return l.cache.PutSimilar(key, similar, l.label(graphs), func(w io.Writer) error { return l.write(ctx, w, graphs, r) })
+}
+
+// similar returns the key of the image that has the same weights at the first context
+// tier. similar returns an empty key for images of the first tier itself and for those
+// of the head, which do not depend on the context.
+func (l *Loader) similar(graphs []*backend.Graph) (string, error) {
+	if l.slots <= l.config.FirstSlots || l.config.FirstSlots == 0 {
+		return "", nil
+	}
+	var first []Source
+	for _, g := range graphs {
+		for _, set := range blockSources(l.config, l.model.Config().Layers, l.config.FirstSlots) {
+			for _, s := range set {
+				if s.name() == g.Name {
+					first = append(first, s)
+				}
+			}
+		}
+	}
+	if len(first) < len(graphs) {
+		return "", nil
+	}
+	shorter, err := writeAll(l.model, first)
+	if err != nil {
+		return "", err
+	}
+	return l.Key(shorter), nil
 }
 
 // write compiles an image and writes it to w.

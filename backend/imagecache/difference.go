@@ -1,0 +1,231 @@
+package imagecache
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/sdnpu/sdnpu/internal/mapped"
+)
+
+// A difference is a file that holds an image as pieces of another image, the base, and
+// the bytes that the base does not have. After the header, the file holds, as
+// little-endian 64-bit numbers, the number of pieces and then three numbers for each
+// piece: where the piece begins in the base, how many bytes are copied from there, and
+// how many bytes of the difference itself follow them. At the end come those bytes.
+const (
+	countSize = 8
+	pieceSize = 24
+)
+
+// piece is a part of an image: bytes of the base, and then bytes of the difference.
+type piece struct{ offset, copied, own uint64 }
+
+// isDifference reports whether a file claims to hold a difference.
+func isDifference(f *os.File) bool {
+	b := make([]byte, labelStart)
+	_, err := f.ReadAt(b, 0)
+	return err == nil && string(b[:len(magic)]) == magic && binary.LittleEndian.Uint32(b[len(magic):]) == differenceVersion
+}
+
+// writeDifference writes the pieces of an image and the bytes that the base does not
+// have.
+func writeDifference(w io.Writer, pieces []piece, image []byte) error {
+	table := binary.LittleEndian.AppendUint64(nil, uint64(len(pieces)))
+	for _, p := range pieces {
+		table = binary.LittleEndian.AppendUint64(table, p.offset)
+		table = binary.LittleEndian.AppendUint64(table, p.copied)
+		table = binary.LittleEndian.AppendUint64(table, p.own)
+	}
+	if _, err := w.Write(table); err != nil {
+		return err
+	}
+	at := uint64(0)
+	for _, p := range pieces {
+		at += p.copied
+		if _, err := w.Write(image[at : at+p.own]); err != nil {
+			return err
+		}
+		at += p.own
+	}
+	return nil
+}
+
+// readPieces reads the pieces of a difference whose header is h. Together they have the
+// image's size. own is where the difference's own bytes begin.
+func readPieces(f *os.File, h *header) (pieces []piece, own int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	damaged := fmt.Errorf("%w: the pieces of the difference do not make up the image", errDamaged)
+	room := info.Size() - headerSize - countSize
+	b := make([]byte, countSize)
+	if _, err := f.ReadAt(b, headerSize); err != nil {
+		return nil, 0, damaged
+	}
+	n := binary.LittleEndian.Uint64(b)
+	if room < 0 || n > uint64(room)/pieceSize {
+		return nil, 0, damaged
+	}
+	table := make([]byte, n*pieceSize)
+	if _, err := f.ReadAt(table, headerSize+countSize); err != nil {
+		return nil, 0, damaged
+	}
+	left, owned := h.size, uint64(room)-n*pieceSize
+	for ; len(table) > 0; table = table[pieceSize:] {
+		p := piece{binary.LittleEndian.Uint64(table), binary.LittleEndian.Uint64(table[8:]), binary.LittleEndian.Uint64(table[16:])}
+		if p.offset > math.MaxInt64-headerSize || p.copied > left || p.own > left-p.copied || p.own > owned {
+			return nil, 0, damaged
+		}
+		left, owned = left-p.copied-p.own, owned-p.own
+		pieces = append(pieces, p)
+	}
+	if left != 0 || owned != 0 {
+		return nil, 0, damaged
+	}
+	return pieces, headerSize + countSize + int64(n)*pieceSize, nil
+}
+
+// putTogether writes the image of a difference to w. The caller checks the image.
+func putTogether(w io.Writer, f, base *os.File, h *header) error {
+	pieces, own, err := readPieces(f, h)
+	if err != nil {
+		return err
+	}
+	for _, p := range pieces {
+		if err := copyPart(w, base, headerSize+int64(p.offset), int64(p.copied)); err != nil {
+			return err
+		}
+		if err := copyPart(w, f, own, int64(p.own)); err != nil {
+			return err
+		}
+		own += int64(p.own)
+	}
+	return nil
+}
+
+func copyPart(w io.Writer, f *os.File, offset, size int64) error {
+	n, err := io.Copy(w, io.NewSectionReader(f, offset, size))
+	if err == nil && n < size {
+		err = fmt.Errorf("%w: %s is too short", errDamaged, filepath.Base(f.Name()))
+	}
+	return err
+}
+
+// openBase opens the base of a difference, which is in the same folder, and compares the
+// sums that the headers state. The base's bytes are not checked: the sum of the image
+// that is put together covers them.
+func openBase(path string, b *base) (*os.File, error) {
+	name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%x%s", b.key, suffix))
+	f, err := openRegular(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: the image %x, which has most of its bytes, is missing", errDamaged, b.key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHeader(f)
+	if err == nil && (h.base != nil || h.key != b.key || h.sum != b.sum) {
+		err = fmt.Errorf("%w: the image %x, which had most of its bytes, is another one now", errDamaged, b.key)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// openRegular opens a regular file with a shared lock.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is %w (%s)", errDamaged, path, mapped.ErrNotRegular, info.Mode().Type())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openShared(path)
+}
+
+// openDifference puts the image of a difference together in a temporary file, and maps
+// that file. f, the file of the difference, belongs to the entry, which also keeps the
+// base from being removed. If the difference is damaged or its base is missing,
+// openDifference returns both the entry and the error.
+func (s *Store) openDifference(f *os.File, path string, want key, lost func(error)) (*Entry, error) {
+	e := &Entry{held: f, path: path}
+	err := s.fillDifference(e, want, lost)
+	if err != nil && !errors.Is(err, errDamaged) {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, err
+}
+
+// fillDifference sets the base, the image and the bytes of a difference's entry.
+func (s *Store) fillDifference(e *Entry, want key, lost func(error)) error {
+	h, err := readHeader(e.held)
+	if err != nil {
+		return err
+	}
+	base, err := openBase(e.path, h.base)
+	if err != nil {
+		return err
+	}
+	e.base = &Entry{held: base, path: base.Name()}
+	temp, err := createTemp(s.dir)
+	if err != nil {
+		return err
+	}
+	name := temp.Name()
+	plain := header{key: h.key, size: h.size, sum: h.sum, label: h.label}
+	_, err = temp.Write(plain.encode())
+	if err == nil {
+		err = putTogether(temp, e.held, base, h)
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return errors.Join(err, remove(name))
+	}
+	image, err := openShared(name)
+	if err == nil {
+		e.whole, err = mapEntry(image, name, want, lost)
+	}
+	// Systems other than Windows keep the bytes of a removed file as long as it is mapped.
+	if removed := os.Remove(name); removed != nil {
+		if e.whole == nil {
+			return errors.Join(err, removed)
+		}
+		e.whole.temp = true
+	}
+	if e.whole != nil {
+		e.bytes = e.whole.bytes
+	}
+	return err
+}
+
+// copyDifference puts the image of a difference together in memory, after a header.
+func copyDifference(file []byte, f *os.File, path string, h *header) error {
+	base, err := openBase(path, h.base)
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	plain := header{key: h.key, size: h.size, sum: h.sum, label: h.label}
+	w := &memory{rest: file[copy(file, plain.encode()):]}
+	return putTogether(w, f, base, h)
+}
+
+// memory is a writer to a slice of memory.
+type memory struct{ rest []byte }
+
+func (m *memory) Write(p []byte) (int, error) {
+	n := copy(m.rest, p)
+	m.rest = m.rest[n:]
+	if n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}
