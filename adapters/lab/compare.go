@@ -45,6 +45,7 @@ func newCompareCommand() *cobra.Command {
 The engine answers each prompt twice, with sdnpu.draft=off and with the default. All
 other settings have their defaults. On a device profile, the emulator charges each
 call with the device's time on a virtual clock, and the engine decides by that clock.
+The work of drafting counts with its processor time on this machine.
 The device this-machine is the emulator without a profile, timed by this machine's
 clock, the work of drafting included.
 

@@ -120,6 +120,7 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 		Forecast:        o.Forecast,
 		IdleSwitch:      o.IdleSwitch,
 		ProcessTime:     ProcessorTime,
+		ThreadTime:      ThreadTime,
 		AlwaysCalibrate: o.Config.Calibration == "on",
 		Exact:           o.Config.Exact,
 		Context:         o.Context,

@@ -156,3 +156,56 @@ func TestImagesPreparedSeparatelyServeDrafts(t *testing.T) {
 		require.Zero(t, dev.compiles.Load())
 	}
 }
+
+// TestDraftingCostsProcessorTimeOnASimulatedClock: a simulated device is charged the
+// processor time of drafting, and not the time that the host took for it. If drafting
+// costs more than the guard allows, requests draft no more.
+func TestDraftingCostsProcessorTimeOnASimulatedClock(t *testing.T) {
+	times := map[int]time.Duration{1: 10 * time.Millisecond, 2: 10 * time.Millisecond, 8: 10 * time.Millisecond, 32: 11 * time.Millisecond, 128: 40 * time.Millisecond}
+	r := draftRequests()["copying"]
+	for _, test := range []struct {
+		name      string
+		cpu, wall time.Duration // of each piece of work
+		drafts    bool
+	}{
+		{"the host is slow", time.Microsecond, time.Hour, true},
+		{"drafting is slow", 5 * time.Millisecond, time.Microsecond, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spent := time.Duration(0)
+			dev := &pacedDevice{device: newDevice(), virtual: true, block: times}
+			e, _ := start(t, dev, engine.Options{
+				Context: 192, Draft: draft.Auto,
+				ThreadTime: func() time.Duration { spent += test.cpu; return spent },
+				Policy:     func(own engine.Policy) engine.Policy { return slowHost{own, test.wall} },
+			})
+			drafted := 0
+			for range 3 { // the database contains the answer from the second request on
+				before := dev.spent
+				_, _, report := answer(t, e, r)
+				drafted += report.DraftedRows
+				device, _ := report.DeviceTimes()
+				require.Equal(t, dev.spent-before+report.DraftingCPU, device.First+device.Decode)
+				require.Positive(t, report.PromptDraftingCPU)
+				require.Zero(t, report.DraftingCPU%test.cpu)
+				require.Greater(t, report.DraftingCPU, report.PromptDraftingCPU)
+			}
+			require.Equal(t, test.drafts, drafted > 0, "%d drafts", drafted)
+		})
+	}
+}
+
+// slowHost lets each piece of work of the host's CPU take a fixed time on its clock.
+type slowHost struct {
+	engine.Policy
+	wall time.Duration
+}
+
+func (p slowHost) Stopwatch() (stop func() engine.Elapsed) {
+	own := p.Policy.Stopwatch()
+	return func() engine.Elapsed {
+		e := own()
+		e.Wall = p.wall
+		return e
+	}
+}

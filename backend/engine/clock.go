@@ -37,6 +37,9 @@ func (c Clock) String() string {
 	return "wall*" + strconv.FormatFloat(c.Scale, 'g', -1, 64)
 }
 
+// simulated reports whether the clock is that of a simulated device.
+func (c Clock) simulated() bool { return c.Virtual || c.Paced != "" }
+
 // count adds the cost of a run.
 func (r *Result) count(c backend.Cost) {
 	if c.Virtual {

@@ -23,17 +23,21 @@ const maxVerified = 1 << 11
 // maxWork bounds the number of CPU tasks that a report lists: three per decode pass.
 const maxWork = 3 * maxVerified
 
-// recordCPU adds a CPU task to the report.
+// recordCPU adds a CPU task to the report. On a virtual clock it lasts as long as its
+// processor time, if that is known.
 func (g *generation) recordCPU(kind string, s Elapsed) {
+	took := s.Wall
+	if g.engine.clock.Virtual && s.CPU > 0 {
+		took = s.CPU
+	}
 	if len(g.report.CPU) < maxWork {
-		g.report.CPU = append(g.report.CPU, Work{kind, s.Began, s.Wall})
+		g.report.CPU = append(g.report.CPU, Work{kind, s.Began, took})
 	}
 }
 
 // addDecode adds to a timeline all work after the prompt: the decode passes with their
 // accepted drafts, and the CPU's tasks. In virtual time no tasks overlap, so each task
-// starts at the end of the task before it. CPU tasks keep the times that were measured
-// on the host. The CPU lane shows one task at a time: a task that overlaps an earlier
+// starts at the end of the task before it. The CPU lane shows one task at a time: a task that overlaps an earlier
 // task is drawn at the end of that task.
 func addDecode(r *residency.Recorder, passes []Verification, work []Work, blocks, widest int) {
 	r.Update(func(t *graphswap.Timeline) { appendDecode(t, r, passes, work, blocks, widest) })

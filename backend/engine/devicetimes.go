@@ -6,8 +6,12 @@ import "time"
 // phone, and whose calls take no time on this machine.
 type DeviceTimes struct {
 	// First is the time until the first output token, and Decode the time from then to
-	// the last one. Work of the CPU, such as drafting, is not part of them.
+	// the last one. They include the processor time of drafting, if it is measured, and
+	// no other work of the CPU.
 	First, Decode time.Duration
+	// PromptDrafting and Drafting are the parts of First and Decode in which the CPU
+	// worked on drafts.
+	PromptDrafting, Drafting time.Duration
 	// NPU is the time in which graphs ran, and Loads the time of all loads. Switching
 	// is the time that the NPU waited for loads.
 	NPU, Loads, Switching time.Duration
@@ -19,6 +23,15 @@ func (r *Report) DeviceTimes() (t DeviceTimes, ok bool) {
 	if !r.Clock.Virtual {
 		return DeviceTimes{}, false
 	}
+	t = r.callTimes()
+	t.PromptDrafting, t.Drafting = r.PromptDraftingCPU, r.DraftingCPU-r.PromptDraftingCPU
+	t.First += t.PromptDrafting
+	t.Decode += t.Drafting
+	return t, true
+}
+
+// callTimes returns the times of the device's calls.
+func (r *Report) callTimes() (t DeviceTimes) {
 	for _, v := range r.Verifications {
 		t.Decode += v.Device
 	}
@@ -31,11 +44,11 @@ func (r *Report) DeviceTimes() (t DeviceTimes, ok bool) {
 		}
 		t.First, t.NPU, t.Loads, t.Switching = ms(line.PrefillMs), ms(line.NPUBusyMs)+t.Decode, ms(line.LoadMs()), ms(line.StallMs)+wait
 		t.Decode += wait
-		return t, true
+		return t
 	}
 	for _, p := range r.PromptPasses {
 		t.First += p.Device
 	}
 	t.NPU = t.First + t.Decode
-	return t, true
+	return t
 }

@@ -154,7 +154,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		return nil, err
 	}
 	e.clock = clockOf(f.Set)
-	if e.clock.Paced == "" && !e.clock.Virtual {
+	if !e.clock.simulated() {
 		shape.passTimes.ShareChanges()
 	}
 	if err = e.measureWidths(ctx, f); err != nil {

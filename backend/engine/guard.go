@@ -23,12 +23,15 @@ func (c passCost) of(accepted int) (plain, took float64) {
 }
 
 // countDrafting adds the request's work on drafts since its last pass to the cost of the
-// pass, if it is done on the clock of the passes. A simulated device has a CPU of its own.
+// pass. A simulated device is charged the processor time of that work, because other
+// load of the host must not change its decisions.
 func (g *generation) countDrafting(o *passOutput) {
-	if o.result.paced == 0 {
-		o.cost.drafting = (g.report.Drafting - g.counted).Seconds()
+	spent := g.report.Drafting
+	if g.engine.clock.simulated() {
+		spent = g.report.DraftingCPU
 	}
-	g.counted = g.report.Drafting
+	o.cost.drafting = (spent - g.counted).Seconds()
+	g.counted = spent
 }
 
 // costOf returns the cost of a pass with these rows.

@@ -92,6 +92,11 @@ type Options struct {
 	// ProcessTime, if set, returns the processor time of this process so far. If
 	// ProcessTime is set, reports include the processor time of each request.
 	ProcessTime func() time.Duration
+	// ThreadTime, if set, returns the processor time of the calling thread. The work of
+	// drafting then counts on a simulated device's clock too, with its processor time; on
+	// the host's clock it always counts. If ThreadTime is nil, a simulated device drafts
+	// in no time.
+	ThreadTime func() time.Duration
 	// HeadRows is the width of the head's graph, which computes logits. If HeadRows is
 	// zero, it is the smallest width in Rows. If there are more sequences than
 	// HeadRows, the head has a second graph with one row for each. With Exact, the head

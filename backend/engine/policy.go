@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -104,7 +105,8 @@ type CalibrationChoice struct {
 }
 
 // Elapsed is the time that some work took. CPU is the processor time of the thread.
-// CPU is zero if the policy does not measure the processor time.
+// CPU is zero if the policy does not measure the processor time: see
+// [Options].ThreadTime.
 type Elapsed struct {
 	Began     time.Time
 	Wall, CPU time.Duration
@@ -129,9 +131,19 @@ func (p ownPolicy) CalibratePrompt(rows, maxTokens int) CalibrationChoice {
 	return CalibrationChoice{Calibrate: cost <= gain, Cost: cost, Gain: gain}
 }
 
-func (p ownPolicy) Stopwatch() (stop func() Elapsed) { return wallStopwatch() }
-
-func wallStopwatch() (stop func() Elapsed) {
-	began := time.Now()
-	return func() Elapsed { return Elapsed{Began: began, Wall: time.Since(began)} }
+// Stopwatch implements [Policy]. If the processor time is measured, the goroutine stays
+// on its thread until the stopwatch is stopped.
+func (p ownPolicy) Stopwatch() (stop func() Elapsed) {
+	thread := p.e.options.ThreadTime
+	if thread == nil {
+		began := time.Now()
+		return func() Elapsed { return Elapsed{Began: began, Wall: time.Since(began)} }
+	}
+	runtime.LockOSThread()
+	cpu, began := thread(), time.Now()
+	return func() Elapsed {
+		e := Elapsed{Began: began, Wall: time.Since(began), CPU: thread() - cpu}
+		runtime.UnlockOSThread()
+		return e
+	}
 }

@@ -65,7 +65,7 @@ func (e *Engine) timeWidths(ctx context.Context, f *graphSet) error {
 // the shorter one of two, because the first may wait for its pages.
 func (e *Engine) timeGraph(ctx context.Context, g *residency.BoundGraph) (time.Duration, error) {
 	first, err := residency.TimeRun(ctx, g, residency.DeviceTime)
-	if err != nil || e.clock.Paced != "" || e.clock.Virtual {
+	if err != nil || e.clock.simulated() {
 		return first, err
 	}
 	second, err := residency.TimeRun(ctx, g, residency.DeviceTime)

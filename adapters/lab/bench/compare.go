@@ -16,8 +16,12 @@ import (
 type Timing struct {
 	First  float64 `json:"first_token_ms"`
 	Decode float64 `json:"decode_ms"`
-	Tokens int     `json:"tokens"`
-	Passes int     `json:"passes"`
+	// PromptDrafting and Drafting are the parts of First and Decode in which the CPU
+	// worked on drafts. On a virtual clock they are the processor time of that work.
+	PromptDrafting float64 `json:"prompt_drafting_ms"`
+	Drafting       float64 `json:"drafting_ms"`
+	Tokens         int     `json:"tokens"`
+	Passes         int     `json:"passes"`
 	// Processor is the processor time of the whole process, which depends less on other
 	// load than the times on this machine's clock.
 	Processor float64 `json:"processor_ms"`
@@ -123,12 +127,13 @@ func (*Answered) Close() error { return nil }
 // on this machine's clock.
 func timingOf(r *engine.Report) Timing {
 	t := Timing{Tokens: r.OutputTokens, Passes: len(r.Verifications)}
-	first, decode := r.FirstToken, r.Decode
+	first, decode, prompt, later := r.FirstToken, r.Decode, r.PromptDrafting, r.Drafting-r.PromptDrafting
 	if device, ok := r.DeviceTimes(); ok {
-		first, decode = device.First, device.Decode
+		first, decode, prompt, later = device.First, device.Decode, device.PromptDrafting, device.Drafting
 	}
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	t.First, t.Decode, t.Processor = ms(first), ms(decode), ms(r.Processor)
+	t.PromptDrafting, t.Drafting = ms(prompt), ms(later)
 	return t
 }
 
@@ -142,6 +147,8 @@ type Compared struct {
 	// Off and Auto are decoding times per token in milliseconds.
 	Off  float64 `json:"off_ms_per_token"`
 	Auto float64 `json:"auto_ms_per_token"`
+	// Drafting is the part of Auto in which the CPU worked on drafts.
+	Drafting float64 `json:"drafting_ms_per_token"`
 	// Ratio compares the sums of decoding times. Worst is the mean ratio of the tenth of
 	// the requests that gain least.
 	Ratio float64 `json:"ratio"`
@@ -209,7 +216,7 @@ func sumPairs(device string, limit int, pairs []Pair) Compared {
 	}
 	decoded := float64(max(1, off.Tokens-len(pairs))) // prompts give the first tokens
 	c.Tokens = float64(auto.Tokens-len(pairs)) / float64(max(1, auto.Passes))
-	c.Off, c.Auto = off.Decode/decoded, auto.Decode/decoded
+	c.Off, c.Auto, c.Drafting = off.Decode/decoded, auto.Decode/decoded, auto.Drafting/decoded
 	c.Ratio, c.Worst = auto.Decode/off.Decode, worstTenth(decode)
 	c.Whole, c.WorstWhole = (auto.First+auto.Decode)/(off.First+off.Decode), worstTenth(whole)
 	c.First = auto.First / off.First
@@ -218,7 +225,10 @@ func sumPairs(device string, limit int, pairs []Pair) Compared {
 }
 
 func (t Timing) add(o Timing) Timing {
-	return Timing{t.First + o.First, t.Decode + o.Decode, t.Tokens + o.Tokens, t.Passes + o.Passes, t.Processor + o.Processor}
+	return Timing{
+		First: t.First + o.First, Decode: t.Decode + o.Decode, PromptDrafting: t.PromptDrafting + o.PromptDrafting, Drafting: t.Drafting + o.Drafting,
+		Tokens: t.Tokens + o.Tokens, Passes: t.Passes + o.Passes, Processor: t.Processor + o.Processor,
+	}
 }
 
 // worstTenth returns the mean of the largest tenth, which has at least one value, or 0
@@ -234,14 +244,14 @@ func worstTenth(values []float64) float64 {
 // ComparedTable prints the sums.
 func ComparedTable(w io.Writer, list []Compared) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "device\tat most\trequests\tms/token: off\tauto\tauto/off\tworst tenth\twhole request\tworst tenth\tfirst token\tworst\tprocessor\tworst tenth\ttokens/pass\tother text\t")
+	fmt.Fprintln(t, "device\tat most\trequests\tms/token: off\tauto\tdrafting\tauto/off\tworst tenth\twhole request\tworst tenth\tfirst token\tworst\tprocessor\tworst tenth\ttokens/pass\tother text\t")
 	for _, c := range list {
 		limit := fmt.Sprint(c.Limit)
 		if c.Limit == 0 {
 			limit = "all"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f\t%d\t\n", c.Device, limit, c.Requests,
-			c.Off, c.Auto, c.Ratio, c.Worst, c.Whole, c.WorstWhole, c.First, c.WorstFirst, c.Processor, c.WorstProcessor, c.Tokens, c.Different)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.2f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f\t%d\t\n", c.Device, limit, c.Requests,
+			c.Off, c.Auto, c.Drafting, c.Ratio, c.Worst, c.Whole, c.WorstWhole, c.First, c.WorstFirst, c.Processor, c.WorstProcessor, c.Tokens, c.Different)
 	}
 	return t.Flush()
 }

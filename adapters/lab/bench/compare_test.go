@@ -43,6 +43,8 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 	const ms = time.Millisecond
 	var calls []string
 	off, auto := recorded{"off", passes(10*ms, 10*ms, 10*ms, 10*ms, 10*ms), &calls}, recorded{"auto", passes(9*ms, 12*ms, 10*ms), &calls}
+	auto.report.Drafting, auto.report.PromptDrafting = time.Hour, time.Hour // on this machine's clock
+	auto.report.DraftingCPU, auto.report.PromptDraftingCPU = 4*ms, 1*ms
 	items := InTurns([]Item{{Task: "a", ID: "1"}, {Task: "a", ID: "2"}, {Task: "b", ID: "3"}, {Task: "b", ID: "4"}})
 	var pairs []Pair
 	o := CompareOptions{Device: "x", Items: items, Limits: []int{3, 9}, Each: func(p Pair) error {
@@ -64,22 +66,23 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 	}
 	require.Equal(t, []int{3, 9, 9, 3}, limits, "each task takes the limits in turn")
 	require.Equal(t, Timing{First: 10, Decode: 40, Tokens: 3, Passes: 4, Processor: 30}, pairs[0].Off)
-	require.Equal(t, Timing{First: 9, Decode: 22, Tokens: 5, Passes: 2, Processor: 27}, pairs[1].Auto)
+	require.Equal(t, Timing{First: 10, Decode: 25, PromptDrafting: 1, Drafting: 3, Tokens: 5, Passes: 2, Processor: 27}, pairs[1].Auto)
 
 	list := SumPairs(pairs)
 	require.Len(t, list, 3)
 	all := list[2]
 	require.Zero(t, all.Limit)
 	require.Equal(t, 4, all.Requests)
-	require.InDelta(t, 22.0/40, all.Ratio, 1e-9)
-	require.InDelta(t, 31.0/50, all.Whole, 1e-9)
-	require.InDelta(t, 0.9, all.First, 1e-9)
+	require.InDelta(t, 25.0/40, all.Ratio, 1e-9)
+	require.InDelta(t, 35.0/50, all.Whole, 1e-9)
+	require.InDelta(t, 10.0/10, all.First, 1e-9)
+	require.InDelta(t, 12.0/12, all.Drafting, 1e-9)
 	require.InDelta(t, 0.9, all.WorstProcessor, 1e-9)
 	require.InDelta(t, 160.0/12, all.Off, 1e-9)
 	require.Zero(t, all.Different)
 	var text bytes.Buffer
 	require.NoError(t, ComparedTable(&text, list))
-	require.Contains(t, text.String(), "0.550")
+	require.Contains(t, text.String(), "0.625")
 
 	require.Equal(t, 5.0, worstTenth([]float64{1, 5, 2}))
 	require.Zero(t, worstTenth(nil))

@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the processor time of the calling thread, or 0 if the kernel
-// does not report it.
-var threadTime = func() time.Duration {
+// ThreadTime returns the processor time of the calling thread, or 0 if the kernel does
+// not report it.
+var ThreadTime = func() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		return 0
