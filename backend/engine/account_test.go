@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// TestRequestsRestTogether: the work on drafts costs each request less than it may lose,
+// and all requests together more. No pass ever pays for it, so they draft no more.
+func TestRequestsRestTogether(t *testing.T) {
+	const pass, piece = 10 * time.Millisecond, 60 * time.Microsecond
+	require.Less(t, 2*piece.Seconds(), spec.RequestLimit*pass.Seconds(), "two pieces of work for each pass")
+	require.Greater(t, piece.Seconds(), spec.TotalLimit*pass.Seconds())
+	path, calls, passes := writeTied(t, rand.New(rand.NewPCG(1, 8))), 0, 0
+	e := openFile(t, path, Options{
+		Rows: []int{8, 1}, Context: shortContext, Draft: draft.Auto,
+		Policy: func(own Policy) Policy {
+			return slowDrafting{tableTime{own, map[int]time.Duration{1: pass, 8: time.Hour}}, piece, &calls}
+		},
+	})
+	for range 4 {
+		got := generateWithFault(e, Request{Prompt: []int32{3, 7, 11}, MaxTokens: 40, IgnoreEOS: true}, fault{})
+		require.NoError(t, got.err)
+		passes += got.report.Steps
+	}
+	require.LessOrEqual(t, calls, passes+12, "after almost every pass requests only note its token")
+}
+
+// TestPassesOfPromptsCountTheirLoss: an account counts what passes of a prompt lose, the
+// work on drafts included. Only passes of the answer count as time without drafts, of
+// which the request may lose a share.
+func TestPassesOfPromptsCountTheirLoss(t *testing.T) {
+	g := &generation{engine: fillEngine(nil, 8, 1)}
+	account := func(cost passCost, accepted int, decoded bool) spec.Account {
+		g.account(&passOutput{cost: cost, accepted: accepted}, decoded)
+		return g.item.account
+	}
+	require.Equal(t, spec.Account{Loss: 2}, account(passCost{plain: 8, took: 10, saved: 1}, 0, false))
+	g.report.Drafting = 3 * time.Second
+	require.Equal(t, spec.Account{Loss: 5}, account(passCost{plain: 8, took: 8, saved: 1}, 0, false))
+	require.Equal(t, spec.Account{Plain: 7, Loss: 4}, account(passCost{plain: 1, took: 6, saved: 3}, 2, true))
+	require.True(t, g.item.account.Exceeded())
+	require.Equal(t, spec.Account{Plain: 108, Loss: -96}, account(passCost{plain: 1, took: 1, saved: 100}, 1, true))
+	require.False(t, g.item.account.Exceeded())
+}
+
+// TestOtherLoadSlowsAllWidths: on the host's clock, a change of one width's time is
+// expected of the other widths, too.
+func TestOtherLoadSlowsAllWidths(t *testing.T) {
+	e := openFile(t, writeTied(t, rand.New(rand.NewPCG(1, 8))), Options{Rows: []int{8, 1}, Context: shortContext, Draft: draft.Auto})
+	p := e.shape().passTimes
+	for range 1 + unconfirmedPasses {
+		p.Record(1, 10*time.Millisecond)
+		p.Record(8, 12*time.Millisecond)
+	}
+	for range 50 {
+		p.Record(8, 24*time.Millisecond)
+	}
+	require.InDelta(t, 18*time.Millisecond, p.Expected(1), 1e6)
+}
