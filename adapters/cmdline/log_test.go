@@ -41,3 +41,9 @@ func TestDebugMessagesNeedVerbose(t *testing.T) {
 		require.Equal(t, verbose, strings.Contains(b.String(), "of its own"))
 	}
 }
+
+func TestOneThingIsNotPlural(t *testing.T) {
+	for n, want := range map[int]string{0: "0 images", 1: "1 image", 2: "2 images"} {
+		require.Equal(t, want, Count(n, "image"))
+	}
+}

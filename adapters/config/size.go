@@ -1,7 +1,7 @@
 package config
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -35,17 +35,18 @@ const minDatabase = 1 << 20
 func ParseDatabaseSize(text string) (int64, error) {
 	size, err := ParseSize(text, 0)
 	if err == nil && size > 0 && size < minDatabase {
-		return 0, fmt.Errorf("%s is too small to keep answers: want at least 1MiB, or unlimited", Short(text))
+		return 0, errors.New("too small to keep answers: want at least 1MiB, or unlimited")
 	}
 	return size, err
 }
 
 // ParseSize parses "8GiB", "500 MB", "20%" of total (if total is positive), or
-// "unlimited", for which the result is 0.
+// "unlimited", for which the result is 0. An error says what is allowed. The caller names
+// the text and its source.
 func ParseSize(text string, total int64) (int64, error) {
-	wrong := fmt.Errorf("%q is not a size: want a size such as 8GiB, 20%% or unlimited", Short(text))
+	wrong := errors.New("want a size such as 8GiB, 20% or unlimited")
 	if total <= 0 {
-		wrong = fmt.Errorf("%q is not a size: want a size such as 256MiB, 8GiB or unlimited", Short(text))
+		wrong = errors.New("want a size such as 256MiB, 8GiB or unlimited")
 	}
 	if strings.EqualFold(text, "unlimited") {
 		return 0, nil

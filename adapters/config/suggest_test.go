@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,4 +29,21 @@ func TestCurrentReplacesValuesOfEarlierVersions(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, "greedy", k.Current("greedy"))
 	require.Equal(t, "switch", k.Current("switch"))
+}
+
+// TestErrorsNameTheValueOnce resolves bad values as a user gives them.
+func TestErrorsNameTheValueOnce(t *testing.T) {
+	for _, tt := range []struct{ key, value, want string }{
+		{"sdnpu.plan", "swich", `sdnpu.plan = "swich" in the flags: want one of auto,`},
+		{"sdnpu.draft", "sxm", `sdnpu.draft = "sxm" in the flags: unknown draft mode: want auto,`},
+		{"sdnpu.draft", "sam+sxm", `sdnpu.draft = "sam+sxm" in the flags: unknown draft mode: "sxm" is no term: want auto,`},
+		{"sdnpu.rows", "wide", `sdnpu.rows = "wide" in the flags: want `},
+		{"sdnpu.recipe", "w9", `sdnpu.recipe = "w9" in the flags: want `},
+		{"sdnpu.context", "tall", `sdnpu.context = "tall" in the flags: `},
+		{"sdnpu.db_size", "large", `sdnpu.db_size = "large" in the flags: `},
+	} {
+		_, err := Resolve(Source{Name: "the flags", Names: []string{tt.key}, Lookup: func(k Key) (string, bool) { return tt.value, k.Name == tt.key }})
+		require.ErrorContains(t, err, tt.want)
+		require.Equal(t, 1, strings.Count(err.Error(), strconv.Quote(tt.value)), "%v", err)
+	}
 }

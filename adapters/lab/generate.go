@@ -179,7 +179,7 @@ func (f *generateFlags) check() error {
 	}
 	for _, mode := range f.draft {
 		if _, err := baseline.Parse(mode); err != nil {
-			return err
+			return fmt.Errorf("--draft %.80q: %w", mode, err)
 		}
 	}
 	return nil

@@ -73,7 +73,7 @@ and is not part of the score.`,
 func (f *replayFlags) run(cmd *cobra.Command, file string) error {
 	mode, err := baseline.Parse(f.draft)
 	if err != nil {
-		return err
+		return fmt.Errorf("--draft %.80q: %w", f.draft, err)
 	}
 	if f.rows < 1 || f.rows > 1024 {
 		return fmt.Errorf("--rows %d: want 1..1024", f.rows)

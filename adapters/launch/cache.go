@@ -72,7 +72,7 @@ func (s Settings) CacheLimit() (int64, error) {
 	}
 	limit, err := config.ParseSize(s.CacheSize, total)
 	if err != nil {
-		return 0, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
+		return 0, fmt.Errorf("SDNPU_CACHE_SIZE=%q: %w", config.Short(s.CacheSize), err)
 	}
 	return limit, nil
 }

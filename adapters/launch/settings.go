@@ -93,7 +93,7 @@ func ReadSettings() (Settings, error) {
 	}
 	if s.CacheSize != "" {
 		if _, err := config.ParseSize(s.CacheSize, defaultCacheSize); err != nil {
-			return s, fmt.Errorf("SDNPU_CACHE_SIZE: %w", err)
+			return s, fmt.Errorf("SDNPU_CACHE_SIZE=%q: %w", config.Short(s.CacheSize), err)
 		}
 	}
 	switch v := os.Getenv(findings.GateVariable); v {

@@ -71,7 +71,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	}
 	size, err := config.ParseDatabaseSize(f.size)
 	if err != nil {
-		return fmt.Errorf("--size: %w", err)
+		return fmt.Errorf("--size %q: %w", config.Short(f.size), err)
 	}
 	stderr := cmd.ErrOrStderr()
 	sum, texts, err := database.Import{
@@ -86,7 +86,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	if f.json {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(sum)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "added %d texts, %d tokens of %d files in %.1f s; the database has %s\n", sum.Texts, sum.Tokens, sum.Files, sum.ElapsedMS/1000, cmdline.Bytes(sum.Bytes))
+	fmt.Fprintf(cmd.OutOrStdout(), "added %s, %s of %s in %.1f s; the database has %s\n", cmdline.Count(sum.Texts, "text"), cmdline.Count(sum.Tokens, "token"), cmdline.Count(sum.Files, "file"), sum.ElapsedMS/1000, cmdline.Bytes(sum.Bytes))
 	if sum.Dropped > 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "dropped the %d oldest texts to keep --size %s; %d are left\n", sum.Dropped, f.size, texts)
 	}

@@ -193,7 +193,7 @@ func TestFlagErrorsNameAllowedValuesAndTheHelp(t *testing.T) {
 		"run --model m --prompt a --prompt-ids b":                     "--prompt and --prompt-ids exclude each other: give one of them: see sdnpu run --help",
 		"run --model m -n many":                                       "--tokens many: want a whole number: see sdnpu run --help",
 		"run --model m --temperature 1e999":                           "--temperature 1e999: want a number that is not so large: see",
-		"db import d a.txt --size 1 --model " + story:                 "--size: 1 is too small",
+		"db import d a.txt --size 1 --model " + story:                 `--size "1": too small`,
 		"doctor --flips 3":                                            "sdnpu doctor MODEL.gguf --flips",
 		"doctor --rows 8":                                             "sdnpu doctor MODEL.gguf --rows",
 		"bench switch --plan descent":                                 "bench is a command of the laboratory: run sdnpu-lab bench",

@@ -22,12 +22,12 @@ var Plans = []string{
 	graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly, graphswap.PlanLibrary,
 }
 
-// CheckPlan returns [ErrOptions] if a text is not a valid [Options].Plan.
+// CheckPlan returns an error if a text is not a valid [Options].Plan. The error names
+// the valid plans. The caller names the text and its source.
 func CheckPlan(text string) error {
 	name, required, forbidden := graphswap.CutSpare(text)
 	if !slices.Contains(Plans, name) || (required || forbidden) && (name == PlanAuto || !graphswap.Switches(name)) {
-		return fmt.Errorf("%w: unknown plan %.80q: want one of %s; +spare or -spare may follow switch",
-			ErrOptions, text, strings.Join(Plans, ", "))
+		return fmt.Errorf("want one of %s; +spare or -spare may follow switch", strings.Join(Plans, ", "))
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ func (r *resolved) checkPlan() error {
 		return nil
 	}
 	if err := CheckPlan(r.shape.plan); err != nil {
-		return fmt.Errorf("engine: %w", err)
+		return fmt.Errorf("engine: %w: plan %.80q: %w", ErrOptions, r.shape.plan, err)
 	}
 	if err := CheckPlanRows(r.shape.plan, r.shape.rows); err != nil {
 		return fmt.Errorf("engine: %w", err)

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrMode is returned for the name of an unknown mode.
-var ErrMode = errors.New("draft: unknown mode")
+var ErrMode = errors.New("unknown draft mode")
 
 // Mode selects the sources of draft tokens. The zero value drafts nothing.
 type Mode struct {
@@ -65,6 +65,7 @@ func Retired(s string) bool {
 
 // Parse returns the mode that a text names: "auto", "off", "default", or terms joined by "+"
 // (pld, sam, cal, ext, rec, db). The term auto adds the guard of [Auto] to other sources.
+// An error is [ErrMode] and names the valid terms. The caller names the text and its source.
 func Parse(s string) (Mode, error) {
 	switch s {
 	case "auto":
@@ -83,7 +84,11 @@ func Parse(s string) (Mode, error) {
 		i := slices.Index(known, name)
 		if i < 0 {
 			slices.Sort(known)
-			return Mode{}, fmt.Errorf("%w: %.80q in %.80q is unknown: want auto, off, default, or terms joined by + (%s)", ErrMode, name, s, strings.Join(known, ", "))
+			text := fmt.Sprintf("want auto, off, default, or terms joined by + (%s)", strings.Join(known, ", "))
+			if name != s {
+				text = fmt.Sprintf("%.80q is no term: %s", name, text)
+			}
+			return Mode{}, fmt.Errorf("%w: %s", ErrMode, text)
 		}
 		*terms[i].field(&m) = true
 	}
