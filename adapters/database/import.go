@@ -101,7 +101,7 @@ func (t *target) add(name string, documents []tokendb.Document) error {
 		return nil
 	}
 	t.known[documents[0].Conversation] = true
-	t.Report(fmt.Sprintf("%s: indexing %d texts", name, len(documents)))
+	t.Report(fmt.Sprintf("%s: texts to index: %d", name, len(documents)))
 	if err := t.db.Import(documents); err != nil {
 		return Explain(err, t.Path)
 	}

@@ -186,7 +186,7 @@ func (c *Checkup) estimate(ctx context.Context) error {
 	// and packed, later packed and in the image.
 	r.Estimate.Memory = 2*largest + p.Cache + p.IO + processMemory
 	c.say("device", "%s", r.Device)
-	c.say("graphs", "recipe %s, rows %s, contexts %s, %d blocks: %d images, %d of them in the cache", r.Recipe, config.List(r.Rows), config.List(r.Contexts), r.Blocks, r.Images, r.Cached)
+	c.say("graphs", "recipe %s, rows %s, contexts %s, %s: %s, %d of them in the cache", r.Recipe, config.List(r.Rows), config.List(r.Contexts), cmdline.Count(r.Blocks, "block"), cmdline.Count(r.Images, "image"), r.Cached)
 	if len(r.Contexts) > 1 {
 		c.say("", "the figures are for a context of %d; each further one takes about the same time, once, and a few percent of the disk", r.Contexts[0])
 	}

@@ -122,12 +122,12 @@ func (c cleared) print(w io.Writer) {
 	for _, e := range c.kept {
 		fmt.Fprintf(w, "kept    %s, which is in use\n", e.name())
 	}
-	fmt.Fprintf(w, "%d images removed, %s; %d kept because they are in use", len(c.images), cmdline.Bytes(bytes), len(c.kept))
+	fmt.Fprintf(w, "%s removed, %s; %d in use and kept", cmdline.Count(len(c.images), "image"), cmdline.Bytes(bytes), len(c.kept))
 	if len(c.failed) > 0 {
 		fmt.Fprintf(w, "; %d could not be removed", len(c.failed))
 	}
 	if c.others > 0 {
-		fmt.Fprintf(w, "; %d other images stay", c.others)
+		fmt.Fprintf(w, "; not chosen: %s", cmdline.Count(c.others, "image"))
 	}
 	fmt.Fprintln(w)
 	if text := countKinds(c.files); text != "" {

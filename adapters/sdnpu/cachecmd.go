@@ -204,7 +204,7 @@ func newCacheList() *cobra.Command {
 			if store.Limit() > 0 {
 				limit = "limit " + cmdline.Bytes(store.Limit())
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d images, %s of %s in %s\n", len(list), cmdline.Bytes(total), limit, store.Dir())
+			fmt.Fprintf(cmd.OutOrStdout(), "%s, %s of %s in %s\n", cmdline.Count(len(list), "image"), cmdline.Bytes(total), limit, store.Dir())
 			if text := countKinds(others); text != "" {
 				fmt.Fprintf(cmd.OutOrStdout(), "and %s, which the limit does not include\n", text)
 			}

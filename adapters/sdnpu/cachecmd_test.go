@@ -124,7 +124,7 @@ func TestCacheClearSelectsByFileOrNameOrAll(t *testing.T) {
 	require.ErrorContains(t, err, "the cache has no image of gone.gguf")
 	out, err := sdnpu(t, "cache", "clear")
 	require.NoError(t, err)
-	require.Contains(t, out, "0 kept")
+	require.Contains(t, out, "; 0 in use and kept")
 	require.Empty(t, cacheJSON(t, "list"))
 }
 
@@ -158,7 +158,7 @@ func TestCacheListsAndClearsResults(t *testing.T) {
 
 	out, err = sdnpu(t, "cache", "clear", story)
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^\d+ images removed, .*; 0 kept because they are in use; `+strconv.Itoa(images/2)+` other images stay$`, out)
+	require.Regexp(t, `(?m)^\d+ images removed, .*; 0 in use and kept; not chosen: `+strconv.Itoa(images/2)+` images?$`, out)
 	require.Regexp(t, `(?m)^1 ranges, 1 check, 1 profile \(.*\) removed$`, out)
 	left := cacheJSON(t, "list")
 	require.Equal(t, map[string]int{imageKind: images / 2, "ranges": 1, "check": 1, findings.ProfileKind: 1}, kinds(left))
@@ -273,7 +273,7 @@ func TestClearKeepsImagesInUse(t *testing.T) {
 	out, err = sdnpu(t, "cache", "clear")
 	require.NoError(t, err)
 	require.Contains(t, out, "2 images removed")
-	require.Contains(t, out, "; 2 kept")
+	require.Contains(t, out, "; 2 in use and kept")
 	require.Equal(t, 2, strings.Count(out, "which is in use"))
 	report, err := l.Engine.Generate(t.Context(), engine.Request{Prompt: []int32{1}, MaxTokens: 3}, func(engine.Piece) error { return nil })
 	require.NoError(t, err)
@@ -296,6 +296,6 @@ func TestClearReportsImagesThatCannotBeRemoved(t *testing.T) {
 		require.ErrorContains(t, err, path)
 		require.NotContains(t, err.Error(), "no image of")
 		require.NotContains(t, out, "which is in use")
-		require.Contains(t, out, "; 0 kept because they are in use; 1 could not be removed")
+		require.Contains(t, out, "; 0 in use and kept; 1 could not be removed")
 	}
 }

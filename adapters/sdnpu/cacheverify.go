@@ -78,7 +78,7 @@ func line(i imagecache.Info, reason error) string {
 }
 
 func (v *verified) summary() string {
-	text := fmt.Sprintf("%d images, %d damaged", len(v.entries), v.damaged)
+	text := fmt.Sprintf("%s, %d damaged", cmdline.Count(len(v.entries), "image"), v.damaged)
 	if len(v.unread) > 0 {
 		text += fmt.Sprintf(", %d cannot be read", len(v.unread))
 	}

@@ -39,7 +39,7 @@ func TestUnreadableImagesAreNotCalledDamaged(t *testing.T) {
 			i.Kept = refused
 		}
 		require.NoError(t, v.add(i))
-		require.Equal(t, "1 images, 0 damaged, 1 cannot be read", v.summary())
+		require.Equal(t, "1 image, 0 damaged, 1 cannot be read", v.summary())
 		require.EqualError(t, v.verdict(fix), "cache verify: 1 of 1 images cannot be read and are kept, because they may be valid: "+
 			"allow this user to read them\n  /images/a.image: permission denied")
 	}

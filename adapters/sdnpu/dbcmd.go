@@ -62,8 +62,9 @@ func printStats(w io.Writer, s *database.Stats) {
 		fmt.Fprintf(w, "no texts yet; %s, opened in %.1f ms\ntokenizer %.12s, vocabulary %d\n", cmdline.Bytes(s.Bytes), s.OpenMS, s.Fingerprint, s.Vocabulary)
 		return
 	}
-	fmt.Fprintf(w, "%d texts of %d conversations, %d tokens (%d not in a segment yet)\n%s in %d segments and a log, %.2f bytes per token; opened in %.1f ms\n",
-		s.Texts, s.Conversations, s.Tokens, s.LogTokens, cmdline.Bytes(s.Bytes), s.Segments, s.BytesPerToken, s.OpenMS)
+	fmt.Fprintf(w, "%s of %s, %s (%d not in a segment yet)\n%s in %s and a log, %.2f bytes per token; opened in %.1f ms\n",
+		cmdline.Count(s.Texts, "text"), cmdline.Count(s.Conversations, "conversation"), cmdline.Count(s.Tokens, "token"), s.LogTokens,
+		cmdline.Bytes(s.Bytes), cmdline.Count(s.Segments, "segment"), s.BytesPerToken, s.OpenMS)
 	fmt.Fprintf(w, "tokenizer %.12s, vocabulary %d; %s to %s\n", s.Fingerprint, s.Vocabulary, orDash(s.Oldest), orDash(s.Newest))
 }
 
@@ -86,7 +87,7 @@ func newDatabaseVerify() *cobra.Command {
 					return err
 				}
 				s := db.Stats()
-				fmt.Fprintf(cmd.OutOrStdout(), "ok: %d texts, %d tokens\n", s.Documents, s.Tokens)
+				fmt.Fprintf(cmd.OutOrStdout(), "ok: %s, %s\n", cmdline.Count(s.Documents, "text"), cmdline.Count(s.Tokens, "token"))
 				return nil
 			})
 		},
@@ -161,7 +162,7 @@ func newDatabaseForget() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d texts forgotten\n", n)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s forgotten\n", cmdline.Count(n, "text"))
 			return nil
 		},
 	}

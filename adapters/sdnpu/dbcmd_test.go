@@ -114,7 +114,7 @@ func TestUnreadableFileCreatesNoDatabase(t *testing.T) {
 		require.ErrorContains(t, err, file, name)
 		out, err := sdnpu(t, "db", "stats", db)
 		require.NoError(t, err, "files before the error are kept")
-		require.Contains(t, out, "1 texts of 1 conversations")
+		require.Contains(t, out, "1 text of 1 conversation, ")
 	}
 }
 

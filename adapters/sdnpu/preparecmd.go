@@ -275,7 +275,7 @@ func hasSections(info *qnn.BinaryInfo) bool {
 func (p *preparation) print(w io.Writer) {
 	m := &p.manifest
 	fmt.Fprintf(w, "%s for %s (SoC %d), %s, build %s\n", m.Model.Name, m.Chip.Name, m.Chip.SoC, m.Library.Provider, m.Library.BuildID)
-	fmt.Fprintf(w, "recipe %s, rows %s, contexts %s, %d blocks: %d images, %s\n", m.Recipe, config.List(m.Rows), config.List(m.Contexts), m.Blocks, len(m.Images), cmdline.Bytes(m.Bytes()))
+	fmt.Fprintf(w, "recipe %s, rows %s, contexts %s, %s: %s, %s\n", m.Recipe, config.List(m.Rows), config.List(m.Contexts), cmdline.Count(m.Blocks, "block"), cmdline.Count(len(m.Images), "image"), cmdline.Bytes(m.Bytes()))
 	for _, i := range m.Images {
 		if i.SpillBytes > 0 {
 			fmt.Fprintf(w, "spills: %v uses %s outside the fast memory\n", i.Graphs, cmdline.Bytes(int64(i.SpillBytes)))

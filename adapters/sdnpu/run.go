@@ -305,8 +305,8 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *la
 	if f.contextFull(report) {
 		fmt.Fprintf(stderr, "\nthe answer ends because the context of %d tokens, prompt included, is full: %s", report.Context, launch.ContextRemedy(report.Context, l.LongestContext))
 	}
-	fmt.Fprintf(stderr, "\n%d prompt tokens in %v, %d tokens in %v (%.1f tokens/s); load %v; processor %v; operators: NPU %d, CPU %d\n%s\n",
-		report.PromptTokens, report.Prefill.Round(time.Millisecond), report.OutputTokens, report.Decode.Round(time.Millisecond),
+	fmt.Fprintf(stderr, "\n%s in %v, %s in %v (%.1f tokens/s); load %v; processor %v; operators: NPU %d, CPU %d\n%s\n",
+		cmdline.Count(report.PromptTokens, "prompt token"), report.Prefill.Round(time.Millisecond), cmdline.Count(report.OutputTokens, "token"), report.Decode.Round(time.Millisecond),
 		rate(report), load.Round(time.Millisecond), processorText(report), report.Ops[backend.NPU], report.Ops[backend.CPU], launch.Describe(l.Device.Capabilities()))
 	return nil
 }

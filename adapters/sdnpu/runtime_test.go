@@ -123,7 +123,7 @@ func TestInstalledRuntimeIsFound(t *testing.T) {
 
 	require.NoError(t, os.Remove(library))
 	_, err = sdnpu(t, "runtime", "show")
-	require.ErrorContains(t, err, "files are missing")
+	require.ErrorContains(t, err, "1 file missing (")
 	_, err = sdnpu(t, "runtime", "install", "--accept-license", "--from", path, sum, "--system", otherSystem())
 	require.ErrorContains(t, err, "--system "+qnnruntime.Here().String())
 }

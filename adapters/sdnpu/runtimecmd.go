@@ -213,7 +213,7 @@ func printInstalled(w io.Writer, i *qnnruntime.Installed) error {
 		fmt.Fprintf(w, "SDNPU_LIBRARY=%s selects it; a folder %s next to this program needs no setting\n", i.Library(), launch.RuntimeFolderName)
 	}
 	if missing := i.Missing(); len(missing) > 0 {
-		return fmt.Errorf("%d files are missing (%s …): install it again", len(missing), missing[0])
+		return fmt.Errorf("%s missing (%s …): install it again", cmdline.Count(len(missing), "file"), missing[0])
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (f uninstallFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		files, size := installation.Size()
-		fmt.Fprintf(out, "remove  %-14s %s: %d files, %s\n", "installation", printable.Line(dir), files, cmdline.Bytes(size))
+		fmt.Fprintf(out, "remove  %-14s %s: %s, %s\n", "installation", printable.Line(dir), cmdline.Count(files, "file"), cmdline.Bytes(size))
 		for _, path := range installation.Paths() {
 			fmt.Fprintf(out, "        %s\n", printable.Line(path))
 		}
@@ -141,7 +141,7 @@ func listParts(cmd *cobra.Command, parts []*uninstall.Part, remove bool) (chosen
 		if remove {
 			what, chosen = "remove", append(chosen, p)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s  %-14s %s: %d files, %s\n", what, p.What, p.Folder, len(p.Files), cmdline.Bytes(p.SizeBytes))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %-14s %s: %s, %s\n", what, p.What, p.Folder, cmdline.Count(len(p.Files), "file"), cmdline.Bytes(p.SizeBytes))
 	}
 	return chosen
 }
