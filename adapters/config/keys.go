@@ -80,7 +80,7 @@ var Keys = []Key{
 		set: choice(func(c *Config) *string { return &c.Recipe }, recipes()...),
 	},
 	{
-		Name: "sdnpu.draft", Type: "string", Default: auto,
+		Name: "sdnpu.draft", Type: "string", Default: draft.Auto.String(),
 		Doc: "speculative drafts: auto (all sources, used where they save time), off, default (all sources, always), or sources joined by +: pld, sam, cal, ext, rec, db; auto among them adds its guard",
 		set: func(c *Config, v string) (err error) {
 			c.Draft, err = draft.Parse(currentDraft(v))

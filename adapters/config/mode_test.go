@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
 func TestPlainTurnsEverythingOff(t *testing.T) {
@@ -123,4 +125,15 @@ func TestModesAgreeWithAListOfAssignments(t *testing.T) {
 		require.Equal(t, want.Draft, got.Draft)
 		require.Equal(t, []any{want.Plan, want.Recipe, want.Blocks, want.Calibration, want.Extension}, []any{got.Plan, got.Recipe, got.Blocks, got.Calibration, got.Extension})
 	}
+}
+
+// TestTheZeroDraftModeIsThatOfPlain: drafts are automatic by default, and the zero mode of
+// the engine's options is that of sdnpu.mode=plain.
+func TestTheZeroDraftModeIsThatOfPlain(t *testing.T) {
+	c, err := Resolve()
+	require.NoError(t, err)
+	require.Equal(t, draft.Auto, c.Draft)
+	c, err = Resolve(source("user", map[string]string{modeKey: plain}))
+	require.NoError(t, err)
+	require.Equal(t, draft.Mode{}, c.Draft)
 }

@@ -71,7 +71,8 @@ type Options struct {
 	// needs that, so that reports can compare a prompt's time with a forecast.
 	Forecast bool
 	// Draft selects the sources of drafts. Drafts change how long an answer takes, and
-	// never its text.
+	// never its text. The zero mode drafts nothing. The product passes [draft.Auto] unless
+	// a key names another mode.
 	Draft draft.Mode
 	// Exact computes each token after the prompt on graphs of a single width.
 	// docs/engine.md states what this guarantees.

@@ -31,21 +31,19 @@
 // Committing one token takes a few µs. Neither drafting nor committing allocates memory
 // after the first requests.
 //
-// # Why drafts are off by default
+// # Why automatic drafts are the default
 //
-// Drafts make requests faster on average, but not every request. To measure how many requests
-// become faster, recorded answers were replayed with the pass times of fitted phone profiles: once
-// with the number of drafts chosen by these times, and once with one row per pass. On 8 Gen 2, the
-// answers with drafts come 2.0 to 3.1 times as fast, and even the tenth of requests that gains
-// least is at least 1.06 times as fast. On 8 Gen 3, where wider passes cost more, the answers come
-// 1.45 to 1.92 times as fast. On 8 Gen 3, drafts slow down the tenth of requests that gains least:
-// to 0.96 of its speed without drafts on Spec-Bench, and to 0.98 on paraphrased tweets (sdnpu-lab
-// bench replay TRACES --draft default --db online --cost sd8gen2,sd8gen3).
+// Drafts make requests faster on average, but not every request. Recorded answers were replayed
+// with the pass times of fitted phone profiles, and the number of drafts was chosen by these times.
+// On 8 Gen 2, even the tenth of requests that gains least was 1.06 times as fast. On 8 Gen 3, where
+// wider passes cost more, that tenth fell to 0.96 of its speed without drafts on Spec-Bench, and to
+// 0.98 on paraphrased tweets (sdnpu-lab bench replay TRACES --draft default --db online --cost
+// sd8gen2,sd8gen3): a short answer cannot recover the time of the first passes whose drafts were
+// wrong. Neither assuming 5 to 20 % higher costs of wide passes helped, nor forbidding any loss
+// beyond what the request has saved so far, which leaves no drafts at all. [Auto] therefore bounds
+// the loss by an account of each request and of all requests, and begins with two rows.
 //
-// A short answer cannot recover the time of the first passes whose drafts were wrong.
-// Two remedies against slow short answers were tried: assuming 5 to 20 % higher costs
-// of wide passes did not help, and forbidding any loss beyond what the request has
-// saved so far leaves no drafts at all. Two more graph widths, 32 and 8, also take 28 %
-// more processor time to compile (135M model, emulator). If the device does not share
-// constants, each further width needs another copy of the weights.
+// The keys of a model set the product's default: sdnpu.draft is auto, and the keys for plans and
+// recipes are auto as well. The zero [Mode] drafts nothing, and so do the engine's zero options. They
+// correspond to sdnpu.mode=plain: no decision of such an engine depends on measured times.
 package draft

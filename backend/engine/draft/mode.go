@@ -10,7 +10,8 @@ import (
 // ErrMode is returned for the name of an unknown mode.
 var ErrMode = errors.New("unknown draft mode")
 
-// Mode selects the sources of draft tokens. The zero value drafts nothing.
+// Mode selects the sources of draft tokens. The zero value drafts nothing; the package
+// comment gives the reason why it does not stand for [Auto].
 type Mode struct {
 	// Lookup and Automaton draft tokens that followed the same context earlier in the
 	// text: Lookup uses contexts of up to 3 tokens, Automaton contexts of up to 8.
