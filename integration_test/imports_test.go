@@ -113,6 +113,8 @@ var walls = []wall{
 		"adapters/atomicfile", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "adapters/signing", "backend", "backend/cpu", "backend/engine", "backend/engine/draft",
 		"backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
+	{folder: "adapters/lab/headline", internal: []string{"adapters/chat", "adapters/lab/bench", "adapters/lab/published", "adapters/ollama", "backend/gguf", "backend/quant", "graphswap", "integration_test/host"}},
+	{folder: "adapters/lab/published", internal: []string{"adapters/config", "adapters/launch", "backend/engine", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline"}},
 	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "spec/..."}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys",
 	}},
@@ -154,7 +156,7 @@ var laboratory = []string{
 }
 
 // testHelpers lists the packages that serve tests. The laboratory may use them.
-var testHelpers = []string{"backend/backendtest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/needs", "internal/recorded"}
+var testHelpers = []string{"integration_test/host", "backend/backendtest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/needs", "internal/recorded"}
 
 func listed(internal string, packages []string) bool {
 	return slices.ContainsFunc(packages, func(p string) bool { return matches(internal, p) })

@@ -28,6 +28,19 @@ func NewCompileCommand(name string, serve func(context.Context, io.Writer) error
 	}
 }
 
+// NewCrashCommand returns the command that explains a crash of the process that started
+// it. name is its argument, and serve does the work. Every program that acts as
+// llama-server has it.
+func NewCrashCommand(name string, serve func() error) *cobra.Command {
+	return &cobra.Command{
+		Use:    name,
+		Short:  "Explain a crash of a server (for internal use)",
+		Hidden: true,
+		Args:   NoArguments,
+		RunE:   func(*cobra.Command, []string) error { return serve() },
+	}
+}
+
 // NewVersionCommand returns the command that prints the versions that a bug report
 // should contain. program is the name of the program, and libraries describes the
 // supported QNN libraries, if the program names them.

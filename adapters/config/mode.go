@@ -63,6 +63,9 @@ func (m Modes) Resolve(sources ...Source) (Config, error) {
 	return c, c.check()
 }
 
+// FromMode reports whether the value of a key comes from the mode.
+func (c Config) FromMode(key string) bool { return c.ofMode[key] != "" }
+
 // describe lists keys with their values.
 func describe(keys map[string]string) string {
 	var list []string

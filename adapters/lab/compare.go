@@ -23,7 +23,7 @@ import (
 )
 
 // thisMachine stands for the emulator without a device profile.
-const thisMachine = "this-machine"
+const thisMachine = bench.ThisMachine
 
 // compareFlags holds the command's flags.
 type compareFlags struct {

@@ -208,24 +208,40 @@ func longestItem(items []bench.Item) int {
 
 // selectItems reads the prompts and encodes them with the model's chat template.
 func (f *generateFlags) selectItems() ([]bench.Item, map[string]int, error) {
-	var prompts []bench.Prompt
+	prompts, err := f.readPrompts()
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.encodePrompts(prompts, chatEncoder)
+}
+
+// readPrompts reads the files of prompts.
+func (f *generateFlags) readPrompts() (prompts []bench.Prompt, err error) {
 	for _, name := range f.prompts {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		list, err := bench.ReadPrompts(file, strings.TrimSuffix(filepath.Base(name), ".jsonl"))
 		if err := errors.Join(err, file.Close()); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		prompts = append(prompts, list...)
 	}
+	return prompts, nil
+}
+
+// encoder encodes a chat.
+type encoder = func([]chat.Message) ([]int32, error)
+
+// encodePrompts selects prompts and encodes them with the encoder of the model.
+func (f *generateFlags) encodePrompts(prompts []bench.Prompt, of func(*gguf.File) (encoder, error)) ([]bench.Item, map[string]int, error) {
 	file, err := gguf.OpenKeys(f.model)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer file.Close()
-	encode, err := chatEncoder(file)
+	encode, err := of(file)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -233,7 +249,7 @@ func (f *generateFlags) selectItems() ([]bench.Item, map[string]int, error) {
 }
 
 // chatEncoder returns a function that formats chats for the model and encodes them.
-func chatEncoder(file *gguf.File) (func([]chat.Message) ([]int32, error), error) {
+func chatEncoder(file *gguf.File) (encoder, error) {
 	tok, err := tokenizer.New(file)
 	if err != nil {
 		return nil, err

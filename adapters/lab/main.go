@@ -6,16 +6,32 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/crash"
+	"github.com/sdnpu/sdnpu/adapters/lab/published"
 	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/runner"
 )
 
 func main() { cmdline.Main(dispatch) }
 
+// dispatch runs the program that belongs to the name by which it was called. As
+// llama-server it runs models in published modes: see package published.
 func dispatch(ctx context.Context, args []string) error {
+	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "llama-server" {
+		// this program is the original llama-server here, and must not start itself
+		if err := os.Unsetenv("SDNPU_ORIGINAL"); err != nil {
+			return err
+		}
+		p := runner.Program{Version: cmdline.Version(), Modes: published.Modes, Adjust: published.Adjust}
+		return p.Serve(ctx, args)
+	}
 	return cmdline.Execute(ctx, newCommand(), args[1:])
 }
 
@@ -39,6 +55,7 @@ is needed.`,
 		RunE:  cmdline.Help,
 	}
 	bench.AddCommand(
+		newOllamaCommand(),
 		newCompareCommand(),
 		newReplayCommand(),
 		newGenerateCommand(),
@@ -48,7 +65,8 @@ is needed.`,
 		newRegimesCommand(),
 	)
 	root.AddCommand(bench, newEstimateCommand(), newFirstContactCommand(), newExecuteCommand(),
-		cmdline.NewCompileCommand(launch.CompileCommand, launch.ServeCompile), cmdline.NewVersionCommand("sdnpu-lab", ""))
+		cmdline.NewCompileCommand(launch.CompileCommand, launch.ServeCompile), cmdline.NewCrashCommand(runner.CrashCommand, crash.Serve),
+		cmdline.NewVersionCommand("sdnpu-lab", ""))
 	cmdline.Prepare(root)
 	return root
 }

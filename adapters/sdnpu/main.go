@@ -57,7 +57,7 @@ func newCommand() *cobra.Command {
 		newTimelineCommand(),
 		newProfileCommand(),
 		cmdline.NewCompileCommand(launch.CompileCommand, launch.ServeCompile),
-		newCrashCommand(),
+		cmdline.NewCrashCommand(runner.CrashCommand, crash.Serve),
 		newDatabaseCommand(),
 		newPrepareCommand(),
 		newKeyCommand(),
@@ -87,15 +87,4 @@ func supportedLibraries() string {
 	oldest, tested := qnn.CoreAPI()
 	return fmt.Sprintf("QNN core API %d.%d and later, tested up to %d.%d (the emulator's)\n",
 		oldest.Major, oldest.Minor, tested.Major, tested.Minor)
-}
-
-// newCrashCommand explains a crash of the process that started it.
-func newCrashCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    runner.CrashCommand,
-		Short:  "Explain a crash of a server (internal)",
-		Hidden: true,
-		Args:   cmdline.NoArguments,
-		RunE:   func(*cobra.Command, []string) error { return crash.Serve() },
-	}
 }

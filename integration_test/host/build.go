@@ -59,6 +59,12 @@ func (b Builder) Program(ctx context.Context) (string, error) {
 	return path, b.goBuild(ctx, ".", path, "./adapters/sdnpu", "CGO_ENABLED=0")
 }
 
+// Laboratory builds the laboratory's program and returns its path.
+func (b Builder) Laboratory(ctx context.Context) (string, error) {
+	path := filepath.Join(b.Dir, "sdnpu-lab")
+	return path, b.goBuild(ctx, ".", path, "./adapters/lab", "CGO_ENABLED=0")
+}
+
 // Emulator builds the emulator and returns the path of its library.
 func (b Builder) Emulator(ctx context.Context) (string, error) {
 	return emulator.Build(ctx, emulator.Options{Dir: filepath.Join(b.Dir, "emulator")})

@@ -1,0 +1,203 @@
+package headline
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/adapters/lab/published"
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+// The names of the product's two systems.
+const (
+	Off  = "off"
+	Auto = "auto"
+)
+
+// Systems lists the systems in the order of a table.
+var Systems = []string{Off, published.CoordGen, published.Paper, Auto}
+
+// Options says what to start. Each path must be absolute.
+type Options struct {
+	// Ollama is the installed Ollama. Program is the product's program, Laboratory the
+	// laboratory's, and Library the emulator.
+	Ollama                       ollama.Host
+	Program, Laboratory, Library string
+	// Dir is a folder for the private Ollama and its models, and Cache the image cache.
+	Dir, Cache string
+	// Phone is a device profile whose times the emulator simulates with the given Pace,
+	// wall or virtual, for the model As of the profile. If Phone is [bench.ThisMachine],
+	// no times are simulated.
+	Phone, As, Pace string
+	// Model is the GGUF file, and Context its number of tokens. Systems are the names of
+	// the systems.
+	Model   string
+	Context int
+	Systems []string
+}
+
+// charged returns the model whose times are charged, or "" if no times are simulated.
+func (o *Options) charged() string {
+	if o.Phone == bench.ThisMachine {
+		return ""
+	}
+	return o.As
+}
+
+// modelName returns the name of a model's file.
+func modelName(path string) string { return filepath.Base(path) }
+
+// Bed is a running Ollama with a model for each system.
+type Bed struct {
+	// Server is the running Ollama.
+	Server  *host.Server
+	options Options
+	power   graphswap.Power
+	// adapters holds the SHA-256 of each system's adapter, which is part of the command
+	// line of its runner.
+	adapters map[string]string
+}
+
+// Open starts Ollama and creates the models. The caller must close the Bed.
+func Open(ctx context.Context, o Options) (_ *Bed, err error) {
+	for _, s := range o.Systems {
+		if !slices.Contains(Systems, s) {
+			return nil, fmt.Errorf("system %q: want one of %s", s, strings.Join(Systems, ", "))
+		}
+	}
+	b := &Bed{options: o, adapters: make(map[string]string)}
+	environment := []string{
+		"SDNPU_LIBRARY=" + o.Library, "SDNPU_CACHE=" + o.Cache, "SDNPU_EMULATOR=",
+		fmt.Sprintf("OLLAMA_MAX_LOADED_MODELS=%d", len(o.Systems)), "OLLAMA_NUM_PARALLEL=1", "OLLAMA_KEEP_ALIVE=-1",
+	}
+	if o.Phone != bench.ThisMachine {
+		profile, err := graphswap.Device(o.Phone)
+		if err != nil {
+			return nil, err
+		}
+		b.power = profile.Power
+		// In SDNPU_EMULATOR, a slash separates a profile from its variant.
+		environment = append(environment, fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=%s", strings.Replace(o.Phone, "+", "/", 1), o.As, o.Pace))
+	}
+	original := filepath.Join(o.Dir, "published", "llama-server")
+	if err := copyProgram(original, o.Laboratory); err != nil {
+		return nil, err
+	}
+	environment = append(environment, "SDNPU_ORIGINAL="+original)
+	executable, err := ollama.Lay(o.Ollama, o.Program, filepath.Join(o.Dir, "ollama"))
+	if err != nil {
+		return nil, err
+	}
+	if b.Server, err = host.Start(ctx, executable, filepath.Join(o.Dir, "home"), environment...); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	template, err := TemplateOf(o.Model)
+	if err != nil {
+		return nil, err
+	}
+	for _, system := range o.Systems {
+		if err := b.create(ctx, system, template); err != nil {
+			return nil, fmt.Errorf("system %s: %w", system, err)
+		}
+	}
+	return b, nil
+}
+
+// copyProgram copies a program, because hard links do not cross file systems.
+func copyProgram(to, from string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// create makes the model of a system.
+func (b *Bed) create(ctx context.Context, system, template string) error {
+	adapter := filepath.Join(b.options.Dir, system+".gguf")
+	if err := b.writeAdapter(ctx, system, adapter); err != nil {
+		return err
+	}
+	content, err := os.ReadFile(adapter)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(content)
+	b.adapters[system] = hex.EncodeToString(sum[:])
+	return b.Server.Create(ctx, system, fmt.Sprintf("FROM %s\nADAPTER %s\nTEMPLATE \"\"\"%s\"\"\"\nPARAMETER num_ctx %d\n",
+		b.options.Model, adapter, template, b.options.Context))
+}
+
+// writeAdapter writes the settings of a system. Those of the product are written by the
+// command that a user would type.
+func (b *Bed) writeAdapter(ctx context.Context, system, path string) error {
+	if _, ok := published.Modes[system]; ok {
+		return writePublished(system, b.options.Model, path)
+	}
+	args := []string{"select", b.options.Model, "--adapter", path}
+	if system == Off {
+		args = append(args, "--set", "mode=plain")
+	}
+	out, err := exec.CommandContext(ctx, b.options.Program, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("sdnpu select: %w: %s", err, out)
+	}
+	return nil
+}
+
+// writePublished writes an adapter that does not select the model for the product, which
+// therefore hands it to the laboratory's llama-server.
+func writePublished(mode, model, path string) error {
+	f, err := gguf.OpenKeys(model)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var content bytes.Buffer
+	keys := []gguf.KeyValue{
+		{Name: "general.type", Value: "adapter"},
+		{Name: "general.architecture", Value: f.Architecture()},
+		{Name: "general.name", Value: "published system " + mode},
+		{Name: "sdnpu.mode", Value: mode},
+	}
+	// Some readers of adapters require a tensor.
+	if err := gguf.Write(&content, keys, []gguf.NewTensor{{Name: "sdnpu.mark", Type: quant.F32, Shape: []int{1}, Data: make([]byte, 4)}}); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content.Bytes(), 0o600)
+}
+
+// Close ends Ollama and its runners.
+func (b *Bed) Close() error { return b.Server.Close() }

@@ -1,0 +1,35 @@
+package headline
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// peakMemory returns the largest memory, in bytes, of the process that a parent has
+// started with an argument that contains the text, or 0 if there is none.
+func peakMemory(parent int, text string) int64 {
+	status, _ := filepath.Glob("/proc/[0-9]*/status") // the pattern is valid
+	for _, path := range status {
+		content, err := os.ReadFile(path)
+		if err != nil || field(string(content), "PPid:") != int64(parent) {
+			continue
+		}
+		if line, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline")); err == nil && strings.Contains(string(line), text) {
+			return field(string(content), "VmHWM:") << 10
+		}
+	}
+	return 0
+}
+
+// field returns the number after a name in a file of /proc, or 0.
+func field(text, name string) int64 {
+	_, rest, _ := strings.Cut(text, name)
+	words := strings.Fields(rest)
+	if len(words) == 0 {
+		return 0
+	}
+	n, _ := strconv.ParseInt(words[0], 10, 64) // a field that is not a number counts as 0
+	return n
+}

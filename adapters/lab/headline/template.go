@@ -1,0 +1,42 @@
+package headline
+
+import (
+	"strings"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// The templates of Ollama for the two usual kinds of chat templates.
+const (
+	chatML = `{{ range .Messages }}<|im_start|>{{ .Role }}
+{{ .Content }}<|im_end|>
+{{ end }}<|im_start|>assistant
+`
+	llama3 = `{{ range .Messages }}<|start_header_id|>{{ .Role }}<|end_header_id|>
+
+{{ .Content }}<|eot_id|>{{ end }}<|start_header_id|>assistant<|end_header_id|>
+
+`
+	// noChat joins the messages, for models that are not made for chats.
+	noChat = `{{ range .Messages }}{{ .Content }}{{ end }}`
+)
+
+// TemplateOf returns a TEMPLATE for Ollama that matches the GGUF's chat template.
+func TemplateOf(model string) (string, error) {
+	f, err := gguf.OpenKeys(model)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	chat, err := f.Str("tokenizer.chat_template", "")
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case strings.Contains(chat, "<|im_start|>"):
+		return chatML, nil
+	case strings.Contains(chat, "<|start_header_id|>"):
+		return llama3, nil
+	}
+	return noChat, nil
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/chat"
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/adapters/lab/headline"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// ollamaFlags holds the flags of the command ollama.
+type ollamaFlags struct {
+	generateFlags
+	tasks, phones, systems       []string
+	seed                         int
+	temperature                  float64
+	pace, ollama, program, saved string
+	each                         bool
+}
+
+func newOllamaCommand() *cobra.Command {
+	var f ollamaFlags
+	cmd := &cobra.Command{
+		Use:   "ollama --prompts FILE[,FILE…] --model M.gguf",
+		Short: "Compare whole systems through a real Ollama",
+		Long: `Compare whole systems through a real, unmodified Ollama.
+
+The command makes a private Ollama folder with sdnpu's llama-server, starts it on a
+loopback address, creates a model for each system, and asks through /api/chat. The
+systems answer each prompt in turn:
+
+  off       sdnpu.mode=plain
+  coordgen  the published settings of CoordGen
+  paper     the published settings of sd.npu
+  auto      the product: no key but sdnpu.enabled
+
+For each phone, the emulator charges every call with the time of a device profile. With
+--pace virtual, the times in the table are those of the device; with wall, calls last
+as long as on the phone, and the client measures. The table is in Markdown. Gains are
+times of off divided by times of the system.
+
+--save appends each request to a file and does not measure again what the file holds.
+Earlier answers are a source of drafts and live in memory, so an interrupted run has
+lost them when it starts again.`,
+		Example: "  sdnpu-lab bench ollama --prompts rag.jsonl,tweets.jsonl --model smollm2.gguf --items 20 --longest 800 --save rows.jsonl",
+		Args:    cmdline.NoArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts, as for bench generate (required)")
+	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
+	flags.StringSliceVar(&f.tasks, "tasks", nil, "tasks of the prompts to ask (default: all)")
+	flags.IntVar(&f.items, "items", 20, "number of prompts of each task, evenly spread; 0 takes all")
+	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens")
+	flags.StringSliceVar(&f.phones, "phones", []string{"sd8gen2", "sd8gen3", "sd8elite"}, "device profiles, or "+bench.ThisMachine+": "+strings.Join(graphswap.DeviceNames(), ", "))
+	flags.StringSliceVar(&f.systems, "systems", headline.Systems, "systems to compare; off must be one of them")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "the model whose times are charged")
+	flags.StringVar(&f.pace, "pace", "virtual", "virtual (the device's own clock) or wall (the phone's time on this machine's clock)")
+	flags.IntVarP(&f.tokens, "tokens", "n", 128, "maximum number of tokens to generate")
+	flags.IntVar(&f.seed, "seed", 1, "seed of the sampling")
+	flags.Float64Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy")
+	flags.StringVar(&f.saved, "save", "", "append each request to this file; requests that it holds are not measured again")
+	flags.StringVar(&f.ollama, "ollama", "", "executable of Ollama (default: the installed one, or the one that make demo has built)")
+	flags.StringVar(&f.program, "program", "", "the program sdnpu (default: in the folder of this program)")
+	flags.BoolVar(&f.each, "each", false, "also print a row for each task")
+	flags.BoolVar(&f.json, "json", false, "print each request as JSON instead of the table")
+	for _, name := range []string{"prompts", "model"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag exists
+		}
+	}
+	return cmd
+}
+
+func (f *ollamaFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.checkOllama(); err != nil {
+		return err
+	}
+	questions, context, err := f.questions()
+	if err != nil {
+		return err
+	}
+	rows, save, err := f.openSaved(cmd.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, save.Close()) }()
+	o, remove, err := f.prepare(cmd.Context(), context)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	rows = slices.DeleteFunc(rows, func(r bench.Served) bool { return !f.selects(r, questions) })
+	total := len(questions) * len(f.phones) * len(f.systems)
+	each := func(r bench.Served) error {
+		rows = append(rows, r)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d: %s, %s, %s %s: %d tokens, %.0f + %.0f ms\n", len(rows), total, r.Phone, r.System, r.Task, r.ID, r.Output, r.First, r.Decode)
+		return json.NewEncoder(save).Encode(r)
+	}
+	for _, phone := range f.phones {
+		if f.count(rows, phone) == len(questions)*len(f.systems) {
+			continue // all requests are known
+		}
+		o.Phone = phone
+		if err := measurePhone(cmd.Context(), o, questions, rows, each); err != nil {
+			return fmt.Errorf("%s: %w", phone, err)
+		}
+	}
+	if f.json {
+		return nil
+	}
+	sums := slices.DeleteFunc(bench.SumServed(rows, headline.Off), func(s bench.ServedSum) bool { return s.Task != "" && !f.each })
+	fmt.Fprintf(cmd.OutOrStdout(), "%s as %s, %d prompts, at most %d tokens, %s clock, temperature %v\n\n",
+		filepath.Base(f.model), f.as, len(questions), f.tokens, f.pace, f.temperature)
+	return bench.ServedTable(cmd.OutOrStdout(), sums)
+}
+
+// count returns the number of rows of a phone.
+func (f *ollamaFlags) count(rows []bench.Served, phone string) (n int) {
+	for _, r := range rows {
+		if r.Phone == phone {
+			n++
+		}
+	}
+	return n
+}
+
+// selects reports whether a saved row belongs to this run.
+func (f *ollamaFlags) selects(r bench.Served, questions []headline.Question) bool {
+	as := f.as
+	if r.Phone == bench.ThisMachine {
+		as = ""
+	}
+	return slices.Contains(f.phones, r.Phone) && slices.Contains(f.systems, r.System) && r.Tokens == f.tokens && r.Seed == f.seed &&
+		r.Model == filepath.Base(f.model) && r.As == as &&
+		slices.ContainsFunc(questions, func(q headline.Question) bool { return q.Task == r.Task && q.ID == r.ID })
+}
+
+// measurePhone asks all questions on one phone.
+func measurePhone(ctx context.Context, o headline.Options, questions []headline.Question, known []bench.Served, each func(bench.Served) error) error {
+	b, err := headline.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.Run(ctx, questions, known, each), b.Close())
+}
+
+func (f *ollamaFlags) checkOllama() error {
+	if f.tokens < 1 || f.longest < 1 || f.items < 0 {
+		return fmt.Errorf("-n %d --longest %d --items %d: want at least 1, 1 and 0", f.tokens, f.longest, f.items)
+	}
+	if f.pace != "virtual" && f.pace != "wall" {
+		return fmt.Errorf("--pace %q: want virtual or wall", f.pace)
+	}
+	if !slices.Contains(f.systems, headline.Off) {
+		return fmt.Errorf("--systems %s: want %s among them, because the others are compared with it", strings.Join(f.systems, ","), headline.Off)
+	}
+	for _, phone := range f.phones {
+		if phone == bench.ThisMachine {
+			continue
+		}
+		if _, err := passCost(phone, f.as); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// questions reads the prompts that the flags select. The tasks take turns. context is
+// the length of the context that the longest of them needs.
+func (f *ollamaFlags) questions() (list []headline.Question, context int, err error) {
+	prompts, err := f.readPrompts()
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(f.tasks) > 0 {
+		prompts = slices.DeleteFunc(prompts, func(p bench.Prompt) bool { return !slices.Contains(f.tasks, p.Task) })
+	}
+	items, _, err := f.encodePrompts(prompts, anyEncoder)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(items) == 0 {
+		return nil, 0, fmt.Errorf("no prompt of the tasks has at most %d tokens: want another --tasks, or a larger --longest", f.longest)
+	}
+	for _, item := range bench.InTurns(items) {
+		i := slices.IndexFunc(prompts, func(p bench.Prompt) bool { return p.Task == item.Task && p.ID == item.ID })
+		list = append(list, headline.Question{Prompt: prompts[i], Tokens: f.tokens, Seed: f.seed, Temperature: f.temperature})
+	}
+	context, err = roundContext(f.model, longestItem(items)+f.tokens)
+	return list, context, err
+}
+
+// anyEncoder returns the encoder of a chat model. For another model, it returns one that
+// joins the messages, as [headline.TemplateOf] does.
+func anyEncoder(file *gguf.File) (encoder, error) {
+	encode, err := chatEncoder(file)
+	if !errors.Is(err, chat.ErrNoTemplate) {
+		return encode, err
+	}
+	tok, err := tokenizer.New(file)
+	if err != nil {
+		return nil, err
+	}
+	return func(messages []chat.Message) ([]int32, error) {
+		text := ""
+		for _, m := range messages {
+			text += m.Content
+		}
+		return tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: true})
+	}, nil
+}
+
+// openSaved reads the rows of --save and returns a file to which new rows are added.
+// Without --save, the rows are printed or dropped.
+func (f *ollamaFlags) openSaved(stdout io.Writer) (rows []bench.Served, file io.WriteCloser, err error) {
+	if f.saved == "" {
+		if f.json {
+			return nil, keepOpen{stdout}, nil
+		}
+		return nil, keepOpen{io.Discard}, nil
+	}
+	saved, err := os.OpenFile(f.saved, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := io.ReadAll(saved)
+	whole := 0
+	if err == nil {
+		rows, whole, err = bench.ReadServed(text)
+	}
+	if err == nil {
+		err = saved.Truncate(int64(whole))
+	}
+	if err == nil {
+		_, err = saved.Seek(int64(whole), io.SeekStart)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", f.saved, err), saved.Close())
+	}
+	if f.json {
+		return rows, both{saved, stdout}, nil
+	}
+	return rows, saved, nil
+}
+
+// keepOpen is a writer that its owner closes.
+type keepOpen struct{ io.Writer }
+
+// Close does nothing.
+func (keepOpen) Close() error { return nil }
+
+// both writes to a file and to another writer.
+type both struct {
+	*os.File
+	other io.Writer
+}
+
+func (b both) Write(p []byte) (int, error) { return io.MultiWriter(b.File, b.other).Write(p) }
+
+// prepare finds the programs, and makes a folder, which remove removes.
+func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Options, remove func(), err error) {
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return o, nil, err
+	}
+	o = headline.Options{As: f.as, Pace: f.pace, Context: context, Systems: f.systems}
+	if o.Model, err = filepath.Abs(f.model); err != nil {
+		return o, nil, err
+	}
+	if o.Laboratory, err = os.Executable(); err != nil {
+		return o, nil, err
+	}
+	if o.Program, err = filepath.Abs(cmp.Or(f.program, filepath.Join(filepath.Dir(o.Laboratory), "sdnpu"))); err != nil {
+		return o, nil, err
+	}
+	if _, err := os.Stat(o.Program); err != nil {
+		return o, nil, fmt.Errorf("the program sdnpu: %w: run make build, or name it with --program", err)
+	}
+	if o.Ollama, err = f.findOllama(); err != nil {
+		return o, nil, err
+	}
+	if o.Library, err = launch.BuildEmulator(ctx, cmdline.NewLogger(os.Stderr, false), nil); err != nil {
+		return o, nil, err
+	}
+	if o.Dir, err = os.MkdirTemp("", "sdnpu-ollama-"); err != nil {
+		return o, nil, err
+	}
+	remove = func() { _ = os.RemoveAll(o.Dir) }
+	o.Cache = cmp.Or(s.Cache, filepath.Join(o.Dir, "images"))
+	return o, remove, nil
+}
+
+// builtOllama is where make demo builds Ollama.
+const builtOllama = "build/ollama/bin/ollama"
+
+func (f *ollamaFlags) findOllama() (ollama.Host, error) {
+	h, err := ollama.Find(f.ollama)
+	if err == nil || f.ollama != "" {
+		return h, err
+	}
+	if h, built := ollama.Find(builtOllama); built == nil {
+		return h, nil
+	}
+	return h, fmt.Errorf("%w; make demo builds one from its source, in %s", err, builtOllama)
+}

@@ -1,0 +1,83 @@
+// Package published runs published systems with the engine, in full, so that they can be
+// compared with the product.
+//
+// A system is a mode of the key sdnpu.mode. The mode paper stands for sd.npu, version 2,
+// and coordgen for its version 1, CoordGen. Both have two blocks, of which each has one
+// graph loaded at a time, the published greedy rule without a spare slot, calibration on
+// every prompt, draft extension, and a database of earlier answers.
+//
+// Where a paper names several values, the mode takes one set that agrees with all of
+// them. sd.npu: prefill graphs of 128 rows and decode graphs of a quarter, 32 rows, which
+// is also its draft length. CoordGen: prefill graphs of 256 rows and decode graphs of a
+// quarter, 64 rows, which is also its verification length.
+//
+// The rest is the product's: sampling, the KV cache, chunking of prompts. After an
+// answer the prefill graphs are loaded again before the next request, and these loads
+// are not charged. The papers do not say how that is done.
+package published
+
+import (
+	"slices"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft/baseline"
+	"github.com/sdnpu/sdnpu/graphswap"
+	plans "github.com/sdnpu/sdnpu/graphswap/baseline"
+)
+
+// The names of the modes.
+const (
+	CoordGen = "coordgen"
+	Paper    = "paper"
+)
+
+// Modes holds the keys of each system. They also select the model for the NPU. The
+// function [Adjust] adds what no key can say.
+var Modes = config.Modes{
+	CoordGen: keys("256,64"),
+	Paper:    keys("128,32"),
+}
+
+func keys(rows string) map[string]string {
+	return map[string]string{
+		"sdnpu.enabled": "true", "sdnpu.rows": rows, "sdnpu.blocks": "2", "sdnpu.plan": graphswap.PlanSwitch + "-spare",
+		"sdnpu.draft": "default", "sdnpu.calibration": "on", "sdnpu.extension": "on",
+	}
+}
+
+// Adjust gives a model that runs in a published mode that system's drafter and its rule
+// for switching graphs. A key that is set next to the mode wins. Other models stay as
+// they are.
+func Adjust(o *launch.Options) error {
+	c := &o.Config
+	if !slices.Contains([]string{CoordGen, Paper}, c.Mode) {
+		return nil
+	}
+	if c.FromMode("sdnpu.draft") {
+		drafts := baseline.Paper
+		drafts.Calibration, drafts.Extension = c.Draft.Calibration, c.Draft.Extension
+		c.Draft = drafts
+	}
+	if c.FromMode("sdnpu.plan") {
+		o.Policy = func(own engine.Policy) engine.Policy { return greedy{own} }
+	}
+	return nil
+}
+
+// greedy plans with the published rule.
+type greedy struct{ engine.Policy }
+
+// PlanPrompt implements [engine.Policy].
+func (greedy) PlanPrompt(p engine.Prompt) (*engine.Forecast, error) {
+	problem, err := p.Problem()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := plans.Plan(plans.Greedy, problem, false)
+	if err != nil {
+		return nil, err
+	}
+	return engine.NewForecast(plan, problem)
+}
