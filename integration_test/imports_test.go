@@ -64,7 +64,7 @@ var walls = []wall{
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
-		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/imagecache",
+		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache",
 		"backend/engine/power", "backend/engine/residency", "backend/engine/sequences",
 		"backend/engine/workload", "spec/...", "graphswap", "calibration/...",
@@ -124,7 +124,7 @@ var walls = []wall{
 		"backend", "backend/engine", "backend/engine/draft/baseline", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
-	{folder: "adapters/llamaserver", internal: []string{"internal/printable", "internal/trust", "backend", "backend/engine", "backend/sampler"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
+	{folder: "adapters/llamaserver", internal: []string{"internal/printable", "internal/trust", "backend", "backend/engine", "backend/grammar", "backend/sampler"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime", internal: []string{"internal/rootfile", "internal/trust"}},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},
 	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},

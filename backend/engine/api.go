@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/sdnpu/sdnpu/backend/engine/detok"
+	"github.com/sdnpu/sdnpu/backend/grammar"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
@@ -25,6 +26,9 @@ type Request struct {
 	Sampling    sampler.Options
 	// Mask, if set, decides before each draw which tokens are allowed.
 	Mask sampler.Mask
+	// Grammar, if set, is the grammar that the output matches. The output ends with
+	// [StopLimit] if no token can continue it. A request has a Grammar or a Mask, not both.
+	Grammar *grammar.Grammar
 	// The output ends before the first of the Stop strings.
 	Stop []string
 	// Preserve lists control tokens whose text appears in the output; other

@@ -14,6 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/engine/sequences"
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
+	"github.com/sdnpu/sdnpu/backend/grammar"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -31,6 +32,9 @@ type Engine struct {
 	options   settings
 	policy    Policy
 	clock     Clock
+
+	// vocabulary prepares the tokens for grammars at its first call.
+	vocabulary func() *grammar.Vocabulary
 
 	// Each of the fields below guards itself with its own lock.
 	sequences  *sequences.Pool
@@ -131,6 +135,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		deviceLock: make(chan struct{}, 1),
 		growing:    make(chan struct{}, 1),
 	}
+	e.vocabulary = sync.OnceValue(e.vocabularyOf)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())

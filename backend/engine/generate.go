@@ -11,6 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/detok"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/backend/grammar"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/calibration"
 	"github.com/sdnpu/sdnpu/spec"
@@ -32,6 +33,9 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	}
 	if g.sampler, err = sampler.New(r.Sampling); err != nil {
 		return g.report, fmt.Errorf("engine: %w: %w", ErrRequest, err)
+	}
+	if err := g.followGrammar(); err != nil {
+		return g.report, err
 	}
 	sequence, common, err := e.sequences.Acquire(ctx, r.Prompt, r.CachePrompt)
 	if err != nil {
@@ -87,6 +91,7 @@ type generation struct {
 	emit    func(Piece) error
 	began   time.Time
 	sampler *sampler.Sampler
+	matcher *grammar.Matcher // matcher follows the request's grammar, or is nil
 	text    *detok.Text
 	report  Report
 	item    workItem

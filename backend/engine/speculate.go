@@ -45,6 +45,7 @@ func (g *generation) propose(length int) {
 	}
 	g.tree.Reset()
 	g.drafter.Propose(g.tree, rows)
+	g.guideDrafts(rows)
 	g.item.drafts = g.tree.Head(fitting(g.tree, min(g.engine.graphs.Load().context-length, g.tokensLeft())-1, g.engine.config.Vocab))
 }
 

@@ -48,7 +48,7 @@ func (g *generation) verify(o *passOutput) (path []int32, err error) {
 // continues.
 func (g *generation) draw(o *passOutput, row int) (token int32, more bool, err error) {
 	r := &g.request
-	if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens {
+	if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens || g.stuck() {
 		g.ending = StopLimit
 		return 0, false, nil
 	}

@@ -95,5 +95,35 @@ func (v *Vocabulary) build(order []int32) {
 	closeTo(0)
 }
 
+// Split returns tokens whose bytes together are text, the longest possible token first.
+// If some bytes of text are in no token, Split leaves out the text from there.
+func (v *Vocabulary) Split(text []byte) (tokens []int32) {
+	for len(text) > 0 {
+		token, length := v.longest(text)
+		if length == 0 {
+			break
+		}
+		tokens, text = append(tokens, token), text[length:]
+	}
+	return tokens
+}
+
+// longest returns the longest token with which text begins.
+func (v *Vocabulary) longest(text []byte) (token int32, length int) {
+	for i, end := 0, len(v.nodes); i < end; {
+		n := &v.nodes[i]
+		if int(n.depth) == len(text) || n.value != text[n.depth] {
+			i = int(n.after)
+			continue
+		}
+		if n.token >= 0 {
+			token, length = n.token, int(n.depth)+1
+		}
+		end = int(n.after) // no node after this one begins alike
+		i++
+	}
+	return token, length
+}
+
 // Size returns the number of tokens.
 func (v *Vocabulary) Size() int { return len(v.pieces) }

@@ -25,6 +25,15 @@ type Mask interface {
 	Accept(token int32)
 }
 
+// Counter is a [Mask] that knows its tokens. A Sampler then reads fewer logits.
+type Counter interface {
+	Mask
+	// Count returns the number of allowed tokens.
+	Count() int
+	// Only returns the allowed token if it is the only one.
+	Only() (token int32, ok bool)
+}
+
 // Options configures a Sampler. The zero value chooses the best token without filters.
 type Options struct {
 	// Temperature divides the logits. If Temperature is zero or less, Sample selects

@@ -45,8 +45,12 @@ func (s *Sampler) Accept(token int32) {
 }
 
 // Sample chooses the next token from the logits of all tokens. Sample does not change
-// the slice logits. A nil mask allows all tokens.
+// the slice logits. A nil mask allows all tokens. If a mask that is a [Counter] allows
+// one token, Sample returns it without reading the logits.
 func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
+	if token, ok := s.only(mask); ok {
+		return token, nil
+	}
 	if len(logits) == 0 {
 		return 0, fmt.Errorf("sampler: %w: the row has no logits", ErrLogits)
 	}
@@ -54,6 +58,17 @@ func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 		return 0, err
 	}
 	return s.choose(), nil
+}
+
+// only returns the token of a mask that allows one token. As every draw, it takes one
+// number from the generator, unless the options are greedy.
+func (s *Sampler) only(mask Mask) (token int32, ok bool) {
+	if c, counts := mask.(Counter); counts {
+		if token, ok = c.Only(); ok && s.options.Temperature > 0 {
+			s.pcg.Uint64()
+		}
+	}
+	return token, ok
 }
 
 // choose applies the filters to the candidates and chooses one of them.

@@ -52,15 +52,24 @@ func (o Options) needed(n int) int {
 // penalties only lower it. The tokens whose logits are above the top's last logit
 // after penalties and mask are therefore the best of the row. If the last one that
 // is needed only equals that logit, an equal token outside the top may have a
-// lower id.
+// lower id. If the mask is a [Counter] and all tokens that it allows are in the top,
+// the others do not matter.
 func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
+	if token, ok := s.only(mask); ok {
+		return token, true
+	}
 	k := s.options.needed(t.Vocab)
 	if !t.Sane() || !s.options.ServedBy(len(t.IDs), t.Vocab) {
 		return 0, false
 	}
 	s.gatherTop(t, mask, k)
 	if len(s.cands) < k {
-		return 0, false
+		if c, counts := mask.(Counter); !counts || len(s.cands) == 0 || len(s.cands) != c.Count() {
+			return 0, false
+		}
+		// All tokens that the mask allows are in the top.
+		sortCandidates(s.cands)
+		return s.choose(), true
 	}
 	sortCandidates(s.cands)
 	if s.cands[k-1].logit <= t.Logits[len(t.Logits)-1] {
