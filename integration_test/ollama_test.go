@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -181,13 +182,32 @@ func TestLogProbabilitiesOfGreedyTokensAreTheBest(t *testing.T) {
 	require.Equal(t, answer.Response, text.String())
 }
 
+func TestFormatJSONHoldsTheAnswer(t *testing.T) {
+	s := sharedServer(t)
+	for seed := range 4 {
+		options := body{"temperature": float64(seed) / 2, "seed": seed, "num_predict": 80, "num_ctx": 512}
+		for path, request := range map[string]body{
+			"/api/generate": generate(byAdapter, "One day", options), "/api/chat": chat(byAdapter, "One day", options),
+		} {
+			a := ask(t, s, path, request.with(body{"format": "json"}))
+			var value map[string]any
+			if err := json.Unmarshal([]byte(a.text), &value); a.last.DoneReason == "stop" || err == nil {
+				require.NoError(t, err, "%q", a.text)
+			} else {
+				require.ErrorContains(t, err, "unexpected end of JSON input", "%q", a.text)
+				require.True(t, strings.HasPrefix(a.text, "{"), "%q", a.text)
+			}
+		}
+	}
+}
+
 func TestFormatsAreRefusedAndNotIgnored(t *testing.T) {
 	s := sharedServer(t)
-	for _, format := range []any{"json", body{"type": "object", "properties": body{"a": body{"type": "string"}}}} {
+	for _, format := range []any{body{"type": "object", "properties": body{"a": body{"type": "string"}}}} {
 		got := refusal(t, s, "/api/generate", generate(byAdapter, "One day", greedy(5)).with(body{"format": format}))
 		require.Contains(t, got, "400")
 		require.Contains(t, got, "not supported yet")
-		require.Contains(t, got, "Ask again without format")
+		require.Contains(t, got, "ask again without format")
 	}
 }
 

@@ -59,7 +59,9 @@ func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model)
 	body := defaults()
 	body.NKeep, body.Prompt.limit = s.keep, m.Limits().Context
 	err = s.intake.request(w, r, m.Limits().completionBody(), &body, func(ctx context.Context) (answer func() error, err error) {
-		request, err = body.engineRequest(ctx, m)
+		if request, err = body.engineRequest(ctx, m); err == nil {
+			request.Grammar, err = s.grammars.of(&body)
+		}
 		return nil, err
 	})
 	request.Shift = s.shift

@@ -37,10 +37,10 @@ type completionRequest struct {
 	PresencePenalty  float32 `json:"presence_penalty"`
 	Seed             int64   `json:"seed"`
 
-	Grammar    present `json:"grammar"`
-	JSONSchema present `json:"json_schema"`
-	Images     present `json:"images"`
-	ImageData  present `json:"image_data"`
+	Grammar    string          `json:"grammar"`
+	JSONSchema json.RawMessage `json:"json_schema"`
+	Images     present         `json:"images"`
+	ImageData  present         `json:"image_data"`
 }
 
 // defaults returns llama-server's values for missing fields.
@@ -54,10 +54,6 @@ func defaults() completionRequest {
 
 // engineRequest converts the body to an engine's request, or returns a refusal.
 func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.Request, error) {
-	if c.Grammar || c.JSONSchema {
-		return engine.Request{}, refuse(http.StatusBadRequest, "a format (JSON, schema or grammar) is not supported yet: "+
-			"sdnpu cannot hold the answer to it. Ask again without format.")
-	}
 	if bool(c.Images || c.ImageData) || c.Prompt.media {
 		return engine.Request{}, errMedia
 	}

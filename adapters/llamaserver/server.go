@@ -70,6 +70,7 @@ type Server struct {
 	slots       chan struct{}
 	waiting     atomic.Int64 // waiting counts the requests that wait for a slot or have one
 	intake      intake
+	grammars    grammars
 	answers     atomic.Int64 // answers counts the bytes of answers that are not streamed, see answerBudget
 	shift       bool
 	keep        int

@@ -1,0 +1,82 @@
+package llamaserver
+
+import (
+	"container/list"
+	"net/http"
+	"sync"
+
+	"github.com/sdnpu/sdnpu/backend/grammar"
+)
+
+// keptGrammars is the number of compiled grammars that are kept for later requests.
+// Clients send the same few formats again and again.
+const keptGrammars = 8
+
+// grammars compiles the formats of requests and keeps the latest. The zero value is
+// ready to use.
+type grammars struct {
+	mu    sync.Mutex // guards the fields below
+	known map[string]*list.Element
+	order list.List // the latest first
+}
+
+// namedGrammar is a grammar with the source that it was compiled from.
+type namedGrammar struct {
+	source  string
+	grammar *grammar.Grammar
+}
+
+// of returns the grammar of a request, or nil if the request has no format.
+func (g *grammars) of(c *completionRequest) (*grammar.Grammar, error) {
+	source, compile := "grammar "+c.Grammar, func() (*grammar.Grammar, error) { return grammar.ParseGBNF(c.Grammar) }
+	hasSchema := len(c.JSONSchema) > 0 && string(c.JSONSchema) != "null"
+	switch {
+	case c.Grammar != "" && hasSchema:
+		return nil, refuse(http.StatusBadRequest, "a request has a grammar or a json_schema, not both")
+	case c.Grammar == "" && !hasSchema:
+		return nil, nil
+	case c.IgnoreEOS:
+		return nil, refuse(http.StatusBadRequest, "ignore_eos cannot be combined with a format: a format decides where the answer ends")
+	case hasSchema:
+		return nil, refuse(http.StatusBadRequest, "a format with a JSON schema is not supported yet: "+
+			"use the format json, or ask again without format.")
+	}
+	if found := g.find(source); found != nil {
+		return found, nil
+	}
+	compiled, err := compile()
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "the format is invalid: %v", err)
+	}
+	g.keep(source, compiled)
+	return compiled, nil
+}
+
+func (g *grammars) find(source string) *grammar.Grammar {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e, ok := g.known[source]
+	if !ok {
+		return nil
+	}
+	g.order.MoveToFront(e)
+	return e.Value.(namedGrammar).grammar
+}
+
+// keep adds a grammar. If there are too many, keep drops the one that was used least
+// recently.
+func (g *grammars) keep(source string, compiled *grammar.Grammar) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.known[source]; ok {
+		return // another request has compiled the same
+	}
+	if g.known == nil {
+		g.known = make(map[string]*list.Element)
+	}
+	if g.order.Len() == keptGrammars {
+		oldest := g.order.Remove(g.order.Back()).(namedGrammar)
+		delete(g.known, oldest.source)
+	}
+	g.known[source] = g.order.PushFront(namedGrammar{source, compiled})
+}
