@@ -119,6 +119,7 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 		Policy:          o.Policy,
 		Forecast:        o.Forecast,
 		IdleSwitch:      o.IdleSwitch,
+		Ahead:           o.Ahead,
 		ProcessTime:     ProcessorTime,
 		ThreadTime:      ThreadTime,
 		AlwaysCalibrate: o.Config.Calibration == "on",

@@ -36,6 +36,9 @@ type Options struct {
 	// IdleSwitch is the time without requests after which prefill graphs are loaded
 	// again; see [engine.Options].
 	IdleSwitch time.Duration
+	// Ahead is the time without requests after which longer context tiers are prepared;
+	// see [engine.Options].
+	Ahead time.Duration
 	// Forecast makes the engine forecast the time of each prompt, even if no plan
 	// needs it.
 	Forecast bool

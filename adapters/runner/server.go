@@ -171,10 +171,10 @@ func hostDebugs() bool {
 	return on || v != "" && err != nil // a number above 1 asks for even more messages
 }
 
-// idleSwitch is the time without requests after which the prefill graphs are loaded
-// again. A program that asks several questions needs less time between an answer
-// and its next question.
-const idleSwitch = 2 * time.Second
+// idleTime is the time without requests after which the prefill graphs are loaded
+// again, and longer context tiers are prepared. A program that asks several questions
+// needs less time between an answer and its next question.
+const idleTime = 2 * time.Second
 
 // load loads the model and prints lines about the progress, each of which restarts
 // Ollama's timeout.
@@ -183,7 +183,7 @@ func (p Program) load(ctx context.Context, s launch.Settings, program string, ar
 	defer loading.Close()
 	s.OnEmulatorBuild = func() { loading.Step("building the emulator; this happens once", 0, 0) }
 	o := launch.Options{
-		Path: args.Model, Config: c, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: logger, IdleSwitch: idleSwitch,
+		Path: args.Model, Config: c, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: logger, IdleSwitch: idleTime, Ahead: idleTime,
 		Progress: func(p engine.Progress) { loading.Step(launch.ProgressText(p), p.Done, p.Total) },
 	}
 	if p.Adjust != nil {

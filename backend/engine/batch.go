@@ -105,7 +105,7 @@ func passOf(rows []taskRows) (p Pass) {
 	for _, s := range rows {
 		w := s.item
 		for i, token := range w.tokens[:s.n] {
-			parent, last := Root, i == len(w.tokens)-1
+			parent, last := Root, i == len(w.tokens)-1 && !w.continued
 			if i > 0 {
 				parent = len(p.Rows) - 1
 			}

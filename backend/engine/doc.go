@@ -42,7 +42,8 @@
 //   - here, a request: api.go ([Request]), generate.go, chunks.go (how a prompt is
 //     cut), queue.go, fill.go (which drafts a pass takes), batch.go, passrun.go
 //     (blocks), head.go (logits), output.go (a request's part of a pass), verify.go
-//     (drafts, which spec.Verify walks, and drawing tokens), grow.go (longer contexts);
+//     (drafts, which spec.Verify walks, and drawing tokens), grow.go (longer contexts),
+//     ahead.go (longer contexts before a request needs them);
 //   - here, graphs: shape.go (widths, blocks and plan of a graph set), alternatives.go
 //     (shapes to start with), graphset.go, replace.go (another graph set);
 //   - here, plans: plans.go decides which plan, planned.go starts it, and residency
@@ -64,7 +65,7 @@
 //  5. the locks of package residency;
 //  6. the locks of the device, during Program.Run and Close: those of package hexagon,
 //     then those of package qnn. The locks of residency are not held then;
-//  7. requestQueue.mu, closing.mu, and the locks of packages sequences, workload, power
+//  7. requestQueue.mu, closing.mu, ahead.mu, and the locks of packages sequences, workload, power
 //     and draft, none of which is held while another one is taken.
 //
 // # Invariants

@@ -43,6 +43,7 @@ type Engine struct {
 	idleSwitch idleSwitch
 	switcher   *residency.Switcher
 	closing    closing
+	ahead      ahead
 	overdrawn  atomic.Bool // drafts have lost more time than the guard allows
 	// experience holds the weights of the draft sources, learned in earlier requests
 	experience draft.Experience
@@ -136,6 +137,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		growing:    make(chan struct{}, 1),
 	}
 	e.vocabulary = sync.OnceValue(e.vocabularyOf)
+	e.ahead.begin()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -166,6 +168,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		return nil, err
 	}
 	e.switcher.Attach(f.Set)
+	e.startIdleWork()
 	return e, nil
 }
 
@@ -268,6 +271,7 @@ func (e *Engine) unlock() { <-e.deviceLock }
 func (e *Engine) Close() error {
 	e.closing.begin()
 	e.idleSwitch.close()
+	e.ahead.close()
 	e.growing <- struct{}{}
 	defer func() { <-e.growing }()
 	e.deviceLock <- struct{}{}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
@@ -63,3 +64,22 @@ type ConstantTime struct{ Policy }
 
 // PassTime returns 1 ms.
 func (ConstantTime) PassTime(int) time.Duration { return time.Millisecond }
+
+// PrepareTiers does what the engine does after some idle time: it compiles longer context
+// tiers and changes to the one that the next turn needs.
+func (e *Engine) PrepareTiers() { e.prepareTiers() }
+
+// WaitForGrowth returns when no change to a longer context ahead of need is under way.
+func (e *Engine) WaitForGrowth() {
+	for {
+		e.ahead.mu.Lock()
+		growing := e.ahead.growing
+		e.ahead.mu.Unlock()
+		if !growing {
+			return
+		}
+		e.growing <- struct{}{} // until the goroutine that grows has ended its work
+		<-e.growing
+		runtime.Gosched()
+	}
+}

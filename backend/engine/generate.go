@@ -143,10 +143,13 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 		g.sampler.Accept(token)
 	}
 	before := g.report.ValidRows
+	if err := g.computeStart(ctx); err != nil {
+		return err
+	}
 	if err := g.reserve(ctx, len(g.request.Prompt)); err != nil {
 		return err
 	}
-	g.item.tokens = g.request.Prompt[g.cached:]
+	g.item.tokens = g.request.Prompt[g.engine.sequences.Len(g.item.sequence):]
 	if g.planRun, err = g.engine.planPrompt(ctx, g, g.cached, g.item.tokens); err != nil {
 		return err
 	}
@@ -160,6 +163,26 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 	g.report.PromptDrafting, g.report.PromptDraftingCPU = g.report.Drafting, g.report.DraftingCPU
 	g.report.PromptTokens = g.report.ValidRows - before
 	return err
+}
+
+// computeStart begins to change to a longer context tier if the prompt and its answer
+// will need it, and computes those first tokens of the prompt that the current tier
+// holds. Passes of the widest graph compute them, as they would compute the whole prompt.
+func (g *generation) computeStart(ctx context.Context) error {
+	e, prompt, f := g.engine, g.request.Prompt, g.engine.graphs.Load()
+	if e.options.Ahead <= 0 {
+		return nil
+	}
+	output, _ := e.expectAnswer(&g.request)
+	e.growAhead(min(len(prompt)+int(output), e.options.Context))
+	n := (f.context - g.cached) / f.shape.rows[0] * f.shape.rows[0]
+	if len(prompt) <= f.context || n <= 0 || f.shape.planned() || f.shape.exact {
+		return nil
+	}
+	g.item.continued = true
+	defer func() { g.item.continued = false }()
+	g.item.tokens = prompt[g.cached : g.cached+n]
+	return g.compute(ctx)
 }
 
 // decode hands out the drawn tokens and computes the next pass, until the output ends.
@@ -195,6 +218,9 @@ func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 	token := g.report.Output[len(g.report.Output)-1]
 	length := g.engine.sequences.Len(g.item.sequence)
 	if length < g.engine.options.Context {
+		if tier := g.engine.graphs.Load().context; length >= tier-tier/8 {
+			g.engine.growAhead(length + tier/8 + 1)
+		}
 		g.propose(length)
 		g.item.tokens = []int32{token}
 		return true, g.reserve(ctx, length+1)
@@ -263,6 +289,7 @@ func (g *generation) finish(err error) {
 		g.report.Plan = g.residentReport()
 	}
 	g.report.Context = e.graphs.Load().context
+	e.expectTurn(g.cached, e.sequences.Len(g.item.sequence))
 }
 
 // decodeTime returns the time of decoding on the device's clock.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
@@ -42,11 +43,28 @@ func (e *Engine) newGraphSet(s *shape, context int) (*graphSet, error) {
 // loaded already.
 func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
 	c := e.options.images(f.shape)
+	c.Progress = e.logCompiling(c.Progress)
 	sets, err := images.WriteBlocks(e.model, c, f.slots)
 	if err != nil {
 		return err
 	}
 	return f.Load(ctx, images.NewLoader(e.dev, e.model, c, f.slots, sets), sets, e.layout(f))
+}
+
+// compileLog is the interval at which the log tells how far a compilation is.
+const compileLog = 10 * time.Second
+
+// logCompiling returns a function that passes progress on, and logs it if an image that
+// takes long is compiled while the engine serves requests.
+func (e *Engine) logCompiling(report func(Progress)) func(Progress) {
+	var logged time.Time
+	return func(p Progress) {
+		if p.Elapsed > 0 && !p.Cached && p.Done < p.Total && time.Since(logged) >= compileLog {
+			logged = time.Now()
+			e.options.Logger.Info("compiling graphs that are needed now: this happens once", "graphs", p.Graph, "image", p.Done+1, "images", p.Total, "waiting", p.Waiting)
+		}
+		report(p)
+	}
 }
 
 // layout lists the block graphs that a graph set loads, and the memory that they bind.

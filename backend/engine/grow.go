@@ -43,6 +43,11 @@ func (o *settings) contextFor(n int) int {
 // Passes of other requests run while the new graphs are compiled and loaded.
 // Passes of other requests wait only while keys and values are copied.
 func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
+	return e.growTo(ctx, n, replacement{})
+}
+
+// growTo does the work of reserve. The caller may set together and mayMove of r.
+func (e *Engine) growTo(ctx context.Context, n int, r replacement) (*Growth, error) {
 	if n <= e.graphs.Load().context {
 		return nil, nil
 	}
@@ -64,7 +69,7 @@ func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
 	defer e.closing.setCancel(nil)
 	g := &Growth{From: old.context, To: e.options.contextFor(n)}
 	begin := time.Now()
-	r := replacement{old: old, shape: old.shape, context: g.To}
+	r.old, r.shape, r.context = old, old.shape, g.To
 	err := e.replaceGraphs(ctx, &r)
 	g.Took, g.Moved, g.PeakBytes = time.Since(begin), r.moved, r.peakBytes
 	if err != nil {

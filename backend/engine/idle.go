@@ -38,6 +38,7 @@ func (e *Engine) requestStarted() {
 // graphs, requestEnded starts a timer of [Options].IdleSwitch, after which the prefill
 // graphs are loaded again.
 func (e *Engine) requestEnded() {
+	defer e.startIdleWork() // after the mutex is free
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
 	e.idleSwitch.requests--

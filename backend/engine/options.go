@@ -67,6 +67,12 @@ type Options struct {
 	// again, provided that plans switch graphs and a prompt of usual length is then
 	// answered sooner. Zero means never.
 	IdleSwitch time.Duration
+	// Ahead makes the engine prepare longer context tiers before a request needs them.
+	// If no request runs for the time Ahead, the engine compiles the images of all longer
+	// tiers, and changes to a longer one if the next turn of a conversation will not fit.
+	// While a request runs, the change begins when the end of the tier is near. Zero means
+	// that a request that needs a longer tier compiles and loads it.
+	Ahead time.Duration
 	// Forecast makes the engine measure each graph at its first load even if no plan
 	// needs that, so that reports can compare a prompt's time with a forecast.
 	Forecast bool

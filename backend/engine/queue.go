@@ -26,6 +26,9 @@ type workItem struct {
 	everyRow bool
 	// allLogits requests all logits of the rows after which a token may be drawn.
 	allLogits bool
+	// continued is set if further tokens of the prompt follow the item's last one, so no
+	// token is drawn after it.
+	continued bool
 	// answering is set when the prompt is computed: the item's tokens are then drawn
 	// tokens.
 	answering bool
@@ -64,7 +67,7 @@ type taskRows struct {
 }
 
 // last reports whether the rows include the item's last token.
-func (s taskRows) last() bool { return s.n == len(s.item.tokens) }
+func (s taskRows) last() bool { return s.n == len(s.item.tokens) && !s.item.continued }
 
 // scores returns the scores of the drafts among the rows. If the drafts took no part
 // in the pass, scores returns the scores of the drafts for the first token: the next

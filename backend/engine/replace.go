@@ -21,6 +21,9 @@ type replacement struct {
 	// device lock held, when the next set is loaded or, if the device cannot hold both
 	// sets, before the old one is freed.
 	mayMove func() error
+	// together is set if the change fails with [backend.ErrNoMemory] rather than free the
+	// old set before the next one is loaded.
+	together bool
 
 	// moved is the time in which no pass could run, and peakBytes the largest total size
 	// of programs, KV cache and other buffers.
@@ -45,7 +48,7 @@ func (e *Engine) replaceGraphs(ctx context.Context, r *replacement) error {
 	case err == nil:
 		r.peakBytes = before + next.sizeBytes()
 		err = e.moveTo(ctx, next, r, func() error { return nil })
-	case errors.Is(err, backend.ErrNoMemory):
+	case errors.Is(err, backend.ErrNoMemory) && !r.together:
 		e.options.Logger.Warn("the device has no memory for two sets of graphs: all requests wait until the next one is loaded", "reason", err)
 		err = e.moveTo(ctx, next, r, func() error { return e.loadInPlace(ctx, next, r) })
 	}

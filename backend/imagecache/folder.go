@@ -244,6 +244,23 @@ func (s *Store) evict(i Info) bool {
 	return gone
 }
 
+// HasRoom returns [ErrStore] if an image of the given size does not fit into the limit or
+// on the disk without removing other images.
+func (s *Store) HasRoom(size int64) error {
+	list, err := s.List()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	total := size + headerSize
+	for _, i := range list {
+		total += i.Size
+	}
+	if s.limit > 0 && !s.keep && total > s.limit {
+		return fmt.Errorf("imagecache: %w: the images would take %.1f MiB, but the limit is %.1f MiB", ErrStore, float64(total)/(1<<20), float64(s.limit)/(1<<20))
+	}
+	return s.fits(size + headerSize)
+}
+
 // fits returns [ErrStore] if the disk has fewer than size bytes free.
 func (s *Store) fits(size int64) error {
 	if free, known := s.free(); known && size > free {

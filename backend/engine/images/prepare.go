@@ -65,6 +65,29 @@ func graphNames(graphs []*backend.Graph) (names []string) {
 	return names
 }
 
+// Prepare compiles the image of the given graphs into the cache, unless the cache has it,
+// without loading it. Prepare reports whether it has compiled the image. If the cache has
+// room for the image only without other images, the error is [imagecache.ErrStore].
+func (l *Loader) Prepare(ctx context.Context, graphs []*backend.Graph) (compiled bool, err error) {
+	key := l.Key(graphs)
+	if l.cache.Has(key) {
+		return false, nil
+	}
+	r := newReporter(l.config.Progress, l.progress, graphs)
+	release, err := l.lock(ctx, key, r)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	if l.cache.Has(key) { // another goroutine or process has compiled it in the meantime
+		return false, nil
+	}
+	if err := l.cache.HasRoom(r.weights); err != nil {
+		return false, err
+	}
+	return true, l.put(ctx, key, graphs, r)
+}
+
 // prepare compiles an image into the cache, unless the cache already has it.
 func (l *Loader) prepare(ctx context.Context, graphs []*backend.Graph) error {
 	r := newReporter(l.config.Progress, l.progress, graphs)

@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// ahead compiles longer context tiers and changes to them before a request needs them:
+// see [Options].Ahead. Its goroutines end before the engine closes.
+type ahead struct {
+	ctx  context.Context //nolint:containedctx // of the engine's own goroutines
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	timer   *time.Timer
+	closed  bool
+	growing bool // a goroutine changes to a longer tier
+	idle    bool // a goroutine works while no request runs
+	// compiled is the shape of which the images of all tiers are in the cache.
+	compiled *shape
+	// failed is the context at which a change failed. Only a request that needs a longer
+	// context tries again.
+	failed int
+	// giveUp is set if a compilation failed. No other one starts while no request needs it.
+	giveUp bool
+	// expected is the number of tokens that the latest conversation will have after its
+	// next turn, or zero if it has only one turn.
+	expected int
+}
+
+// errBusy ends work that is done only while no request runs.
+var errBusy = errors.New("a request runs")
+
+// growAhead begins to change to the context tier that holds n tokens, while passes run.
+// If the device cannot hold both graph sets, the change waits until a request needs it.
+func (e *Engine) growAhead(n int) {
+	if e.options.Ahead <= 0 || n <= e.graphs.Load().context {
+		return
+	}
+	a := &e.ahead
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || a.growing || a.failed == e.graphs.Load().context {
+		return
+	}
+	a.growing = true
+	grow := func() {
+		_, err := e.growTo(a.ctx, n, replacement{together: true})
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.growing = false
+		e.aheadFailed("change to", err)
+	}
+	if e.clock.Virtual { // nothing overlaps on this machine's clock
+		a.mu.Unlock()
+		defer a.mu.Lock()
+		grow()
+		return
+	}
+	a.work.Go(grow)
+}
+
+// aheadFailed remembers and logs a failure of work ahead of need. The caller holds
+// ahead.mu.
+func (e *Engine) aheadFailed(what string, err error) {
+	if err == nil || e.ahead.ctx.Err() != nil || errors.Is(err, errBusy) {
+		return
+	}
+	e.ahead.failed = e.graphs.Load().context
+	if errors.Is(err, backend.ErrNoMemory) {
+		e.options.Logger.Debug("no memory for a longer context ahead of need: a request that needs it waits", "reason", err)
+		return
+	}
+	e.options.Logger.Warn("could not "+what+" a longer context ahead of need: a request that needs it tries again", "reason", err)
+}
+
+// expectTurn records a request that has ended at the given length of its sequence. If the
+// request continued a conversation, the next turn is expected to be as long.
+func (e *Engine) expectTurn(cached, length int) {
+	a := &e.ahead
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.expected = 0; cached > 0 {
+		a.expected = length + length - cached
+	}
+}
+
+// startIdleWork starts a timer of [Options].Ahead, after which prepareTiers runs, if no
+// request runs then. If the device's calls take no time, prepareTiers runs at once.
+func (e *Engine) startIdleWork() {
+	if e.options.Ahead <= 0 || e.busy() {
+		return
+	}
+	if e.clock.Virtual {
+		e.prepareTiers()
+		return
+	}
+	a := &e.ahead
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.closed:
+	case a.timer == nil:
+		a.timer = time.AfterFunc(e.options.Ahead, e.prepareTiers)
+	default:
+		a.timer.Reset(e.options.Ahead)
+	}
+}
+
+// busy reports whether a request runs.
+func (e *Engine) busy() bool {
+	e.idleSwitch.mu.Lock()
+	defer e.idleSwitch.mu.Unlock()
+	return e.idleSwitch.requests > 0
+}
+
+// prepareTiers compiles the images of all longer context tiers, one by one and the
+// nearest tier first, and changes to a longer tier if the next turn will need it.
+// prepareTiers ends after the image under way if a request begins.
+func (e *Engine) prepareTiers() {
+	a := &e.ahead
+	a.mu.Lock()
+	if a.closed || a.idle {
+		a.mu.Unlock()
+		return
+	}
+	a.idle = true
+	a.work.Add(1)
+	a.mu.Unlock()
+	defer a.work.Done()
+	err := e.compileTiers(a.ctx)
+	if err == nil {
+		err = e.growWhileIdle(a.ctx)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.idle = false
+	e.aheadFailed("prepare", err)
+}
+
+// compileTiers compiles the images of all longer context tiers.
+func (e *Engine) compileTiers(ctx context.Context) error {
+	a, f := &e.ahead, e.graphs.Load()
+	a.mu.Lock()
+	done := a.giveUp || a.compiled == f.shape
+	a.mu.Unlock()
+	if done || e.options.Cache == nil || f.shape.used != graphswap.Both {
+		return nil
+	}
+	var err error
+	for _, n := range e.options.contexts() {
+		if n <= f.context {
+			continue
+		}
+		if err = e.compileTier(ctx, f.shape, n); err != nil {
+			break
+		}
+		if n == e.options.contextFor(f.context+1) { // the nearest tier matters most
+			if err := e.growWhileIdle(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil:
+		a.compiled = f.shape
+	case errors.Is(err, imagecache.ErrStore): // images that are needed now matter more
+		e.options.Logger.Info("longer contexts are not compiled ahead of need, because the image cache has no room for them", "reason", err)
+		a.giveUp, err = true, nil
+	case !errors.Is(err, errBusy):
+		a.giveUp = true
+	}
+	return err
+}
+
+// compileTier compiles the images of a context tier that the image cache does not have.
+func (e *Engine) compileTier(ctx context.Context, s *shape, n int) error {
+	c := e.options.images(s)
+	c.Progress = func(Progress) {}
+	slots := n * e.options.Sequences
+	sets, err := images.WriteBlocks(e.model, c, slots)
+	if err != nil {
+		return err
+	}
+	l := images.NewLoader(e.dev, e.model, c, slots, sets)
+	for _, set := range sets {
+		for _, graphs := range l.Images(set) {
+			if e.busy() {
+				return errBusy
+			}
+			began := time.Now()
+			compiled, err := l.Prepare(ctx, graphs)
+			if err != nil {
+				return err
+			}
+			if compiled {
+				e.options.Logger.Info("compiled an image of a longer context ahead of need", "context", n, "graphs", images.Name(graphs), "seconds", time.Since(began).Seconds())
+			}
+		}
+	}
+	return nil
+}
+
+// growWhileIdle changes to the context tier that the next turn of the latest
+// conversation is expected to need, unless a request runs.
+func (e *Engine) growWhileIdle(ctx context.Context) error {
+	a := &e.ahead
+	a.mu.Lock()
+	n, failed := min(a.expected, e.options.Context), a.failed
+	a.mu.Unlock()
+	if tier := e.graphs.Load().context; n <= tier || failed == tier {
+		return nil
+	}
+	_, err := e.growTo(ctx, n, replacement{mayMove: func() error {
+		if e.busy() {
+			return errBusy
+		}
+		return nil
+	}})
+	return err
+}
+
+// begin makes the engine's own goroutines possible.
+func (a *ahead) begin() { a.ctx, a.stop = context.WithCancel(context.Background()) }
+
+// close cancels the work and waits for its end.
+func (a *ahead) close() {
+	a.mu.Lock()
+	a.closed = true
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.mu.Unlock()
+	if a.stop != nil {
+		a.stop()
+	}
+	a.work.Wait()
+}
