@@ -80,7 +80,7 @@ func prepareVariant(cmd *cobra.Command, m enable.Model, adapter string) (err err
 	if err != nil {
 		return err
 	}
-	return l.Close()
+	return errors.Join(l.Engine.CompileContexts(ctx), l.Close())
 }
 
 // variantConfig returns the config with which Ollama's runner loads the variant.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -160,7 +161,7 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 		if n <= f.context {
 			continue
 		}
-		if err = e.compileTier(ctx, f.shape, n); err != nil {
+		if err = e.compileTier(ctx, f.shape, n, true); err != nil {
 			break
 		}
 		if n == e.options.contextFor(f.context+1) { // the nearest tier matters most
@@ -183,10 +184,33 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 	return err
 }
 
+// CompileContexts compiles the images of all longer context tiers that the image cache
+// does not have, so that no request will wait for that. CompileContexts may remove other
+// images from the cache, as [New] may. It does nothing without a cache.
+func (e *Engine) CompileContexts(ctx context.Context) error {
+	f := e.graphs.Load()
+	if e.options.Cache == nil || f.shape.used != graphswap.Both {
+		return nil
+	}
+	for _, n := range e.options.contexts() {
+		if n <= f.context {
+			continue
+		}
+		if err := e.compileTier(ctx, f.shape, n, false); err != nil {
+			return fmt.Errorf("engine: compile the graphs for %d tokens: %w", n, err)
+		}
+	}
+	return nil
+}
+
 // compileTier compiles the images of a context tier that the image cache does not have.
-func (e *Engine) compileTier(ctx context.Context, s *shape, n int) error {
+// If idle is set, compileTier reports no progress, ends with errBusy when a request runs,
+// and removes no other image from the cache.
+func (e *Engine) compileTier(ctx context.Context, s *shape, n int, idle bool) error {
 	c := e.options.images(s)
-	c.Progress = func(Progress) {}
+	if idle {
+		c.Progress = func(Progress) {}
+	}
 	slots := n * e.options.Sequences
 	sets, err := images.WriteBlocks(e.model, c, slots)
 	if err != nil {
@@ -195,15 +219,15 @@ func (e *Engine) compileTier(ctx context.Context, s *shape, n int) error {
 	l := images.NewLoader(e.dev, e.model, c, slots, sets)
 	for _, set := range sets {
 		for _, graphs := range l.Images(set) {
-			if e.busy() {
+			if idle && e.busy() {
 				return errBusy
 			}
 			began := time.Now()
-			compiled, err := l.Prepare(ctx, graphs)
+			compiled, err := l.Prepare(ctx, graphs, idle)
 			if err != nil {
 				return err
 			}
-			if compiled {
+			if compiled && idle {
 				e.options.Logger.Info("compiled an image of a longer context ahead of need", "context", n, "graphs", images.Name(graphs), "seconds", time.Since(began).Seconds())
 			}
 		}

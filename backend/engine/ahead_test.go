@@ -309,3 +309,32 @@ func TestIdleTimeBeginsTheWork(t *testing.T) {
 	start(t, dev, o)
 	require.Eventually(t, func() bool { return dev.compiles.Load() == 2*6+1 }, time.Minute, time.Millisecond)
 }
+
+// TestContextsThatAreCompiledBeforehandAreNotCompiledAgain is the way of sdnpu enable. A
+// first request that is longer than all tiers but the last then compiles nothing.
+func TestContextsThatAreCompiledBeforehandAreNotCompiledAgain(t *testing.T) {
+	o, _ := aheadOptions(t)
+	var last engine.Progress
+	o.Progress = func(p engine.Progress) { last = p }
+	dev := newDevice()
+	e, _ := start(t, dev, o)
+	require.NoError(t, e.CompileContexts(t.Context()))
+	require.EqualValues(t, 2*6+1, dev.compiles.Load())
+	require.Equal(t, 2, last.Done)
+	require.Equal(t, 2, last.Total)
+	require.NoError(t, e.Close())
+
+	dev = newDevice()
+	e, _ = start(t, dev, o)
+	prompt := make([]int32, 150)
+	for i := range prompt {
+		prompt[i] = int32(1 + i)
+	}
+	_, _, r := answer(t, e, engine.Request{Prompt: prompt, MaxTokens: 5, IgnoreEOS: true})
+	require.Equal(t, 200, r.Context)
+	require.Zero(t, dev.compiles.Load())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e.WaitForGrowth()
+	require.NoError(t, e.CompileContexts(ctx), "nothing is left to compile")
+}

@@ -66,24 +66,38 @@ func graphNames(graphs []*backend.Graph) (names []string) {
 }
 
 // Prepare compiles the image of the given graphs into the cache, unless the cache has it,
-// without loading it. Prepare reports whether it has compiled the image. If the cache has
-// room for the image only without other images, the error is [imagecache.ErrStore].
-func (l *Loader) Prepare(ctx context.Context, graphs []*backend.Graph) (compiled bool, err error) {
-	key := l.Key(graphs)
-	if l.cache.Has(key) {
-		return false, nil
-	}
+// without loading it. Prepare reports whether it has compiled the image. If keepOthers is
+// set and the cache has room for the image only without other images, the error is
+// [imagecache.ErrStore].
+func (l *Loader) Prepare(ctx context.Context, graphs []*backend.Graph, keepOthers bool) (compiled bool, err error) {
 	r := newReporter(l.config.Progress, l.progress, graphs)
+	defer r.start()()
+	key := l.Key(graphs)
+	if !l.cache.Has(key) {
+		if compiled, err = l.prepareLocked(ctx, key, graphs, r, keepOthers); err != nil {
+			return false, err
+		}
+	}
+	r.cached.Store(!compiled)
+	l.done(r)
+	return compiled, nil
+}
+
+// prepareLocked compiles an image while it holds the image's lock, unless another
+// goroutine or process has compiled it in the meantime.
+func (l *Loader) prepareLocked(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, keepOthers bool) (compiled bool, err error) {
 	release, err := l.lock(ctx, key, r)
 	if err != nil {
 		return false, err
 	}
 	defer release()
-	if l.cache.Has(key) { // another goroutine or process has compiled it in the meantime
+	if l.cache.Has(key) {
 		return false, nil
 	}
-	if err := l.cache.HasRoom(r.weights); err != nil {
-		return false, err
+	if keepOthers {
+		if err := l.cache.HasRoom(r.weights); err != nil {
+			return false, err
+		}
 	}
 	return true, l.put(ctx, key, graphs, r)
 }
