@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -201,14 +202,47 @@ func TestFormatJSONHoldsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestFormatsAreRefusedAndNotIgnored(t *testing.T) {
+func TestFormatSchemaHoldsTheAnswer(t *testing.T) {
 	s := sharedServer(t)
-	for _, format := range []any{body{"type": "object", "properties": body{"a": body{"type": "string"}}}} {
-		got := refusal(t, s, "/api/generate", generate(byAdapter, "One day", greedy(5)).with(body{"format": format}))
-		require.Contains(t, got, "400")
-		require.Contains(t, got, "not supported yet")
-		require.Contains(t, got, "ask again without format")
+	// All answers end, because no value can be long.
+	schema := body{
+		"type": "object",
+		"properties": body{
+			"name":  body{"type": "string", "maxLength": 8},
+			"age":   body{"type": "integer", "minimum": 0, "maximum": 120},
+			"color": body{"enum": []string{"red", "blue"}},
+			"born":  body{"type": "string", "format": "date"},
+		},
+		"required": []string{"name", "age", "color", "born"},
 	}
+	for seed := range 4 {
+		options := body{"temperature": float64(seed) / 2, "seed": seed, "num_predict": 400, "num_ctx": 512}
+		for path, request := range map[string]body{
+			"/api/generate": generate(byAdapter, "One day", options), "/api/chat": chat(byAdapter, "One day", options),
+		} {
+			a := ask(t, s, path, request.with(body{"format": schema}))
+			require.Equal(t, "stop", a.last.DoneReason, "%q", a.text)
+			var value struct {
+				Name, Color, Born string
+				Age               int
+			}
+			decoder := json.NewDecoder(strings.NewReader(a.text))
+			decoder.DisallowUnknownFields()
+			require.NoError(t, decoder.Decode(&value), "%q", a.text)
+			require.LessOrEqual(t, utf8.RuneCountInString(value.Name), 8)
+			require.LessOrEqual(t, value.Age, 120)
+			require.Contains(t, []string{"red", "blue"}, value.Color)
+			_, err := time.Parse(time.DateOnly, value.Born)
+			require.NoError(t, err)
+		}
+	}
+}
+
+func TestImpossibleFormatsAreRefusedWithTheirPlace(t *testing.T) {
+	s := sharedServer(t)
+	got := refusal(t, s, "/api/generate", generate(byAdapter, "One day", greedy(5)).with(body{"format": body{"properties": body{"a": body{"type": "strin"}}}}))
+	require.Contains(t, got, "400")
+	require.Contains(t, got, `#/properties/a/type: unknown type`)
 }
 
 func TestLongPromptsAreCutByOllamaOrRefused(t *testing.T) {

@@ -38,8 +38,7 @@ func (g *grammars) of(c *completionRequest) (*grammar.Grammar, error) {
 	case c.IgnoreEOS:
 		return nil, refuse(http.StatusBadRequest, "ignore_eos cannot be combined with a format: a format decides where the answer ends")
 	case hasSchema:
-		return nil, refuse(http.StatusBadRequest, "a format with a JSON schema is not supported yet: "+
-			"use the format json, or ask again without format.")
+		source, compile = "schema "+string(c.JSONSchema), func() (*grammar.Grammar, error) { return grammar.ParseSchema(c.JSONSchema) }
 	}
 	if found := g.find(source); found != nil {
 		return found, nil

@@ -1,9 +1,11 @@
 package grammar
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -84,4 +86,31 @@ func BenchmarkVocabulary(b *testing.B) {
 	for b.Loop() {
 		NewVocabulary(tok.VocabSize(), tok.Piece, tok.IsEOG)
 	}
+}
+
+// BenchmarkSchema reports the time to compile a schema of 50 properties of several types.
+func BenchmarkSchema(b *testing.B) {
+	raw := []byte(wideSchema(50))
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := ParseSchema(raw)
+		require.NoError(b, err)
+	}
+}
+
+// wideSchema returns a schema of n properties, half of which are required.
+func wideSchema(n int) string {
+	kinds := []string{
+		`{"type":"string"}`, `{"type":"integer","minimum":0,"maximum":12345}`, `{"type":"array","items":{"type":"number"},"maxItems":5}`,
+		`{"enum":["red","green","blue"]}`, `{"type":["string","null"],"maxLength":40}`,
+		`{"type":"object","properties":{"x":{"type":"boolean"},"y":{"type":"string","format":"date-time"}},"required":["x"]}`,
+	}
+	var properties, required []string
+	for i := range n {
+		properties = append(properties, fmt.Sprintf(`"property_%d":%s`, i, kinds[i%len(kinds)]))
+		if i%2 == 0 {
+			required = append(required, fmt.Sprintf(`"property_%d"`, i))
+		}
+	}
+	return `{"type":"object","properties":{` + strings.Join(properties, ",") + `},"required":[` + strings.Join(required, ",") + `]}`
 }

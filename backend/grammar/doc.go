@@ -1,5 +1,6 @@
 // Package grammar holds a text to a grammar, token by token: it computes which tokens
-// of a vocabulary may come next. Grammars come from llama.cpp's GBNF notation.
+// of a vocabulary may come next. Grammars come from llama.cpp's
+// GBNF notation or from JSON schemas.
 //
 // The package knows no model and does not draw tokens. A [Matcher] follows one text; a
 // caller draws among the tokens of [Matcher.Mask] and passes the drawn token to
@@ -31,8 +32,15 @@
 // # Differences from llama.cpp
 //
 //   - Control tokens are never allowed, although their spelling may match.
+//
 //   - A rule that is defined twice is an error; there the later definition counts.
+//
 //   - Tokens in grammars, as in <think>, are refused.
+//
+//   - Properties of a schema come in its order, required or not; there the required ones
+//     come first.
+//
+//   - A schema that no value satisfies is an error.
 //
 // # Cost
 //

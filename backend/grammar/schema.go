@@ -1,0 +1,391 @@
+package grammar
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxVisits limits the schemas that a conversion visits. A schema counts each time that
+// a combination such as allOf uses it.
+const maxVisits = 20_000
+
+// ParseSchema compiles a JSON schema to a grammar of the JSON texts that it allows, with
+// little white space. Properties come in the order of the schema.
+//
+// Supported keywords are type, properties, required, additionalProperties, items,
+// prefixItems, minItems, maxItems, enum, const, anyOf, oneOf (as anyOf), allOf, $ref
+// to a place in the schema, minLength, maxLength, pattern, format (date, time,
+// date-time, uuid), and the bounds of integers. As in llama.cpp, other keywords are
+// ignored, and so are bounds of numbers with a fraction, lengths next to a pattern, and
+// patterns that need more than a regular expression. An object with properties has
+// others only if additionalProperties says so.
+//
+// If the schema is invalid, or if no text can satisfy it, the error is a [SchemaError].
+// If it is too large, the error wraps [ErrTooComplex].
+func ParseSchema(raw []byte) (*Grammar, error) {
+	if len(raw) > maxSource {
+		return nil, tooComplex("the schema has %d bytes: want at most %d", len(raw), maxSource)
+	}
+	root, err := decodeJSON(raw)
+	if err != nil {
+		return nil, &SchemaError{"#", fmt.Sprintf("the schema is not JSON: %v", err)}
+	}
+	c := &converter{root: root, refs: map[string]int{"#": 0}, fixed: map[string]int{}}
+	c.rules = []rule{{name: "root"}}
+	body, err := c.visit(root, "#")
+	if err != nil {
+		return nil, err
+	}
+	if never(body) {
+		return nil, &SchemaError{"#", "the schema allows no value"}
+	}
+	c.rules[0].body = body
+	g, err := compile(c.rules, 0)
+	var recursion *SyntaxError
+	if errors.As(err, &recursion) {
+		return nil, &SchemaError{"#", "a $ref refers to itself with no value between"}
+	}
+	return g, err
+}
+
+// converter converts a schema to rules.
+type converter struct {
+	root   any
+	rules  []rule
+	refs   map[string]int // rules of schemas that $ref names, by the place of the schema
+	fixed  map[string]int // rules that do not depend on the schema, by name
+	visits int
+}
+
+// never reports whether an expression matches nothing.
+func never(e expression) bool {
+	c, ok := e.(class)
+	return ok && len(c) == 0
+}
+
+// addRule adds a rule and returns a reference to it.
+func (c *converter) addRule(body expression) reference {
+	c.rules = append(c.rules, rule{fmt.Sprint("rule-", len(c.rules)), body})
+	return reference{rule: len(c.rules) - 1}
+}
+
+// shared returns a reference to a rule that build makes once.
+func (c *converter) shared(name string, build func() expression) reference {
+	if i, ok := c.fixed[name]; ok {
+		return reference{rule: i}
+	}
+	r := c.addRule(nil)
+	c.fixed[name] = r.rule
+	c.rules[r.rule].body = build()
+	return r
+}
+
+// constraints are the keywords that are not ignored.
+var constraints = map[string]bool{
+	"type": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "prefixItems": true,
+	"minItems": true, "maxItems": true, "enum": true, "const": true, "anyOf": true, "oneOf": true, "allOf": true, "$ref": true,
+	"minLength": true, "maxLength": true, "pattern": true, "format": true,
+	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true,
+}
+
+// constrains reports whether a schema has a keyword that is not ignored.
+func constrains(o *object) bool {
+	return slices.ContainsFunc(o.keys, func(key string) bool { return constraints[key] })
+}
+
+// visit returns the expression of a schema. path is its place.
+func (c *converter) visit(schema any, path string) (expression, error) {
+	if c.visits++; c.visits > maxVisits {
+		return nil, tooComplex("the schema combines more than %d schemas", maxVisits)
+	}
+	if b, ok := schema.(bool); ok {
+		if b {
+			return c.value(), nil
+		}
+		return class{}, nil
+	}
+	o, ok := schema.(*object)
+	if !ok {
+		return nil, &SchemaError{path, "a schema must be an object or a boolean"}
+	}
+	switch {
+	case o.has("$ref"):
+		if rest := o.without("$ref"); constrains(rest) {
+			return c.visitAll([]any{&object{[]string{"$ref"}, map[string]any{"$ref": o.get("$ref")}}, rest}, path)
+		}
+		return c.reference(o, path)
+	case o.has("allOf"):
+		parts, err := list(o, "allOf", path)
+		if err != nil {
+			return nil, err
+		}
+		if rest := o.without("allOf"); constrains(rest) {
+			parts = append(slices.Clone(parts), rest)
+		}
+		return c.visitAll(parts, path)
+	case o.has("anyOf"):
+		return c.visitAny(o, "anyOf", path)
+	case o.has("oneOf"):
+		return c.visitAny(o, "oneOf", path)
+	}
+	return c.simple(o, path)
+}
+
+// visitAll returns the expression of values that satisfy all schemas.
+func (c *converter) visitAll(parts []any, path string) (expression, error) {
+	if len(parts) == 1 {
+		return c.visit(parts[0], path+"/allOf/0")
+	}
+	var all any = true
+	for _, part := range parts {
+		var err error
+		if all, err = c.merge(all, part, path, 0); err != nil {
+			return nil, err
+		}
+	}
+	return c.visit(all, path)
+}
+
+// visitAny returns the expression of values that satisfy one of the schemas of a keyword,
+// and the other keywords of o.
+func (c *converter) visitAny(o *object, key, path string) (expression, error) {
+	parts, err := list(o, key, path)
+	if err != nil {
+		return nil, err
+	}
+	rest, all := o.without(key), choice{}
+	for i, part := range parts {
+		at := fmt.Sprintf("%s/%s/%d", path, key, i)
+		if constrains(rest) {
+			if part, err = c.merge(rest, part, at, 0); err != nil {
+				return nil, err
+			}
+		}
+		e, err := c.visit(part, at)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return oneOf(all), nil
+}
+
+// oneOf returns the choice of the expressions that match something.
+func oneOf(all choice) expression {
+	all = slices.DeleteFunc(all, never)
+	switch len(all) {
+	case 0:
+		return class{}
+	case 1:
+		return all[0]
+	}
+	return all
+}
+
+// list returns the value of a keyword that must be a list that is not empty.
+func list(o *object, key, path string) ([]any, error) {
+	parts, ok := o.get(key).([]any)
+	if !ok || len(parts) == 0 {
+		return nil, &SchemaError{path + "/" + key, "must be a list with an entry"}
+	}
+	return parts, nil
+}
+
+// reference returns a reference to the rule of the schema that $ref names.
+func (c *converter) reference(o *object, path string) (expression, error) {
+	target, place, err := c.resolve(o, path)
+	if err != nil {
+		return nil, err
+	}
+	if i, ok := c.refs[place]; ok {
+		return reference{rule: i}, nil
+	}
+	r := c.addRule(class{})
+	c.refs[place] = r.rule
+	body, err := c.visit(target, place)
+	if err != nil {
+		return nil, err
+	}
+	c.rules[r.rule].body = body
+	return r, nil
+}
+
+// resolve returns the schema that $ref names, and its place.
+func (c *converter) resolve(o *object, path string) (target any, place string, err error) {
+	ref, ok := o.get("$ref").(string)
+	path += "/$ref"
+	if !ok {
+		return nil, "", &SchemaError{path, "must be a text"}
+	}
+	pointer, ok := strings.CutPrefix(ref, "#")
+	if !ok || pointer != "" && pointer[0] != '/' {
+		return nil, "", &SchemaError{path, fmt.Sprintf("%q is not in this schema: want a place such as #/$defs/name", ref)}
+	}
+	target, place = c.root, "#"
+	if pointer == "" {
+		return target, place, nil
+	}
+	for _, step := range strings.Split(pointer[1:], "/") {
+		if s, err := url.PathUnescape(step); err == nil {
+			step = s
+		}
+		place += "/" + step
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
+		switch at := target.(type) {
+		case *object:
+			target, ok = at.values[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if ok = err == nil && i >= 0 && i < len(at); ok {
+				target = at[i]
+			}
+		default:
+			ok = false
+		}
+		if !ok {
+			return nil, "", &SchemaError{path, fmt.Sprintf("%q does not exist in this schema", ref)}
+		}
+	}
+	return target, place, nil
+}
+
+// simple returns the expression of a schema without combinations.
+func (c *converter) simple(o *object, path string) (expression, error) {
+	types, err := typesOf(o, path)
+	if err != nil {
+		return nil, err
+	}
+	if values, ok, err := enumOf(o, path); err != nil || ok {
+		return oneOf(literals(values, types, o.has("type"))), err
+	}
+	if types == nil {
+		return c.value(), nil
+	}
+	var all choice
+	for _, t := range types {
+		e, err := c.typed(t, o, path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return oneOf(all), nil
+}
+
+// typed returns the expression of the values of one type.
+func (c *converter) typed(t string, o *object, path string) (expression, error) {
+	switch t {
+	case "null":
+		return literal("null"), nil
+	case "boolean":
+		return choice{literal("true"), literal("false")}, nil
+	case "integer":
+		return c.integer(o, path)
+	case "number":
+		return c.number(), nil
+	case "string":
+		return c.text(o, path)
+	case "array":
+		return c.array(o, path)
+	}
+	return c.object(o, path)
+}
+
+// implied names the types that keywords speak of.
+var implied = []struct {
+	t    string
+	keys []string
+}{
+	{"object", []string{"properties", "required", "additionalProperties"}},
+	{"array", []string{"items", "prefixItems", "minItems", "maxItems"}},
+	{"string", []string{"minLength", "maxLength", "pattern"}},
+	{"number", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
+}
+
+// typesOf returns the types of a schema: those of the keyword, or those that the other
+// keywords speak of. A nil result means any type.
+func typesOf(o *object, path string) (types []string, err error) {
+	switch t := o.get("type").(type) {
+	case string:
+		types = []string{t}
+	case []any:
+		for _, e := range t {
+			types = append(types, fmt.Sprint(e))
+		}
+	case nil:
+		if o.has("type") {
+			return nil, &SchemaError{path + "/type", "must be a type or a list of types"}
+		}
+		for _, i := range implied {
+			if slices.ContainsFunc(i.keys, o.has) {
+				types = append(types, i.t)
+			}
+		}
+		if f, _ := o.get("format").(string); types == nil && knownFormat(f) {
+			types = []string{"string"}
+		}
+		return types, nil
+	default:
+		return nil, &SchemaError{path + "/type", "must be a type or a list of types"}
+	}
+	known := []string{"null", "boolean", "integer", "number", "string", "array", "object"}
+	for _, t := range types {
+		if !slices.Contains(known, t) {
+			return nil, &SchemaError{path + "/type", fmt.Sprintf("unknown type %q: want one of %s", t, strings.Join(known, ", "))}
+		}
+	}
+	if slices.Contains(types, "number") {
+		types = slices.DeleteFunc(types, func(t string) bool { return t == "integer" })
+	}
+	return slices.Clip(types), nil
+}
+
+// enumOf returns the values that enum and const allow.
+func enumOf(o *object, path string) (values []any, ok bool, err error) {
+	if o.has("enum") {
+		if values, ok = o.get("enum").([]any); !ok {
+			return nil, false, &SchemaError{path + "/enum", "must be a list"}
+		}
+	}
+	if !o.has("const") {
+		return values, o.has("enum"), nil
+	}
+	if ok && !slices.ContainsFunc(values, func(v any) bool { return encodeJSON(v) == encodeJSON(o.get("const")) }) {
+		return nil, true, nil
+	}
+	return []any{o.get("const")}, true, nil
+}
+
+// literals returns the texts of values. If typed is set, values of other types are left
+// out.
+func literals(values []any, types []string, typed bool) (all choice) {
+	for _, v := range values {
+		if !typed || slices.ContainsFunc(types, func(t string) bool { return isType(v, t) }) {
+			all = append(all, literal(encodeJSON(v)))
+		}
+	}
+	return all
+}
+
+// isType reports whether a value has a type.
+func isType(v any, t string) bool {
+	switch v := v.(type) {
+	case nil:
+		return t == "null"
+	case bool:
+		return t == "boolean"
+	case string:
+		return t == "string"
+	case json.Number:
+		f, err := v.Float64()
+		return t == "number" || t == "integer" && err == nil && f == float64(int64(f))
+	case []any:
+		return t == "array"
+	}
+	return t == "object"
+}

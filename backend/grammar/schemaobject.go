@@ -1,0 +1,265 @@
+package grammar
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// space returns a reference to the white space that may be around values: nothing, a
+// blank, or new lines with an indentation. As in llama.cpp, it is short, so that a model
+// cannot fill an answer with it.
+func (c *converter) space() expression {
+	return c.shared("space", func() expression {
+		indent := repeat{class{{'\t', '\t'}, {' ', ' '}}, 0, 20}
+		return choice{literal(""), literal(" "), sequence{repeat{literal("\n"), 1, 2}, indent}}
+	})
+}
+
+// value returns a reference to any JSON value.
+func (c *converter) value() expression {
+	return c.shared("value", func() expression {
+		return choice{
+			c.anyObject(), c.anyArray(), c.anyText(), c.number(),
+			literal("true"), literal("false"), literal("null"),
+		}
+	})
+}
+
+func (c *converter) anyObject() expression {
+	return c.shared("object", func() expression {
+		s := c.space()
+		member := sequence{c.anyText(), s, literal(":"), s, c.value()}
+		more := repeat{sequence{s, literal(","), s, member}, 0, -1}
+		return sequence{literal("{"), s, repeat{sequence{member, more, s}, 0, 1}, literal("}")}
+	})
+}
+
+func (c *converter) anyArray() expression {
+	return c.shared("array", func() expression { return c.items(nil, c.value(), 0, -1) })
+}
+
+// property is a member of an object.
+type property struct {
+	member   expression // the key, a colon and the value
+	required bool
+	// many is set if the member may occur any number of times.
+	many bool
+}
+
+// object returns the expression of objects.
+func (c *converter) object(o *object, path string) (expression, error) {
+	named, ok := o.get("properties").(*object)
+	if o.has("properties") && !ok {
+		return nil, &SchemaError{path + "/properties", "must be an object"}
+	}
+	required, ok := o.get("required").([]any)
+	if o.has("required") && !ok && o.get("required") != nil {
+		return nil, &SchemaError{path + "/required", "must be a list"}
+	}
+	if named == nil && len(required) == 0 && (!o.has("additionalProperties") || o.get("additionalProperties") == true) {
+		return c.anyObject(), nil
+	}
+	if named == nil {
+		named = &object{}
+	}
+	additional, other, err := c.additional(o, path)
+	if err != nil {
+		return nil, err
+	}
+	var list []property
+	add := func(name string, e expression, must bool) bool {
+		if never(e) {
+			return !must
+		}
+		s := c.space()
+		list = append(list, property{c.addRule(sequence{literal(quote(name)), s, literal(":"), s, e}), must, false})
+		return true
+	}
+	for _, name := range named.keys {
+		e, err := c.visit(named.get(name), path+"/properties/"+name)
+		if err != nil {
+			return nil, err
+		}
+		if !add(name, e, slices.Contains(required, any(name))) {
+			return class{}, nil
+		}
+	}
+	names := slices.Clone(named.keys)
+	for _, r := range required {
+		name, ok := r.(string)
+		if !ok {
+			return nil, &SchemaError{path + "/required", "must hold texts only"}
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+			if !add(name, other, true) {
+				return class{}, nil
+			}
+		}
+	}
+	if !never(additional) {
+		s := c.space()
+		list = append(list, property{member: c.addRule(sequence{c.otherKey(names), s, literal(":"), s, additional}), many: true})
+	}
+	return c.members(list), nil
+}
+
+// additional returns the expression of values of properties without a name in the schema,
+// and of those that required names only.
+func (c *converter) additional(o *object, path string) (additional, required expression, err error) {
+	if !o.has("additionalProperties") {
+		if !o.has("properties") {
+			return c.value(), c.value(), nil
+		}
+		return class{}, c.value(), nil
+	}
+	additional, err = c.visit(o.get("additionalProperties"), path+"/additionalProperties")
+	return additional, additional, err
+}
+
+// members returns the expression of an object with members in the order of the list. Each
+// rule holds the members from one place on, so the size is linear.
+func (c *converter) members(list []property) expression {
+	s := c.space()
+	var after expression = literal("") // the members from a place on, after another member
+	var first expression = literal("") // the members from a place on, as the first ones
+	empty := true                      // empty is set if first may be nothing
+	for _, p := range slices.Backward(list) {
+		next := sequence{s, literal(","), s, p.member, after}
+		begin := sequence{p.member, after}
+		switch {
+		case p.many:
+			loop := c.addRule(nil)
+			c.rules[loop.rule].body = choice{sequence{s, literal(","), s, p.member, loop}, after}
+			after, first = loop, choice{sequence{p.member, loop}, first}
+		case p.required:
+			after, first, empty = c.addRule(next), begin, false
+		default:
+			after, first = c.addRule(choice{next, after}), c.addRule(choice{begin, first})
+		}
+	}
+	if empty {
+		// An object without members has no second white space.
+		return sequence{literal("{"), s, choice{sequence{first, s}, literal("")}, literal("}")}
+	}
+	return sequence{literal("{"), s, first, s, literal("}")}
+}
+
+// array returns the expression of arrays.
+func (c *converter) array(o *object, path string) (expression, error) {
+	prefix, ok := o.get("prefixItems").([]any)
+	if o.has("prefixItems") && !ok {
+		return nil, &SchemaError{path + "/prefixItems", "must be a list"}
+	}
+	rest := o.get("items")
+	if listed, ok := rest.([]any); ok && !o.has("prefixItems") {
+		prefix, rest = listed, nil // the notation of older drafts
+	}
+	least, most, err := bounds(o, "minItems", "maxItems", path)
+	if err != nil {
+		return nil, err
+	}
+	var tuple []expression
+	for i, schema := range prefix {
+		e, err := c.visit(schema, fmt.Sprintf("%s/prefixItems/%d", path, i))
+		if err != nil {
+			return nil, err
+		}
+		tuple = append(tuple, e)
+	}
+	var item expression = c.value()
+	if rest != nil {
+		if item, err = c.visit(rest, path+"/items"); err != nil {
+			return nil, err
+		}
+	}
+	if !never(item) {
+		item = c.addRule(item) // repetitions copy the reference only
+	}
+	if len(tuple) > 0 && !o.has("minItems") {
+		least = len(tuple) // as llama.cpp: a tuple is whole
+		if most >= 0 {
+			least = min(least, most)
+		}
+	}
+	if len(tuple) > 0 && rest == nil && (most < 0 || most > len(tuple)) {
+		most = max(len(tuple), least)
+	}
+	if i := slices.IndexFunc(tuple, never); i >= 0 {
+		tuple = tuple[:i]
+		if most < 0 || most > i {
+			most = i
+		}
+	} else if never(item) && (most < 0 || most > len(tuple)) {
+		most = len(tuple)
+	}
+	if most >= 0 && least > most {
+		return class{}, nil
+	}
+	return c.items(tuple, item, least, most), nil
+}
+
+// items returns the expression of an array of least to most items. The first items are
+// those of the tuple.
+func (c *converter) items(tuple []expression, item expression, least, most int) expression {
+	s := c.space()
+	if most == 0 {
+		return sequence{literal("["), s, literal("]")}
+	}
+	if most > 0 && most < len(tuple) {
+		tuple = tuple[:most]
+	}
+	comma := func(e expression) expression { return sequence{s, literal(","), s, e} }
+	// The items after the first n of the tuple.
+	n := max(len(tuple), 1)
+	var after expression = repeat{comma(item), max(least-n, 0), -1}
+	if most >= 0 {
+		after = repeat{comma(item), max(least-n, 0), max(most-n, 0)}
+	}
+	for i := len(tuple) - 1; i > 0; i-- {
+		after = sequence{comma(tuple[i]), after}
+		if i >= least {
+			after = repeat{after, 0, 1}
+		}
+	}
+	first := item
+	if len(tuple) > 0 {
+		first = tuple[0]
+	}
+	body := sequence{first, after, s}
+	if least == 0 {
+		return sequence{literal("["), s, repeat{body, 0, 1}, literal("]")}
+	}
+	return sequence{literal("["), s, body, literal("]")}
+}
+
+// bounds returns the values of two keywords for a count. A missing most is -1.
+func bounds(o *object, low, high, path string) (least, most int, err error) {
+	least, err = count(o, low, 0, path)
+	if err != nil {
+		return 0, 0, err
+	}
+	most, err = count(o, high, -1, path)
+	return least, most, err
+}
+
+// count returns the value of a keyword that must be a whole number.
+func count(o *object, key string, missing int, path string) (int, error) {
+	if !o.has(key) {
+		return missing, nil
+	}
+	number, ok := o.get(key).(json.Number)
+	f, err := strconv.ParseFloat(string(number), 64)
+	if !ok || err != nil || f < 0 || f != float64(int64(f)) {
+		return 0, &SchemaError{path + "/" + key, "must be a whole number of 0 or more"}
+	}
+	if f > maxRepetition {
+		if missing < 0 {
+			return maxRepetition, nil
+		}
+		return 0, &SchemaError{path + "/" + key, fmt.Sprintf("is %s: want at most %d", number, maxRepetition)}
+	}
+	return int(f), nil
+}
