@@ -7,8 +7,9 @@ export SDNPU_VENDOR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/vendor
 export SDNPU_MODELS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/models
 export CGO_ENABLED ?= 0
 
-MODEL  ?= integration_test/models/stories260K-f16.gguf
+MODEL  ?=
 PROMPT ?=
+REPORT ?=
 FUZZTIME ?= 1m
 CLIENTS := v0.30.0.mod v0.31.0.mod v0.32.0.mod go.mod
 TOOL := go tool -modfile=.ci/go.mod
@@ -24,9 +25,11 @@ build: ## build bin/sdnpu, bin/llama-server (the same file under Ollama's name) 
 	go build -o bin/sdnpu-lab ./adapters/lab
 	ln -f bin/sdnpu bin/llama-server
 
-demo: ## answer a prompt through a real Ollama; MODEL=any.gguf PROMPT='…'
+demo: ## chat through a real Ollama, and compare off and on; MODEL=any.gguf PROMPT='…' REPORT=page.html
 	@.ci/tools.sh go cc
-	@go run ./integration_test/demo -model "$(MODEL)" -prompt "$(PROMPT)"
+	@model="$(MODEL)"; small=integration_test/models/stories260K-f16.gguf; real="$(SDNPU_MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf"; \
+	if [ -z "$$model" ]; then model="$$real"; .ci/models.sh "$(SDNPU_MODELS)" || { echo "demo: SmolLM2-135M cannot be fetched: using stories260K"; model=$$small; }; fi; \
+	go run ./integration_test/demo -model "$$model" -prompt "$(PROMPT)" -report "$(REPORT)"
 
 test: ## run all tests; a skipped test names what is missing
 	@.ci/tools.sh go cc

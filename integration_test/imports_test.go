@@ -246,7 +246,7 @@ func wallOf(folder string) (best wall, found bool) {
 func (w wall) refuses(folder, imported string) string {
 	first, _, _ := strings.Cut(imported, "/")
 	if internal, ok := strings.CutPrefix(imported, module+"/"); ok {
-		if listed(internal, laboratory) && !listed(folder, laboratory) && !listed(folder, testHelpers) && folder != "integration_test" {
+		if listed(internal, laboratory) && !listed(folder, laboratory) && !listed(folder, testHelpers) && !within(folder, "integration_test") {
 			return "only the laboratory and tests import " + strings.Join(laboratory, ", ")
 		}
 		if internal == folder || slices.ContainsFunc(w.internal, func(allowed string) bool { return matches(internal, allowed) }) {

@@ -114,22 +114,25 @@ func (f *ollamaFlags) run(cmd *cobra.Command) (err error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d: %s, %s, %s %s: %d tokens, %.0f + %.0f ms\n", len(rows), total, r.Phone, r.System, r.Task, r.ID, r.Output, r.First, r.Decode)
 		return json.NewEncoder(save).Encode(r)
 	}
+	var failed error
 	for _, phone := range f.phones {
 		if f.count(rows, phone) == len(questions)*len(f.systems) {
 			continue // all requests are known
 		}
 		o.Phone = phone
-		if err := measurePhone(cmd.Context(), o, questions, rows, each); err != nil {
-			return fmt.Errorf("%s: %w", phone, err)
+		if failed = measurePhone(cmd.Context(), o, questions, rows, each); failed != nil {
+			failed = fmt.Errorf("%s: %w", phone, failed)
+			break
 		}
 	}
 	if f.json {
-		return nil
+		return failed
 	}
+	// After an error, the table shows what was measured before it.
 	sums := slices.DeleteFunc(bench.SumServed(rows, headline.Off), func(s bench.ServedSum) bool { return s.Task != "" && !f.each })
 	fmt.Fprintf(cmd.OutOrStdout(), "%s as %s, %d prompts, at most %d tokens, %s clock, temperature %v\n\n",
 		filepath.Base(f.model), f.as, len(questions), f.tokens, f.pace, f.temperature)
-	return bench.ServedTable(cmd.OutOrStdout(), sums)
+	return errors.Join(failed, bench.ServedTable(cmd.OutOrStdout(), sums))
 }
 
 // count returns the number of rows of a phone.

@@ -125,8 +125,9 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	here("ttft_ms", r.FirstToken)
 	here("decode_ms", r.Decode)
 	if t, ok := r.DeviceTimes(); ok {
-		fmt.Fprintf(&b, " device_ttft_ms=%.3f device_decode_ms=%.3f device_npu_ms=%.3f device_load_ms=%.3f device_switching_ms=%.3f",
-			milliseconds(t.First), milliseconds(t.Decode), milliseconds(t.NPU), milliseconds(t.Loads), milliseconds(t.Switching))
+		fmt.Fprintf(&b, " device_ttft_ms=%.3f device_decode_ms=%.3f device_npu_ms=%.3f device_load_ms=%.3f device_switching_ms=%.3f device_drafting_ms=%.3f",
+			milliseconds(t.First), milliseconds(t.Decode), milliseconds(t.NPU), milliseconds(t.Loads), milliseconds(t.Switching),
+			milliseconds(t.PromptDrafting+t.Drafting))
 	}
 	if r.Processor > 0 { // time of the whole process, so it includes concurrent requests
 		fmt.Fprintf(&b, " cpu_ms=%.3f cpu_ms_per_token=%.3f", milliseconds(r.Processor), milliseconds(r.ProcessorPerToken()))

@@ -172,7 +172,7 @@ func TestTimesNameTheirClock(t *testing.T) {
 			require.Equal(t, test.clock.Virtual && !slices.Contains(plans, f[1]), strings.HasPrefix(f[1], "host_"), "%s in %s", f[1], line)
 		}
 		require.Len(t, found, 10+own)
-		require.Equal(t, test.clock.Virtual, own == 5, line)
+		require.Equal(t, test.clock != engine.Clock{}, own == 6, line)
 		require.Equal(t, finalEvent(fakeReport(9, 6)).Timings, finalEvent(r).Timings)
 	}
 }

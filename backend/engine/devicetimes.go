@@ -1,13 +1,16 @@
 package engine
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // DeviceTimes holds the times of a request on the clock of a device that simulates a
-// phone, and whose calls take no time on this machine.
+// phone.
 type DeviceTimes struct {
 	// First is the time until the first output token, and Decode the time from then to
-	// the last one. They include the processor time of drafting, if it is measured, and
-	// no other work of the CPU.
+	// the last one. On a virtual clock they include the processor time of drafting, if
+	// it is measured, and no other work of the CPU.
 	First, Decode time.Duration
 	// PromptDrafting and Drafting are the parts of First and Decode in which the CPU
 	// worked on drafts.
@@ -17,11 +20,14 @@ type DeviceTimes struct {
 	NPU, Loads, Switching time.Duration
 }
 
-// DeviceTimes returns the times of the request on the device's clock. ok is false if
-// the device's calls last on this machine's clock: the times of the report then count.
+// DeviceTimes returns the times of the request on the device's clock. ok is false if the
+// device simulates no times.
 func (r *Report) DeviceTimes() (t DeviceTimes, ok bool) {
-	if !r.Clock.Virtual {
+	switch {
+	case r.Clock == (Clock{}):
 		return DeviceTimes{}, false
+	case !r.Clock.Virtual:
+		return r.wallTimes(), true
 	}
 	t = r.callTimes()
 	t.PromptDrafting, t.Drafting = r.PromptDraftingCPU, r.DraftingCPU-r.PromptDraftingCPU
@@ -50,5 +56,27 @@ func (r *Report) callTimes() (t DeviceTimes) {
 		t.First += p.Device
 	}
 	t.NPU = t.First + t.Decode
+	return t
+}
+
+// wallTimes returns the times of a request whose calls lasted on this machine's clock.
+func (r *Report) wallTimes() DeviceTimes {
+	scale := cmp.Or(r.Clock.Scale, 1)
+	of := func(d time.Duration) time.Duration { return time.Duration(float64(d) / scale) }
+	t := DeviceTimes{
+		First: of(r.FirstToken), Decode: of(r.Decode),
+		PromptDrafting: of(r.PromptDrafting), Drafting: of(r.Drafting - r.PromptDrafting),
+	}
+	for _, p := range r.PromptPasses {
+		t.NPU += of(p.Pass)
+	}
+	for _, v := range r.Verifications {
+		t.NPU += of(v.Pass)
+	}
+	if p := r.Plan; p != nil && p.Problem != nil {
+		t.Loads = of(time.Duration(p.Timeline.LoadMs() * float64(time.Millisecond)))
+		wait := p.Timeline.StallMs + p.Timeline.FirstPassWait(p.Problem)
+		t.Switching = of(time.Duration(wait * float64(time.Millisecond)))
+	}
 	return t
 }

@@ -6,27 +6,21 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
+	"text/tabwriter"
 	"time"
 
+	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/adapters/lab/headline"
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// answer is one answer as the client received it, with our program's report.
-type answer struct {
-	endpoint string
-	first    time.Duration
-	last     host.Event
-	logged   host.Fields
-}
-
-// load makes Ollama load the model and prints our program's progress.
-func load(ctx context.Context, w io.Writer, server *host.Server) error {
+// load makes Ollama load a model and prints our program's progress.
+func load(ctx context.Context, w io.Writer, server *host.Server, model string) error {
 	const patience = 5 * time.Second
 	offset, begin := len(server.Log()), time.Now()
 	loaded := make(chan error, 1)
 	go func() {
-		loaded <- server.Call(ctx, http.MethodPost, "/api/generate", map[string]string{"model": "demo"}, nil)
+		loaded <- server.Call(ctx, http.MethodPost, "/api/generate", map[string]any{"model": model, "keep_alive": -1}, nil)
 	}()
 	var told time.Time
 	for shown := ""; ; {
@@ -47,51 +41,72 @@ func load(ctx context.Context, w io.Writer, server *host.Server) error {
 	}
 }
 
-// ask streams an answer to the terminal and measures it.
-func ask(ctx context.Context, server *host.Server, endpoint string, request map[string]any) (answer, error) {
-	a := answer{endpoint: endpoint}
-	offset, begin := len(server.Log()), time.Now()
-	var err error
-	a.last, err = server.Stream(ctx, endpoint, request, func(e host.Event) {
-		if a.first == 0 && e.Text() != "" {
-			a.first = time.Since(begin)
-		}
-		fmt.Print(e.Text())
-	})
-	fmt.Println()
-	if err != nil {
-		return a, err
-	}
-	lines, err := server.WaitLines(ctx, offset, host.ReportLine, 1)
-	if err != nil {
-		return a, err
-	}
-	a.logged = lines[0]
-	return a, nil
-}
-
-// report prints the times of the answers and the operators per lane.
-func report(ctx context.Context, w io.Writer, server *host.Server, answers []answer) error {
-	const row = "%-14s %8s %8s %8s %10s %10s %11s %11s\n"
-	fmt.Fprintf(w, row, "", "prompt", "of that", "answer", "first", "", "operators", "operators")
-	fmt.Fprintf(w, row, "request", "tokens", "reused", "tokens", "token", "tokens/s", "on the NPU", "on the CPU")
-	for _, a := range answers {
-		e, speed := a.last, "-"
-		if e.EvalDuration > 0 {
-			speed = fmt.Sprintf("%.1f", float64(e.EvalCount)/time.Duration(e.EvalDuration).Seconds())
-		}
-		fmt.Fprintf(w, row, a.endpoint, strconv.Itoa(e.PromptEvalCount), a.logged["cached"], strconv.Itoa(e.EvalCount),
-			fmt.Sprintf("%d ms", a.first.Milliseconds()), speed, a.logged["npu_ops"], a.logged["cpu_ops"])
-	}
+// printDevice prints where an answer was computed.
+func printDevice(ctx context.Context, w io.Writer, server *host.Server, a *headline.Answer) error {
 	devices, err := server.WaitLines(ctx, 0, host.DeviceLine, 1)
 	if err != nil {
 		return err
 	}
 	d := devices[len(devices)-1]
-	fmt.Fprintf(w, "\nlibrary    %s\nprovider   %s\nbuild      %s, for SoC %s\nlog        %s\n", d["name"], d["provider"], d["build"], d["soc"], server.LogPath())
+	fmt.Fprintf(w, "\n%d tokens; operators on the NPU: %s, on the CPU: %s\nlibrary %s, provider %s, build %s, for SoC %s\n",
+		a.Served.Output, a.Report["npu_ops"], a.Report["cpu_ops"], d["name"], d["provider"], d["build"], d["soc"])
 	if os.Getenv("SDNPU_LIBRARY") == "" {
-		fmt.Fprintln(w, "\nThe emulator computes on this machine's CPU what the NPU would: the text and the\n"+
-			"operator counts are real, the times say nothing about a device.")
+		fmt.Fprintln(w, "The emulator computes on this machine's CPU what the NPU would. The text and the operator counts are real.")
 	}
+	return nil
+}
+
+// compare asks the four requests with sdnpu off and on, and prints a table.
+func (f *flags) compare(ctx context.Context, o headline.Options, four []headline.Question) error {
+	o.Phone = f.phone
+	step("the same four requests, off (sdnpu.mode=plain) and on (no key), at the pace of the phone %s, charged as %s", f.phone, f.as)
+	bed, err := headline.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	for _, system := range o.Systems {
+		if err := load(ctx, os.Stdout, bed.Server, system); err != nil {
+			return closeWith(bed, err)
+		}
+	}
+	var rows []bench.Served
+	err = bed.Run(ctx, four, nil, func(r bench.Served) error {
+		rows = append(rows, r)
+		fmt.Printf("  %-4s %-9s %3d tokens after %5.2f s\n", r.System, r.ID, r.Output, (r.First+r.Decode)/1000)
+		return nil
+	})
+	if err := closeWith(bed, err); err != nil {
+		return err
+	}
+	return table(os.Stdout, bench.SumServed(rows, headline.Off))
+}
+
+func closeWith(bed *headline.Bed, err error) error {
+	if closed := bed.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// table prints the sums of the four requests.
+func table(w io.Writer, sums []bench.ServedSum) error {
+	step("means of the four requests")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tfirst token\tms per token\ttokens per pass\tswitching\tenergy\twhole request\tsame text\t")
+	for _, s := range sums {
+		if s.Task != "" {
+			continue
+		}
+		name := map[string]string{headline.Off: "off", headline.Auto: "on"}[s.System]
+		fmt.Fprintf(t, "%s\t%.0f ms\t%.1f\t%.2f\t%.0f ms\t%.1f J\t%.2f s\t%d of %d\t\n",
+			name, s.First, s.PerToken, s.TokensPerPass, s.Switching, s.Energy, s.Whole, s.Requests-s.Different, s.Requests)
+		if s.System == headline.Auto {
+			fmt.Fprintf(t, "gain\t%.2f\t%.2f\t\t\t\t%.2f\t\t\n", s.FirstGain, s.DecodeGain, s.WholeGain)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nTimes and energy are simulated from a device profile that is fitted to published figures. No phone was measured.")
 	return nil
 }

@@ -128,7 +128,7 @@ func (*Answered) Close() error { return nil }
 func timingOf(r *engine.Report) Timing {
 	t := Timing{Tokens: r.OutputTokens, Passes: len(r.Verifications)}
 	first, decode, prompt, later := r.FirstToken, r.Decode, r.PromptDrafting, r.Drafting-r.PromptDrafting
-	if device, ok := r.DeviceTimes(); ok {
+	if device, ok := r.DeviceTimes(); ok && r.Clock.Virtual {
 		first, decode, prompt, later = device.First, device.Decode, device.PromptDrafting, device.Drafting
 	}
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -83,7 +83,7 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 		Phone: b.options.Phone, System: system, Task: q.Task, ID: q.ID, Tokens: q.Tokens, Seed: q.Seed, Model: modelName(b.options.Model), As: b.options.charged(),
 		Clock: cmp.Or(a.Report["clock"], "host"), Cached: int(r.number("cached")), Output: int(r.number("output")),
 		First: milliseconds(first), Decode: milliseconds(whole - first), Wall: milliseconds(whole), Processor: r.optional("cpu_ms"),
-		Switching: r.optional("exposed_ms"), Text: hex.EncodeToString(sum[:]),
+		Switching: r.optional("device_switching_ms"), Text: hex.EncodeToString(sum[:]),
 		Plan: a.Report["plan"], Widths: a.Report["widths"], Draft: cmp.Or(a.Report["draft"], "off"), Recipe: a.Report["recipe"],
 	}
 	s.Passes = s.Output - 1
@@ -95,7 +95,7 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 	}
 	if b.options.Phone != bench.ThisMachine {
 		joules := r.number("device_npu_ms")*b.power.NPU + r.number("device_load_ms")*b.power.Loading +
-			(r.optional("drafting_ms")+r.optional("host_drafting_ms"))*b.power.CPU + (s.First+s.Decode)*b.power.Idle
+			r.number("device_drafting_ms")*b.power.CPU + (s.First+s.Decode)*b.power.Idle
 		s.Energy = joules / 1000
 	}
 	s.Peak = peakMemory(b.Server.Pid(), b.adapters[system])

@@ -35,7 +35,7 @@ var Systems = []string{Off, published.CoordGen, published.Paper, Auto}
 // Options says what to start. Each path must be absolute.
 type Options struct {
 	// Ollama is the installed Ollama. Program is the product's program, Laboratory the
-	// laboratory's, and Library the emulator.
+	// laboratory's, which only the published systems need, and Library the emulator.
 	Ollama                       ollama.Host
 	Program, Laboratory, Library string
 	// Dir is a folder for the private Ollama and its models, and Cache the image cache.
@@ -80,6 +80,9 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 			return nil, fmt.Errorf("system %q: want one of %s", s, strings.Join(Systems, ", "))
 		}
 	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
 	b := &Bed{options: o, adapters: make(map[string]string)}
 	environment := []string{
 		"SDNPU_LIBRARY=" + o.Library, "SDNPU_CACHE=" + o.Cache, "SDNPU_EMULATOR=",
@@ -94,11 +97,13 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 		// In SDNPU_EMULATOR, a slash separates a profile from its variant.
 		environment = append(environment, fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=%s", strings.Replace(o.Phone, "+", "/", 1), o.As, o.Pace))
 	}
-	original := filepath.Join(o.Dir, "published", "llama-server")
-	if err := copyProgram(original, o.Laboratory); err != nil {
-		return nil, err
+	if o.Laboratory != "" {
+		original := filepath.Join(o.Dir, "published", "llama-server")
+		if err := copyProgram(original, o.Laboratory); err != nil {
+			return nil, err
+		}
+		environment = append(environment, "SDNPU_ORIGINAL="+original)
 	}
-	environment = append(environment, "SDNPU_ORIGINAL="+original)
 	executable, err := ollama.Lay(o.Ollama, o.Program, filepath.Join(o.Dir, "ollama"))
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@
 // answer each prompt in turn, and another one begins each time.
 //
 // The emulator simulates the times of a phone. On its virtual clock, the times of a
-// request are those of the device: calls into it, and waits for loads. Work of the CPU
-// is not part of them. With pace wall, calls last as long as on the phone, and the
+// request are those of the device: calls into it, and waits for loads. Of the CPU's work
+// they include drafting, as processor time of this machine. With pace wall, calls last as long as on the phone, and the
 // client measures the times. Answers are kept in memory as a source of drafts, so an
 // interrupted run that starts again has lost the answers before the interruption.
 package headline
