@@ -52,13 +52,14 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 
 func TestEnabledModelRunsOnTheNPUAndDisableRestoresTheStore(t *testing.T) {
 	p := lay(t, t.TempDir())
-	s := p.serve(t)
+	s := p.serve(t, "SDNPU_EMULATOR="+roomForF16) // all recipes take the same time, so f16 is chosen
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
 	before := store(t, p.dir)
 
 	out := output(t, onServer(t, s, p.dir, "enable", pulled))
 	require.Contains(t, out, "compiled block0")
+	require.Regexp(t, `(?m)^recipe f16: [\d.]+ ms per token, same token at 99\.\d\d % of \d+ positions`, out)
 	require.Contains(t, out, "stories:260k-npu runs on the NPU")
 	require.Len(t, host.Lines(s.Log(), host.DeviceLine), 1)
 	compiled := images(t, filepath.Join(p.dir, "images"))
@@ -71,7 +72,8 @@ func TestEnabledModelRunsOnTheNPUAndDisableRestoresTheStore(t *testing.T) {
 	require.NotEmpty(t, a.report["plan"])
 	require.NotEmpty(t, a.report["plan_reason"])
 	require.Equal(t, "auto", a.report["draft"])
-	require.NotEmpty(t, a.report["recipe"])
+	require.Equal(t, "f16", a.report["recipe"])
+	require.Regexp(t, `sdnpu recipe name=f16 reason="the fastest that passes its gate on this device: f16: `, s.Log())
 	require.Positive(t, a.count(t, "npu_ops"))
 
 	t.Run("a second variant of the same weights shares the images", func(t *testing.T) {
@@ -90,11 +92,11 @@ func TestEnabledModelRunsOnTheNPUAndDisableRestoresTheStore(t *testing.T) {
 	})
 
 	t.Run("a recipe with integers is calibrated and checked", func(t *testing.T) {
-		out := output(t, onServer(t, s, p.dir, "enable", pulled, "--name", "small:npu", "--set", "recipe=w8a8"))
+		out := output(t, onServer(t, s, p.dir, "enable", pulled, "--name", "small:npu", "--set", "recipe=w4a16-lpbq"))
 		require.Contains(t, out, "calibrating activations")
-		require.Contains(t, out, "recipe w8a8: passed")
+		require.Contains(t, out, "recipe w4a16-lpbq: passed")
 		a := ask(t, s, "/api/chat", chat("small:npu", r.Prompt, greedy(4)))
-		require.Equal(t, "w8a8", a.report["recipe"])
+		require.Equal(t, "w4a16-lpbq", a.report["recipe"])
 		output(t, onServer(t, s, p.dir, "disable", "small:npu"))
 	})
 

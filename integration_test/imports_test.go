@@ -107,6 +107,9 @@ var walls = []wall{
 		"internal/rootfile", "internal/trust",
 		"adapters/atomicfile", "adapters/signing", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/imagecache", "backend/model", "backend/tokenizer", "internal/mapped",
 	}},
+	{folder: "adapters/choose", internal: []string{
+		"adapters/config", "adapters/findings", "adapters/launch", "backend", "backend/engine", "backend/engine/draft", "backend/gguf", "backend/imagecache", "backend/model",
+	}},
 	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb", "internal/trust"}},
 	{folder: "adapters/launch", internal: []string{
 		"internal/loaderpath", "internal/printable", "internal/trust",

@@ -31,6 +31,8 @@ type Machine struct {
 	// Program is the name by which this program was called, and Version its
 	// version.
 	Program, Version string
+	// Enabled lists the NPU variants of the running Ollama.
+	Enabled []Enabled
 	// Ollama is the path of an Ollama executable to check. If Ollama is empty, all
 	// installed Ollamas are checked.
 	Ollama string
@@ -44,6 +46,7 @@ func (m Machine) Check(ctx context.Context) []Finding {
 	list = append(list, m.checkDSP(capabilities)...)
 	list = append(list, checkCompiler(), checkCache(m.Settings))
 	list = append(list, CheckPrepared(m.Settings.Findings(), capabilities)...)
+	list = append(list, m.checkRecipes(capabilities)...)
 	list = append(list, m.checkOllama(ctx)...)
 	for _, problem := range launch.VariableProblems(os.Environ()) {
 		list = append(list, Finding{What: "environment", Remedy: problem})

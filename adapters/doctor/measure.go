@@ -93,7 +93,7 @@ func (c *Checkup) useRecipe(r launch.Recipe) {
 	if c.report.RecipeReason != "" { // the second load of the model
 		return
 	}
-	c.say("recipe", "%s: %s", r.Name, r.Reason)
+	c.say("recipe", "%s: %s; sdnpu.recipe=%s pins it", r.Name, r.Reason, r.Name)
 	c.report.Recipe, c.report.RecipeReason = r.Name, r.Reason
 	c.Config.Recipe = r.Name
 }

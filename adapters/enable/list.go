@@ -21,7 +21,8 @@ type Status struct {
 	// Unknown says why it is not known whether the model is a variant.
 	Unknown string `json:"unknown,omitempty"`
 
-	path string
+	// Path is the file of the model's weights.
+	Path string `json:"-"`
 }
 
 // List lists the models of Ollama by name.
@@ -41,7 +42,7 @@ func (o Ollama) List(ctx context.Context) ([]Status, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := Status{Name: name, path: m.Path, Unfinished: strings.HasSuffix(name, unfinishedSuffix)}
+		s := Status{Name: name, Path: m.Path, Unfinished: strings.HasSuffix(name, unfinishedSuffix)}
 		if s.Variant, s.Settings, err = m.variantOf(); err != nil {
 			s.Unknown = line(err.Error())
 		}
@@ -54,7 +55,7 @@ func (o Ollama) List(ctx context.Context) ([]Status, error) {
 	}
 	for i, s := range list {
 		for _, other := range list {
-			if s.Variant && !other.Variant && other.path == s.path {
+			if s.Variant && !other.Variant && other.Path == s.Path {
 				list[i].Base = other.Name
 			}
 		}
@@ -95,7 +96,7 @@ func choose(list []Status, name string) (string, error) {
 	var variants []string // of the same weights
 	others := 0
 	for k, s := range list {
-		if s.path != named.path || k == i || s.Unfinished {
+		if s.Path != named.Path || k == i || s.Unfinished {
 			continue
 		}
 		others++

@@ -21,6 +21,8 @@ type Check struct {
 	Digest string `json:"digest"`
 	Recipe string `json:"recipe"`
 	Device string `json:"device"`
+	// Fingerprint identifies the device; it is empty in checks of older builds.
+	Fingerprint string `json:"fingerprint,omitempty"`
 	// Ranges identifies the activation ranges that the check used; it is empty if the
 	// recipe needs none.
 	Ranges    string       `json:"ranges,omitempty"`
@@ -78,7 +80,8 @@ type Comparison struct {
 }
 
 // Run computes the text in float32 and with the recipe, and returns a Check with the
-// differences. The caller must set Check.Device and Check.AsFloats.
+// differences. The caller must set Check.Device,
+// Check.Fingerprint and Check.AsFloats.
 func (c Comparison) Run(ctx context.Context) (*Check, error) {
 	passages, _, err := encodePassages(c.Model.Tokenizer, c.Text)
 	if err != nil {

@@ -134,6 +134,15 @@ func (s Store) checkGate(digest string, recipe model.Recipe) error {
 	return c.GateError()
 }
 
+// checkAgain rejects a chosen recipe if a later check on the same device failed.
+func (s Store) checkAgain(choice *Choice, recipe model.Recipe) error {
+	c, known := s.LastCheck(choice.Digest, recipe)
+	if !known || s.GateOff || c.Fingerprint != choice.Fingerprint {
+		return nil
+	}
+	return c.GateError()
+}
+
 // GateError returns [ErrGate] with figures and advice if the check has failed its
 // recipe's gate, otherwise nil.
 func (c *Check) GateError() error {

@@ -17,6 +17,9 @@ type RecipeRequest struct {
 	// Name is the name of the recipe, such as "w8a16".
 	Name  string
 	Model Model
+	// Choice, if set, chose the recipe. Its check on this device counts then, and not a
+	// check on another device.
+	Choice *Choice
 	// Logger receives warnings. Progress, if set, is called while the request's model
 	// is calibrated.
 	Logger   *slog.Logger
@@ -31,6 +34,9 @@ func (s Store) Recipe(ctx context.Context, r RecipeRequest) (model.Recipe, error
 	recipe, err := s.Calibrated(ctx, r)
 	if err != nil {
 		return recipe, err
+	}
+	if r.Choice != nil {
+		return recipe, s.checkAgain(r.Choice, recipe)
 	}
 	if err := s.checkGate(r.Model.Digest(), recipe); err != nil {
 		return model.Recipe{}, err

@@ -23,6 +23,7 @@ const (
 	ChecksFolder   = "checks"
 	FlipsFolder    = "flips"
 	ProfilesFolder = "profiles"
+	ChoicesFolder  = "choices"
 
 	// FileSuffix is the end of the name of each file with a measured result.
 	FileSuffix = ".json"
@@ -34,11 +35,12 @@ const (
 	CheckKind   = "check"
 	FlipsKind   = "flips"
 	ProfileKind = "profile"
+	ChoiceKind  = "choice"
 )
 
 // folders maps each kind of result to its folder in the cache.
 var folders = map[string]string{
-	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder,
+	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder, ChoiceKind: ChoicesFolder,
 }
 
 // Store reads and writes measured results of models: ranges, checks, flips and
@@ -88,7 +90,7 @@ func readTrusted(path string) ([]byte, error) {
 
 // Entry describes a file with a measured result.
 type Entry struct {
-	// Kind is RangesKind, CheckKind, FlipsKind or ProfileKind.
+	// Kind is RangesKind, CheckKind, FlipsKind, ProfileKind or ChoiceKind.
 	Kind string
 	// Key is the name of the result file without its suffix.
 	Key, Path string
@@ -170,4 +172,24 @@ func (e *Entry) Remove() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// leftoverAge is the age of a temporary file that no process writes any more.
+const leftoverAge = time.Hour
+
+// RemoveLeftovers removes temporary files that killed processes have left in the folders
+// of results. Errors are ignored, because nothing depends on these files.
+func (s Store) RemoveLeftovers() {
+	if s.Cache == "" {
+		return
+	}
+	for _, folder := range folders {
+		files, _ := os.ReadDir(filepath.Join(s.Cache, folder))
+		for _, f := range files {
+			info, err := f.Info()
+			if err == nil && strings.HasPrefix(f.Name(), ".") && info.Mode().IsRegular() && time.Since(info.ModTime()) > leftoverAge {
+				_ = os.Remove(filepath.Join(s.Cache, folder, f.Name()))
+			}
+		}
+	}
 }

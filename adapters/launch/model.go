@@ -8,7 +8,10 @@ import (
 	"strconv"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/internal/mapped"
 	"github.com/sdnpu/sdnpu/internal/printable"
 )
@@ -52,6 +55,22 @@ func ModelName(f *gguf.File) string {
 		base = config.Short(name) + ", " + base
 	}
 	return printable.Line(base)
+}
+
+// OpenModel opens a model's file and reads its tokenizer. The caller must close the file.
+func OpenModel(path string) (*gguf.File, findings.Model, error) {
+	f, err := OpenGGUF(path)
+	if err != nil {
+		return nil, findings.Model{}, err
+	}
+	m, err := model.Load(f)
+	if err == nil {
+		var t *tokenizer.Tokenizer
+		if t, err = tokenizer.New(f); err == nil {
+			return f, findings.Model{Model: m, Tokenizer: t, Name: ModelName(f)}, nil
+		}
+	}
+	return nil, findings.Model{}, errors.Join(ModelError(err), f.Close())
 }
 
 // ResolveConfig returns the config of a model's file. Environment variables

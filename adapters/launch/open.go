@@ -136,7 +136,7 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 
 // Recipe returns the request for the precision recipe that the config names.
 func (o Options) Recipe(m findings.Model) findings.RecipeRequest {
-	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Logger: o.Logger, Progress: o.Progress}
+	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Choice: o.choice, Logger: o.Logger, Progress: o.Progress}
 }
 
 // dropDamagedCodes makes a failing compilation remove damaged rounded weights that it

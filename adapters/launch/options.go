@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -42,6 +43,8 @@ type Options struct {
 	// Forecast makes the engine forecast the time of each prompt, even if no plan
 	// needs it.
 	Forecast bool
+	// choice is set if the config's recipe was chosen by it.
+	choice *findings.Choice
 	// Policy, if set, is a function that wraps the policy of the engine.
 	Policy func(own engine.Policy) engine.Policy
 }

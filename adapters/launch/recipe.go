@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
@@ -17,6 +19,8 @@ type Recipe struct {
 	Name string
 	// Reason says why the recipe is used.
 	Reason string
+
+	choice *findings.Choice // set if it was chosen for the device
 }
 
 // uncalibrated lists the recipes that need no calibration, the one of the best
@@ -24,38 +28,66 @@ type Recipe struct {
 // because it is for comparisons.
 var uncalibrated = []string{"f16", "w8", "w4a16"}
 
+// Uncalibrated lists the recipes that are tried while none was chosen, the first one
+// first.
+func Uncalibrated() []string { return slices.Clone(uncalibrated) }
+
+// ChoiceKey returns the key under which the choice of a recipe for a model on a device
+// is stored.
+func (s Settings) ChoiceKey(m *model.Model, c backend.Capabilities) findings.ChoiceKey {
+	return findings.ChoiceKey{Digest: m.Digest(), Fingerprint: c.Fingerprint, Clock: s.EmulatorPace}
+}
+
 // recipes returns the recipes with which a model may be opened on a device, the
-// preferred first. A recipe that the user or the model names is the only one.
-func (s Settings) recipes(o Options, m *model.Model, c backend.Capabilities) []Recipe {
+// preferred first. A recipe that the user or the model names is the only one. notUsed
+// is the reason for which a stored choice is not used.
+func (s Settings) recipes(o Options, m *model.Model, c backend.Capabilities) (list []Recipe, notUsed error) {
 	if o.Config.Recipe != config.AutoRecipe {
-		from := o.Config.Origin["sdnpu.recipe"]
-		if from == "" {
-			from = "the caller"
-		}
-		return []Recipe{{o.Config.Recipe, "named by " + from}}
+		return []Recipe{{Name: o.Config.Recipe, Reason: "named by " + cmp.Or(o.Config.Origin["sdnpu.recipe"], "the caller")}}, nil
 	}
-	var list []Recipe
+	choice, err := s.Findings().Choice(s.ChoiceKey(m, c))
+	if err == nil {
+		list = append(list, Recipe{choice.Recipe, "the fastest that passes its gate on this device: " + choice.Figures(), choice})
+	} else if !errors.Is(err, findings.ErrNoChoice) {
+		notUsed = err
+	}
 	for _, name := range uncalibrated {
-		list = append(list, Recipe{name, "no recipe was measured and checked on this device yet: this one needs no calibration"})
+		if choice == nil || name != choice.Recipe || err != nil {
+			list = append(list, Recipe{Name: name, Reason: fmt.Sprintf("it needs no calibration, and %v", cmp.Or(err, errors.New("the chosen one cannot run")))})
+		}
 	}
-	return list
+	return list, notUsed
 }
 
 // FirstRecipe returns the options with the recipe that [Settings.Open] tries first on
 // a device.
 func (s Settings) FirstRecipe(o Options, m *model.Model, c backend.Capabilities) Options {
-	o.Config.Recipe = s.recipes(o, m, c)[0].Name
+	list, _ := s.recipes(o, m, c) // Open logs why a stored choice is not used
+	return o.with(list[0])
+}
+
+// with returns the options with a recipe.
+func (o Options) with(r Recipe) Options {
+	o.Config.Recipe = r.Name
+	if r.choice != nil {
+		o.choice = r.choice
+	}
 	return o
 }
+
+// ChooseHint tells how a recipe is chosen.
+const ChooseHint = "sdnpu enable MODEL, or sdnpu check MODEL.gguf"
 
 // openFitting opens the engine with the first of the recipes that can run on the
 // device. If the config names a recipe, no other is tried.
 func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o Options) error {
-	list := s.recipes(o, m, l.Device.Capabilities())
+	list, notUsed := s.recipes(o, m, l.Device.Capabilities())
+	if notUsed != nil {
+		o.Logger.Warn("a recipe that needs no calibration is used", "reason", notUsed, "remedy", ChooseHint+" measures and checks again")
+	}
 	var refused []refusal
 	for _, r := range list {
-		o.Config.Recipe = r.Name
-		err := s.openRecipe(ctx, l, m, o)
+		err := s.openRecipe(ctx, l, m, o.with(r))
 		if err == nil {
 			if len(refused) > 0 {
 				r.Reason = fmt.Sprintf("it is the first that can run here: %s", summarize(refused))

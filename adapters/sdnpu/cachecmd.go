@@ -38,7 +38,7 @@ func newCacheCommand() *cobra.Command {
 // cacheEntry describes an image or a result in the cache, in the form that --json
 // prints.
 type cacheEntry struct {
-	// Kind is "image", "ranges", "check", "flips" or "profile".
+	// Kind is "image", "ranges", "check", "flips", "profile" or "choice".
 	Kind    string    `json:"kind"`
 	Key     string    `json:"key"`
 	Model   string    `json:"model"`
@@ -224,7 +224,7 @@ func countKinds(entries []cacheEntry) string {
 		bytes += e.Bytes
 	}
 	var parts []string
-	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {findings.ProfileKind, "profiles"}} {
+	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {findings.ProfileKind, "profiles"}, {findings.ChoiceKind, "choices"}} {
 		switch n := count[kind.one]; n {
 		case 0:
 		case 1:

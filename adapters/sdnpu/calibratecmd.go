@@ -19,9 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/database"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
-	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
 // calibrateFlags holds the flags of `sdnpu calibrate`.
@@ -69,22 +67,6 @@ func newCalibrateCommand() *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: in the image cache, where recipes find it)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
-}
-
-// openModel opens a model file and reads its tokenizer.
-func openModel(path string) (*gguf.File, findings.Model, error) {
-	f, err := launch.OpenGGUF(path)
-	if err != nil {
-		return nil, findings.Model{}, err
-	}
-	m, err := model.Load(f)
-	if err == nil {
-		var t *tokenizer.Tokenizer
-		if t, err = tokenizer.New(f); err == nil {
-			return f, findings.Model{Model: m, Tokenizer: t, Name: launch.ModelName(f)}, nil
-		}
-	}
-	return nil, findings.Model{}, errors.Join(launch.ModelError(err), f.Close())
 }
 
 // joinTexts joins text files; each file becomes a passage. If no files are given,
@@ -137,7 +119,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 			return err
 		}
 	}
-	f, m, err := openModel(path)
+	f, m, err := launch.OpenModel(path)
 	if err != nil {
 		return err
 	}

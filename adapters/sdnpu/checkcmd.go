@@ -1,22 +1,20 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/choose"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
-	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 // checkFlags holds the flags of `sdnpu check`.
@@ -30,8 +28,11 @@ func newCheckCommand() *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check MODEL.gguf [--recipe R]",
-		Short: "Measure the quality of a recipe on a model",
-		Long: "Run texts through the model twice: in float32 on the float device, and with the recipe on the\n" +
+		Short: "Measure the quality of recipes on a model",
+		Long: "Without --recipe, and if the model names none, measure the time of all recipes on the device,\n" +
+			"check them, and store the fastest that passes its gate. Models with sdnpu.recipe=auto then run with\n" +
+			"this recipe on this device, until the device or its library changes.\n\n" +
+			"With a recipe, run texts through the model twice: in float32 on the float device, and with the recipe on the\n" +
 			"device. Print the difference after each layer, the perplexities, the share of equal top tokens,\n" +
 			"and the size of the weights.\n\n" +
 			"Each recipe has a gate, a quality that it must keep. A recipe fails if it is below its gate with\n" +
@@ -78,10 +79,15 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 	}
 	bar := launch.NewBar(cmd.ErrOrStderr())
 	defer bar.Close()
-	r, err := checkRecipe(ctx, s, text, launch.Options{
+	if configuration.Recipe == config.AutoRecipe {
+		return c.choose(cmd, stdout, s, launch.Options{
+			Path: path, Config: configuration, Sequences: 1, Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step,
+		})
+	}
+	r, err := choose.Check(ctx, s, os.Args[0], launch.Options{
 		Path:   path,
 		Config: configuration, Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step,
-	})
+	}, text)
 	if err != nil {
 		return err
 	}
@@ -104,31 +110,30 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 	return nil
 }
 
-// checkRecipe compares a recipe of a model on the device with float32.
-func checkRecipe(ctx context.Context, s launch.Settings, text findings.Text, j launch.Options) (_ *findings.Check, err error) {
-	f, m, err := openModel(j.Path)
-	if err != nil {
-		return nil, err
+// choose compares all recipes on the device, stores the choice and prints it.
+func (c *checkFlags) choose(cmd *cobra.Command, stdout io.Writer, s launch.Settings, o launch.Options) error {
+	if len(c.texts) > 0 {
+		return errors.New("--text needs --recipe: the recipes are compared with the default text")
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	dev, err := s.OpenDevice(ctx, os.Args[0], j.Logger)
+	choice, err := contest(cmd, s, o).Run(cmd.Context())
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("check: %w", err)
 	}
-	defer func() { err = errors.Join(err, dev.Close()) }()
-	recipe, err := s.Findings().Calibrated(ctx, s.FirstRecipe(j, m.Model, dev.Capabilities()).Recipe(m))
-	if err != nil {
-		return nil, err
+	if c.json {
+		return json.NewEncoder(stdout).Encode(choice)
 	}
-	r, err := findings.Comparison{
-		Model: m, Recipe: recipe, Device: dev, Text: text, ProcessorTime: launch.ProcessorTime, Progress: j.Progress,
-	}.Run(ctx)
-	if err != nil {
-		return nil, err
+	return printChoice(stdout, choice)
+}
+
+// printChoice prints a table of the compared recipes.
+func printChoice(w io.Writer, c *findings.Choice) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "model\t%s\ndevice\t%s\ntimes\t%s\n", c.Model, c.Device, c.Times)
+	for _, trial := range c.Trials {
+		fmt.Fprintf(t, "%s\t%s\n", trial.Recipe, trial.Line())
 	}
-	r.Device = launch.Describe(dev.Capabilities())
-	r.AsFloats = launch.Emulated(dev.Capabilities()) && slices.ContainsFunc([]model.Linear{recipe.Linear, recipe.Head, recipe.Sensitive}, func(l model.Linear) bool { return l.Block > 0 && l.Activations == 0 })
-	return r, nil
+	fmt.Fprintf(t, "chosen\t%s; sdnpu.recipe=%s pins it\n", c.Recipe, c.Recipe)
+	return t.Flush()
 }
 
 func printCheck(w io.Writer, r *findings.Check) error {

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/doctor"
+	"github.com/sdnpu/sdnpu/adapters/enable"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/internal/printable"
@@ -76,8 +80,39 @@ func (f *doctorFlags) run(cmd *cobra.Command, args []string) error {
 			return fmt.Errorf("--%s needs a model: sdnpu doctor MODEL.gguf --%s", name, name)
 		}
 	}
-	m := doctor.Machine{Settings: s, Program: os.Args[0], Version: cmdline.Version(), Ollama: f.ollama}
+	m := doctor.Machine{Settings: s, Program: os.Args[0], Version: cmdline.Version(), Ollama: f.ollama, Enabled: enabledModels(cmd.Context())}
 	return printFindings(cmd.OutOrStdout(), m.Check(cmd.Context()), f.json)
+}
+
+// listTime limits the time in which a running Ollama must list its models.
+const listTime = 3 * time.Second
+
+// enabledModels lists the NPU variants of the Ollama that runs on this machine. If none
+// answers, the list is empty.
+func enabledModels(ctx context.Context) (list []doctor.Enabled) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	address, err := enable.ParseAddress(os.Getenv("OLLAMA_HOST"))
+	if err != nil {
+		return nil
+	}
+	models, err := enable.Ollama{URL: address}.List(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, m := range models {
+		if !m.Variant || m.Unfinished {
+			continue
+		}
+		e := doctor.Enabled{Name: m.Name, Path: m.Path}
+		for _, setting := range m.Settings {
+			if recipe, ok := strings.CutPrefix(setting, "recipe="); ok && recipe != config.AutoRecipe {
+				e.Recipe = recipe
+			}
+		}
+		list = append(list, e)
+	}
+	return list
 }
 
 // explainCode prints the cause and the remedy of an error code.

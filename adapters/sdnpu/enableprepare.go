@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/choose"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/enable"
@@ -104,13 +105,13 @@ func variantConfig(path, adapter string) (config.Config, error) {
 // has been done, and rejects a recipe below its gate.
 func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err error) {
 	if o.Config.Recipe == config.AutoRecipe {
-		return nil // Open takes a recipe that needs no check
+		return chooseRecipe(cmd, s, o)
 	}
 	recipe, err := model.FindRecipe(o.Config.Recipe)
 	if err != nil || recipe.Linear.Bits == 0 || s.GateOff {
 		return err
 	}
-	f, m, err := openModel(o.Path)
+	f, m, err := launch.OpenModel(o.Path)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err 
 	}
 	c, known := s.Findings().LastCheck(m.Digest(), recipe)
 	if !known {
-		if c, err = checkRecipe(cmd.Context(), s, findings.CheckText(), o); err != nil {
+		if c, err = choose.Check(cmd.Context(), s, os.Args[0], o, findings.CheckText()); err != nil {
 			return err
 		}
 		if err := s.Findings().KeepCheck(cmd.Context(), c); err != nil {
@@ -132,6 +133,31 @@ func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err 
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "recipe %s: %s\n", c.Recipe, c.Gate.Verdict(c))
 	return nil
+}
+
+// chooseRecipe compares the recipes of a model, unless one was chosen for this device
+// already. If none passes its gate, the model runs with one that needs no calibration.
+func chooseRecipe(cmd *cobra.Command, s launch.Settings, o launch.Options) error {
+	choice, err := contest(cmd, s, o).Known(cmd.Context())
+	if errors.Is(err, findings.ErrNoChoice) || errors.Is(err, findings.ErrStaleChoice) || errors.Is(err, findings.ErrDamagedChoice) {
+		choice, err = contest(cmd, s, o).Run(cmd.Context())
+	}
+	if errors.Is(err, choose.ErrNone) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%v: a recipe that needs no calibration is used\n", err)
+		return nil
+	}
+	if err == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "recipe %s\n", choice.Figures())
+	}
+	return err
+}
+
+// contest returns a comparison of the recipes of a model, which prints its steps.
+func contest(cmd *cobra.Command, s launch.Settings, o launch.Options) choose.Contest {
+	return choose.Contest{
+		Settings: s, Program: os.Args[0], Version: cmdline.Version(), Options: o,
+		Say: func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) },
+	}
 }
 
 // contextOf returns the context with which Ollama loads a model: its parameter, the

@@ -1,0 +1,254 @@
+package choose
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Contest compares the recipes of a model on a device.
+type Contest struct {
+	Settings launch.Settings
+	// Program is the name by which this program was called, and Version its version.
+	Program, Version string
+	// Options names the model and its settings. The recipe is ignored.
+	Options launch.Options
+	// Say, if set, gets a line for each step.
+	Say func(format string, args ...any)
+}
+
+// repeats is the number of loads and runs of each graph that are timed; the median
+// counts.
+const repeats = 5
+
+// Run compares the recipes and stores the choice. If no recipe passes, the error is
+// [ErrNone], and nothing is stored.
+func (c Contest) Run(ctx context.Context) (choice *findings.Choice, err error) {
+	f, m, err := launch.OpenModel(c.Options.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	c.Settings.Findings().RemoveLeftovers()
+	r := &run{Contest: c, file: f, model: m}
+	r.Settings.GateOff, r.Settings.RecordCosts = true, true // the contest itself compares with the gates
+	err = r.onDevice(ctx, func(d backend.Device) error {
+		r.device = d.Capabilities()
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	trials, err := decide(ctx, recipes, r)
+	if err != nil {
+		return nil, err
+	}
+	choice = &findings.Choice{
+		Written: c.Version, Model: m.Name, Device: launch.Describe(r.device), ChoiceKey: c.Settings.ChoiceKey(m.Model, r.device),
+		Times: r.times(), Trials: trials,
+	}
+	i := slices.IndexFunc(trials, func(t findings.Trial) bool { return t.Outcome == findings.Chosen })
+	choice.Recipe = trials[i].Recipe
+	return choice, c.Settings.Findings().KeepChoice(ctx, *choice)
+}
+
+// Known returns the stored choice. The errors are those of [findings.Store.Choice].
+func (c Contest) Known(ctx context.Context) (choice *findings.Choice, err error) {
+	f, m, err := launch.OpenModel(c.Options.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	r := &run{Contest: c}
+	err = r.onDevice(ctx, func(d backend.Device) (err error) {
+		choice, err = c.Settings.Findings().Choice(c.Settings.ChoiceKey(m.Model, d.Capabilities()))
+		return err
+	})
+	return choice, err
+}
+
+// run is the judge of one contest.
+type run struct {
+	Contest
+	file   *gguf.File
+	model  findings.Model
+	device backend.Capabilities
+	paced  string // paced names the phone whose times an emulator simulates
+}
+
+func (r *run) say(format string, args ...any) {
+	if r.Say != nil {
+		r.Say(format, args...)
+	}
+}
+
+// times says where the times come from.
+func (r *run) times() string {
+	if r.paced != "" {
+		return "simulated, " + r.paced
+	}
+	return "measured on this device"
+}
+
+// onDevice opens the device for one step. Only one step uses the device at a time.
+func (r *run) onDevice(ctx context.Context, use func(backend.Device) error) (err error) {
+	d, err := r.Settings.OpenDevice(ctx, r.Program, r.Options.Logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return use(d)
+}
+
+// options returns the options with a recipe.
+func (r *run) options(recipe string) launch.Options {
+	o := r.Options
+	o.Config.Recipe = recipe
+	return o
+}
+
+// time implements judge. The time of a token is that of one row through all blocks and
+// the head, in which the row sees the first context tier.
+func (r *run) time(ctx context.Context, name string) (ms float64, err error) {
+	r.say("recipe %s: measuring its time", name)
+	recipe, err := r.timed(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	err = r.onDevice(ctx, func(d backend.Device) error {
+		o, err := r.Settings.EngineOptions(ctx, r.options(model.Recipes[0].Name), r.model, d.Capabilities())
+		if err != nil {
+			return err
+		}
+		o.Recipe, o.Rows, o.Draft, o.Exact, o.Sequences = recipe, []int{1}, draft.Mode{}, false, 1
+		if err := r.Settings.CompileInChild(d, r.file, r.Options.Logger, &o); err != nil {
+			return err
+		}
+		remove, err := newImages(o.Cache)
+		if err != nil {
+			return err
+		}
+		var failed error
+		m, err := engine.Measure(ctx, d, r.model.Model, o, engine.MeasureOptions{
+			Repeats: repeats, Failed: func(_ string, err error) { failed = cmp.Or(failed, err) },
+		})
+		if err := errors.Join(err, remove()); err != nil {
+			return err
+		}
+		r.paced = m.Paced
+		ms, err = perToken(m, r.model.Config().Layers, failed)
+		return err
+	})
+	return ms, err
+}
+
+// perToken adds up the times of all blocks and the head. If a graph is missing,
+// perToken returns the error with which the measurement failed. The time of runs during
+// loads is not needed, so its failure does not matter.
+func perToken(m *engine.Measurements, layers int, failed error) (ms float64, err error) {
+	var sum time.Duration
+	heads := 0
+	for _, g := range m.Graphs {
+		sum += g.Run
+		if layers -= g.Layers; g.Block < 0 {
+			heads++
+		}
+	}
+	if layers != 0 || heads == 0 {
+		return 0, failed
+	}
+	return sum.Seconds() * 1000, nil
+}
+
+// timed returns a recipe whose graphs take the time of the real ones. The form in which
+// calibration rounds weights does not change the time, so one calibration serves all
+// recipes.
+func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
+	recipe, err := model.FindRecipe(name)
+	if err != nil || !recipe.NeedsRanges() {
+		return recipe, err
+	}
+	calibrated, err := r.Settings.Findings().Calibrated(ctx, r.options("w8a16").Recipe(r.model))
+	if err != nil {
+		return recipe, err
+	}
+	recipe.Ranges = &model.Ranges{Tensors: calibrated.Ranges.Tensors, Channels: calibrated.Ranges.Channels}
+	return recipe, nil
+}
+
+// newImages notes the images of the cache. remove removes those that were added since:
+// they have one row and serve no request.
+func newImages(cache *imagecache.Store) (remove func() error, err error) {
+	if cache == nil {
+		return func() error { return nil }, nil
+	}
+	before, err := keys(cache)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		after, err := keys(cache)
+		if err != nil {
+			return err
+		}
+		for key := range after {
+			if !before[key] {
+				if _, err := cache.Remove(key); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, nil
+}
+
+func keys(cache *imagecache.Store) (map[string]bool, error) {
+	list, err := cache.List()
+	set := make(map[string]bool)
+	for _, i := range list {
+		set[i.Key] = true
+	}
+	return set, err
+}
+
+// check implements judge. A stored check on this device counts.
+func (r *run) check(ctx context.Context, name string) (t findings.Trial, passed bool, err error) {
+	store := r.Settings.Findings()
+	recipe, err := store.Calibrated(ctx, r.options(name).Recipe(r.model))
+	if err != nil {
+		return t, false, err
+	}
+	c, known := store.LastCheck(r.model.Digest(), recipe)
+	if !known || c.Fingerprint != r.device.Fingerprint {
+		r.say("recipe %s: comparing with float", name)
+		if c, err = Check(ctx, r.Settings, r.Program, r.options(name), findings.CheckText()); err != nil {
+			return t, false, err
+		}
+		if err := store.KeepCheck(ctx, c); err != nil {
+			return t, false, err
+		}
+	}
+	r.say("recipe %s: %s", name, c.Gate.Verdict(c))
+	return findings.TrialOf(c), c.Positions >= findings.MinPositions && c.Gate.Failure(c) == "", nil
+}
+
+// open implements judge.
+func (r *run) open(ctx context.Context, name string) error {
+	r.say("recipe %s: compiling for this device", name)
+	l, err := r.Settings.Open(ctx, r.Program, r.options(name))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}

@@ -1,0 +1,126 @@
+package choose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// recipes lists the compared recipes, the one of the best quality first.
+var recipes = []string{"f16", "w8", "w8a16", "w4a16", "w4a16-lpbq", "w8a8"}
+
+// margin is the factor by which a recipe must be faster than one of better quality.
+const margin = 1.05
+
+// ErrNone is returned if no recipe can run on the device and passes its gate.
+var ErrNone = errors.New("no recipe passes its gate on this device")
+
+// judge measures recipes. If an error of a judge concerns one recipe, the others are
+// compared without it.
+type judge interface {
+	// time returns the time of a token in ms.
+	time(ctx context.Context, recipe string) (ms float64, err error)
+	// check measures the quality, and reports whether it reaches the gate.
+	check(ctx context.Context, recipe string) (t findings.Trial, passed bool, err error)
+	// open opens and closes the model with the recipe and the caller's settings.
+	open(ctx context.Context, recipe string) error
+}
+
+// decide compares recipes, which are in descending order of their quality, and returns
+// the figures of each. One of them is chosen; if there is none, the error is [ErrNone].
+func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, error) {
+	trials := make([]findings.Trial, len(names))
+	var open []*findings.Trial // those whose outcome is not known
+	for i, name := range names {
+		t := &trials[i]
+		*t = findings.Trial{Recipe: name, Gate: findings.GateOf(name)}
+		ms, err := j.time(ctx, name)
+		if err != nil {
+			if err := exclude(ctx, t, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		t.MsPerToken = ms
+		open = append(open, t)
+	}
+	for len(open) > 0 {
+		t := prefer(open)
+		open = slices.DeleteFunc(open, func(o *findings.Trial) bool { return o == t })
+		chosen, err := judgeOne(ctx, t, j)
+		if err != nil {
+			return nil, err
+		}
+		if chosen {
+			for _, o := range open {
+				o.Outcome = findings.NotFaster
+			}
+			return trials, nil
+		}
+	}
+	return trials, fmt.Errorf("%w: %s", ErrNone, list(trials))
+}
+
+// prefer returns the recipe of the best quality among those that are nearly as fast as
+// the fastest.
+func prefer(open []*findings.Trial) *findings.Trial {
+	fastest := open[0].MsPerToken
+	for _, t := range open {
+		fastest = min(fastest, t.MsPerToken)
+	}
+	return open[slices.IndexFunc(open, func(t *findings.Trial) bool { return t.MsPerToken <= margin*fastest })]
+}
+
+// judgeOne checks and opens a recipe. chosen is true if it passes.
+func judgeOne(ctx context.Context, t *findings.Trial, j judge) (chosen bool, err error) {
+	checked, passed, err := j.check(ctx, t.Recipe)
+	if err != nil {
+		return false, exclude(ctx, t, err)
+	}
+	checked.MsPerToken = t.MsPerToken
+	if *t = checked; !passed {
+		t.Outcome = findings.BelowGate
+		return false, nil
+	}
+	if err := j.open(ctx, t.Recipe); err != nil {
+		return false, exclude(ctx, t, err)
+	}
+	t.Outcome = findings.Chosen
+	return true, nil
+}
+
+// exclude notes why a recipe cannot run. exclude returns the error if it does not
+// concern the recipe: if ctx is done, or if the device is lost.
+func exclude(ctx context.Context, t *findings.Trial, err error) error {
+	if ctx.Err() != nil || errors.Is(err, backend.ErrGone) {
+		return err
+	}
+	t.Outcome, t.Reason = findings.CannotRun, config.Short(reason(err))
+	return nil
+}
+
+// reason describes the error of a recipe.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, backend.ErrNoMemory):
+		return "the device has no memory for it"
+	case errors.Is(err, errors.ErrUnsupported):
+		return "the device does not support it"
+	}
+	return err.Error()
+}
+
+// list describes all recipes.
+func list(trials []findings.Trial) string {
+	var parts []string
+	for _, t := range trials {
+		parts = append(parts, t.String())
+	}
+	return strings.Join(parts, "; ")
+}

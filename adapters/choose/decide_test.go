@@ -1,0 +1,149 @@
+package choose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// made is a recipe of a judge that measures nothing.
+type made struct {
+	ms                         float64
+	passes                     bool
+	timeErr, checkErr, openErr error
+}
+
+// judgeOf answers from a table, and counts the calls.
+type judgeOf struct {
+	made   map[string]made
+	called []string
+}
+
+func (j *judgeOf) time(_ context.Context, r string) (float64, error) {
+	j.called = append(j.called, "time "+r)
+	return j.made[r].ms, j.made[r].timeErr
+}
+
+func (j *judgeOf) check(_ context.Context, r string) (findings.Trial, bool, error) {
+	j.called = append(j.called, "check "+r)
+	return findings.Trial{Recipe: r, Positions: 1000, Top1: 1, Ratio: 1}, j.made[r].passes, j.made[r].checkErr
+}
+
+func (j *judgeOf) open(_ context.Context, r string) error {
+	j.called = append(j.called, "open "+r)
+	return j.made[r].openErr
+}
+
+// outcomes returns the outcome of each recipe.
+func outcomes(trials []findings.Trial) map[string]findings.Outcome {
+	of := map[string]findings.Outcome{}
+	for _, t := range trials {
+		of[t.Recipe] = t.Outcome
+	}
+	return of
+}
+
+func TestFastestThatPassesIsChosen(t *testing.T) {
+	full := fmt.Errorf("load: %w", backend.ErrNoMemory)
+	for _, tt := range []struct {
+		name    string
+		made    [3]made // of f16, w8 and w4a16
+		want    string
+		outcome findings.Outcome // of f16
+	}{
+		{"the fastest", [3]made{{ms: 4, passes: true}, {ms: 3, passes: true}, {ms: 2, passes: true}}, "w4a16", findings.NotFaster},
+		{"the fastest is below its gate", [3]made{{ms: 4, passes: true}, {ms: 3, passes: true}, {ms: 2}}, "w8", findings.NotFaster},
+		{"3 % are not worth a loss of quality", [3]made{{ms: 2.06, passes: true}, {ms: 2, passes: true}, {ms: 2, passes: true}}, "f16", findings.Chosen},
+		{"6 % are", [3]made{{ms: 2.12, passes: true}, {ms: 2, passes: true}, {ms: 2, passes: true}}, "w8", findings.NotFaster},
+		{"equal times, the best fails", [3]made{{ms: 2}, {ms: 2, passes: true}, {ms: 2, passes: true}}, "w8", findings.BelowGate},
+		{"only the slowest passes", [3]made{{ms: 4, passes: true}, {ms: 3}, {ms: 2}}, "f16", findings.Chosen},
+		{"no memory for f16", [3]made{{timeErr: full}, {ms: 3, passes: true}, {ms: 4, passes: true}}, "w8", findings.CannotRun},
+		{"one graph fits and the model does not", [3]made{{ms: 2, passes: true, openErr: full}, {ms: 3, passes: true}, {ms: 4, passes: true}}, "w8", findings.CannotRun},
+		{"the check fails", [3]made{{ms: 2, checkErr: errors.ErrUnsupported}, {ms: 3, passes: true}, {ms: 4, passes: true}}, "w8", findings.CannotRun},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			trials, err := decide(t.Context(), []string{"f16", "w8", "w4a16"}, &judgeOf{made: map[string]made{"f16": tt.made[0], "w8": tt.made[1], "w4a16": tt.made[2]}})
+			require.NoError(t, err)
+			of := outcomes(trials)
+			require.Equal(t, findings.Chosen, of[tt.want], trials)
+			require.Equal(t, tt.outcome, of["f16"])
+		})
+	}
+}
+
+// TestChoiceFollowsItsRules: in random comparisons, each recipe is measured once and
+// checked at most once, and the chosen one is the best of those that are nearly as fast
+// as the fastest that is left.
+func TestChoiceFollowsItsRules(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	none := 0
+	for range 5000 {
+		j := &judgeOf{made: map[string]made{}}
+		maybe := func() error {
+			if rng.IntN(6) == 0 {
+				return backend.ErrNoMemory
+			}
+			return nil
+		}
+		for _, name := range recipes {
+			j.made[name] = made{1 + float64(rng.IntN(30))/10, rng.IntN(2) == 0, maybe(), maybe(), maybe()}
+		}
+		can := func(name string) bool {
+			m := j.made[name]
+			return m.timeErr == nil && m.checkErr == nil && m.openErr == nil && m.passes
+		}
+		trials, err := decide(t.Context(), recipes, j)
+		require.Len(t, trials, len(recipes))
+		var left []findings.Trial
+		for _, trial := range trials {
+			switch trial.Outcome {
+			case findings.Chosen, findings.NotFaster:
+				left = append(left, trial)
+			case findings.BelowGate, findings.CannotRun:
+				require.False(t, can(trial.Recipe), "%s was refused: %v", trial.Recipe, j.made)
+			default:
+				t.Fatalf("outcome %q", trial.Outcome)
+			}
+		}
+		sorted := slices.Sorted(slices.Values(j.called))
+		require.Len(t, slices.Compact(sorted), len(j.called), "measured or checked twice")
+		if err != nil {
+			require.ErrorIs(t, err, ErrNone)
+			require.Empty(t, left)
+			require.False(t, slices.ContainsFunc(recipes, can))
+			none++
+			continue
+		}
+		fastest := slices.MinFunc(left, func(a, b findings.Trial) int { return int(1e6 * (a.MsPerToken - b.MsPerToken)) })
+		best := left[slices.IndexFunc(left, func(t findings.Trial) bool { return t.MsPerToken <= 1.05*fastest.MsPerToken })]
+		require.Equal(t, findings.Chosen, best.Outcome, trials)
+		require.True(t, can(best.Recipe))
+		require.Equal(t, "open "+best.Recipe, j.called[len(j.called)-1], "the choice ends the comparison")
+	}
+	require.Positive(t, none)
+}
+
+func TestLostDeviceAndInterruptEndTheComparison(t *testing.T) {
+	gone := &judgeOf{made: map[string]made{"f16": {ms: 1, checkErr: fmt.Errorf("run: %w", backend.ErrGone)}}}
+	_, err := decide(t.Context(), []string{"f16"}, gone)
+	require.ErrorIs(t, err, backend.ErrGone)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = decide(ctx, []string{"f16", "w8"}, &judgeOf{made: map[string]made{"f16": {timeErr: context.Canceled}}})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestAllRecipesAreCompared(t *testing.T) {
+	for _, r := range model.Recipes {
+		require.Equal(t, r.Name != "f32", slices.Contains(recipes, r.Name), r.Name)
+	}
+}

@@ -1,0 +1,134 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+// roomForContext is a phone whose memory holds stories260K with 512 tokens in w8, and
+// not in f16.
+const roomForContext = "profile=sd8gen2,pace=virtual,window=0.0012"
+
+// choiceFiles returns the content of each stored choice by its name.
+func choiceFiles(t *testing.T, p place) map[string]string {
+	files := map[string]string{}
+	names, err := filepath.Glob(filepath.Join(p.dir, "images", "choices", "*"))
+	require.NoError(t, err)
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		files[name] = string(content)
+	}
+	return files
+}
+
+// doctorOf runs the doctor with the server's settings on a simulated phone.
+func doctorOf(t *testing.T, s *host.Server, p place, phone string) string {
+	cmd := onServer(t, s, p.dir, "doctor")
+	cmd.Env = append(cmd.Env, "SDNPU_LIBRARY="+emulatorLibrary(t), "SDNPU_CACHE="+filepath.Join(p.dir, "images"), "SDNPU_EMULATOR="+phone)
+	out, _ := cmd.CombinedOutput() // fails on a machine without an installed Ollama
+	return string(out)
+}
+
+func TestEnableChoosesTheRecipeByGateAndMemory(t *testing.T) {
+	p := lay(t, t.TempDir())
+	s := p.serve(t, "SDNPU_EMULATOR="+roomForContext)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
+	out := output(t, onServer(t, s, p.dir, "enable", pulled))
+	require.Regexp(t, `(?m)^recipe w8: [\d.]+ ms per token, same token at 97\.\d\d % of \d+ positions, perplexity .*f16: .*cannot run, the device has no memory for it`, out)
+	a := ask(t, s, "/api/chat", chat("stories:260k-npu", references(t, "f16")[2].Prompt, greedy(8)))
+	require.Equal(t, "w8", a.report["recipe"])
+	require.Contains(t, s.Log(), `sdnpu recipe name=w8 reason="the fastest that passes its gate on this device: w8: `)
+	one := choiceFiles(t, p)
+	require.Len(t, one, 1)
+	require.Regexp(t, `(?m)^ok +recipe +stories:260k-npu: chosen is w8: [\d.]+ ms per token, .*sdnpu\.recipe=w8 pins it`, doctorOf(t, s, p, roomForContext))
+
+	t.Run("again", func(t *testing.T) {
+		again := output(t, onServer(t, s, p.dir, "enable", pulled))
+		require.NotContains(t, again, "measuring", "the choice is known")
+		require.Contains(t, again, "recipe w8: ")
+		require.Equal(t, one, choiceFiles(t, p))
+	})
+	t.Run("another model has a choice of its own", func(t *testing.T) {
+		create(t, s, "second:1b", modelFile(t, "stories260K-ffn192-q4_0.gguf"), "")
+		output(t, onServer(t, s, p.dir, "enable", "second:1b"))
+		two := choiceFiles(t, p)
+		require.Len(t, two, 2)
+		for name, content := range one {
+			require.Equal(t, content, two[name])
+		}
+		require.Regexp(t, `(?m)^ok +recipe +second:1b-npu: chosen is `, doctorOf(t, s, p, roomForContext))
+	})
+	t.Run("a pinned recipe is not compared", func(t *testing.T) {
+		out := output(t, onServer(t, s, p.dir, "enable", pulled, "--name", "pinned:npu", "--set", "recipe=w4a16"))
+		require.NotContains(t, out, "measuring")
+		a := ask(t, s, "/api/chat", chat("pinned:npu", "One day", greedy(4)))
+		require.Equal(t, "w4a16", a.report["recipe"])
+		require.Regexp(t, `(?m)^ok +recipe +pinned:npu: w4a16, named by its settings`, doctorOf(t, s, p, roomForContext))
+	})
+	t.Run("another device", func(t *testing.T) {
+		out := doctorOf(t, s, p, roomForF16)
+		require.Regexp(t, `(?m)^ok +recipe +stories:260k-npu: the first of f16, w8, w4a16 that fits, because .* w8 was chosen on `, out)
+		require.Contains(t, out, "sdnpu enable MODEL")
+	})
+}
+
+// TestInterruptedChoiceLeavesNothingHalfMade interrupts the comparison of recipes at
+// random moments. Every result that is left is complete, and the next call ends as an
+// uninterrupted one.
+func TestInterruptedChoiceLeavesNothingHalfMade(t *testing.T) {
+	p := lay(t, t.TempDir())
+	s := p.serve(t, "SDNPU_EMULATOR="+roomForF16)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
+	before := store(t, p.dir)
+	results := func() (files []string) {
+		for _, folder := range []string{"choices", "checks", "ranges"} {
+			found, err := filepath.Glob(filepath.Join(p.dir, "images", folder, "[!.]*.json"))
+			require.NoError(t, err)
+			files = append(files, found...)
+		}
+		return files
+	}
+	begin := time.Now()
+	output(t, onServer(t, s, p.dir, "enable", pulled))
+	whole := time.Since(begin)
+	want := choiceFiles(t, p)
+	require.Len(t, want, 1)
+
+	rng := rand.New(rand.NewPCG(3, 4))
+	interrupted := 0
+	for i := range 10 {
+		output(t, onServer(t, s, p.dir, "disable", pulled))
+		require.Equal(t, before, store(t, p.dir))
+		for _, name := range results() {
+			require.NoError(t, os.Remove(name))
+		}
+		cmd := onServer(t, s, p.dir, "enable", pulled)
+		require.NoError(t, cmd.Start())
+		time.Sleep(time.Duration(rng.Float64() * float64(whole)))
+		_ = cmd.Process.Signal([]os.Signal{os.Kill, os.Interrupt}[i%2]) // fails if it has ended
+		if cmd.Wait() != nil {
+			interrupted++
+		}
+		for _, name := range results() {
+			content, err := os.ReadFile(name)
+			require.NoError(t, err)
+			require.True(t, json.Valid(content), "%s: %s", name, content)
+		}
+		require.NotContains(t, doctorOf(t, s, p, roomForF16), "damaged")
+		out := output(t, onServer(t, s, p.dir, "enable", pulled))
+		require.Contains(t, out, "recipe f16: ")
+		require.Equal(t, want, choiceFiles(t, p), "simulated times are the same in each comparison")
+	}
+	require.Positive(t, interrupted)
+}
