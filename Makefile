@@ -5,6 +5,7 @@ SHELL := /bin/bash
 export SDNPU_DATA ?= $(abspath ../shared/data)
 export SDNPU_VENDOR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/vendor
 export SDNPU_MODELS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/models
+export SDNPU_SCHEMAS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/schemas
 export CGO_ENABLED ?= 0
 
 MODEL  ?=

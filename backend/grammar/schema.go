@@ -20,9 +20,9 @@ const maxVisits = 20_000
 // Supported keywords are type, properties, required, additionalProperties, items,
 // prefixItems, minItems, maxItems, enum, const, anyOf, oneOf (as anyOf), allOf, $ref
 // to a place in the schema, minLength, maxLength, pattern, format (date, time,
-// date-time, uuid), and the bounds of integers. As in llama.cpp, other keywords are
-// ignored, and so are bounds of numbers with a fraction, lengths next to a pattern, and
-// patterns that need more than a regular expression. An object with properties has
+// date-time, uuid), and the bounds of numbers. As in llama.cpp, other keywords are
+// ignored, and so are lengths next to a pattern, and patterns that need more than a
+// regular expression. An object with properties has
 // others only if additionalProperties says so.
 //
 // If the schema is invalid, or if no text can satisfy it, the error is a [SchemaError].
@@ -287,7 +287,7 @@ func (c *converter) typed(t string, o *object, path string) (expression, error) 
 	case "integer":
 		return c.integer(o, path)
 	case "number":
-		return c.number(), nil
+		return c.decimal(o, path)
 	case "string":
 		return c.text(o, path)
 	case "array":
