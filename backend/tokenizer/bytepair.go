@@ -12,10 +12,11 @@ import (
 // bytePair joins neighbouring bytes of a word to tokens, the pair with the lowest rank
 // first.
 type bytePair struct {
-	vocab *vocabulary
-	rule  pretokenizer
-	bytes [256]int32 // bytes holds the token of each single byte, or None
-	joins map[pair]join
+	vocab   *vocabulary
+	rule    pretokenizer
+	bytes   [256]int32 // bytes holds the token of each single byte, or None
+	joins   map[pair]join
+	mergers mergers
 }
 
 // pair holds two neighbouring tokens in one integer, the left one in the upper half. A
@@ -73,11 +74,13 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 }
 
 func (bp *bytePair) encode(ctx context.Context, ids []int32, text string, _ bool) ([]int32, error) {
-	m := merger{pair: func(left, right symbol) (float32, int32, bool) {
+	m := bp.mergers.get()
+	defer bp.mergers.put(m)
+	m.pair = func(left, right symbol) (float32, int32, bool) {
 		j, ok := bp.joins[newPair(left.id, right.id)]
 		// Ranks are integers far below 2^24, so a float32 represents them exactly.
 		return float32(j.rank), j.id, ok
-	}}
+	}
 	words := 0
 	for word := range bp.rule.words(text) {
 		if words++; words%checkEvery == 0 && ctx.Err() != nil {

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"context"
 	"slices"
+	"sync"
 )
 
 // symbol is a part of the text that was joined so far: text[start:end].
@@ -27,6 +28,30 @@ type merger struct {
 	queue   queue
 	// pair returns the token that two neighbours become, and whether there is one.
 	pair func(left, right symbol) (priority float32, id int32, ok bool)
+}
+
+// mergers keeps mergers for later texts. A merger takes 40 bytes for each character of its
+// text, so without reuse every large text would start a garbage collection. The garbage
+// collector frees mergers that are not used. Mergers of very large texts are not kept.
+type mergers struct{ pool sync.Pool }
+
+// mostKept is the largest number of symbols for which a merger is kept: 10 MiB.
+const mostKept = 1 << 18
+
+// get returns an empty merger that no other text uses.
+func (k *mergers) get() *merger {
+	if m, ok := k.pool.Get().(*merger); ok {
+		return m
+	}
+	return &merger{}
+}
+
+// put keeps a merger. The caller must not use it afterwards.
+func (k *mergers) put(m *merger) {
+	if cap(m.symbols) <= mostKept {
+		m.pair = nil // it refers to the text
+		k.pool.Put(m)
+	}
 }
 
 // reset removes all symbols.

@@ -24,6 +24,7 @@ type sentencePiece struct {
 	// blankFirst is set if tokens have blanks only at their start, so that words can be encoded
 	// one by one
 	blankFirst bool
+	mergers    mergers
 }
 
 func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
@@ -69,7 +70,8 @@ func (sp *sentencePiece) encode(ctx context.Context, ids []int32, text string, f
 		text = " " + text
 	}
 	text = strings.ReplaceAll(text, " ", blank)
-	var m merger
+	m := sp.mergers.get()
+	defer sp.mergers.put(m)
 	for words := 0; text != ""; words++ {
 		word := text
 		if sp.blankFirst {
@@ -80,7 +82,7 @@ func (sp *sentencePiece) encode(ctx context.Context, ids []int32, text string, f
 			return nil, ctx.Err()
 		}
 		var err error
-		if ids, err = sp.encodeWord(ctx, &m, ids, word); err != nil {
+		if ids, err = sp.encodeWord(ctx, m, ids, word); err != nil {
 			return nil, err
 		}
 	}

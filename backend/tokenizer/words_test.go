@@ -4,7 +4,9 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,8 +29,7 @@ func TestWordByWordAgreesWithTheWholeText(t *testing.T) {
 	tok := storiesTokenizer(t)
 	words := tok.encode.(*sentencePiece)
 	require.True(t, words.blankFirst, "otherwise this test compares nothing")
-	whole := *words
-	whole.blankFirst = false
+	whole := sentencePiece{vocab: words.vocab, scores: words.scores, bytes: words.bytes, spacePrefix: words.spacePrefix}
 	rng := rand.New(rand.NewPCG(1, 2))
 	letters := []string{" ", " ", "  ", "▁", "a", "the", "ing", "t", "\n", "é", "你", "\xe2", "\x96", "\x81", "<0x41>", "once"}
 	for range 3000 {
@@ -85,4 +86,30 @@ func TestEncodingWordsTakesLittleMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	used := after.TotalAlloc - before.TotalAlloc
 	require.Less(t, used, uint64(16*len(text)), "%d bytes of text", len(text))
+}
+
+// Texts that are encoded at the same time, and one after another, share no memory.
+func TestReusedMemoryChangesNoTokens(t *testing.T) {
+	tok := storiesTokenizer(t)
+	var texts []string
+	var want [][]int32
+	for i := range 20 {
+		texts = append(texts, strings.Repeat(string(rune('a'+i)), 1+997*i%5000)+" once upon a time")
+		ids, err := storiesTokenizer(t).Encode(texts[i], EncodeOptions{}) // a new tokenizer has no memory to reuse
+		require.NoError(t, err)
+		want = append(want, ids)
+	}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 60 {
+				n := (i*7 + g) % len(texts)
+				ids, err := tok.Encode(texts[n], EncodeOptions{})
+				if err != nil || !slices.Equal(want[n], ids) {
+					t.Errorf("text %d: %v", n, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
