@@ -48,10 +48,11 @@ func (v *victim) halfBodies(t *testing.T, request string) {
 	}
 	stop := v.watch()
 	time.Sleep(time.Second)
-	times := stop()
-	require.NotEmpty(t, times)
-	t.Logf("%.20q: /health p50 %v max %v of %d", request, percentile(times, 0.5), percentile(times, 1), len(times))
-	require.Less(t, percentile(times, 0.9), 200*time.Millisecond)
+	health := stop()
+	require.NotEmpty(t, health.victim)
+	t.Logf("%.20q: %v", request, health)
+	// The host waits 200 ms. A machine that stalls the control server too proves nothing.
+	require.Less(t, percentile(health.victim, 0.9), 200*time.Millisecond+2*percentile(health.control, 0.9))
 	for _, connection := range open {
 		require.NoError(t, connection.Close())
 	}

@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == originalName {
 		os.Exit(standIn(os.Args[1:]))
 	}
+	if filepath.Base(os.Args[0]) == controlName {
+		os.Exit(control())
+	}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		ours := strings.HasPrefix(name, "SDNPU_") && !slices.Contains([]string{"SDNPU_ATTACK", "SDNPU_ATTACK_SEED", "SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_VENDOR"}, name)

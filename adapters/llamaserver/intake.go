@@ -20,12 +20,15 @@ import (
 // so there is no deadlock.
 type intake struct {
 	bodies *semaphore.Weighted // bytes, see bodyBudget
-	small  *semaphore.Weighted // bytes, see smallWork
+	small  *semaphore.Weighted // requests, see newIntake
 	large  *semaphore.Weighted // one request
 }
 
-func newIntake() intake {
-	return intake{semaphore.NewWeighted(bodyBudget), semaphore.NewWeighted(smallWork), semaphore.NewWeighted(1)}
+// newIntake returns an intake for the number of processors that Go uses. Small requests
+// leave one processor for a large request and one for connections and /health: while
+// all processors are busy, Go looks for network events only every 10 ms.
+func newIntake(processors int) intake {
+	return intake{semaphore.NewWeighted(bodyBudget), semaphore.NewWeighted(int64(max(1, processors-2))), semaphore.NewWeighted(1)}
 }
 
 // acquire waits for a share of a budget.
@@ -109,14 +112,14 @@ func readUpTo(r io.Reader, body []byte, size int) ([]byte, error) {
 // work waits until a body of n bytes may be decoded and tokenized. Small bodies do not
 // wait for large ones. The caller calls done.
 func (in *intake) work(ctx context.Context, n int) (done func(), err error) {
-	budget, share := in.small, int64(n)
+	budget := in.small
 	if n > smallBody {
-		budget, share = in.large, 1
+		budget = in.large
 	}
-	if err := acquire(ctx, budget, share); err != nil {
+	if err := acquire(ctx, budget, 1); err != nil {
 		return nil, err
 	}
-	return func() { budget.Release(share) }, nil
+	return func() { budget.Release(1) }, nil
 }
 
 // request reads and decodes a body of at most limit bytes into v, and calls use.

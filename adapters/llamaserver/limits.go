@@ -49,11 +49,9 @@ const (
 	// bytes. A request takes bodyCost times its body.
 	bodyBudget, bodyCost = 64 << 20, 4
 	// smallBody is the largest body that takes nothing of bodyBudget. The
-	// number of connections bounds the sum of small bodies.
+	// number of connections bounds the sum of small bodies. One large body is decoded and
+	// tokenized at the same time as small bodies.
 	smallBody = 16 << 10
-	// smallWork is the sum of small bodies that are decoded and tokenized at the same
-	// time. One large body is processed at the same time as the small bodies.
-	smallWork = 64 << 10
 	// answerBudget is the sum of answers that are not streamed.
 	answerBudget = 32 << 20
 	// queuePerSlot is the number of requests that may wait for each slot.

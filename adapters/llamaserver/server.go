@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -116,7 +117,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines,
-		access: o.Access, loopback: loopback, intake: newIntake(),
+		access: o.Access, loopback: loopback, intake: newIntake(runtime.GOMAXPROCS(0)),
 	}
 	s.connections = newConnections(cap(s.slots))
 	s.state.Store(&state{})
