@@ -31,12 +31,13 @@ func paced(t *testing.T, setting string, body func(t *testing.T, library string)
 		return
 	}
 	pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$"
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.count=1", "-test.run="+pattern)
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.run="+pattern)
 	child.Env = append(os.Environ(), pacedLibrary+"="+librarytest.Emulator(t), "SDNPU_EMULATOR="+setting)
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), "PASS")
 	require.NotContains(t, string(output), "no tests to run")
+	t.Logf("%s", output)
 }
 
 func openPaced(t *testing.T, library string) *Device {

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,4 +112,75 @@ func TestDiskOfContextTiers(t *testing.T) {
 			require.Less(t, stored, 2*first)
 		})
 	}
+}
+
+// TestGrowthAheadOfNeedHidesLoads runs requests that outgrow the first context tier on a
+// phone's clock, and prints the time for which they wait for the loads of the next tier.
+func TestGrowthAheadOfNeedHidesLoads(t *testing.T) {
+	paced(t, "profile=sd8gen2,as=qwen2.5-1.5b,pace=virtual", func(t *testing.T, library string) {
+		f16, err := model.FindRecipe("f16")
+		require.NoError(t, err)
+		m, tok := testfile.Open(t, filepath.Join(models, "stories260K-f16.gguf"))
+		cache, err := imagecache.Open(t.TempDir(), imagecache.Options{})
+		require.NoError(t, err)
+		dev := openPaced(t, library)
+		open := func(ahead time.Duration) *engine.Engine {
+			e, err := engine.New(t.Context(), dev, m, tok, engine.Options{
+				Recipe: f16, Rows: []int{64, 1}, Blocks: 2, FirstContext: 256, Context: 512, Cache: cache, Ahead: ahead,
+			})
+			require.NoError(t, err)
+			return e
+		}
+		ask := func(e *engine.Engine, prompt []int32, n int) (engine.Report, engine.DeviceTimes) {
+			r, err := e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: n, IgnoreEOS: true, CachePrompt: true}, func(engine.Piece) error { return nil })
+			require.NoError(t, err)
+			times, ok := r.DeviceTimes()
+			require.True(t, ok)
+			return r, times
+		}
+		story := make([]int32, 400)
+		for i := range story {
+			story[i] = int32(1 + i%400)
+		}
+		log := func(what string, r engine.Report, d engine.DeviceTimes) {
+			var took time.Duration
+			for _, g := range r.Growths {
+				took += g.Took
+			}
+			t.Logf("%s: first token after %v, of which %v are loads of the longer tier; on this machine, the request waited %v for it", what, d.First, d.Loads, took)
+		}
+
+		long := func(ahead time.Duration) (engine.Report, engine.DeviceTimes) {
+			e := open(ahead)
+			defer e.Close()
+			return ask(e, story, 4)
+		}
+		late, lateTimes := long(0)
+		log("long prompt, tier loaded when needed", late, lateTimes)
+		require.Len(t, late.Growths, 1)
+		require.Positive(t, lateTimes.Loads)
+
+		begun, begunTimes := long(time.Hour)
+		log("long prompt, change begins with it", begun, begunTimes)
+		require.Equal(t, late.Output, begun.Output)
+		require.Equal(t, len(late.PromptPasses), len(begun.PromptPasses))
+		require.Less(t, begunTimes.Loads, lateTimes.Loads)
+		require.LessOrEqual(t, begunTimes.First, lateTimes.First)
+
+		talk := func(ahead time.Duration) (engine.Report, engine.DeviceTimes) {
+			e := open(ahead)
+			defer e.Close()
+			first, _ := ask(e, story[:100], 10)
+			second, _ := ask(e, append(append(story[:100:100], first.Output...), story[200:280]...), 10)
+			return ask(e, append(append(append(append(story[:100:100], first.Output...), story[200:280]...), second.Output...), story[280:360]...), 10)
+		}
+		turn, turnTimes := talk(0)
+		log("third turn, tier loaded when needed", turn, turnTimes)
+		require.Positive(t, turnTimes.Loads)
+		idle, idleTimes := talk(time.Hour)
+		log("third turn, change in idle time", idle, idleTimes)
+		require.Equal(t, turn.Output, idle.Output)
+		require.Empty(t, idle.Growths)
+		require.Zero(t, idleTimes.Loads)
+	})
 }

@@ -42,31 +42,33 @@ var errBusy = errors.New("a request runs")
 
 // growAhead begins to change to the context tier that holds n tokens, while passes run.
 // If the device cannot hold both graph sets, the change waits until a request needs it.
-func (e *Engine) growAhead(n int) {
+// If the device's calls take no time, growAhead changes at once and returns the change.
+func (e *Engine) growAhead(n int) (done *Growth) {
 	if e.options.Ahead <= 0 || n <= e.graphs.Load().context {
-		return
+		return nil
 	}
 	a := &e.ahead
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed || a.growing || a.failed == e.graphs.Load().context {
-		return
+		return nil
 	}
 	a.growing = true
 	grow := func() {
-		_, err := e.growTo(a.ctx, n, replacement{together: true})
+		g, err := e.growTo(a.ctx, n, replacement{together: true})
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.growing = false
+		a.growing, done = false, g
 		e.aheadFailed("change to", err)
 	}
 	if e.clock.Virtual { // nothing overlaps on this machine's clock
 		a.mu.Unlock()
 		defer a.mu.Lock()
 		grow()
-		return
+		return done
 	}
 	a.work.Go(grow)
+	return nil
 }
 
 // aheadFailed remembers and logs a failure of work ahead of need. The caller holds

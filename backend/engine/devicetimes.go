@@ -16,7 +16,8 @@ type DeviceTimes struct {
 	// worked on drafts.
 	PromptDrafting, Drafting time.Duration
 	// NPU is the time in which graphs ran, and Loads the time of all loads. Switching
-	// is the time that the NPU waited for loads.
+	// is the time that the NPU waited for loads. The graphs of a longer context count
+	// only as far as the request waited for them.
 	NPU, Loads, Switching time.Duration
 }
 
@@ -29,6 +30,16 @@ func (r *Report) DeviceTimes() (t DeviceTimes, ok bool) {
 	case !r.Clock.Virtual:
 		return r.wallTimes(), true
 	}
+	defer func() {
+		for _, g := range r.Growths {
+			t.Loads, t.Switching = t.Loads+g.Loads, t.Switching+g.Loads
+			if g.Prompt {
+				t.First += g.Loads
+			} else {
+				t.Decode += g.Loads
+			}
+		}
+	}()
 	t = r.callTimes()
 	t.PromptDrafting, t.Drafting = r.PromptDraftingCPU, r.DraftingCPU-r.PromptDraftingCPU
 	t.First += t.PromptDrafting

@@ -174,15 +174,24 @@ func (g *generation) computeStart(ctx context.Context) error {
 		return nil
 	}
 	output, _ := e.expectAnswer(&g.request)
-	e.growAhead(min(len(prompt)+int(output), e.options.Context))
+	growth := e.growAhead(min(len(prompt)+int(output), e.options.Context))
 	n := (f.context - g.cached) / f.shape.rows[0] * f.shape.rows[0]
 	if len(prompt) <= f.context || n <= 0 || f.shape.planned() || f.shape.exact {
+		if len(prompt) > f.context-f.context/8 { // otherwise the change ends before the tier does
+			g.addGrowth(growth, 0)
+		}
 		return nil
 	}
 	g.item.continued = true
 	defer func() { g.item.continued = false }()
 	g.item.tokens = prompt[g.cached : g.cached+n]
-	return g.compute(ctx)
+	err := g.compute(ctx)
+	var hidden time.Duration
+	for _, p := range g.report.PromptPasses {
+		hidden += p.Device
+	}
+	g.addGrowth(growth, hidden)
+	return err
 }
 
 // decode hands out the drawn tokens and computes the next pass, until the output ends.
@@ -219,7 +228,7 @@ func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 	length := g.engine.sequences.Len(g.item.sequence)
 	if length < g.engine.options.Context {
 		if tier := g.engine.graphs.Load().context; length >= tier-tier/8 {
-			g.engine.growAhead(length + tier/8 + 1)
+			g.addGrowth(g.engine.growAhead(length+tier/8+1), time.Duration(tier-length)*g.lastPass())
 		}
 		g.propose(length)
 		g.item.tokens = []int32{token}
@@ -268,10 +277,29 @@ func (g *generation) reserve(ctx context.Context, n int) error {
 	g.engine.queue.leave()
 	defer g.engine.queue.enter()
 	growth, err := g.engine.reserve(ctx, n)
-	if growth != nil {
+	g.addGrowth(growth, 0)
+	return err
+}
+
+// addGrowth adds a change to a longer context tier to the report. hidden is the time on
+// the device's clock in which passes ran during the change. A change that the request did
+// not wait for is not added.
+func (g *generation) addGrowth(growth *Growth, hidden time.Duration) {
+	if growth == nil {
+		return
+	}
+	growth.Prompt, growth.Loads = g.report.OutputTokens == 0, max(0, growth.Loads-hidden)
+	if hidden == 0 || growth.Loads > 0 {
 		g.report.Growths = append(g.report.Growths, *growth)
 	}
-	return err
+}
+
+// lastPass returns the time of the request's last pass on the device's clock.
+func (g *generation) lastPass() time.Duration {
+	if n := len(g.report.Verifications); n > 0 {
+		return g.report.Verifications[n-1].Device
+	}
+	return 0
 }
 
 // finish completes the report. If the output ended without an error, the engine learns

@@ -17,6 +17,11 @@ type Growth struct {
 	// no pass could run. Moved includes the copy of keys and values and, if the device
 	// cannot hold two graph sets, also the loads.
 	Took, Moved time.Duration
+	// Loads is the time for which the request waited for loads, on the clock of a device
+	// whose calls take no time on this machine. It is zero on other devices.
+	Loads time.Duration
+	// Prompt is set if the first token of the answer was not drawn yet.
+	Prompt bool
 	// PeakBytes is the largest total size of programs, KV cache and other buffers
 	// during the change.
 	PeakBytes int64
@@ -71,7 +76,7 @@ func (e *Engine) growTo(ctx context.Context, n int, r replacement) (*Growth, err
 	begin := time.Now()
 	r.old, r.shape, r.context = old, old.shape, g.To
 	err := e.replaceGraphs(ctx, &r)
-	g.Took, g.Moved, g.PeakBytes = time.Since(begin), r.moved, r.peakBytes
+	g.Took, g.Moved, g.Loads, g.PeakBytes = time.Since(begin), r.moved, r.loads, r.peakBytes
 	if err != nil {
 		if e.closing.begun() {
 			err = errors.Join(backend.ErrClosed, err)

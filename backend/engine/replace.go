@@ -27,7 +27,9 @@ type replacement struct {
 
 	// moved is the time in which no pass could run, and peakBytes the largest total size
 	// of programs, KV cache and other buffers.
+	// loads is the time of the loads on the clock of a device whose calls take no time.
 	moved     time.Duration
+	loads     time.Duration
 	peakBytes int64
 }
 
@@ -85,7 +87,7 @@ func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, pre
 	if r.shape == r.old.shape {
 		r.shape.moved()
 	}
-	r.moved = time.Since(begin)
+	r.moved, r.loads = time.Since(begin), next.LoadTime()
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
@@ -39,6 +40,18 @@ func (i *Image) SizeBytes() int64 {
 		return 0
 	}
 	return i.program.SizeBytes()
+}
+
+// LoadTime returns the time of the last load on the device's clock, if the device's calls
+// take no time on the host's clock, and otherwise zero.
+func (i *Image) LoadTime() time.Duration {
+	if i == nil || i.program == nil {
+		return 0
+	}
+	if c := CallCost(i.program, backend.Timed.LoadCost); c.Virtual {
+		return c.Took
+	}
+	return 0
 }
 
 // Free closes the program and keeps the image's bytes for [Image.Reload].

@@ -194,6 +194,20 @@ func (s *Set) Unload() error {
 // ProgramBytes returns the device memory of the loaded images.
 func (s *Set) ProgramBytes() int64 { return s.programBytes.Load() }
 
+// LoadTime returns the total time of loading the loaded graphs on the device's clock, if
+// the device's calls take no time on the host's clock, and otherwise zero.
+func (s *Set) LoadTime() (t time.Duration) {
+	for _, i := range s.images {
+		t += i.LoadTime()
+	}
+	for _, b := range s.Blocks {
+		for _, g := range b.graphs {
+			t += g.image.LoadTime()
+		}
+	}
+	return t
+}
+
 // Loader returns the loader that loads the set's images.
 func (s *Set) Loader() *images.Loader { return s.loader }
 
