@@ -1,12 +1,13 @@
 // Package findings measures properties of models and stores the results in the
 // image cache.
 //
-// Package findings stores six kinds of results in folders with these names.
+// Package findings stores seven kinds of results in folders with these names.
 //
 //	ranges/    activation ranges from calibration, and weights that it rounded
 //	checks/    quality of a recipe compared with float32
 //	flips/     how often the graph width changes the top token
 //	choices/   the recipe that was chosen for a model on a device, with its figures
+//	times/     times of graphs by width, for the next start
 //	profiles/  load and execute times (package profile writes them)
 //	manifest.json, in a folder of prepared images: what the images are for
 //

@@ -24,6 +24,7 @@ const (
 	FlipsFolder    = "flips"
 	ProfilesFolder = "profiles"
 	ChoicesFolder  = "choices"
+	TimesFolder    = "times"
 
 	// FileSuffix is the end of the name of each file with a measured result.
 	FileSuffix = ".json"
@@ -36,14 +37,15 @@ const (
 	FlipsKind   = "flips"
 	ProfileKind = "profile"
 	ChoiceKind  = "choice"
+	TimesKind   = "times"
 )
 
 // folders maps each kind of result to its folder in the cache.
 var folders = map[string]string{
-	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder, ChoiceKind: ChoicesFolder,
+	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder, ChoiceKind: ChoicesFolder, TimesKind: TimesFolder,
 }
 
-// Store reads and writes measured results of models: ranges, checks, flips and
+// Store reads and writes measured results of models: ranges, checks, flips, times and
 // profiles. The zero Store stores nothing.
 type Store struct {
 	// Cache is the folder of the image cache. If Cache is empty, nothing is stored.
@@ -90,7 +92,8 @@ func readTrusted(path string) ([]byte, error) {
 
 // Entry describes a file with a measured result.
 type Entry struct {
-	// Kind is RangesKind, CheckKind, FlipsKind, ProfileKind or ChoiceKind.
+	// Kind is RangesKind, CheckKind, FlipsKind, ProfileKind, ChoiceKind or
+	// TimesKind.
 	Kind string
 	// Key is the name of the result file without its suffix.
 	Key, Path string
@@ -104,7 +107,7 @@ type Entry struct {
 }
 
 // header holds the fields of a result file that identify its model, recipe and device.
-// Ranges, checks and flips belong to one model; a profile lists all models for which it
+// Ranges, checks, flips and times belong to one model; a profile lists all models for which it
 // is valid.
 type header struct {
 	Model  string                     `json:"model"`

@@ -99,8 +99,18 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 	if len(s.Prepared) > 0 {
 		s.Findings().LogPrepared(m.Digest(), c, o.Logger)
 	}
-	l.Engine, err = engine.New(ctx, l.Device, m, l.Tokenizer, options)
-	return err
+	times, err := findings.TimesOf(c, s.EmulatorPace, m, options)
+	if err != nil {
+		return err
+	}
+	options.WidthTimes = s.Findings().KnownTimes(times)
+	if l.Engine, err = engine.New(ctx, l.Device, m, l.Tokenizer, options); err != nil {
+		return err
+	}
+	if err := s.Findings().KeepTimes(ctx, times, l.Engine.WidthTimes()); err != nil {
+		o.Logger.Info("the times of the graphs could not be stored: the next start measures them again", "detail", err)
+	}
+	return nil
 }
 
 // EngineOptions returns the options of the engine for a model on a device. If the

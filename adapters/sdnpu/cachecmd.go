@@ -25,7 +25,8 @@ func newCacheCommand() *cobra.Command {
 		Long: "Manage the folder of compiled images. Models may run at the same time: an image in use is\n" +
 			"never removed.\n\n" +
 			"The folder also holds the results of calibrate, check, doctor and profile (ranges/, checks/,\n" +
-			"flips/, profiles/). list shows them after the images, and clear removes them with the images.\n\n" +
+			"flips/, profiles/) and the times that a first start measures (times/). list shows them after\n" +
+			"the images, and clear removes them with the images.\n\n" +
 			"SDNPU_CACHE names the folder. SDNPU_CACHE_SIZE limits its size (8GiB, 20% of the disk, unlimited;\n" +
 			"default: 20%, at most 16GiB). The least recently used images are removed first.",
 		Args: cmdline.NoArguments,
@@ -38,7 +39,7 @@ func newCacheCommand() *cobra.Command {
 // cacheEntry describes an image or a result in the cache, in the form that --json
 // prints.
 type cacheEntry struct {
-	// Kind is "image", "ranges", "check", "flips", "profile" or "choice".
+	// Kind is "image", "ranges", "check", "flips", "profile", "choice" or "times".
 	Kind    string    `json:"kind"`
 	Key     string    `json:"key"`
 	Model   string    `json:"model"`
@@ -224,7 +225,7 @@ func countKinds(entries []cacheEntry) string {
 		bytes += e.Bytes
 	}
 	var parts []string
-	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {findings.ProfileKind, "profiles"}, {findings.ChoiceKind, "choices"}} {
+	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {findings.ProfileKind, "profiles"}, {findings.ChoiceKind, "choices"}, {findings.TimesKind, "times"}} {
 		switch n := count[kind.one]; n {
 		case 0:
 		case 1:

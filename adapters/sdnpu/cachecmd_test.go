@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,11 +47,17 @@ func cacheJSON(t *testing.T, args ...string) []cacheEntry {
 	return entries
 }
 
+// listedImages lists the images in the cache, without the results of measurements.
+func listedImages(t *testing.T) []cacheEntry {
+	t.Helper()
+	return slices.DeleteFunc(cacheJSON(t, "list"), func(e cacheEntry) bool { return e.Kind != imageKind })
+}
+
 func TestCacheListShowsImagesOfEarlierRuns(t *testing.T) {
 	dir := useCache(t)
 	require.Empty(t, cacheJSON(t, "list"))
 	compileInto(t, story, "--rows", "16,1", "--context", "64")
-	entries := cacheJSON(t, "list")
+	entries := listedImages(t)
 	require.Len(t, entries, 2)
 	for _, e := range entries {
 		require.Equal(t, "stories260K, stories260K-f16.gguf", e.Model)
@@ -114,11 +121,11 @@ func TestCacheClearSelectsByFileOrNameOrAll(t *testing.T) {
 	for _, name := range []string{copied, "stories260K-f16.gguf", "stories260K, stories260K-f16.gguf"} {
 		compileInto(t, story)
 		compileInto(t, otherStory)
-		before := len(cacheJSON(t, "list"))
+		before := len(listedImages(t))
 		out, err := sdnpu(t, "cache", "clear", name)
 		require.NoError(t, err, name)
 		require.Contains(t, out, "2 images removed", name)
-		require.Len(t, cacheJSON(t, "list"), before-2)
+		require.Len(t, listedImages(t), before-2)
 	}
 	_, err = sdnpu(t, "cache", "clear", "gone.gguf")
 	require.ErrorContains(t, err, "the cache has no image of gone.gguf")
@@ -150,18 +157,18 @@ func TestCacheListsAndClearsResults(t *testing.T) {
 	}
 	all := kinds(cacheJSON(t, "list"))
 	images := all[imageKind]
-	require.Equal(t, map[string]int{imageKind: images, "ranges": 2, "check": 2, findings.ProfileKind: 2}, all)
+	require.Equal(t, map[string]int{imageKind: images, "ranges": 2, "check": 2, findings.ProfileKind: 2, findings.TimesKind: 2}, all)
 	out, err := sdnpu(t, "cache", "list")
 	require.NoError(t, err)
-	require.Contains(t, out, "and 2 ranges, 2 checks, 2 profiles")
+	require.Contains(t, out, "and 2 ranges, 2 checks, 2 profiles, 2 times")
 	require.NotContains(t, out, "provider", "only the name of the device")
 
 	out, err = sdnpu(t, "cache", "clear", story)
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^\d+ images removed, .*; 0 in use and kept; not chosen: `+strconv.Itoa(images/2)+` images?$`, out)
-	require.Regexp(t, `(?m)^1 ranges, 1 check, 1 profile \(.*\) removed$`, out)
+	require.Regexp(t, `(?m)^1 ranges, 1 check, 1 profile, 1 times \(.*\) removed$`, out)
 	left := cacheJSON(t, "list")
-	require.Equal(t, map[string]int{imageKind: images / 2, "ranges": 1, "check": 1, findings.ProfileKind: 1}, kinds(left))
+	require.Equal(t, map[string]int{imageKind: images / 2, "ranges": 1, "check": 1, findings.ProfileKind: 1, findings.TimesKind: 1}, kinds(left))
 	for _, e := range left {
 		require.Contains(t, e.Model, "qwen2")
 	}
@@ -171,7 +178,7 @@ func TestCacheListsAndClearsResults(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cacheJSON(t, "list"))
 	require.FileExists(t, filepath.Join(dir, "checks", "notes.txt"), "other files stay")
-	for _, file := range []string{"ranges", "checks", "profiles"} {
+	for _, file := range []string{"ranges", "checks", "profiles", "times"} {
 		rest, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "*", file, "*.json"))
 		require.NoError(t, err)
 		require.Empty(t, rest)
@@ -184,7 +191,7 @@ func TestCacheSizeLimitIsKept(t *testing.T) {
 	compileInto(t, story)
 	t.Setenv("SDNPU_CACHE_SIZE", "1KiB")
 	compileInto(t, otherStory)
-	for _, e := range cacheJSON(t, "list") {
+	for _, e := range listedImages(t) {
 		require.Contains(t, e.Model, "qwen2", "the least recently used model was removed")
 	}
 	t.Setenv("SDNPU_CACHE_SIZE", "plenty")
@@ -213,7 +220,7 @@ func TestRunRejectsInvalidNumbers(t *testing.T) {
 		require.ErrorContains(t, err, tt.want, "%s %s", tt.flag, tt.value)
 	}
 	compileInto(t, story, "--blocks", "5")
-	require.Len(t, cacheJSON(t, "list"), 6)
+	require.Len(t, listedImages(t), 6)
 }
 
 func TestRunRejectsALongPromptBeforeItOpensADevice(t *testing.T) {
@@ -226,11 +233,11 @@ func TestRunRejectsALongPromptBeforeItOpensADevice(t *testing.T) {
 func TestCacheClearSelectsByKey(t *testing.T) {
 	useCache(t)
 	compileInto(t, story)
-	images := cacheJSON(t, "list")
+	images := listedImages(t)
 	_, err := sdnpu(t, "cache", "clear", images[0].Key[:11])
 	require.ErrorContains(t, err, "no image of", "list shows more digits")
 	require.Len(t, cacheJSON(t, "clear", images[0].Key[:12]), 1)
-	require.Len(t, cacheJSON(t, "list"), len(images)-1)
+	require.Len(t, listedImages(t), len(images)-1)
 	_, err = sdnpu(t, "cache", "clear", "a", "b")
 	require.ErrorContains(t, err, "see sdnpu cache clear --help")
 }

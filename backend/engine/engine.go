@@ -32,6 +32,8 @@ type Engine struct {
 	options   settings
 	policy    Policy
 	clock     Clock
+	// widthTimes are the times that were measured at the start, or nil
+	widthTimes *WidthTimes
 
 	// vocabulary prepares the tokens for grammars at its first call.
 	vocabulary func() *grammar.Vocabulary

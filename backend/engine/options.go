@@ -104,6 +104,10 @@ type Options struct {
 	// the host's clock it always counts. If ThreadTime is nil, a simulated device drafts
 	// in no time.
 	ThreadTime func() time.Duration
+	// WidthTimes, if set, holds the times that an earlier engine with the same graphs has
+	// measured on this device. The engine then measures none at its start, so the first
+	// request gets its first token sooner. Times that lack a width are ignored.
+	WidthTimes *WidthTimes
 	// HeadRows is the width of the head's graph, which computes logits. If HeadRows is
 	// zero, it is the smallest width in Rows. If there are more sequences than
 	// HeadRows, the head has a second graph with one row for each. With Exact, the head

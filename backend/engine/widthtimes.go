@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -10,9 +11,10 @@ import (
 )
 
 // measureWidths prepares the time of a pass of each width, so that automatic drafts need
-// not risk a slow pass to learn its time, and cuts prompts by these times. measureWidths
-// runs the graphs of one block and of the head, which takes about as long as one pass of
-// each width through one block. Later passes correct the times of the widths.
+// not risk a slow pass to learn its time, and cuts prompts by these times. If the options
+// give no times, measureWidths runs the graphs of one block and of the head, which takes
+// about as long as one pass of each width through one block. Later passes correct the
+// times of the widths.
 //
 // If the device restarts meanwhile, the engine works without these times, and the first
 // request loads the graphs again.
@@ -30,35 +32,75 @@ func (e *Engine) measureWidths(ctx context.Context, f *graphSet) error {
 	return err
 }
 
-func (e *Engine) timeWidths(ctx context.Context, f *graphSet) error {
-	s := f.shape
-	heads := make(map[int]float64)
-	for i, rows := range e.head.rows {
-		t, err := e.timeGraph(ctx, e.head.widths[i])
-		if err != nil {
-			return err
-		}
-		heads[rows] = t.Seconds()
+// WidthTimes holds the times of graphs in seconds, by width. Drafts and the cutting of
+// prompts need them before the passes of requests have shown them.
+type WidthTimes struct {
+	// Body is the time of a pass through all blocks, and Head that of the head's graph.
+	Body map[int]float64 `json:"body"`
+	Head map[int]float64 `json:"head"`
+}
+
+// covers reports whether t has a plausible time of each width. t may be nil.
+func (t *WidthTimes) covers(body, head []int) bool {
+	if t == nil {
+		return false
 	}
-	b := f.Blocks[0]
-	share := float64(b.End-b.First) / float64(e.config.Layers)
-	bodies := make(map[int]float64)
-	for _, width := range s.rows {
-		t, err := e.timeGraph(ctx, b.Narrowest(width).Bound())
-		if err != nil {
+	plausible := func(times map[int]float64, widths []int) bool {
+		return !slices.ContainsFunc(widths, func(w int) bool { return !(times[w] > 0 && times[w] < longestRun) })
+	}
+	return plausible(t.Body, body) && plausible(t.Head, head)
+}
+
+// longestRun is the longest time of a graph that is believed, in seconds.
+const longestRun = 3600
+
+// WidthTimes returns the times that the engine has measured at its start, or nil if it
+// has measured none. Another engine with the same graphs on the same device can begin
+// with them: see [Options].WidthTimes.
+func (e *Engine) WidthTimes() *WidthTimes { return e.widthTimes }
+
+// timeWidths uses the times of an earlier engine, or measures them.
+func (e *Engine) timeWidths(ctx context.Context, f *graphSet) (err error) {
+	s, t := f.shape, e.options.WidthTimes
+	if !t.covers(s.rows, e.head.rows) {
+		if t, err = e.timeGraphs(ctx, f); err != nil {
 			return err
 		}
-		bodies[width] = t.Seconds() / share
-		verify := bodies[width]
+		e.widthTimes = t
+	}
+	for _, width := range s.rows {
+		verify := t.Body[width]
 		for left := min(width, maxDrafts+e.options.Sequences); left > 0; {
 			_, rows := e.head.fitting(left)
-			verify += heads[rows]
+			verify += t.Head[rows]
 			left -= rows
 		}
 		s.passTimes.Prepare(width, time.Duration(verify*float64(time.Second)))
 	}
-	s.chunkOf = cutPrompts(s.rows, func(width int) float64 { return bodies[width] })
+	s.chunkOf = cutPrompts(s.rows, func(width int) float64 { return t.Body[width] })
 	return nil
+}
+
+// timeGraphs runs the graphs of the first block and of the head once.
+func (e *Engine) timeGraphs(ctx context.Context, f *graphSet) (*WidthTimes, error) {
+	t := &WidthTimes{Body: make(map[int]float64), Head: make(map[int]float64)}
+	for i, rows := range e.head.rows {
+		took, err := e.timeGraph(ctx, e.head.widths[i])
+		if err != nil {
+			return nil, err
+		}
+		t.Head[rows] = took.Seconds()
+	}
+	b := f.Blocks[0]
+	share := float64(b.End-b.First) / float64(e.config.Layers)
+	for _, width := range f.shape.rows {
+		took, err := e.timeGraph(ctx, b.Narrowest(width).Bound())
+		if err != nil {
+			return nil, err
+		}
+		t.Body[width] = took.Seconds() / share
+	}
+	return t, nil
 }
 
 // timeGraph returns the time of a run on the device's clock. On the host's clock it is

@@ -1,0 +1,61 @@
+package engine_test
+
+import (
+	"maps"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+)
+
+// TestKnownTimesNeedNoRunsAtTheStart: an engine with the times of an earlier one runs no
+// graph before its first request, and cuts prompts and drafts in the same way. Times
+// that are not plausible are measured again.
+func TestKnownTimesNeedNoRunsAtTheStart(t *testing.T) {
+	times := map[int]time.Duration{1: 10 * time.Millisecond, 2: 10100 * time.Microsecond, 8: 10600 * time.Microsecond, 32: 12700 * time.Microsecond, 128: 40 * time.Millisecond}
+	open := func(known *engine.WidthTimes) (e *engine.Engine, spent time.Duration, measured *engine.WidthTimes) {
+		dev := &pacedDevice{device: newDevice(), virtual: true, block: times}
+		e, _ = start(t, dev, engine.Options{Context: 384, FirstContext: 384, Draft: draft.Auto, WidthTimes: known})
+		return e, dev.spent, e.WidthTimes()
+	}
+	passes := func(e *engine.Engine) (widths [][]int) {
+		for _, n := range []int{1, 7, 9, 33, 65, 129, 140, 300} {
+			var list []int
+			_, _, r := answer(t, e, engine.Request{Prompt: story(n), MaxTokens: 12, IgnoreEOS: true})
+			for _, p := range r.PromptPasses {
+				list = append(list, p.Width)
+			}
+			for _, v := range r.Verifications {
+				list = append(list, v.Width, v.Drafted)
+			}
+			widths = append(widths, list)
+		}
+		return widths
+	}
+	first, spent, measured := open(nil)
+	require.Positive(t, spent)
+	require.NotNil(t, measured)
+	again, spent, none := open(measured)
+	require.Zero(t, spent)
+	require.Nil(t, none)
+	require.Equal(t, passes(first), passes(again))
+
+	for name, change := range map[string]func(w *engine.WidthTimes){
+		"a width is missing": func(w *engine.WidthTimes) { delete(w.Body, 8) },
+		"no head":            func(w *engine.WidthTimes) { w.Head = nil },
+		"no time":            func(w *engine.WidthTimes) { w.Body[1] = 0 },
+		"negative":           func(w *engine.WidthTimes) { w.Head[1] = -1 },
+		"not a number":       func(w *engine.WidthTimes) { w.Body[32] = math.NaN() },
+		"infinite":           func(w *engine.WidthTimes) { w.Body[32] = math.Inf(1) },
+	} {
+		wrong := &engine.WidthTimes{Body: maps.Clone(measured.Body), Head: maps.Clone(measured.Head)}
+		change(wrong)
+		_, spent, found := open(wrong)
+		require.Positive(t, spent, name)
+		require.Equal(t, measured, found, name)
+	}
+}
