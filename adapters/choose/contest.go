@@ -121,6 +121,9 @@ func (r *run) options(recipe string) launch.Options {
 // time implements judge. The time of a token is that of one row through all blocks and
 // the head, in which the row sees the first context tier.
 func (r *run) time(ctx context.Context, name string) (ms float64, err error) {
+	if err := r.Settings.CheckWindow(r.file, name, r.device); err != nil {
+		return 0, err
+	}
 	r.say("recipe %s: measuring its time", name)
 	recipe, err := r.timed(ctx, name)
 	if err != nil {

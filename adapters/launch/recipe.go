@@ -87,7 +87,13 @@ func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o O
 	}
 	var refused []refusal
 	for _, r := range list {
-		err := s.openRecipe(ctx, l, m, o.with(r))
+		var err error
+		if len(list) > 1 { // a recipe that was named gets the device's own answer
+			err = s.CheckWindow(l.File, r.Name, l.Device.Capabilities())
+		}
+		if err == nil {
+			err = s.openRecipe(ctx, l, m, o.with(r))
+		}
 		if err == nil {
 			if len(refused) > 0 {
 				r.Reason = fmt.Sprintf("it is the first that can run here: %s", summarize(refused))
