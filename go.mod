@@ -8,6 +8,7 @@ require (
 	github.com/ebitengine/purego v0.11.3 // Apache-2.0: calls into shared objects without cgo
 	github.com/nikolalohinski/gonja/v2 v2.9.1 // MIT: chat templates, which are Jinja
 	github.com/ollama/ollama v0.32.9 // MIT: fs/gguf; tokenizer as an oracle in tests
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // Apache-2.0: checks the values of JSON schemas, in tests
 	github.com/schollz/progressbar/v3 v3.19.1 // MIT: progress of long work in the command
 	github.com/spf13/cobra v1.10.2 // Apache-2.0: the command line, as Ollama's own
 	github.com/spf13/pflag v1.0.9 // BSD-3-Clause: the flags of cobra, to say what they take

@@ -16,7 +16,7 @@ const (
 	// the automaton forgets its states.
 	maxCells = 1 << 20
 	// maxMasks is the number of states whose mask is kept.
-	maxMasks = 256
+	maxMasks = 512
 )
 
 // Grammar is a compiled grammar. A Grammar may be used from several goroutines, and

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,33 +44,46 @@ const longAnswer = `{"name": "Ada Lovelace", "title": "The \"first\" programmer"
  "text": "She was the first to recognise that the machine had applications beyond pure calculation, and published the first algorithm."}`
 
 // BenchmarkMask reports the time of a mask for each token of a JSON text: with a new
-// grammar (cold), and with a grammar that has seen the text (warm).
+// grammar (cold), and with a grammar that has seen the text (warm). SDNPU_MASKS may name a
+// file with other schemas and texts: [{"name", "schema", "text"}].
 func BenchmarkMask(b *testing.B) {
 	tok, v := qwenVocabulary(b)
-	ids, err := tok.Encode(longAnswer, tokenizer.EncodeOptions{})
-	require.NoError(b, err)
-	for _, mode := range []string{"cold", "warm"} {
-		b.Run(mode, func(b *testing.B) {
-			g, err := ParseGBNF(ollamaJSON)
-			require.NoError(b, err)
-			var times []time.Duration
-			for b.Loop() {
-				if mode == "cold" {
-					g, err = ParseGBNF(ollamaJSON)
-					require.NoError(b, err)
-				}
-				m := g.NewMatcher(v)
-				for _, id := range ids {
-					began := time.Now()
-					ok := m.Mask().Has(id)
-					times = append(times, time.Since(began))
-					if !ok || !m.Accept(id) {
-						b.Fatalf("%q is not allowed", tok.Piece(id))
+	type example struct {
+		Name, Text string
+		Schema     json.RawMessage
+	}
+	cases := []example{{"any object", longAnswer, json.RawMessage(`{"type":"object"}`)}}
+	if file := os.Getenv("SDNPU_MASKS"); file != "" {
+		raw, err := os.ReadFile(file)
+		require.NoError(b, err)
+		require.NoError(b, json.Unmarshal(raw, &cases))
+	}
+	for _, c := range cases {
+		ids, err := tok.Encode(c.Text, tokenizer.EncodeOptions{})
+		require.NoError(b, err)
+		for _, mode := range []string{"cold", "warm"} {
+			b.Run(c.Name+"/"+mode, func(b *testing.B) {
+				g, err := ParseSchema(c.Schema)
+				require.NoError(b, err)
+				var times []time.Duration
+				for b.Loop() {
+					if mode == "cold" {
+						g, err = ParseSchema(c.Schema)
+						require.NoError(b, err)
+					}
+					m := g.NewMatcher(v)
+					for _, id := range ids {
+						began := time.Now()
+						ok := m.Mask().Has(id)
+						times = append(times, time.Since(began))
+						if !ok || !m.Accept(id) {
+							b.Fatalf("%q is not allowed", tok.Piece(id))
+						}
 					}
 				}
-			}
-			reportQuantiles(b, times)
-		})
+				reportQuantiles(b, times)
+			})
+		}
 	}
 }
 
