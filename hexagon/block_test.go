@@ -2,18 +2,16 @@ package hexagon
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
 	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
 // slots is the number of cache slots of these block graphs.
@@ -160,7 +158,7 @@ func (b *block) mask(past, valid, offset int) []byte {
 			}
 		}
 	}
-	return encode(seen, b.recipe.Activations)
+	return backendtest.Encode(seen, b.recipe.Activations)
 }
 
 // runGraph executes a graph with new buffers and returns the outputs by name.
@@ -184,28 +182,4 @@ func runGraph(t *testing.T, d backend.Device, p backend.Program, graph string, i
 		out[port.Name] = bindings[len(s.Inputs)+i].Buffer.Bytes()
 	}
 	return out
-}
-
-func encode(values []float32, t backend.DataType) []byte {
-	var b []byte
-	for _, v := range values {
-		if t == backend.Float16 {
-			b = binary.LittleEndian.AppendUint16(b, quant.F32ToF16(v))
-		} else {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-	}
-	return b
-}
-
-func decode(b []byte, t backend.DataType) []float32 {
-	values := make([]float32, len(b)/t.Size())
-	for i := range values {
-		if t == backend.Float16 {
-			values[i] = quant.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
-		} else {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
-	}
-	return values
 }

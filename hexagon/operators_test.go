@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
@@ -32,7 +33,7 @@ func TestGeluOfHugeNumbersIsNotNaN(t *testing.T) {
 		b := backend.NewBuilder("gelu")
 		in := b.Input("x", backend.Float16, rows, len(x)/rows)
 		scalar := func(name string, v float32) backend.TensorID {
-			return b.Constant(name, backend.Float16, backend.Literal(encode([]float32{v}, backend.Float16)), 1)
+			return b.Constant(name, backend.Float16, backend.Literal(backendtest.Encode([]float32{v}, backend.Float16)), 1)
 		}
 		apply := func(name string, op backend.Op, in ...backend.TensorID) backend.TensorID {
 			return b.Apply(name, op, in)
@@ -43,7 +44,7 @@ func TestGeluOfHugeNumbersIsNotNaN(t *testing.T) {
 		b.Output(apply("y", backend.Multiply, in, sigmoid))
 		g, err := b.Graph()
 		require.NoError(t, err)
-		y := decode(runGraph(t, d, load(t, d, g), "gelu", map[string][]byte{"x": encode(x, backend.Float16)})["y"], backend.Float16)
+		y := backendtest.Decode(runGraph(t, d, load(t, d, g), "gelu", map[string][]byte{"x": backendtest.Encode(x, backend.Float16)})["y"], backend.Float16)
 		worst := 0.0
 		for i, v := range x {
 			want := float64(v) / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(float64(v)+0.044715*math.Pow(float64(v), 3))))

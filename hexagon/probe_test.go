@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
 	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
@@ -65,7 +66,7 @@ func TestWidthsInOneImageShareTheirWeights(t *testing.T) {
 			x := make([]byte, rows*len(row))
 			copy(x[len(x)-len(row):], row)
 			y := runGraph(t, d, p, fmt.Sprintf("rows%d", rows), map[string][]byte{"x": x})["y"]
-			got, expected := decode(y[len(y)-len(want):], backend.Float16), decode(want, backend.Float16)
+			got, expected := backendtest.Decode(y[len(y)-len(want):], backend.Float16), backendtest.Decode(want, backend.Float16)
 			require.InDeltaSlice(t, expected, got, 0.01)
 		}
 	})

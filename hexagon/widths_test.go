@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -109,9 +110,9 @@ func (s *smollm) passage(t *testing.T, l layers) passage {
 // choices returns the next tokens that the head chooses for hidden states.
 func (s *smollm) choices(t *testing.T, y []float32) []int32 {
 	t.Helper()
-	out := runGraph(t, s.float, s.head, "head", map[string][]byte{model.PortX: encode(y, s.single.Activations)})
+	out := runGraph(t, s.float, s.head, "head", map[string][]byte{model.PortX: backendtest.Encode(y, s.single.Activations)})
 	var tokens []int32
-	for row := range slices.Chunk(decode(out[model.PortLogits], s.single.Activations), s.Config().Vocab) {
+	for row := range slices.Chunk(backendtest.Decode(out[model.PortLogits], s.single.Activations), s.Config().Vocab) {
 		tokens = append(tokens, argmax(row))
 	}
 	return tokens
@@ -135,7 +136,7 @@ func (s *smollm) measure(t *testing.T, d backend.Device, l layers) map[setting]o
 			}
 			start := time.Now()
 			out := blocks[c.rows].through(t, p, c)
-			out.choices = s.choices(t, decode(out.y, l.recipe.Activations))
+			out.choices = s.choices(t, backendtest.Decode(out.y, l.recipe.Activations))
 			outcomes[c] = out
 			t.Logf("%v: %v", c, time.Since(start).Round(time.Millisecond))
 		}
@@ -156,7 +157,7 @@ type difference struct {
 var none = difference{equal: 1, near: 1, equalCache: 1}
 
 func compare(r model.Recipe, got, want outcome) (d difference) {
-	a, b := decode(got.y, r.Activations), decode(want.y, r.Activations)
+	a, b := backendtest.Decode(got.y, r.Activations), backendtest.Decode(want.y, r.Activations)
 	var squares float64
 	for _, v := range b {
 		squares += float64(v) * float64(v)
@@ -204,7 +205,7 @@ func equalCache(got, want keysAndValues, r model.Recipe) float64 {
 	equal, all := 0, 0
 	for port, heads := range want {
 		for h, rows := range heads {
-			a, b := decode(got[port][h], r.Cache), decode(rows, r.Cache)
+			a, b := backendtest.Decode(got[port][h], r.Cache), backendtest.Decode(rows, r.Cache)
 			own := len(b) * passageStart / (passageStart + passageTokens)
 			for i := own; i < len(b); i++ {
 				all++

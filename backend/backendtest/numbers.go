@@ -11,10 +11,7 @@ import (
 
 // decodeFloats decodes floating-point elements.
 func decodeFloats(raw []byte, t backend.DataType) []float64 {
-	values := make([]float32, len(raw)/t.Size())
-	if err := quant.DecodeFloats(values, raw, t); err != nil {
-		panic(err) // the suite passed a type that is not floating-point
-	}
+	values := Decode(raw, t)
 	out := make([]float64, len(values))
 	for i, v := range values {
 		out[i] = float64(v)
@@ -42,4 +39,26 @@ func normal(rng *rand.Rand, n int, deviation float64) []float64 {
 		out[i] = rng.NormFloat64() * deviation
 	}
 	return out
+}
+
+// Encode returns float32 or float16 numbers as the memory of a tensor.
+func Encode(values []float32, t backend.DataType) []byte {
+	var b []byte
+	for _, v := range values {
+		if t == backend.Float16 {
+			b = binary.LittleEndian.AppendUint16(b, quant.F32ToF16(v))
+		} else {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+	}
+	return b
+}
+
+// Decode is the inverse of [Encode].
+func Decode(raw []byte, t backend.DataType) []float32 {
+	values := make([]float32, len(raw)/t.Size())
+	if err := quant.DecodeFloats(values, raw, t); err != nil {
+		panic(err) // the caller passed a type that is not floating-point
+	}
+	return values
 }

@@ -2,9 +2,7 @@ package model_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
@@ -112,7 +110,7 @@ func (d *driver) pass(tokens []int32) [][]float32 {
 		}
 	}
 	d.length += len(tokens)
-	flat := decode(d.run("head", ports)[model.PortLogits], d.recipe.Activations)
+	flat := backendtest.Decode(d.run("head", ports)[model.PortLogits], d.recipe.Activations)
 	logits := make([][]float32, len(tokens))
 	for i := range logits {
 		logits[i] = flat[i*c.Vocab : (i+1)*c.Vocab]
@@ -141,7 +139,7 @@ func (d *driver) mask(v model.View, valid int) []byte {
 			}
 		}
 	}
-	return encode(mask, d.recipe.Activations)
+	return backendtest.Encode(mask, d.recipe.Activations)
 }
 
 // run binds ports and caches by name and returns the outputs by name.
@@ -183,28 +181,4 @@ func (d *driver) store(port string, rows []byte, valid int) {
 		from := head * d.rows * size
 		copy(d.cache[port][(head*d.context+d.length)*size:], rows[from:from+valid*size])
 	}
-}
-
-func encode(values []float32, t backend.DataType) []byte {
-	var b []byte
-	for _, v := range values {
-		if t == backend.Float16 {
-			b = binary.LittleEndian.AppendUint16(b, quant.F32ToF16(v))
-		} else {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-	}
-	return b
-}
-
-func decode(b []byte, t backend.DataType) []float32 {
-	values := make([]float32, len(b)/t.Size())
-	for i := range values {
-		if t == backend.Float16 {
-			values[i] = quant.F16ToF32(binary.LittleEndian.Uint16(b[2*i:]))
-		} else {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
-	}
-	return values
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
@@ -51,7 +52,7 @@ func TestConstantsHoldWeightsOfFile(t *testing.T) {
 					for i, v := range want {
 						rounded[i] = float32(v)
 					}
-					require.Equal(t, encode(rounded, recipe.Weights), data, "%s %v %s %s", arch, format, recipe.Name, name)
+					require.Equal(t, backendtest.Encode(rounded, recipe.Weights), data, "%s %v %s %s", arch, format, recipe.Name, name)
 				}
 			}
 		}
@@ -188,7 +189,7 @@ func TestEmbedLooksUpRows(t *testing.T) {
 	for _, r := range model.Recipes[:2] { // the recipes of floats
 		dst := make([]byte, len(tokens)*m.Hidden*r.Activations.Size())
 		require.NoError(t, loaded.Embed(dst, tokens, r))
-		require.Equal(t, encode(want, r.Activations), dst)
+		require.Equal(t, backendtest.Encode(want, r.Activations), dst)
 		for _, token := range []int32{-1, int32(m.Vocab), math.MaxInt32, math.MinInt32} {
 			err := loaded.Embed(dst[:m.Hidden*r.Activations.Size()], []int32{token}, r)
 			require.ErrorIs(t, err, model.ErrToken)
@@ -226,8 +227,8 @@ func TestRopeComputesAnglesOfPositions(t *testing.T) {
 			size := len(positions) * half * r.Activations.Size()
 			cos, sin := make([]byte, size), make([]byte, size)
 			view.Rope(cos, sin, positions, r)
-			require.InDeltaSlice(t, wantCos, decode(cos, r.Activations), tolerance, "%s in %s", m.Arch, r.Name)
-			require.InDeltaSlice(t, wantSin, decode(sin, r.Activations), tolerance, "%s in %s", m.Arch, r.Name)
+			require.InDeltaSlice(t, wantCos, backendtest.Decode(cos, r.Activations), tolerance, "%s in %s", m.Arch, r.Name)
+			require.InDeltaSlice(t, wantSin, backendtest.Decode(sin, r.Activations), tolerance, "%s in %s", m.Arch, r.Name)
 			require.Panics(t, func() { view.Rope(cos[2:], sin, positions, r) })
 		}
 	}

@@ -1,38 +1,13 @@
 package buffers
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
-
-// hostMemory is a device that only allocates buffers, up to a limited number.
-type hostMemory struct {
-	backend.Device
-	left *int
-}
-
-var errFull = errors.New("no room")
-
-type buffer struct {
-	bytes  []byte
-	closed *int
-}
-
-func (b buffer) Bytes() []byte { return b.bytes }
-func (b buffer) Close() error  { *b.closed++; return nil }
-
-func (m hostMemory) NewBuffer(size int) (backend.Buffer, error) {
-	if *m.left == 0 {
-		return nil, errFull
-	}
-	*m.left--
-	return buffer{make([]byte, size), m.left}, nil
-}
 
 // smallConfig has two blocks of one layer. A pass has 8 rows, or 4 parts of 2 rows each.
 func smallConfig() Config {
@@ -45,7 +20,7 @@ func smallConfig() Config {
 
 func TestABlockReadsWhatTheOneBeforeItWrites(t *testing.T) {
 	left := 10
-	b, err := New(hostMemory{left: &left}, smallConfig())
+	b, err := New(backendtest.HostMemory{Left: &left}, smallConfig())
 	require.NoError(t, err)
 	first, second := b.Ports(0, 0, 1, 8)[0], b.Ports(1, 1, 2, 8)[0]
 	require.Equal(t, first[model.PortY], second[model.PortX])
@@ -56,7 +31,7 @@ func TestABlockReadsWhatTheOneBeforeItWrites(t *testing.T) {
 
 func TestPartsHaveTheirOwnRowsAndMasks(t *testing.T) {
 	left := 10
-	b, err := New(hostMemory{left: &left}, smallConfig())
+	b, err := New(backendtest.HostMemory{Left: &left}, smallConfig())
 	require.NoError(t, err)
 	require.Len(t, b.Ports(0, 0, 1, 8), 1)
 	parts := b.Ports(0, 0, 1, 2)
@@ -74,14 +49,14 @@ func TestPartsHaveTheirOwnRowsAndMasks(t *testing.T) {
 
 func TestAFailedAllocationFreesTheCache(t *testing.T) {
 	left := 2
-	_, err := New(hostMemory{left: &left}, smallConfig())
-	require.ErrorIs(t, err, errFull)
+	_, err := New(backendtest.HostMemory{Left: &left}, smallConfig())
+	require.ErrorIs(t, err, backendtest.ErrFull)
 	require.Equal(t, 2, left, "closing counts them up again")
 }
 
 func TestClearHiddenLeavesTheRowsBeforeIt(t *testing.T) {
 	left := 10
-	b, err := New(hostMemory{left: &left}, smallConfig())
+	b, err := New(backendtest.HostMemory{Left: &left}, smallConfig())
 	require.NoError(t, err)
 	for i := range b.Hidden(0, 8) {
 		b.Hidden(0, 8)[i] = 1

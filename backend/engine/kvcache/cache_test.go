@@ -2,7 +2,6 @@ package kvcache
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -10,33 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/backendtest"
 )
-
-// hostMemory is a device that only has buffers, a limited number of them.
-type hostMemory struct {
-	backend.Device
-	left *int
-}
-
-var errFull = errors.New("no room")
-
-type buffer struct {
-	bytes  []byte
-	closed *int
-}
-
-func (b buffer) Bytes() []byte { return b.bytes }
-func (b buffer) Close() error  { *b.closed++; return nil }
-
-func (m hostMemory) NewBuffer(size int) (backend.Buffer, error) {
-	if *m.left == 0 {
-		return nil, errFull
-	}
-	*m.left--
-	return buffer{make([]byte, size), m.left}, nil
-}
-
-func newHostMemory() hostMemory { left := 100; return hostMemory{left: &left} }
 
 // place identifies the key or the value of one token and one head.
 type place struct{ layer, kv, head, sequence, position int }
@@ -134,7 +108,7 @@ func TestRandomOperationsAgreeWithAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 60 {
 		l, ends := randomLayout(rng)
-		c, err := New(newHostMemory(), l, ends)
+		c, err := New(backendtest.NewHostMemory(100), l, ends)
 		require.NoError(t, err)
 		o := newOracle(l)
 		for range 30 {
@@ -148,7 +122,7 @@ func TestRandomOperationsAgreeWithAMap(t *testing.T) {
 				o.lengths[sequence] = to
 			case 1:
 				l.Context += rng.IntN(2)
-				next, err := New(newHostMemory(), l, ends)
+				next, err := New(backendtest.NewHostMemory(100), l, ends)
 				require.NoError(t, err)
 				next.CopyFrom(c, o.lengths)
 				c, o.layout = next, l
@@ -185,7 +159,7 @@ func TestReadDoesNotDependOnTheLayout(t *testing.T) {
 	var want []byte
 	for i, ends := range [][]int{{3}, {1, 2, 3}} {
 		l.Context, l.Sequences = 8+i, 1+i
-		c, err := New(newHostMemory(), l, ends)
+		c, err := New(backendtest.NewHostMemory(100), l, ends)
 		require.NoError(t, err)
 		writePass(rand.New(rand.NewPCG(3, 4)), c, 4, 4, i, 0)
 		c.Commit(i, 0, []int{0, 1, 3})
@@ -204,7 +178,7 @@ func TestFirstNotFiniteFindsEachKindOfElement(t *testing.T) {
 	for dataType, spoil := range infinities {
 		l := Layout{Layers: 3, KVHeads: 2, HeadDim: 2, Type: dataType, Sequences: 1, Context: 8, Rows: 4}
 		for _, width := range []int{4, 2} { // whole, and in parts
-			c, err := New(newHostMemory(), l, []int{3})
+			c, err := New(backendtest.NewHostMemory(100), l, []int{3})
 			require.NoError(t, err)
 			for kv := range 2 {
 				for layer := range 3 {
@@ -227,11 +201,11 @@ func TestIntegersAreAlwaysFinite(t *testing.T) {
 }
 
 func TestAFailedAllocationClosesItsBuffers(t *testing.T) {
-	m := newHostMemory()
-	*m.left = 2
+	m := backendtest.NewHostMemory(100)
+	*m.Left = 2
 	_, err := New(m, Layout{Layers: 3, KVHeads: 1, HeadDim: 1, Sequences: 1, Context: 1, Rows: 1, Type: backend.Float32}, []int{1, 2, 3})
-	require.ErrorIs(t, err, errFull)
-	require.Equal(t, 2, *m.left, "closing counts them up again")
+	require.ErrorIs(t, err, backendtest.ErrFull)
+	require.Equal(t, 2, *m.Left, "closing counts them up again")
 }
 
 func TestRunsGroupNeighbours(t *testing.T) {
