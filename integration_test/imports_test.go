@@ -38,6 +38,7 @@ var walls = []wall{
 	// Mapping and locking files knows nothing of models, so every layer may use it.
 	{folder: "internal/golden"}, // tests only
 	{folder: "internal/needs"},
+	{folder: "internal/browser", internal: []string{"internal/needs"}, modules: []string{"github.com/chromedp/chromedp"}},
 	{folder: "internal/recorded", modules: []string{"github.com/stretchr/testify"}},
 	{folder: "internal/printable", stdOnly: true},
 	{folder: "internal/mapped", modules: []string{"golang.org/x/sys"}},
@@ -159,7 +160,7 @@ var laboratory = []string{
 }
 
 // testHelpers lists the packages that serve tests. The laboratory may use them.
-var testHelpers = []string{"integration_test/host", "backend/backendtest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/needs", "internal/recorded"}
+var testHelpers = []string{"integration_test/host", "backend/backendtest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/browser", "internal/needs", "internal/recorded"}
 
 func listed(internal string, packages []string) bool {
 	return slices.ContainsFunc(packages, func(p string) bool { return matches(internal, p) })

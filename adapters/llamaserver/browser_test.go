@@ -1,13 +1,11 @@
 package llamaserver
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -16,19 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdnpu/sdnpu/internal/needs"
+	"github.com/sdnpu/sdnpu/internal/browser"
 )
-
-// browser finds a Chromium or skips; under SDNPU_REQUIRE=chromium that fails.
-func browser(t *testing.T) string {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	needs.Missing(t, "chromium", "no Chromium: apt-get install chromium")
-	return ""
-}
 
 // tally counts answers by status.
 type tally struct {
@@ -87,7 +74,6 @@ const frame = () => new Promise(done => { document.querySelector("iframe").onloa
 // machine (DNS rebinding). The control shows that the same requests reach a server
 // that does not check where they come from.
 func TestRealBrowserCannotReachTheModel(t *testing.T) {
-	path := browser(t)
 	newServer := func(handler func(*Server) http.Handler) (m *fakeModel, answers *tally, port string) {
 		s, err := New(Options{Addr: "127.0.0.1:0"})
 		require.NoError(t, err)
@@ -109,14 +95,7 @@ func TestRealBrowserCannotReachTheModel(t *testing.T) {
 	_, sitePort, err := net.SplitHostPort(site.Listener.Addr().String())
 	require.NoError(t, err)
 
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WSURLReadTimeout(5*time.Minute), chromedp.NoSandbox,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
-	limited, stop := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer stop()
-	allocator, stop := chromedp.NewExecAllocator(limited, options...)
-	defer stop()
-	tab, stop := chromedp.NewContext(allocator)
-	defer stop()
+	tab := browser.Tab(t, chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
 	visit := func(address string) { require.NoError(t, chromedp.Do(tab, chromedp.Navigate(address))) }
 	script := func(code string) string {
 		answer, err := chromedp.Run(tab, chromedp.Evaluate[string](code))

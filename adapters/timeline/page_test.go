@@ -5,11 +5,9 @@ import (
 	"context"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -17,19 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/graphswap"
-	"github.com/sdnpu/sdnpu/internal/needs"
+	"github.com/sdnpu/sdnpu/internal/browser"
 )
-
-// browser finds a Chromium or skips; under SDNPU_REQUIRE=chromium that fails.
-func browser(t *testing.T) string {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	needs.Missing(t, "chromium", "no Chromium: apt-get install chromium")
-	return ""
-}
 
 // open shows the record's page. The test fails if the page's script throws, or requests
 // anything but the file itself.
@@ -38,14 +25,7 @@ func open(t *testing.T, r *Record) context.Context {
 	require.NoError(t, WritePage(&page, r))
 	file := filepath.Join(t.TempDir(), "page.html")
 	require.NoError(t, os.WriteFile(file, page.Bytes(), 0o600))
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser(t)),
-		chromedp.WSURLReadTimeout(5*time.Minute), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1200, 900))
-	limited, stop := context.WithTimeout(t.Context(), 10*time.Minute)
-	t.Cleanup(stop)
-	allocator, stop := chromedp.NewExecAllocator(limited, options...)
-	t.Cleanup(stop)
-	tab, stop := chromedp.NewContext(allocator)
-	t.Cleanup(stop)
+	tab := browser.Tab(t, chromedp.WindowSize(1200, 900))
 	address := (&url.URL{Scheme: "file", Path: file}).String()
 	require.NoError(t, chromedp.Listen(tab, func(ev any) {
 		switch e := ev.(type) {
