@@ -24,7 +24,7 @@ func TestDemoComparesOffAndOn(t *testing.T) {
 	demo, page := filepath.Join(dir, "demo"), filepath.Join(dir, "page.html")
 	out, err := exec.Command("go", "build", "-o", demo, "./demo").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	cmd := exec.Command(demo, "-model", modelFile(t, "stories260K-f16.gguf"), "-pace", "virtual", "-tokens", "24", "-report", page)
+	cmd := exec.Command(demo, "-model", modelFile(t, "stories260K-f16.gguf"), "-tokens", "24", "-report", page)
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "SDNPU_BUILD="+b.Dir, "SDNPU_LIBRARY="+library, "PATH="+filepath.Dir(installed.Executable)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	var log bytes.Buffer

@@ -1,7 +1,7 @@
 // Command demo shows the whole path: a real, unmodified Ollama starts our program as its
 // llama-server, a GGUF runs as static graphs on the emulator, and Ollama's HTTP API
 // streams the text. Then the same four requests run with everything of sdnpu.mode=plain
-// off, and with the defaults, at the pace of a phone.
+// off, and with the defaults, in the time of a phone.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	flag.StringVar(&f.prompt, "prompt", "", "first prompt (default: one that suits the model)")
 	flag.StringVar(&f.phone, "phone", "sd8gen2", "device profile of the four requests")
 	flag.StringVar(&f.as, "as", "qwen2.5-1.5b", "model of the profile whose times are charged")
-	flag.StringVar(&f.pace, "pace", "wall", "wall (calls last as long as on the phone) or virtual (they return at once)")
+	flag.StringVar(&f.pace, "pace", "virtual", "virtual (the phone's time on a clock of its own, so other load does not matter) or wall (calls last as long as on the phone)")
 	flag.StringVar(&f.report, "report", "", "HTML file for the timelines of one request, off and on")
 	flag.IntVar(&f.tokens, "tokens", 96, "largest number of tokens of an answer")
 	flag.Parse()

@@ -59,7 +59,7 @@ func printDevice(ctx context.Context, w io.Writer, server *host.Server, a *headl
 // compare asks the four requests with sdnpu off and on, and prints a table.
 func (f *flags) compare(ctx context.Context, o headline.Options, four []headline.Question) error {
 	o.Phone = f.phone
-	step("the same four requests, off (sdnpu.mode=plain) and on (no key), at the pace of the phone %s, charged as %s", f.phone, f.as)
+	step("the same four requests, off (sdnpu.mode=plain) and on (no key), in the time of the phone %s (%s clock), charged as %s", f.phone, f.pace, f.as)
 	bed, err := headline.Open(ctx, o)
 	if err != nil {
 		return err
