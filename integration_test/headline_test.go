@@ -90,7 +90,7 @@ func TestSystemsAnswerThroughOllama(t *testing.T) {
 	var want bytes.Buffer
 	require.NoError(t, bench.ServedTable(&want, bench.SumServed(again, "off")[:4]))
 	require.Contains(t, table, want.String())
-	require.Contains(t, table, "2 prompts, at most 12 tokens, virtual clock")
+	require.Contains(t, table, "2 prompts chosen, at most 12 tokens, virtual clock")
 }
 
 func TestTheBenchmarkNamesWhatIsMissing(t *testing.T) {

@@ -130,7 +130,7 @@ func (f *ollamaFlags) run(cmd *cobra.Command) (err error) {
 	}
 	// After an error, the table shows what was measured before it.
 	sums := slices.DeleteFunc(bench.SumServed(rows, headline.Off), func(s bench.ServedSum) bool { return s.Task != "" && !f.each })
-	fmt.Fprintf(cmd.OutOrStdout(), "%s as %s, %d prompts, at most %d tokens, %s clock, temperature %v\n\n",
+	fmt.Fprintf(cmd.OutOrStdout(), "%s as %s, %d prompts chosen, at most %d tokens, %s clock, temperature %v\n\n",
 		filepath.Base(f.model), f.as, len(questions), f.tokens, f.pace, f.temperature)
 	return errors.Join(failed, bench.ServedTable(cmd.OutOrStdout(), sums))
 }
