@@ -12,6 +12,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
@@ -94,9 +95,7 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 		s.First, s.Decode, s.Switching = r.number("device_ttft_ms"), r.number("device_decode_ms"), r.number("device_switching_ms")
 	}
 	if b.options.Phone != bench.ThisMachine {
-		joules := r.number("device_npu_ms")*b.power.NPU + r.number("device_load_ms")*b.power.Loading +
-			r.number("device_drafting_ms")*b.power.CPU + (s.First+s.Decode)*b.power.Idle
-		s.Energy = joules / 1000
+		s.Energy = joules(b.power, &r, s.First+s.Decode)
 	}
 	s.Peak = peakMemory(b.Server.Pid(), b.adapters[system])
 	if r.err == nil && (s.Output < 1 || !(s.First > 0)) {
@@ -106,6 +105,12 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 		return s, fmt.Errorf("the report of system %s: %w: %v", system, r.err, a.Report)
 	}
 	return s, nil
+}
+
+// joules returns the energy of a request: each lane takes its power while it works, and
+// the device takes its idle power for the whole time.
+func joules(power graphswap.Power, r *reader, wholeMs float64) float64 {
+	return (r.number("device_npu_ms")*power.NPU + r.number("device_load_ms")*power.Loading + r.number("device_drafting_ms")*power.CPU + wholeMs*power.Idle) / 1000
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
