@@ -364,3 +364,59 @@ func BenchmarkFindPieces(b *testing.B) {
 		findPieces(base, image)
 	}
 }
+
+// watched is a file that calls check before and after each of its calls.
+type watched struct {
+	file
+	check func()
+}
+
+func (w *watched) Write(p []byte) (int, error) { w.check(); defer w.check(); return w.file.Write(p) }
+
+func (w *watched) WriteAt(p []byte, at int64) (int, error) {
+	w.check()
+	defer w.check()
+	return w.file.WriteAt(p, at)
+}
+
+func (w *watched) Sync() error  { w.check(); defer w.check(); return w.file.Sync() }
+func (w *watched) Close() error { w.check(); defer w.check(); return w.file.Close() }
+
+// TestAKilledPutLeavesAGoodFolder copies the folder as it is at each call of the file
+// system, and opens the copy as a later process does.
+func TestAKilledPutLeavesAGoodFolder(t *testing.T) {
+	s, _ := open(t)
+	base, image := twoTiers(t, s)
+	for _, replace := range []bool{false, true} {
+		if !replace {
+			_, err := s.Remove(keyOf("image"))
+			require.NoError(t, err)
+		}
+		checks := 0
+		check := func() {
+			checks++
+			later, err := Open(t.TempDir(), Options{})
+			require.NoError(t, err)
+			require.NoError(t, os.CopyFS(filepath.Join(later.Dir(), "copy"), os.DirFS(s.Dir())))
+			require.NoError(t, os.Chmod(filepath.Join(later.Dir(), "copy"), 0o700))
+			later, err = Open(filepath.Join(later.Dir(), "copy"), Options{})
+			require.NoError(t, err)
+			requireImage(t, later, keyOf("base"), base)
+			e, err := later.Get(keyOf("image"))
+			if !replace {
+				require.ErrorIs(t, err, ErrMiss)
+				return
+			}
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(image, e.Bytes()))
+			require.NoError(t, e.Close())
+		}
+		s.create = func(dir string) (file, error) {
+			f, err := createTemp(dir)
+			return &watched{f, check}, err
+		}
+		require.NoError(t, s.PutSimilar(keyOf("image"), keyOf("base"), nil, fillWith(image)))
+		require.Greater(t, checks, 16, "the image and its difference")
+		requireImage(t, s, keyOf("image"), image)
+	}
+}
