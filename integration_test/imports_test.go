@@ -127,7 +127,7 @@ var walls = []wall{
 	{folder: "adapters/lab/execute", internal: []string{
 		"backend", "backend/engine", "backend/engine/draft/baseline", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
 	}},
-	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}},
+	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/llamaserver", internal: []string{"internal/printable", "internal/trust", "backend", "backend/engine", "backend/grammar", "backend/sampler"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime", internal: []string{"internal/rootfile", "internal/trust"}},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},

@@ -90,6 +90,9 @@ func (l library) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 		os.Exit(0)
 	case "refuse":
 		return fmt.Errorf("graph %q: %w", graphs[0].Name, errors.ErrUnsupported)
+	case "priority":
+		_, err := fmt.Fprint(w, priority())
+		return err
 	case "full":
 		return fmt.Errorf("%w: 4 GB requested", backend.ErrNoMemory)
 	}
@@ -110,6 +113,9 @@ func compiler(t *testing.T, fault string) Compiler {
 		Model: Model{Path: story, Digest: f.Digest(), Size: info.Size(), Modified: info.ModTime()},
 	}
 }
+
+// priority returns the priority of this process, if a test has set it.
+var priority = func() int { return 0 }
 
 // start opens an engine that compiles with a function.
 func start(t *testing.T, compile func(context.Context, io.Writer, engine.Job, func(int)) error, cache *imagecache.Store) error {

@@ -210,7 +210,7 @@ func (e *Engine) CompileContexts(ctx context.Context) error {
 // and removes no other image from the cache.
 func (e *Engine) compileTier(ctx context.Context, s *shape, n int, idle bool) error {
 	c := e.options.images(s)
-	if idle {
+	if c.Idle = idle; idle {
 		c.Progress = func(Progress) {}
 	}
 	slots := n * e.options.Sequences
@@ -225,7 +225,7 @@ func (e *Engine) compileTier(ctx context.Context, s *shape, n int, idle bool) er
 				return errBusy
 			}
 			began := time.Now()
-			compiled, err := l.Prepare(ctx, graphs, idle)
+			compiled, err := l.Prepare(ctx, graphs)
 			if err != nil {
 				return err
 			}

@@ -26,6 +26,9 @@ type Config struct {
 	Separate bool
 	// Swap lets QNN's library swap the graphs of one image by itself.
 	Swap bool
+	// Idle is set if nothing waits for the images: they are compiled at a low priority,
+	// and [Loader.Prepare] removes no other images from the cache.
+	Idle bool
 	// Cache keeps images. If Cache is nil, images are compiled at each start.
 	Cache *imagecache.Store
 	// Patience limits the wait for another process that compiles the same image: see

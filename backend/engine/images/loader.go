@@ -351,6 +351,7 @@ func (l *Loader) compileGraphs(ctx context.Context, w io.Writer, graphs []*backe
 	if err != nil {
 		return err
 	}
+	job.Idle = l.config.Idle
 	return l.config.Compile(ctx, w, job, filled)
 }
 

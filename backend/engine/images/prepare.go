@@ -66,15 +66,15 @@ func graphNames(graphs []*backend.Graph) (names []string) {
 }
 
 // Prepare compiles the image of the given graphs into the cache, unless the cache has it,
-// without loading it. Prepare reports whether it has compiled the image. If keepOthers is
-// set and the cache has room for the image only without other images, the error is
-// [imagecache.ErrStore].
-func (l *Loader) Prepare(ctx context.Context, graphs []*backend.Graph, keepOthers bool) (compiled bool, err error) {
+// without loading it. Prepare reports whether it has compiled the image. If the config
+// has Idle set, and the cache has room for the image only without other images, the error
+// is [imagecache.ErrStore].
+func (l *Loader) Prepare(ctx context.Context, graphs []*backend.Graph) (compiled bool, err error) {
 	r := newReporter(l.config.Progress, l.progress, graphs)
 	defer r.start()()
 	key := l.Key(graphs)
 	if !l.cache.Has(key) {
-		if compiled, err = l.prepareLocked(ctx, key, graphs, r, keepOthers); err != nil {
+		if compiled, err = l.prepareLocked(ctx, key, graphs, r); err != nil {
 			return false, err
 		}
 	}
@@ -85,7 +85,7 @@ func (l *Loader) Prepare(ctx context.Context, graphs []*backend.Graph, keepOther
 
 // prepareLocked compiles an image while it holds the image's lock, unless another
 // goroutine or process has compiled it in the meantime.
-func (l *Loader) prepareLocked(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, keepOthers bool) (compiled bool, err error) {
+func (l *Loader) prepareLocked(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) (compiled bool, err error) {
 	release, err := l.lock(ctx, key, r)
 	if err != nil {
 		return false, err
@@ -94,7 +94,7 @@ func (l *Loader) prepareLocked(ctx context.Context, key string, graphs []*backen
 	if l.cache.Has(key) {
 		return false, nil
 	}
-	if keepOthers {
+	if l.config.Idle {
 		if err := l.cache.HasRoom(r.weights); err != nil {
 			return false, err
 		}

@@ -1,0 +1,27 @@
+package compile
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// nice is the lowest priority. No process can have a lower one already, so that setting
+// it never raises a priority.
+const nice = 19
+
+// lowerPriority makes all threads of this process, and those that they start, yield to
+// other processes. Linux keeps a priority for each thread. A failure changes nothing but
+// speed, so it is not reported.
+func lowerPriority() {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return
+	}
+	for _, t := range threads {
+		if id, err := strconv.Atoi(t.Name()); err == nil {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, id, nice)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package compile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+func init() {
+	priority = func() int {
+		p, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+		if err != nil {
+			panic(err)
+		}
+		return 20 - p
+	}
+}
+
+// TestJobsOfIdleTimeYield compares the priorities of two child processes. The child's
+// library writes its own priority in place of an image.
+func TestJobsOfIdleTimeYield(t *testing.T) {
+	enough := errors.New("two children have answered")
+	require.ErrorIs(t, start(t, func(ctx context.Context, _ io.Writer, j engine.Job, _ func(int)) error {
+		for _, idle := range []bool{false, true} {
+			var image bytes.Buffer
+			j.Idle = idle
+			require.NoError(t, compiler(t, "priority").Compile(ctx, &image, j, func(int) {}))
+			want := priority()
+			if idle {
+				want = nice
+			}
+			require.Equal(t, fmt.Sprint(want), image.String(), "idle=%v", idle)
+		}
+		return enough
+	}, nil), enough)
+}
