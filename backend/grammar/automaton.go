@@ -15,8 +15,8 @@ const (
 	// maxCells is the size of all states, in items and following states, above which
 	// the automaton forgets its states.
 	maxCells = 1 << 20
-	// maxMasks is the number of states whose mask is kept.
-	maxMasks = 512
+	// maxMaskBytes is the memory for the masks of states.
+	maxMaskBytes = 4 << 20
 )
 
 // Grammar is a compiled grammar. A Grammar may be used from several goroutines, and
@@ -34,8 +34,10 @@ type Grammar struct {
 	cells  int // cells is the size of states
 	first  *state
 	masked []*state // masked lists the states that hold a mask, the oldest first
-	run    closure
-	key    []byte
+	// maskBytes is the memory of these masks.
+	maskBytes int
+	run       closure
+	key       []byte
 }
 
 // state is a set of positions in the grammar. A state is reached by a text, and equal
@@ -100,12 +102,15 @@ func (g *Grammar) classify() {
 // holds remain valid. The caller holds mu.
 func (g *Grammar) forget() {
 	for _, s := range g.states {
-		s.next, s.afterPlain, s.known, s.mask, s.of = nil, nil, false, nil, nil
+		s.next, s.afterPlain, s.known = nil, nil, false
 	}
 	if g.first != nil {
-		g.first.next, g.first.afterPlain, g.first.known, g.first.mask = nil, nil, false, nil
+		g.first.next, g.first.afterPlain, g.first.known = nil, nil, false
 	}
-	g.states, g.cells, g.masked = make(map[string]*state), 0, nil
+	for _, s := range g.masked {
+		s.mask, s.of = nil, nil
+	}
+	g.states, g.cells, g.masked, g.maskBytes = make(map[string]*state), 0, nil, 0
 	g.stacks.reset()
 }
 

@@ -25,7 +25,7 @@
 //   - A token is allowed exactly if some continuation by bytes matches the grammar so
 //     far, or if it ends the text where the grammar may end.
 //   - Left recursion is refused, because it calls rules without end.
-//   - Work per token, memory and nesting are bounded (maxWork, maxCells, maxMasks,
+//   - Work per token, memory and nesting are bounded (maxWork, maxCells, maxMaskBytes,
 //     maxDepth). A text that exceeds the work ends with [ErrTooComplex].
 //   - States and masks that have been forgotten are computed again with equal results.
 //

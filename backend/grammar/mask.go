@@ -1,13 +1,22 @@
 package grammar
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Mask is a set of tokens. A Mask that a Matcher returns does not change.
 type Mask struct {
+	// words holds one bit for each token, unless the set is small: then few holds its
+	// tokens, ascending.
 	words []uint64
+	few   []int32
 	count int
 	size  int
 }
+
+// fewTokens is the size of the largest set that is kept as a list.
+const fewTokens = 512
 
 func newMask(size int) *Mask { return &Mask{words: make([]uint64, (size+63)/64), size: size} }
 
@@ -15,6 +24,10 @@ func (m *Mask) set(token int32) { m.words[token/64] |= 1 << (token % 64) }
 
 // Has reports whether the set contains a token.
 func (m *Mask) Has(token int32) bool {
+	if m.words == nil {
+		_, ok := slices.BinarySearch(m.few, token)
+		return ok
+	}
 	return token >= 0 && int(token) < m.size && m.words[token/64]>>(token%64)&1 != 0
 }
 
@@ -26,13 +39,28 @@ func (m *Mask) Only() (token int32, ok bool) {
 	if m.count != 1 {
 		return 0, false
 	}
+	return m.few[0], true
+}
+
+// finish counts the tokens, and makes a small set small.
+func (m *Mask) finish() {
+	for _, w := range m.words {
+		m.count += bits.OnesCount64(w)
+	}
+	if m.count > fewTokens {
+		return
+	}
+	m.few = make([]int32, 0, m.count)
 	for i, w := range m.words {
-		if w != 0 {
-			return int32(64*i + bits.TrailingZeros64(w)), true
+		for ; w != 0; w &= w - 1 {
+			m.few = append(m.few, int32(64*i+bits.TrailingZeros64(w)))
 		}
 	}
-	return 0, false
+	m.words = nil
 }
+
+// bytes returns the memory that the mask takes.
+func (m *Mask) bytes() int { return 64 + 8*len(m.words) + 4*len(m.few) }
 
 // maskOf returns the tokens that may follow a state. If the work is exhausted, the mask is
 // wrong. The caller holds mu.
@@ -44,14 +72,19 @@ func (g *Grammar) maskOf(s *state, v *Vocabulary) *Mask {
 	if g.stacks.exhausted() || s == dead {
 		return m
 	}
-	if len(g.masked) >= maxMasks {
-		g.masked[0].mask, g.masked[0].of = nil, nil
-		g.masked = g.masked[1:]
-	}
 	if s.mask == nil {
 		g.masked = append(g.masked, s)
+	} else {
+		g.maskBytes -= s.mask.bytes()
 	}
 	s.mask, s.of = m, v
+	g.maskBytes += m.bytes()
+	for g.maskBytes > maxMaskBytes && len(g.masked) > 1 {
+		oldest := g.masked[0]
+		g.maskBytes -= oldest.mask.bytes()
+		oldest.mask, oldest.of = nil, nil
+		g.masked = g.masked[1:]
+	}
 	return m
 }
 
@@ -77,9 +110,7 @@ func (g *Grammar) makeMask(s *state, v *Vocabulary) *Mask {
 		}
 	}
 	g.walk(m, s, v, plain)
-	for _, w := range m.words {
-		m.count += bits.OnesCount64(w)
-	}
+	m.finish()
 	return m
 }
 

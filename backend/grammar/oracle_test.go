@@ -270,6 +270,7 @@ func TestForgottenStatesChangeNothing(t *testing.T) {
 			g.forget()
 			g.mu.Unlock()
 			next := int32(rng.IntN(len(texts)))
+			require.Equal(t, other.Mask().few, m.Mask().few)
 			require.Equal(t, other.Mask().words, m.Mask().words)
 			require.Equal(t, other.Accept(next), m.Accept(next))
 			require.Equal(t, other.Final(), m.Final())
