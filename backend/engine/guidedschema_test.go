@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -106,7 +105,7 @@ func TestAnswersToRandomSchemasAreValid(t *testing.T) {
 			}
 		}
 	}
-	t.Log(fmt.Sprintf("%d of %d texts ended, %d drafts accepted", ended, 2*schemas, accepted))
+	t.Logf("%d of %d texts ended, %d drafts accepted", ended, 2*schemas, accepted)
 	require.Greater(t, ended, int(schemas))
 	require.Greater(t, accepted, int(schemas))
 }
