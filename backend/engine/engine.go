@@ -60,9 +60,8 @@ type Engine struct {
 	// guards all programs and buffers, and the fields below.
 	deviceLock chan struct{}
 	closed     bool
-	broken     error // why no graphs are loaded, or nil if they are
-	mustReload bool  // mustReload is set if the programs must be loaded again
-	head       *head
+	broken     error  // why no graphs are loaded, or nil if they are
+	mustReload bool   // mustReload is set if the programs must be loaded again
 	last       *batch // last is the last pass, from which rows can be committed, or nil if that pass failed
 	logits     []float32
 	tops       tops
@@ -155,8 +154,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		return nil, err
 	}
 	e.graphs.Store(f)
-	e.head = &head{rows: o.headRows}
-	if e.head.memory, err = newHeadMemory(dev, e.config, &o.settings); err != nil {
+	if f.head, err = e.newHead(f.shape); err != nil {
 		return nil, err
 	}
 	if err = e.loadBlocksAndHead(ctx, f); err != nil {
@@ -211,9 +209,9 @@ func (m Memory) total() int64 { return m.Programs + m.Cache + m.IO }
 func (e *Engine) Memory() Memory {
 	f := e.graphs.Load()
 	return Memory{
-		Programs: f.ProgramBytes() + images.TotalBytes(e.head.images),
+		Programs: f.ProgramBytes() + images.TotalBytes(f.head.images),
 		Cache:    f.memory.Cache().SizeBytes(),
-		IO:       f.memory.IOBytes() + e.head.memory.sizeBytes(),
+		IO:       f.memory.IOBytes() + f.head.memory.sizeBytes(),
 	}
 }
 
@@ -257,6 +255,9 @@ func (e *Engine) ensureLoaded() error {
 // shape returns the shape of the engine's graphs.
 func (e *Engine) shape() *shape { return e.graphs.Load().shape }
 
+// head returns the head of the engine's graphs.
+func (e *Engine) head() *head { return e.graphs.Load().head }
+
 // prepareFor calls ensureLoaded for a request, unless the request is cancelled.
 func (e *Engine) prepareFor(ctx context.Context) error {
 	err := e.ensureLoaded()
@@ -285,10 +286,7 @@ func (e *Engine) Close() error {
 	e.switcher.Detach()
 	var err error
 	if f := e.graphs.Load(); f != nil {
-		err = f.close()
-	}
-	if e.head != nil {
-		err = errors.Join(err, e.head.close())
+		err = errors.Join(f.close(), f.head.close())
 	}
 	if err != nil {
 		return fmt.Errorf("engine: close: %w", err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"time"
@@ -82,4 +83,16 @@ func (e *Engine) WaitForGrowth() {
 		<-e.growing
 		runtime.Gosched()
 	}
+}
+
+// ReplaceGraphs changes to graphs of other widths, blocks and plan.
+func (e *Engine) ReplaceGraphs(ctx context.Context, rows []int, blocks int, plan string) error {
+	e.growing <- struct{}{}
+	defer func() { <-e.growing }()
+	old := e.graphs.Load()
+	s, err := e.shapeFor(rows, blocks, plan)
+	if err != nil {
+		return err
+	}
+	return e.replaceGraphs(ctx, &replacement{old: old, shape: s, context: old.context})
 }

@@ -23,9 +23,13 @@ type graphSet struct {
 	context int // context is the number of tokens that one sequence can hold
 	slots   int // of all sequences
 	memory  *buffers.Buffers
+	head    *head // sets of the same shape have the same head
 	// start tells which graphs of each block to load first. If start is nil, the plan
 	// decides.
 	start []graphswap.Variant
+	// onDemand is set if graphs that are not loaded at first need not be loaded once
+	// before, because they are compiled.
+	onDemand bool
 }
 
 // newGraphSet allocates the memory of a shape and a context tier. Afterwards, loadBlocks or
@@ -70,7 +74,7 @@ func (e *Engine) logCompiling(report func(Progress)) func(Progress) {
 // layout lists the block graphs that a graph set loads, and the memory that they bind.
 func (e *Engine) layout(f *graphSet) residency.Layout {
 	return residency.Layout{
-		Rows: f.shape.rows, Layers: e.config.Layers, Switched: f.shape.separate, Start: f.shape.start, Used: f.shape.used, Resident: f.start,
+		Rows: f.shape.rows, Layers: e.config.Layers, Switched: f.shape.separate, Start: f.shape.start, Used: f.shape.used, Resident: f.start, OnDemand: f.onDemand,
 		Ports: func(b *residency.Block, rows int) []map[string]*arena.Region {
 			return f.memory.Ports(b.Index, b.First, b.End, rows)
 		},
@@ -93,10 +97,10 @@ func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
 	if err := f.Load(ctx, l, sets, e.layout(f)); err != nil {
 		return err
 	}
-	if err := e.head.load(ctx, l, graphs); err != nil {
+	if err := f.head.load(ctx, l, graphs); err != nil {
 		return err
 	}
-	return f.shape.costs.MeasureHead(ctx, e.head.rows, e.head.widths)
+	return f.shape.costs.MeasureHead(ctx, f.head.rows, f.head.widths)
 }
 
 // reloadGraphs loads all programs again, after the device has restarted or after a
@@ -109,7 +113,7 @@ func (e *Engine) reloadGraphs(ctx context.Context) error {
 	defer e.switcher.Attach(f.Set)
 	err := f.Reload(ctx)
 	if err == nil {
-		err = e.head.reload(ctx, f.Loader())
+		err = f.head.reload(ctx, f.Loader())
 	}
 	if err != nil {
 		return fmt.Errorf("engine: load all graphs again: %w", err)
@@ -133,4 +137,30 @@ func (e *Engine) reloadAfterRestart(err error) (reloaded bool) {
 // sizeBytes returns the memory of the set's programs and buffers.
 func (f *graphSet) sizeBytes() int64 { return f.ProgramBytes() + f.memory.TotalBytes() }
 
+// close frees the programs and the memory of the blocks.
 func (f *graphSet) close() error { return errors.Join(f.Unload(), f.memory.Close()) }
+
+// closeHead frees the set's head, unless another set has the same one.
+func (f *graphSet) closeHead(other *graphSet) error {
+	if f.head == other.head {
+		return nil
+	}
+	return f.head.close()
+}
+
+// newHead allocates the memory of a shape's head.
+func (e *Engine) newHead(s *shape) (h *head, err error) {
+	h = &head{rows: s.headRows}
+	h.memory, err = newHeadMemory(e.dev, e.config, &e.options, s.headRows)
+	return h, err
+}
+
+// loadHead writes the graphs of a shape's head, and compiles or loads them.
+func (e *Engine) loadHead(ctx context.Context, f *graphSet) error {
+	c := e.options.images(f.shape)
+	graphs, err := images.WriteHead(e.model, c)
+	if err != nil {
+		return err
+	}
+	return f.head.load(ctx, images.NewLoader(e.dev, e.model, c, f.slots, [][]*backend.Graph{graphs}), graphs)
+}

@@ -67,7 +67,19 @@ func (h *head) reload(ctx context.Context, l *images.Loader) error {
 	return h.bind(loaded)
 }
 
-func (h *head) close() error { return errors.Join(images.CloseAll(h.images), h.memory.close()) }
+func (h *head) close() error {
+	if h == nil {
+		return nil
+	}
+	return errors.Join(h.free(), h.memory.close())
+}
+
+// free frees the head's programs and images, and keeps its memory.
+func (h *head) free() error {
+	err := images.CloseAll(h.images)
+	h.images = nil
+	return err
+}
 
 // fitting returns the narrowest graph that holds n rows and its number of rows. If no
 // graph holds n rows, fitting returns the widest graph.
@@ -87,11 +99,10 @@ type headMemory struct {
 	top, indices, share arena.Region
 }
 
-func newHeadMemory(dev backend.Device, c model.Config, o *settings) (*headMemory, error) {
+func newHeadMemory(dev backend.Device, c model.Config, o *settings, widths []int) (*headMemory, error) {
 	var a arena.Arena
 	m := &headMemory{}
-	widths, element := o.headRows, o.Recipe.Activations.Size()
-	rows := widths[len(widths)-1]
+	rows, element := widths[len(widths)-1], o.Recipe.Activations.Size()
 	a.Place(&m.x, rows*c.Hidden*element)
 	a.Place(&m.logits, rows*c.Vocab*element)
 	if o.Top > 0 {
@@ -107,7 +118,7 @@ func newHeadMemory(dev backend.Device, c model.Config, o *settings) (*headMemory
 func (m *headMemory) sizeBytes() int64 { return int64(len(m.buffer.Bytes())) }
 
 func (m *headMemory) close() error {
-	if m.buffer == nil {
+	if m == nil || m.buffer == nil {
 		return nil
 	}
 	return m.buffer.Close()
@@ -177,14 +188,14 @@ func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Result) ([]int, error) {
 	size := e.config.Hidden * e.options.Recipe.Activations.Size()
 	from := b.hidden
-	s, rows := e.head.fitting(len(list))
+	s, rows := e.head().fitting(len(list))
 	part := list[:min(rows, len(list))]
-	to := e.head.memory.x.Bytes(rows * size)
+	to := e.head().memory.x.Bytes(rows * size)
 	for j, row := range part {
 		copy(to[j*size:(j+1)*size], from[row*size:])
 	}
 	clear(to[len(part)*size:])
-	e.head.held = e.head.held[:0]
+	e.head().held = e.head().held[:0]
 	began, before := time.Now(), r.paced
 	if err := e.runGraph(ctx, s, 0, r); err != nil {
 		return nil, err
@@ -194,7 +205,7 @@ func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Resul
 		took = r.paced - before
 	}
 	e.workload.HeadRan(rows, took)
-	e.head.held = append(e.head.held, part...)
+	e.head().held = append(e.head().held, part...)
 	return part, nil
 }
 
@@ -205,7 +216,7 @@ func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Resul
 func (e *Engine) wholeRow(ctx context.Context, dst []float32, b *batch, row int, r *Result) ([]float32, error) {
 	e.headLock.Lock()
 	defer e.headLock.Unlock()
-	at := slices.Index(e.head.held, row)
+	at := slices.Index(e.head().held, row)
 	if at < 0 {
 		if _, err := e.runHeadOnce(ctx, b, []int{row}, r); err != nil {
 			return nil, err
@@ -220,7 +231,7 @@ func (e *Engine) wholeRow(ctx context.Context, dst []float32, b *batch, row int,
 func (e *Engine) readLogits(dst []float32, at int) error {
 	t := e.options.Recipe.Activations
 	size := len(dst) * t.Size()
-	if err := quant.DecodeFloats(dst, e.head.memory.logits.Bytes((at + 1) * size)[at*size:], t); err != nil {
+	if err := quant.DecodeFloats(dst, e.head().memory.logits.Bytes((at + 1) * size)[at*size:], t); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	return nil
@@ -246,7 +257,7 @@ func (t *tops) take(k int) sampler.Top {
 // equal logits by token id, because not every device library does. A token id outside
 // the vocabulary is an error.
 func (e *Engine) readTop(at int) (sampler.Top, error) {
-	m, t, k := e.head.memory, e.options.Recipe.Activations, e.options.Top
+	m, t, k := e.head().memory, e.options.Recipe.Activations, e.options.Top
 	top := e.tops.take(k)
 	top.Vocab = e.config.Vocab
 	size := k * t.Size()

@@ -46,7 +46,7 @@ func (o *settings) images(s *shape) images.Config {
 	return images.Config{
 		Recipe:     o.Recipe,
 		Rows:       s.rows,
-		HeadRows:   o.headRows,
+		HeadRows:   s.headRows,
 		Blocks:     s.blocks,
 		Top:        o.Top,
 		Separate:   s.separate,

@@ -100,7 +100,7 @@ func (g *generation) residentReport() *PlanReport {
 		done = task.EndMs
 		log.Add(task)
 		if r.Predicted != nil {
-			task.StartMs, task.EndMs = predicted, predicted+s.costs.PassMs(p.Width, e.head.runs(p.Logits))
+			task.StartMs, task.EndMs = predicted, predicted+s.costs.PassMs(p.Width, e.head().runs(p.Logits))
 			predicted = task.EndMs
 			r.Predicted.Tasks = append(r.Predicted.Tasks, task)
 		}

@@ -58,7 +58,7 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 	sizes := &sizing{Device: dev}
 	blocks, err := buffers.New(sizes, o.buffers(m, &o.shape, first))
 	if err == nil {
-		_, err = newHeadMemory(sizes, m.Config(), &o.settings)
+		_, err = newHeadMemory(sizes, m.Config(), &o.settings, o.shape.headRows)
 	}
 	if err != nil {
 		return Preview{}, err

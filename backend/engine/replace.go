@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -41,31 +42,72 @@ func (e *Engine) replaceGraphs(ctx context.Context, r *replacement) error {
 	if err != nil {
 		return err
 	}
-	if r.shape == r.old.shape && r.shape.planned() {
-		next.start = e.switcher.Resident(r.old.Set)
-	}
-	before := e.Memory().total()
-	err = e.loadBlocks(ctx, next)
-	switch {
-	case err == nil:
-		r.peakBytes = before + next.sizeBytes()
-		err = e.moveTo(ctx, next, r, func() error { return nil })
-	case errors.Is(err, backend.ErrNoMemory) && !r.together:
-		e.options.Logger.Warn("the device has no memory for two sets of graphs: all requests wait until the next one is loaded", "reason", err)
-		err = e.moveTo(ctx, next, r, func() error { return e.loadInPlace(ctx, next, r) })
+	if err = e.adopt(next, r); err == nil {
+		err = e.loadAndMove(ctx, next, r)
 	}
 	if err != nil {
-		return errors.Join(err, next.close())
+		return errors.Join(err, next.close(), next.closeHead(r.old))
 	}
-	if err := r.old.close(); err != nil { // do not fail: the new graphs work, although the old ones keep their memory
+	if err := errors.Join(r.old.close(), r.old.closeHead(next)); err != nil { // do not fail: the new graphs work, although the old ones keep their memory
 		e.options.Logger.Warn("could not free the memory of the graphs that were replaced", "reason", err)
 	}
 	return nil
 }
 
-// moveTo makes next the engine's graph set, between two passes. moveTo calls prepare
-// before that.
-func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, prepare func() error) error {
+// adopt decides what the next set loads. A set of the same shape begins with the
+// graphs that are loaded now, and a set with equal head graphs takes over the head.
+func (e *Engine) adopt(next *graphSet, r *replacement) (err error) {
+	if next.head = r.old.head; !slices.Equal(r.shape.headRows, r.old.shape.headRows) {
+		next.head, err = e.newHead(r.shape)
+	}
+	switch {
+	case r.otherShape():
+		next.onDemand = e.options.Cache != nil && !r.shape.costs.Measured()
+	case r.shape.planned():
+		next.start = e.switcher.Resident(r.old.Set)
+	}
+	return err
+}
+
+func (r *replacement) otherShape() bool { return r.shape != r.old.shape }
+
+// loadAndMove loads the next set next to the old one and makes it the engine's graph set.
+// Graphs whose costs are measured run while they are loaded, so they are loaded while no
+// pass runs.
+func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement) error {
+	before := e.Memory().total()
+	err := error(backend.ErrNoMemory)
+	if measured := r.otherShape() && r.shape.costs.Measured(); !measured {
+		err = e.loadNext(ctx, next, r.old)
+	}
+	if err == nil {
+		r.peakBytes = before + next.sizeBytes()
+		return e.moveTo(ctx, next, r, false)
+	}
+	if !errors.Is(err, backend.ErrNoMemory) || r.together {
+		return err
+	}
+	e.options.Logger.Info("the device has no memory for two sets of graphs: all requests wait until the next one is loaded", "reason", err)
+	return e.moveTo(ctx, next, r, true)
+}
+
+// loadNext loads the blocks of the next set, and its head if it has one of its own. After
+// an error nothing of it is loaded.
+func (e *Engine) loadNext(ctx context.Context, next, old *graphSet) error {
+	err := e.loadBlocks(ctx, next)
+	if err == nil && next.head != old.head {
+		if err = e.loadHead(ctx, next); err != nil {
+			err = errors.Join(err, next.head.free(), next.Unload())
+		}
+	}
+	return err
+}
+
+// moveTo makes next the engine's graph set, between two passes. If inPlace is set, moveTo
+// first frees the programs of the old set and then loads those of the next one. If that
+// fails, it loads the old programs again, even if ctx is done. If that fails too, the
+// engine has no graphs and every later request fails.
+func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, inPlace bool) error {
 	if err := e.lock(ctx); err != nil {
 		return err
 	}
@@ -78,34 +120,59 @@ func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, pre
 	begin := time.Now()
 	e.switcher.Detach()
 	defer func() { e.switcher.Attach(e.graphs.Load().Set) }()
-	if err := prepare(); err != nil {
+	var err error
+	if inPlace {
+		err = e.loadInPlace(ctx, next, r)
+	}
+	if err == nil && r.otherShape() {
+		err = e.measureWidths(ctx, next)
+	}
+	if err != nil {
+		if inPlace {
+			err = e.goBack(ctx, next, r.old, err)
+		}
 		return err
 	}
 	next.memory.Cache().CopyFrom(r.old.memory.Cache(), e.sequences.Lengths())
 	e.last = nil // the last pass cannot be committed: its rows are in the old set's memory
 	e.graphs.Store(next)
-	if r.shape == r.old.shape {
+	if !r.otherShape() {
 		r.shape.moved()
 	}
 	r.moved, r.loads = time.Since(begin), next.LoadTime()
 	return nil
 }
 
-// loadInPlace frees the programs of the old graph set and then loads those of the next
-// one. If a load fails, loadInPlace loads the old programs again, even if ctx is done. If
-// that fails too, the engine has no graphs and every later request fails.
+// loadInPlace frees the programs of the old set and loads those of the next one.
 func (e *Engine) loadInPlace(ctx context.Context, next *graphSet, r *replacement) error {
 	err := r.old.Unload()
+	if next.head != r.old.head {
+		err = errors.Join(err, r.old.head.free())
+	}
 	if err == nil {
-		err = e.loadBlocks(ctx, next)
+		err = e.loadNext(ctx, next, r.old)
 	}
 	if err == nil {
 		r.peakBytes = e.Memory().total() + next.sizeBytes()
-		return nil
-	}
-	if again := e.loadBlocks(context.WithoutCancel(ctx), r.old); again != nil {
-		e.broken = fmt.Errorf("no graphs are loaded, so load the model again: %w", errors.Join(err, again))
-		return e.broken
 	}
 	return err
+}
+
+// goBack loads the programs of the old set again, after the next set could not be loaded
+// because of reason.
+func (e *Engine) goBack(ctx context.Context, next, old *graphSet, reason error) error {
+	err := next.Unload()
+	if next.head != old.head {
+		err = errors.Join(err, next.head.free())
+	}
+	ctx = context.WithoutCancel(ctx)
+	again := e.loadBlocks(ctx, old)
+	if again == nil && next.head != old.head {
+		again = e.loadHead(ctx, old)
+	}
+	if again != nil {
+		e.broken = fmt.Errorf("no graphs are loaded, so load the model again: %w", errors.Join(reason, again))
+		return errors.Join(e.broken, err)
+	}
+	return errors.Join(reason, err)
 }

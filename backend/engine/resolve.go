@@ -27,8 +27,6 @@ type resolved struct {
 // caller has asked for, and the shape says what the engine does.
 type settings struct {
 	Options
-	// headRows are the widths of the head's graphs, ascending.
-	headRows []int
 	// rowBytes is the size of a row of hidden states.
 	rowBytes int
 }
@@ -60,7 +58,7 @@ func (o Options) resolveWith(c model.Config, device backend.Capabilities, plan s
 	r.decide(device)
 	r.deviceErr = r.checkDevice(device)
 	r.shape.settle()
-	r.headRows = r.headWidths(device.SharesConstants)
+	r.shape.headRows = r.headWidths(device.SharesConstants)
 	return r, nil
 }
 
@@ -127,12 +125,17 @@ func (r *resolved) fillHead(c model.Config) {
 		r.Top = defaultTop
 	}
 	r.Top = min(max(r.Top, 0), c.Vocab)
-	if r.HeadRows == 0 {
-		r.HeadRows = r.shape.rows[len(r.shape.rows)-1]
+}
+
+// narrowestHead returns the width of the head's graph with the fewest rows.
+func (r *resolved) narrowestHead() int {
+	switch {
+	case r.Exact:
+		return r.shape.exactRows()
+	case r.HeadRows != 0:
+		return r.HeadRows
 	}
-	if r.Exact {
-		r.HeadRows = exactRows(r.shape.plan, r.shape.rows)
-	}
+	return r.shape.rows[len(r.shape.rows)-1]
 }
 
 // fillServices sets defaults for the database, the logger and other optional services.
@@ -166,7 +169,7 @@ func (r *resolved) check(c model.Config) error {
 		return fmt.Errorf("engine: %w: first context=%d: want 1..%d", ErrOptions, r.FirstContext, r.Context)
 	case r.Sequences < 1 || r.Sequences > maxSlots/r.Context:
 		return fmt.Errorf("engine: %w: %d sequences of %d tokens each: want 1..%d slots in total", ErrOptions, r.Sequences, r.Context, maxSlots)
-	case r.HeadRows < 1 || r.HeadRows > maxRows:
+	case r.narrowestHead() < 1 || r.narrowestHead() > maxRows:
 		return fmt.Errorf("engine: %w: the head's graph has %d rows: want 1..%d", ErrOptions, r.HeadRows, maxRows)
 	}
 	return nil
@@ -226,15 +229,15 @@ const maxHeads = 3
 func (r *resolved) headWidths(shared bool) (rows []int) {
 	switch {
 	case r.Exact: // one width only, because another width may give other logits
-		return []int{r.HeadRows}
+		return []int{r.narrowestHead()}
 	case r.Draft.Auto && shared:
 		rows = slices.DeleteFunc(slices.Clone(r.shape.rows), func(w int) bool { return w > r.widestHead() })
 	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
 		rows = slices.Clone(r.shape.rows[max(len(r.shape.rows)-maxHeads, 0):])
-	case r.Sequences > r.HeadRows:
-		return []int{r.HeadRows, min(r.Sequences, maxRows)}
+	case r.Sequences > r.narrowestHead():
+		return []int{r.narrowestHead(), min(r.Sequences, maxRows)}
 	default:
-		return []int{r.HeadRows}
+		return []int{r.narrowestHead()}
 	}
 	slices.Reverse(rows)
 	return rows

@@ -20,6 +20,8 @@ type shape struct {
 	// rows are the widths of the graphs, descending. blocks is the number of blocks.
 	rows   []int
 	blocks int
+	// headRows are the widths of the head's graphs, ascending.
+	headRows []int
 	// plan is the plan that the engine carries out, or empty if all graphs stay loaded.
 	// planName is plan without its suffix for the spare graph slot, which may require or
 	// forbid one.
@@ -156,4 +158,25 @@ func planGraphs(plan string) (start, used graphswap.Variant) {
 		return graphswap.Decode, graphswap.Decode
 	}
 	return graphswap.Prefill, graphswap.Both
+}
+
+// shapeFor returns a shape with the given widths, blocks and plan for the engine's model.
+// The plan must not be library.
+func (e *Engine) shapeFor(rows []int, blocks int, plan string) (*shape, error) {
+	device := e.dev.Capabilities()
+	o := e.options.Options
+	o.Blocks = blocks
+	r, err := o.resolveWith(e.config, device, plan, rows)
+	if err != nil {
+		return nil, err
+	}
+	if r.deviceErr != nil {
+		return nil, r.deviceErr
+	}
+	s := r.shape
+	s.begin(&o, e.config.Layers)
+	if e.clock.Paced == "" && !e.clock.Virtual {
+		s.passTimes.ShareChanges()
+	}
+	return &s, nil
 }

@@ -62,16 +62,18 @@ func (e *Engine) WidthTimes() *WidthTimes { return e.widthTimes }
 // timeWidths uses the times of an earlier engine, or measures them.
 func (e *Engine) timeWidths(ctx context.Context, f *graphSet) (err error) {
 	s, t := f.shape, e.options.WidthTimes
-	if !t.covers(s.rows, e.head.rows) {
+	if !t.covers(s.rows, f.head.rows) {
 		if t, err = e.timeGraphs(ctx, f); err != nil {
 			return err
 		}
-		e.widthTimes = t
+		if f == e.graphs.Load() { // at the start: what the engine changes to later is not remembered
+			e.widthTimes = t
+		}
 	}
 	for _, width := range s.rows {
 		verify := t.Body[width]
 		for left := min(width, maxDrafts+e.options.Sequences); left > 0; {
-			_, rows := e.head.fitting(left)
+			_, rows := f.head.fitting(left)
 			verify += t.Head[rows]
 			left -= rows
 		}
@@ -84,8 +86,8 @@ func (e *Engine) timeWidths(ctx context.Context, f *graphSet) (err error) {
 // timeGraphs runs the graphs of the first block and of the head once.
 func (e *Engine) timeGraphs(ctx context.Context, f *graphSet) (*WidthTimes, error) {
 	t := &WidthTimes{Body: make(map[int]float64), Head: make(map[int]float64)}
-	for i, rows := range e.head.rows {
-		took, err := e.timeGraph(ctx, e.head.widths[i])
+	for i, rows := range f.head.rows {
+		took, err := e.timeGraph(ctx, f.head.widths[i])
 		if err != nil {
 			return nil, err
 		}

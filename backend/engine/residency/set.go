@@ -46,6 +46,9 @@ type Layout struct {
 	Switched    bool
 	Start, Used graphswap.Variant
 	Resident    []graphswap.Variant
+	// OnDemand is set if Load need not load and free the graphs with which the set does
+	// not start: their images are compiled.
+	OnDemand bool
 }
 
 // starts reports whether Load loads a block's graph and keeps it loaded.
@@ -108,6 +111,9 @@ func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
 // when a plan needs them.
 func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) error {
 	for _, keep := range []bool{false, true} {
+		if !keep && o.OnDemand {
+			continue
+		}
 		for _, b := range s.Blocks {
 			for _, v := range []graphswap.Variant{graphswap.Decode, graphswap.Prefill} {
 				if o.Used&v == 0 || o.starts(b, v) != keep {
