@@ -68,7 +68,7 @@ var walls = []wall{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache",
 		"backend/engine/power", "backend/engine/residency", "backend/engine/sequences",
-		"backend/engine/workload", "spec/...", "graphswap", "calibration/...",
+		"backend/engine/workload", "spec/...", "graphswap", "graphswap/session", "calibration/...",
 		"internal/mapped", // Verify, before the result of a pass is used
 	}},
 	{folder: "backend/engine/arena", internal: []string{"backend"}},
@@ -131,6 +131,9 @@ var walls = []wall{
 	{folder: "adapters/llamaserver", internal: []string{"internal/printable", "internal/trust", "backend", "backend/engine", "backend/grammar", "backend/sampler"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime", internal: []string{"internal/rootfile", "internal/trust"}},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},
+	{folder: "adapters/lab/conversation", internal: []string{
+		"backend", "backend/engine", "backend/engine/draft", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "graphswap/session",
+	}},
 	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
 	{folder: "adapters/timeline", internal: []string{"adapters/jsonfault", "graphswap"}},
@@ -156,7 +159,7 @@ var walls = []wall{
 // baselines. They, tests and test helpers import each other; the product imports
 // none of them.
 var laboratory = []string{
-	"adapters/lab/...", "backend/engine/draft/baseline", "graphswap/baseline", "graphswap/session", "hexagon/estimator", "spec/replay",
+	"adapters/lab/...", "backend/engine/draft/baseline", "graphswap/baseline", "hexagon/estimator", "spec/replay",
 }
 
 // testHelpers lists the packages that serve tests. The laboratory may use them.

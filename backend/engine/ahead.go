@@ -205,7 +205,8 @@ func (e *Engine) CompileContexts(ctx context.Context) error {
 	return nil
 }
 
-// compileTier compiles the images of a context tier that the image cache does not have.
+// compileTier compiles the images of a shape at a context tier that the image cache does
+// not have, the head included.
 // If idle is set, compileTier reports no progress, ends with errBusy when a request runs,
 // and removes no other image from the cache.
 func (e *Engine) compileTier(ctx context.Context, s *shape, n int, idle bool) error {
@@ -218,6 +219,11 @@ func (e *Engine) compileTier(ctx context.Context, s *shape, n int, idle bool) er
 	if err != nil {
 		return err
 	}
+	head, err := images.WriteHead(e.model, c)
+	if err != nil {
+		return err
+	}
+	sets = append(sets, head)
 	l := images.NewLoader(e.dev, e.model, c, slots, sets)
 	for _, set := range sets {
 		for _, graphs := range l.Images(set) {
@@ -230,7 +236,7 @@ func (e *Engine) compileTier(ctx context.Context, s *shape, n int, idle bool) er
 				return err
 			}
 			if compiled && idle {
-				e.options.Logger.Info("compiled an image of a longer context ahead of need", "context", n, "graphs", images.Name(graphs), "seconds", time.Since(began).Seconds())
+				e.options.Logger.Info("compiled an image ahead of need", "context", n, "graphs", images.Name(graphs), "seconds", time.Since(began).Seconds())
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
@@ -17,6 +18,9 @@ import (
 //  1. the graphs of all widths stay loaded;
 //  2. two graphs of each block stay loaded, one for prefill and one for decode;
 //  3. one graph of each block is loaded, and a plan for each prompt switches them.
+//
+// If the engine may change its configuration later (choose.go), and the first meaning
+// fails or has two widths only, the first choice comes before all of them.
 //
 // Widths that the options leave open follow from the chosen meaning. A meaning
 // that does not fit by the known costs is left out, unless it is the last one.
@@ -60,6 +64,11 @@ func (o Options) alternatives(c model.Config, device backend.Capabilities) (list
 	rows, blocks := all.shape.rows, all.shape.blocks
 	if !all.fits(blocks, rows) {
 		list = nil
+	}
+	if o.mayChoose(device) && (len(rows) == 2 || len(list) == 0) {
+		if first, ok := all.firstChoice(c, device); ok {
+			list = slices.Insert(list, 0, first)
+		}
 	}
 	if len(rows) > 2 && all.fits(blocks, pair) {
 		if err := add("", pair, fmt.Sprintf("graphs of %d and %d rows fit into the device together, and more widths do not", pair[0], pair[1])); err != nil {

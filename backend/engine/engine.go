@@ -43,6 +43,7 @@ type Engine struct {
 	queue      *requestQueue
 	power      *power.Voter
 	idleSwitch idleSwitch
+	chooser    *chooser // chooser is nil if blocks and widths never change
 	switcher   *residency.Switcher
 	closing    closing
 	ahead      ahead
@@ -145,7 +146,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		}
 	}()
 	shape := o.shape
-	shape.begin(&o.Options, e.config.Layers)
+	shape.begin(&o.settings, dev.Capabilities(), e.config.Layers)
 	if e.policy = (ownPolicy{e}); o.Policy != nil {
 		e.policy = o.Policy(e.policy)
 	}
@@ -168,6 +169,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		return nil, err
 	}
 	e.switcher.Attach(f.Set)
+	e.startChooser()
 	e.startIdleWork()
 	return e, nil
 }
@@ -275,6 +277,7 @@ func (e *Engine) Close() error {
 	e.closing.begin()
 	e.idleSwitch.close()
 	e.ahead.close()
+	e.chooser.close()
 	e.growing <- struct{}{}
 	defer func() { <-e.growing }()
 	e.deviceLock <- struct{}{}

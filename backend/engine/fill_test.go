@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/spec"
 )
@@ -41,7 +42,7 @@ const unconfirmedPasses = 2
 func withoutGraphs(rows ...int) *Engine {
 	e, s := &Engine{queue: newRequestQueue()}, &shape{rows: rows, blocks: 1}
 	s.settle()
-	s.begin(&e.options.Options, 1)
+	s.begin(&e.options, backend.Capabilities{}, 1)
 	e.graphs.Store(&graphSet{shape: s})
 	return e
 }

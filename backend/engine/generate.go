@@ -51,6 +51,7 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	if err := e.Truncate(sequence, g.cached); err != nil {
 		return g.report, err
 	}
+	g.describeGraphs() // from here on, the shape stays the same until requestEnded
 	e.queue.enter()
 	leave := sync.OnceFunc(e.queue.leave)
 	defer leave()
@@ -106,6 +107,8 @@ type generation struct {
 	// delivers the time that learning from the last pass took.
 	prompted  int
 	observing <-chan Elapsed
+	// would is used while the graphs compute no drafts.
+	would wouldAccept
 	// counted is the time of drafting that the guard has counted.
 	counted time.Duration
 	// paced is the simulated time of the passes that gave output tokens, if the
@@ -119,13 +122,17 @@ type generation struct {
 
 func (e *Engine) newGeneration(r Request, emit func(Piece) error) *generation {
 	g := &generation{engine: e, request: r, emit: emit, began: time.Now(), text: detok.NewText(r.Stop)}
-	s := e.shape()
-	g.report = Report{
-		Recipe: e.options.Recipe.Name, Widths: s.rows, Blocks: s.blocks, Residency: s.residencyName(e.dev.Capabilities()),
-		Lossless: e.lossless(s), Clock: e.clock, Ops: make(map[backend.Lane]int64), Began: g.began,
-	}
+	g.report = Report{Recipe: e.options.Recipe.Name, Clock: e.clock, Ops: make(map[backend.Lane]int64), Began: g.began}
+	g.describeGraphs()
 	g.item.allLogits = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
 	return g
+}
+
+// describeGraphs writes the shape of the engine's graphs into the report.
+func (g *generation) describeGraphs() {
+	s := g.engine.shape()
+	g.report.Widths, g.report.Blocks, g.report.Residency = s.rows, s.blocks, s.residencyName(g.engine.dev.Capabilities())
+	g.report.Lossless = g.engine.lossless(s)
 }
 
 // prefill computes the prompt tokens that the sequence did not hold, by a switch plan
@@ -309,6 +316,7 @@ func (g *generation) finish(err error) {
 	g.endDrafts(err == nil)
 	if err == nil {
 		e.workload.Answered(g.report.OutputTokens, g.report.AcceptLength(), g.decodeTime())
+		e.chooser.finished(&g.report, &g.would)
 	}
 	if x := g.planRun; x != nil {
 		addDecode(x.Log, g.report.Verifications, g.report.CPU, x.Plan.Blocks, x.Plan.PrefillRows)
@@ -318,6 +326,7 @@ func (g *generation) finish(err error) {
 	}
 	g.report.Context = e.graphs.Load().context
 	e.expectTurn(g.cached, e.sequences.Len(g.item.sequence))
+	g.report.Choice = e.choice()
 }
 
 // decodeTime returns the time of decoding on the device's clock.

@@ -34,27 +34,39 @@ func (e *Engine) requestStarted() {
 	e.switcher.AbortIdleLoads()
 }
 
-// requestEnded counts a request that ends. If no other request runs and plans switch
-// graphs, requestEnded starts a timer of [Options].IdleSwitch, after which the prefill
-// graphs are loaded again.
+// requestEnded counts a request that ends. If no other request runs, idle time begins
+// after [Options].IdleSwitch: the configuration may change, and if plans switch graphs,
+// the prefill graphs are loaded again.
 func (e *Engine) requestEnded() {
-	defer e.startIdleWork() // after the mutex is free
+	if e.startPause() && e.clock.Virtual { // the pause takes no time on the device's clock
+		e.useIdleTime()
+	}
+	e.startIdleWork()
+}
+
+// startPause counts a request that ends, and reports whether idle time begins that can be
+// used. On a clock on which calls last, startPause starts the timer for it.
+func (e *Engine) startPause() (begins bool) {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
 	e.idleSwitch.requests--
-	name := e.shape().planName
-	if e.idleSwitch.requests > 0 || e.idleSwitch.closed || e.options.IdleSwitch <= 0 || name != PlanAuto && !graphswap.Switches(name) {
-		return
+	if e.idleSwitch.requests > 0 || e.idleSwitch.closed || e.options.IdleSwitch <= 0 || e.chooser == nil && !e.shape().switchesGraphs() {
+		return false
 	}
-	if e.virtualTime() { // the pause takes no time on the device's clock
-		e.loadIdleGraphs()
-		return
+	switch {
+	case e.clock.Virtual:
+	case e.idleSwitch.timer == nil:
+		e.idleSwitch.timer = time.AfterFunc(e.options.IdleSwitch, e.useIdleTime)
+	default:
+		e.idleSwitch.timer.Reset(e.options.IdleSwitch)
 	}
-	if e.idleSwitch.timer == nil {
-		e.idleSwitch.timer = time.AfterFunc(e.options.IdleSwitch, e.loadPrefillGraphs)
-		return
-	}
-	e.idleSwitch.timer.Reset(e.options.IdleSwitch)
+	return true
+}
+
+// useIdleTime changes the configuration if that pays, and loads the prefill graphs.
+func (e *Engine) useIdleTime() {
+	e.changeConfiguration()
+	e.loadPrefillGraphs()
 }
 
 // recordPrompt records how many tokens of a prompt had to be computed.
@@ -101,7 +113,7 @@ func (e *Engine) loadIdleGraphs() {
 		return
 	}
 	defer e.unlock()
-	if e.ensureLoaded() != nil || !e.shape().planned() || !e.switcher.CanBegin() || e.switcher.Disabled() {
+	if e.ensureLoaded() != nil || !e.shape().switchesGraphs() || !e.switcher.CanBegin() || e.switcher.Disabled() {
 		return
 	}
 	f := e.graphs.Load()

@@ -73,6 +73,12 @@ type Options struct {
 	// While a request runs, the change begins when the end of the tier is near. Zero means
 	// that a request that needs a longer tier compiles and loads it.
 	Ahead time.Duration
+	// Configuration, if set, holds the blocks, widths and residency with which an earlier
+	// engine of the model has ended. With [PlanAuto] the engine starts with them if the
+	// other options allow it. Chosen is called after each change to another
+	// configuration; it must not call the engine.
+	Configuration *graphswap.Config
+	Chosen        func(graphswap.Config)
 	// Forecast makes the engine measure each graph at its first load even if no plan
 	// needs that, so that reports can compare a prompt's time with a forecast.
 	Forecast bool

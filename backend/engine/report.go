@@ -115,6 +115,9 @@ type Report struct {
 	// Residency names the plan that decides which graphs are loaded: [Options].Plan, or
 	// the plan that an empty one stands for.
 	Residency string
+	// Choice describes the configuration that was chosen for the graphs, and what the
+	// others would cost. Choice is nil if blocks and widths never change.
+	Choice *Choice
 	// Clock is the clock that measured Plan and the fields named Device. The host's
 	// clock measured all other times.
 	Clock Clock

@@ -56,11 +56,11 @@ func (s *shape) settle() {
 }
 
 // begin makes the shape ready for the graph sets of a model. Nothing is learned yet.
-func (s *shape) begin(o *Options, layers int) {
+func (s *shape) begin(o *settings, device backend.Capabilities, layers int) {
 	switch counts := s.blockLayers(layers); {
 	case s.planned():
 		s.costs = residency.NewCosts(o.Costs, s.rows, counts)
-	case o.Forecast:
+	case o.Forecast || o.mayChoose(device) && len(s.rows) == 2 && !o.knowsMemory():
 		s.costs = residency.NewCosts(nil, s.rows, counts)
 	}
 	s.chunkOf = planChunks(s)
@@ -69,6 +69,11 @@ func (s *shape) begin(o *Options, layers int) {
 
 // planned reports whether passes ask the switcher which graph of a block runs.
 func (s *shape) planned() bool { return s.plan != "" }
+
+// switchesGraphs reports whether plans may load and free graphs of the shape.
+func (s *shape) switchesGraphs() bool {
+	return s.planName == PlanAuto || graphswap.Switches(s.planName)
+}
 
 // moved tells the times of passes that graphs of another context tier run from now on.
 func (s *shape) moved() {
@@ -174,7 +179,7 @@ func (e *Engine) shapeFor(rows []int, blocks int, plan string) (*shape, error) {
 		return nil, r.deviceErr
 	}
 	s := r.shape
-	s.begin(&o, e.config.Layers)
+	s.begin(&r.settings, device, e.config.Layers)
 	if e.clock.Paced == "" && !e.clock.Virtual {
 		s.passTimes.ShareChanges()
 	}

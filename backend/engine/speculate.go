@@ -43,6 +43,12 @@ func (g *generation) propose(length int) {
 	if rows > maxDrafts {
 		rows = maxDrafts
 	}
+	if rows == 0 {
+		if g.engine.chooser != nil {
+			g.would.propose(g.tree, g.drafter.Propose)
+		}
+		return
+	}
 	g.tree.Reset()
 	g.drafter.Propose(g.tree, rows)
 	g.guideDrafts(rows)
@@ -113,6 +119,7 @@ func (g *generation) learn(o *passOutput, path, drawn []int32) {
 	defer g.recordDrafting(g.engine.policy.Stopwatch())
 	if o.rows.last() {
 		g.drafter.Commit(drawn)
+		g.would.drew(g.tree, drawn)
 	}
 	mode := g.engine.options.Draft
 	last := g.drafter.Len() - len(drawn) - 1

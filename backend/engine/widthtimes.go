@@ -20,7 +20,8 @@ import (
 // request loads the graphs again.
 func (e *Engine) measureWidths(ctx context.Context, f *graphSet) error {
 	o := &e.options
-	if !o.Draft.Auto || f.shape.exact || f.shape.planned() {
+	wanted := o.Draft.Auto || o.mayChoose(e.dev.Capabilities()) // what is chosen rests on prompts that are cut by times
+	if !wanted || f.shape.exact || f.shape.planned() {
 		return nil
 	}
 	err := e.timeWidths(ctx, f)

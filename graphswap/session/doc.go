@@ -8,9 +8,8 @@
 // loads cost, and what to load between requests. The package computes times from
 // the cost model; it loads no graphs.
 //
-// Only the laboratory uses it today (`sdnpu-lab bench session`). The engine uses
-// only the widths that were compiled, so the figures of this package do not
-// describe the product's plan auto.
+// The engine uses [Between], which changes configurations in pauses only. A [Session]
+// also changes them during turns; `sdnpu-lab bench session` simulates it.
 //
 // # Invariants
 //

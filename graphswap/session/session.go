@@ -27,10 +27,12 @@ type Session struct {
 	// allResident is set if the graphs of all widths fit into memory together, so that each
 	// conversation turn picks its pair
 	allResident bool
-	resident    []graphswap.Variant
-	statistics  statistics
-	change      widthChange // change is a change of widths that has not finished
-	candidates  map[turnKey][]graphswap.Choice
+	// singleRows is set if decode graphs of one row compute no drafts.
+	singleRows bool
+	resident   []graphswap.Variant
+	statistics statistics
+	change     widthChange // change is a change of widths that has not finished
+	candidates map[turnKey][]graphswap.Choice
 }
 
 // turnKey identifies conversation turns that have the same candidate plans.

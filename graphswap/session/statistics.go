@@ -159,7 +159,11 @@ func (s *Session) lostMs(turns []turn, i int) (lost float64) {
 // perToken returns the time per answered token on the decode graphs of
 // configuration i.
 func (s *Session) perToken(i int, context float64) float64 {
-	return s.chooser.Cost.PerToken(&s.chooser.Setting, s.configs[i], graphswap.Decode, context)
+	setting := s.chooser.Setting
+	if s.singleRows && s.configs[i].DecodeRows == 1 {
+		setting.Accept = 1
+	}
+	return s.chooser.Cost.PerToken(&setting, s.configs[i], graphswap.Decode, context)
 }
 
 // withTurn returns the past conversation turns, followed by the given one with an

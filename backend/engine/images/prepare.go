@@ -58,6 +58,27 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, c Config, 
 	return list, nil
 }
 
+// Keys returns the keys in the image cache of all images that an engine needs at one
+// context length.
+func Keys(dev backend.Device, m *model.Model, c Config, context, sequences int) (keys []string, err error) {
+	sets, err := WriteBlocks(m, c, context*sequences)
+	if err != nil {
+		return nil, err
+	}
+	head, err := WriteHead(m, c)
+	if err != nil {
+		return nil, err
+	}
+	sets = append(sets, head)
+	l := NewLoader(dev, m, c, context*sequences, sets)
+	for _, set := range sets {
+		for _, graphs := range l.Images(set) {
+			keys = append(keys, l.Key(graphs))
+		}
+	}
+	return keys, nil
+}
+
 func graphNames(graphs []*backend.Graph) (names []string) {
 	for _, g := range graphs {
 		names = append(names, g.Name)

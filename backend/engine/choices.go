@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/graphswap/session"
+)
+
+// The widths between which an engine chooses if the options name none.
+var (
+	prefillChoices = []int{128, 256}
+	decodeChoices  = []int{1, 8, 32}
+)
+
+// choices returns the blocks and widths between which the engine may choose: what the
+// options name, or the default and what could be better.
+func (o *settings) choices(c model.Config) graphswap.Setting {
+	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1}
+	if o.Blocks == 0 {
+		blocks := defaultBlocks(c)
+		s.Blocks = slices.DeleteFunc([]int{blocks, 2 * blocks, 4 * blocks}, func(n int) bool { return n > c.Layers })
+	}
+	if o.Draft != (draft.Mode{}) {
+		s.Accept = expectedAccept
+	}
+	if len(o.Rows) == 2 {
+		s.PrefillRows, s.DecodeRows = o.Rows[:1], o.Rows[1:]
+		return s
+	}
+	s.PrefillRows = prefillChoices
+	for _, n := range decodeChoices {
+		if aligned([]int{prefillChoices[0], n}, o.rowBytes) && n >= min(o.Sequences, slices.Max(decodeChoices)) {
+			s.DecodeRows = append(s.DecodeRows, n)
+		}
+	}
+	return s
+}
+
+// isChoice reports whether the options allow a configuration that comes from outside.
+func (o *settings) isChoice(c model.Config, x graphswap.Config) bool {
+	s := o.choices(c)
+	return slices.Contains(s.Blocks, x.Blocks) && slices.Contains(s.PrefillRows, x.PrefillRows) && slices.Contains(s.DecodeRows, x.DecodeRows) &&
+		(x.Residency == graphswap.OneGraph || x.Residency == graphswap.BothGraphs)
+}
+
+// firstChoice returns the shape with which an engine starts that may change its
+// configuration: the one with which an earlier engine ended, or the one that the known
+// costs prefer. ok is false if neither is known.
+func (o *settings) firstChoice(c model.Config, device backend.Capabilities) (r resolved, ok bool) {
+	first := graphswap.Config{}
+	switch remembered := o.Configuration; {
+	case remembered != nil && o.isChoice(c, *remembered):
+		first = *remembered
+	case o.knowsMemory():
+		between, err := session.NewBetween(o.Costs, o.choices(c))
+		if err != nil {
+			return r, false
+		}
+		first = between.Config()
+	default:
+		return r, false
+	}
+	x := o.Options
+	x.Blocks = first.Blocks
+	r, err := x.resolveWith(c, device, planFor(first), []int{first.PrefillRows, first.DecodeRows})
+	r.Options.Blocks = o.Blocks // as the caller has asked
+	r.shape.reason = "requests are expected to be fastest with " + session.Name(first)
+	return r, err == nil
+}

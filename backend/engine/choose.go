@@ -1,0 +1,299 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/graphswap/session"
+)
+
+// choose.go changes blocks, widths and residency while no request runs, if the requests
+// so far were slower with the present ones (package session decides). Only [PlanAuto]
+// does this, on devices that store the weights of each graph and have no room for all
+// widths, and only for what the options leave open.
+//
+// A change first compiles its images into the image cache, one by one while no request
+// runs, and then loads them. A request that comes meanwhile runs on the present graphs,
+// unless the device has no room for both sets: then it waits for the loads under way.
+
+// chooser decides which configuration of graphs the engine has.
+type chooser struct {
+	mu      sync.Mutex // guards what follows, except ctx
+	between *session.Between
+	context int  // context is the number of tokens in the cache after the last request
+	running bool // running is set while a change is made
+	// After a failed change, rest requests must end before the next one. failures counts
+	// the consecutive failed changes.
+	rest, failures int
+	// extra lists the keys of the images that were compiled for a configuration that is
+	// not in use. There is at most one.
+	extra []string
+
+	ctx    context.Context //nolint:containedctx // ends when the engine closes
+	cancel context.CancelFunc
+	done   sync.WaitGroup // of the change that runs
+}
+
+// configOf returns the configuration that a shape stands for. The shape has two widths.
+func configOf(s *shape) graphswap.Config {
+	c := graphswap.Config{Blocks: s.blocks, PrefillRows: s.rows[0], DecodeRows: s.rows[1], Residency: graphswap.BothGraphs}
+	if s.planned() {
+		c.Residency = graphswap.OneGraph
+	}
+	return c
+}
+
+// planFor returns the plan that keeps the graphs of a configuration loaded.
+func planFor(c graphswap.Config) string {
+	if c.Residency == graphswap.OneGraph {
+		return PlanAuto
+	}
+	return ""
+}
+
+// startChooser creates the engine's chooser, if there is anything to choose.
+func (e *Engine) startChooser() {
+	s, device := e.shape(), e.dev.Capabilities()
+	if !e.options.mayChoose(device) || len(s.rows) != 2 {
+		return
+	}
+	cost := e.chooserCost(s)
+	if cost == nil {
+		return
+	}
+	between, err := session.NewBetween(cost, e.options.choices(e.config))
+	now := configOf(s)
+	if err != nil || len(between.Configs()) < 2 || between.Config().Residency != now.Residency || !between.Changed(now) {
+		e.options.Logger.Debug("blocks and widths stay as they are", "configuration", session.Name(now), "reason", err)
+		return
+	}
+	e.chooser = &chooser{between: between}
+	e.chooser.ctx, e.chooser.cancel = context.WithCancel(context.Background())
+}
+
+// chooserCost returns costs that describe other widths and partitions too: the given ones
+// if they tell the memory, or an estimate from the costs that were measured. The memory is
+// then what the graphs of this shape take. chooserCost returns nil if there are none.
+func (e *Engine) chooserCost(s *shape) *graphswap.Cost {
+	if e.options.knowsMemory() && len(e.options.Costs.Model.Blocks) == 0 {
+		return e.options.Costs
+	}
+	if s.costs == nil {
+		return nil
+	}
+	measured := e.costModel(s)
+	var pair, one, largest int64
+	for _, b := range measured.Model.Blocks {
+		prefill, decode := b.Widths[s.rows[0]].Bytes, b.Widths[s.rows[1]].Bytes
+		pair, one, largest = pair+prefill+decode, one+max(prefill, decode), max(largest, prefill, decode)
+	}
+	window := pair
+	if s.planned() {
+		if window = one; !s.costs.SpareRefused() {
+			window = min(one+largest, pair-1)
+		}
+	}
+	general, ok := measured.Generalize(window + window/100)
+	if !ok {
+		return nil
+	}
+	return general
+}
+
+// finished records a request that ended without an error.
+func (c *chooser) finished(r *Report, would *wouldAccept) {
+	if c == nil || r.OutputTokens == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rest > 0 {
+		c.rest--
+	}
+	c.context = r.CachedTokens + r.PromptTokens + r.OutputTokens/2
+	if would.passes > 0 {
+		c.between.Accepted(maxDrafts+1, would.acceptLength())
+	} else if r.DecodeSteps > 0 {
+		c.between.Accepted(r.Widths[1], r.AcceptLength())
+	}
+	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens) // an error means that no plan exists for the prompt, which then teaches nothing
+}
+
+// Choice describes the configuration of a request's graphs, and the others.
+type Choice struct {
+	Config graphswap.Config
+	// Reason explains the configuration in one sentence.
+	Reason string
+	// Expected lists what requests like the last ones would take in each configuration, the
+	// best first.
+	Expected []session.Expectation
+}
+
+// choice describes the engine's configuration for a report. It is nil if nothing is chosen.
+func (e *Engine) choice() *Choice {
+	c := e.chooser
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &Choice{Config: c.between.Config(), Reason: e.shape().reason, Expected: c.between.Expect(c.context)}
+}
+
+// begin returns the change that pays, or nil. The caller of begin must call end.
+func (c *chooser) begin() *session.Advice {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running || c.rest > 0 || c.ctx.Err() != nil {
+		return nil
+	}
+	a := c.between.Advise(c.context)
+	if a != nil {
+		c.running = true
+		c.done.Add(1)
+	}
+	return a
+}
+
+// mostRest bounds the number of requests between two attempts.
+const mostRest = 64
+
+// end records the outcome of a change.
+func (c *chooser) end(a *session.Advice, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.done.Done()
+	c.running = false
+	switch {
+	case err == nil:
+		c.failures = 0
+		c.between.Changed(a.Then.Config)
+	case !errors.Is(err, errBusy):
+		c.failures++
+		c.rest = min(4<<min(c.failures, 10), mostRest)
+	}
+}
+
+// close stops a change and waits until it has ended. No other one begins.
+func (c *chooser) close() {
+	if c == nil {
+		return
+	}
+	c.cancel()
+	c.mu.Lock()   // begin adds to done while it holds mu
+	c.mu.Unlock() //nolint:staticcheck // see the line above
+	c.done.Wait()
+}
+
+// changeConfiguration changes to the configuration that suits the last requests best, if
+// that pays.
+func (e *Engine) changeConfiguration() {
+	c := e.chooser
+	if c == nil {
+		return
+	}
+	a := c.begin()
+	if a == nil {
+		return
+	}
+	err := e.changeTo(c.ctx, a)
+	c.end(a, err)
+	log := e.options.Logger
+	switch {
+	case err == nil:
+		log.Info("other graphs are loaded for the next requests", "now", session.Name(a.Then.Config), "before", session.Name(a.Now.Config), "reason", a.String())
+		if e.options.Chosen != nil {
+			e.options.Chosen(a.Then.Config)
+		}
+	case errors.Is(err, errBusy) || c.ctx.Err() != nil:
+		log.Debug("a change of graphs was interrupted", "to", session.Name(a.Then.Config), "reason", err)
+	default:
+		log.Warn("other graphs would be faster but could not be loaded: the present ones stay, and the change is tried again later",
+			"to", session.Name(a.Then.Config), "requests_until_then", c.rest, "reason", err)
+	}
+}
+
+func (e *Engine) changeTo(ctx context.Context, a *session.Advice) error {
+	next := a.Then.Config
+	s, err := e.shapeFor([]int{next.PrefillRows, next.DecodeRows}, next.Blocks, planFor(next))
+	if err != nil {
+		return err
+	}
+	s.reason = a.String()
+	tier := e.graphs.Load().context
+	if err := e.compileConfiguration(ctx, s, tier); err != nil {
+		return err
+	}
+	select {
+	case e.growing <- struct{}{}:
+		defer func() { <-e.growing }()
+	default:
+		return errBusy
+	}
+	if err := e.idle(); err != nil {
+		return err
+	}
+	old := e.graphs.Load()
+	if old.context != tier { // the context has grown while images were compiled
+		return errBusy
+	}
+	return e.replaceGraphs(ctx, &replacement{old: old, shape: s, context: old.context, mayMove: e.idle})
+}
+
+// compileConfiguration compiles the images of a shape into the image cache, one by one
+// while no request runs. The images of a configuration that was compiled before and is not
+// in use are removed.
+func (e *Engine) compileConfiguration(ctx context.Context, s *shape, tier int) error {
+	used, err := e.imageKeys(e.shape())
+	if err != nil {
+		return err
+	}
+	next, err := e.imageKeys(s)
+	if err != nil {
+		return err
+	}
+	c := e.chooser
+	c.mu.Lock()
+	extra := c.extra
+	c.extra = slices.Concat(used, next) // those in use are not removed
+	c.mu.Unlock()
+	for _, key := range extra {
+		if slices.Contains(used, key) || slices.Contains(next, key) {
+			continue
+		}
+		if _, err := e.options.Cache.Remove(key); err != nil {
+			e.options.Logger.Debug("could not remove an image that is not used", "key", key, "reason", err)
+		}
+	}
+	return e.compileTier(ctx, s, tier, true)
+}
+
+// imageKeys returns the keys of the images of a shape at all context tiers.
+func (e *Engine) imageKeys(s *shape) (list []string, err error) {
+	for _, n := range e.options.contexts() {
+		keys, err := images.Keys(e.dev, e.model, e.options.images(s), n, e.options.Sequences)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, keys...)
+	}
+	return list, nil
+}
+
+// idle returns errBusy if a request runs.
+func (e *Engine) idle() error {
+	if e.busy() {
+		return errBusy
+	}
+	return nil
+}
+
+// mayChoose reports whether blocks and widths may change while the engine runs.
+func (o *Options) mayChoose(device backend.Capabilities) bool {
+	return o.Plan == PlanAuto && !device.SharesConstants && !o.Exact && o.Cache != nil && o.IdleSwitch > 0 && (len(o.Rows) == 0 || len(o.Rows) == 2)
+}

@@ -1,0 +1,50 @@
+package graphswap
+
+import (
+	"maps"
+	"slices"
+)
+
+// Generalize returns costs for all widths and partitions from costs that were measured on
+// the graphs of one partition, at two widths or more. Times of other widths lie on the
+// line through the widest and the narrowest measured width, and loads take the same time
+// per byte. windowBytes is the memory for block graphs. ok is false if too little was
+// measured.
+//
+// The result is an estimate: the cost of a block besides its layers is not known.
+func (c *Cost) Generalize(windowBytes int64) (general *Cost, ok bool) {
+	m := c.Model
+	var run [2]float64 // on the narrowest and the widest graphs
+	var rows [2]int
+	var loadMs, bytes float64
+	for _, b := range m.Blocks {
+		widths := slices.Sorted(maps.Keys(b.Widths))
+		if len(widths) < 2 {
+			return nil, false
+		}
+		rows = [2]int{widths[0], widths[len(widths)-1]}
+		for i, w := range rows {
+			run[i] += b.Widths[w].RunMs
+			loadMs, bytes = loadMs+b.Widths[w].LoadMs, bytes+float64(b.Widths[w].Bytes)
+		}
+	}
+	if len(m.Blocks) == 0 || !(run[0] > 0 && loadMs > 0 && bytes > 0) {
+		return nil, false
+	}
+	general = &Cost{Name: c.Name, Model: Model{Layers: m.Layers, Hidden: m.Hidden, Vocab: m.Vocab, BodyBytes: int64(bytes / 2), Head: m.Head}}
+	general.Model.RowMs, general.Model.TileMs = line(rows, run)
+	general.Profile = &Profile{
+		Kind: c.Profile.Kind, ID: c.Profile.ID, Device: c.Profile.Device,
+		Compute: Compute{TileRows: maxTokens, RowContextRef: 1},
+		Load:    LoadCost{BandwidthGBps: bytes / loadMs * 1e-6, Slowdown: 1},
+		Memory:  Memory{WindowGB: float64(windowBytes) * 1e-9},
+	}
+	return general, true
+}
+
+// line returns the slope and the start of a line through the times of two widths. Neither
+// is negative.
+func line(rows [2]int, ms [2]float64) (slope, start float64) {
+	slope = max((ms[1]-ms[0])/float64(rows[1]-rows[0]), 0)
+	return slope, max(ms[0]-slope*float64(rows[0]), 0)
+}

@@ -1,0 +1,100 @@
+package session
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+func newBetween(t *testing.T, device string, windowGB float64) *Between {
+	c := modelCost(t, device, "qwen2.5-1.5b")
+	p := *c.Profile
+	p.Memory.WindowGB = windowGB
+	c, err := p.Cost("qwen2.5-1.5b")
+	require.NoError(t, err)
+	b, err := NewBetween(c, graphswap.Setting{
+		Blocks: []int{2, 4}, PrefillRows: []int{128, 256}, DecodeRows: []int{1, 8, 32}, Context: 2048, Accept: 2,
+	})
+	require.NoError(t, err)
+	return b
+}
+
+// follow carries out each advice.
+func follow(t *testing.T, b *Between, turns, prompt, output int) {
+	for range turns {
+		require.NoError(t, b.Finished(prompt, 300, output))
+		if a := b.Advise(300 + prompt + output/2); a != nil {
+			require.Equal(t, b.Config(), a.Now.Config)
+			require.Less(t, a.Then.TurnMs, a.Now.TurnMs)
+			require.Contains(t, a.String(), Name(a.Then.Config))
+			require.True(t, b.Changed(a.Then.Config))
+		}
+	}
+}
+
+// TestTheConfigurationFollowsTheTurns: long prompts need 256 rows and short ones 128, and
+// drafts that fail make a single row better where rows cost much.
+func TestTheConfigurationFollowsTheTurns(t *testing.T) {
+	for _, window := range []float64{3.75, 2.3} {
+		b := newBetween(t, "sd8gen2", window)
+		follow(t, b, 12, 120, 8)
+		if window > 3 {
+			require.Equal(t, 128, b.Config().PrefillRows)
+			follow(t, b, 12, 1024, 4)
+			require.Equal(t, 256, b.Config().PrefillRows)
+		}
+		b = newBetween(t, "sd8gen3", window)
+		b.Changed(graphswap.Config{Blocks: 2, PrefillRows: 128, DecodeRows: 8})
+		for range 20 {
+			b.Accepted(8, 1)
+		}
+		follow(t, b, 6, 100, 100)
+		require.Equal(t, 1, b.Config().DecodeRows)
+	}
+}
+
+// TestAMeasuredAcceptLengthIsExpectedAgain: the configuration in use is expected to accept
+// what it has accepted.
+func TestAMeasuredAcceptLengthIsExpectedAgain(t *testing.T) {
+	b := newBetween(t, "sd8gen2", 3.75)
+	for _, decode := range []int{8, 32} {
+		for _, accept := range []float64{1.2, 2, 4.5} {
+			require.True(t, b.Changed(graphswap.Config{Blocks: 2, PrefillRows: 128, DecodeRows: decode}))
+			for range 40 {
+				b.Accepted(decode, accept)
+			}
+			require.InDelta(t, accept, b.s.chooser.Setting.Tokens(decode), 1e-6)
+		}
+	}
+	require.True(t, b.Changed(graphswap.Config{Blocks: 2, PrefillRows: 128, DecodeRows: 1}))
+	before := b.s.chooser.Setting.Accept
+	b.Accepted(1, 1)
+	require.Equal(t, before, b.s.chooser.Setting.Accept, "one row accepts no drafts")
+	require.False(t, b.Changed(graphswap.Config{Blocks: 3, PrefillRows: 128, DecodeRows: 1}))
+}
+
+// TestEqualTurnsEndInOneConfiguration: for any workload that stays the same, changes end,
+// and each turn then takes at most 2 % longer than in the best configuration.
+func TestEqualTurnsEndInOneConfiguration(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 2))
+	for range 60 {
+		devices := graphswap.DeviceNames()
+		b := newBetween(t, devices[rng.IntN(len(devices))], []float64{3.75, 2.3, 1.9}[rng.IntN(3)])
+		prompt, output := 1+rng.IntN(1200), 1+rng.IntN(400)
+		follow(t, b, 30, prompt, output)
+		last := b.Config()
+		follow(t, b, 10, prompt, output)
+		require.Equal(t, last, b.Config(), "%d and %d tokens", prompt, output)
+		turns, err := b.prefillMs(prompt, 300)
+		require.NoError(t, err)
+		for i := range turns {
+			turns[i] += float64(output) * b.s.perToken(i, float64(300+prompt+output/2))
+		}
+		now := turns[slices.Index(b.s.configs, last)]
+		require.LessOrEqual(t, now, 1.02*slices.Min(turns), "%d and %d tokens", prompt, output)
+	}
+}
