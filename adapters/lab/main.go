@@ -61,10 +61,11 @@ is needed.`,
 		newGenerateCommand(),
 		newSwitchCommand(),
 		newSessionCommand(),
+		newConversationsCommand(),
 		newAblationCommand(),
 		newRegimesCommand(),
 	)
-	root.AddCommand(bench, newEstimateCommand(), newFirstContactCommand(), newExecuteCommand(),
+	root.AddCommand(bench, newEstimateCommand(), newFirstContactCommand(), newExecuteCommand(), newConversationCommand(),
 		cmdline.NewCompileCommand(launch.CompileCommand, launch.ServeCompile), cmdline.NewCrashCommand(runner.CrashCommand, crash.Serve),
 		cmdline.NewVersionCommand("sdnpu-lab", ""))
 	cmdline.Prepare(root)

@@ -1,0 +1,205 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/graphswap/session"
+)
+
+// Result holds the times of a setting.
+type Result struct {
+	Setting Setting `json:"setting"`
+	// AutoMs is the time of plan auto. BestMs is that of the best fixed configuration,
+	// which Best describes, and WorstMs that of the worst one.
+	AutoMs  float64 `json:"auto_ms"`
+	BestMs  float64 `json:"best_ms"`
+	WorstMs float64 `json:"worst_ms"`
+	Best    string  `json:"best"`
+	// First and Last are the configurations of plan auto, and Changes counts its changes.
+	First   string `json:"first"`
+	Last    string `json:"last"`
+	Changes int    `json:"changes"`
+	// Fixed is the number of fixed configurations, and Different the number of turns
+	// whose tokens differ between plan auto and a fixed configuration.
+	Fixed     int `json:"fixed"`
+	Different int `json:"different"`
+}
+
+// Regret returns how many times longer plan auto took than the best fixed configuration.
+func (r *Result) Regret() float64 { return r.AutoMs / r.BestMs }
+
+// Stage holds what all runs of a setting share.
+type Stage struct {
+	Device    backend.Device
+	Model     *model.Model
+	Tokenizer *tokenizer.Tokenizer
+	Cache     *imagecache.Store
+}
+
+// Run executes a conversation with plan auto and with each fixed configuration. The device
+// must have the setting's profile and memory, a virtual clock, and separate constants for
+// each graph.
+func Run(ctx context.Context, stage Stage, s Setting) (*Result, error) {
+	options, err := stage.options(s)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Setting: s}
+	o := options
+	o.Chosen = func(c graphswap.Config) { r.Changes, r.Last = r.Changes+1, session.Name(c) }
+	auto, first, err := stage.converse(ctx, o, s)
+	if err != nil {
+		return nil, fmt.Errorf("plan auto: %w", err)
+	}
+	r.AutoMs, r.First = auto.ms, first
+	if r.Last == "" {
+		r.Last = first
+	}
+	for _, c := range fixed(stage.Model.Config().Layers) {
+		o := options
+		o.Rows, o.Blocks = []int{c.PrefillRows, c.DecodeRows}, c.Blocks
+		done, name, err := stage.converse(ctx, o, s)
+		if errors.Is(err, backend.ErrNoMemory) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("blocks=%d, widths %v: %w", o.Blocks, o.Rows, err)
+		}
+		for i := range done.texts {
+			if !slices.Equal(done.texts[i], auto.texts[i]) {
+				r.Different++
+			}
+		}
+		if r.Fixed++; r.BestMs == 0 || done.ms < r.BestMs {
+			r.BestMs, r.Best = done.ms, name
+		}
+		r.WorstMs = max(r.WorstMs, done.ms)
+	}
+	if r.Fixed == 0 {
+		return nil, errors.New("no fixed configuration fits into the memory")
+	}
+	return r, nil
+}
+
+// fixed returns the fixed configurations, which include all that plan auto may choose.
+func fixed(layers int) (list []graphswap.Config) {
+	for _, blocks := range []int{1, 2, 4} {
+		for _, prefill := range []int{128, 256} {
+			for _, decode := range []int{1, 8, 32} {
+				if blocks <= layers {
+					list = append(list, graphswap.Config{Blocks: blocks, PrefillRows: prefill, DecodeRows: decode})
+				}
+			}
+		}
+	}
+	return list
+}
+
+func (stage Stage) options(s Setting) (o engine.Options, err error) {
+	profile, err := graphswap.Device(s.Device)
+	if err != nil {
+		return o, err
+	}
+	own := *profile
+	own.Memory.WindowGB = s.WindowGB
+	cost, err := own.Cost(s.Model)
+	if err != nil {
+		return o, err
+	}
+	recipe, err := model.FindRecipe("f16")
+	if err != nil {
+		return o, err
+	}
+	mode, err := draft.Parse(s.Draft)
+	return engine.Options{
+		Recipe: recipe, Plan: engine.PlanAuto, Context: Context, FirstContext: Context, Costs: cost, Draft: mode,
+		Cache: stage.Cache, IdleSwitch: time.Nanosecond,
+	}, err
+}
+
+// talk holds the outcome of a conversation: its time and the tokens of its answers.
+type talk struct {
+	ms    float64
+	texts [][]int32
+}
+
+// converse runs the turns of a setting on an engine of its own. first describes the
+// configuration of the first turn.
+func (stage Stage) converse(ctx context.Context, o engine.Options, s Setting) (t talk, first string, err error) {
+	o.Database = draft.NewDatabase(1 << 16)
+	dev := &loads{Device: stage.Device}
+	e, err := engine.New(ctx, dev, stage.Model, stage.Tokenizer, o)
+	if err != nil {
+		return t, "", err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	rng := rand.New(rand.NewPCG(s.Seed, 29))
+	vocab := int32(stage.Model.Config().Vocab)
+	text, late := []int32{1}, 0.0
+	for _, turn := range s.Turns {
+		if len(text)+turn.Prompt+turn.Output > Context {
+			text = []int32{1}
+		}
+		for range turn.Prompt {
+			text = append(text, 3+rng.Int32N(vocab-3))
+		}
+		before := dev.took
+		r, err := e.Generate(ctx, engine.Request{Prompt: text, MaxTokens: turn.Output, IgnoreEOS: true, CachePrompt: true}, func(engine.Piece) error { return nil })
+		if err != nil {
+			return t, first, err
+		}
+		times, ok := r.DeviceTimes()
+		if !ok {
+			return t, first, errors.New("the device has no virtual clock")
+		}
+		t.ms += late + milliseconds(times.First+times.Decode) + float64(drafted(&r))*o.Costs.Profile.CPU.DraftMs
+		late = max(milliseconds(dev.took-before-times.Loads)-turn.PauseMs, 0) // of the loads in the pause
+		text, t.texts = append(text, r.Output...), append(t.texts, r.Output)
+		if first == "" {
+			first = fmt.Sprintf("blocks=%d, widths %v, plan %s", r.Blocks, r.Widths, r.Residency)
+		}
+	}
+	return t, first, nil
+}
+
+// drafted returns the number of passes with drafts.
+func drafted(r *engine.Report) (n int) {
+	for _, v := range r.Verifications {
+		if v.Drafted > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// loads is a device that adds up the times of all loads.
+type loads struct {
+	backend.Device
+	took time.Duration
+}
+
+// Load implements [backend.Device].
+func (l *loads) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
+	p, err := l.Device.Load(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	if timed, ok := p.(backend.Timed); ok {
+		l.took += timed.LoadCost().Took
+	}
+	return p, nil
+}

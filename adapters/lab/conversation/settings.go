@@ -1,0 +1,88 @@
+package conversation
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// Setting is a conversation on a device.
+type Setting struct {
+	Name string `json:"name"`
+	// Device and Model name a profile and a model of it, whose times are charged.
+	// WindowGB is the memory of a session.
+	Device   string  `json:"device"`
+	Model    string  `json:"model"`
+	WindowGB float64 `json:"window_gb"`
+	// Draft is a draft mode, such as "auto" or "off".
+	Draft string `json:"draft"`
+	Turns []Turn `json:"turns"`
+	Seed  uint64 `json:"seed"`
+}
+
+// Turn is a request of a conversation: the numbers of prompt and output tokens, and the
+// pause after it.
+type Turn struct {
+	Prompt  int     `json:"prompt"`
+	Output  int     `json:"output"`
+	PauseMs float64 `json:"pause_ms"`
+}
+
+// Context is the number of tokens of a conversation. A turn that does not fit begins a new
+// conversation.
+const Context = 512
+
+// span is a range of lengths.
+type span struct{ least, most int }
+
+func (s span) draw(rng *rand.Rand) int { return s.least + rng.IntN(s.most-s.least+1) }
+
+// kinds are the kinds of turns.
+var kinds = []struct {
+	name           string
+	prompt, output span
+}{
+	{"chat", span{8, 40}, span{12, 40}},
+	{"questions", span{30, 120}, span{12, 40}},
+	{"documents", span{250, 400}, span{6, 30}},
+	{"one word", span{100, 350}, span{1, 4}},
+	{"essays", span{10, 40}, span{60, 100}},
+}
+
+// Settings returns count settings. Setting i has its own seed, so fewer settings are the
+// first ones of more.
+func Settings(model string, count, turns int) (list []Setting) {
+	devices := graphswap.DeviceNames()
+	windows := []float64{3.75, 2.3}
+	for i := range count {
+		rng := rand.New(rand.NewPCG(uint64(i), 1723))
+		s := Setting{
+			Device: devices[i%len(devices)], Model: model, WindowGB: windows[i/len(devices)%len(windows)],
+			Draft: []string{"auto", "off"}[rng.IntN(2)], Seed: uint64(i),
+		}
+		// A third of the conversations changes its kind, and a third mixes kinds.
+		first, second := kinds[rng.IntN(len(kinds))], kinds[rng.IntN(len(kinds))]
+		form := rng.IntN(3)
+		for n := range turns {
+			k := first
+			switch {
+			case form == 1 && n >= turns/2:
+				k = second
+			case form == 2 && rng.IntN(2) == 0:
+				k = second
+			}
+			s.Turns = append(s.Turns, Turn{k.prompt.draw(rng), k.output.draw(rng), 2000 + 1000*rng.ExpFloat64()*10})
+		}
+		what := first.name
+		switch form {
+		case 1:
+			what += ", then " + second.name
+		case 2:
+			what += " and " + second.name
+		}
+		s.Name = fmt.Sprintf("%s, %.2f GB, draft %s, %s", s.Device, s.WindowGB, s.Draft, what)
+		list = append(list, s)
+	}
+	return list
+}
