@@ -25,6 +25,9 @@ const (
 	ProfilesFolder = "profiles"
 	ChoicesFolder  = "choices"
 	TimesFolder    = "times"
+	// ConfigurationsFolder holds the blocks and widths that plan auto has chosen. Package
+	// launch writes them.
+	ConfigurationsFolder = "configurations"
 
 	// FileSuffix is the end of the name of each file with a measured result.
 	FileSuffix = ".json"

@@ -36,7 +36,7 @@ type Part struct {
 // Names of the files in each kind of folder.
 var (
 	// ImageNames are the names in the image cache.
-	ImageNames = regexp.MustCompile(`^([0-9a-f]{64}\.(image|lock)|put-[0-9]+\.tmp|probe-[0-9]+|(ranges|checks|flips|profiles|choices|times)/([0-9a-f]+(-[a-z0-9+-]+)?\.(json|codes)|\.[^/]*-[0-9]+|probe))$`)
+	ImageNames = regexp.MustCompile(`^([0-9a-f]{64}\.(image|lock)|put-[0-9]+\.tmp|probe-[0-9]+|(ranges|checks|flips|profiles|choices|times|configurations)/([0-9a-f]+(-[a-z0-9+-]+)?\.(json|codes)|\.[^/]*-[0-9]+|probe))$`)
 	// EmulatorNames are the names in the folder of built emulators.
 	EmulatorNames = regexp.MustCompile(`^[0-9a-f]{16}/(libQnnHtp\.so|QnnHtp\.dll|build-[0-9]+/.*)$`)
 	// DatabaseNames are the names in the folder of databases.
