@@ -150,6 +150,9 @@ func writePlan(b *strings.Builder, r engine.Report) {
 	} else if r.Residency != "" {
 		fmt.Fprintf(b, " plan=%s", r.Residency)
 	}
+	if c := r.Choice; c != nil { // a request like the last ones takes that long in each of the best configurations
+		fmt.Fprintf(b, " configuration=%q configuration_reason=%q expected=%q", c.Name(), oneLine(c.Reason), c.Alternatives(3))
+	}
 }
 
 // Failure writes a line whose text the host shows to its user: before the process

@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -132,6 +134,19 @@ type Choice struct {
 	// Expected lists what requests like the last ones would take in each configuration, the
 	// best first.
 	Expected []session.Expectation
+}
+
+// Name describes the configuration in a few words.
+func (c *Choice) Name() string { return session.Name(c.Config) }
+
+// Alternatives describes what requests like the last ones would take in the best
+// configurations, at most the given number, the one in use included.
+func (c *Choice) Alternatives(most int) string {
+	var list []string
+	for _, x := range c.Expected[:min(most, len(c.Expected))] {
+		list = append(list, fmt.Sprintf("%s: %.0f ms, %.1f ms per token", session.Name(x.Config), x.TurnMs, x.PerTokenMs))
+	}
+	return strings.Join(list, "; ")
 }
 
 // choice describes the engine's configuration for a report. It is nil if nothing is chosen.
