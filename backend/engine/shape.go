@@ -180,7 +180,7 @@ func (e *Engine) shapeFor(rows []int, blocks int, plan string) (*shape, error) {
 	}
 	s := r.shape
 	s.begin(&r.settings, device, e.config.Layers)
-	if e.clock.Paced == "" && !e.clock.Virtual {
+	if !e.clock.simulated() {
 		s.passTimes.ShareChanges()
 	}
 	return &s, nil
