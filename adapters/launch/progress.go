@@ -44,7 +44,9 @@ func (b *Bar) Step(p engine.Progress) {
 			fmt.Fprintln(b.w, text)
 		}
 	case p.Elapsed == 0: // at this step it is not known yet whether the image must be compiled
-		b.lines, b.done = 0, p.Done
+		if b.lines, b.done = 0, p.Done; p.Done == 0 { // a new load begins
+			b.began = time.Now()
+		}
 	case p.Done > b.done:
 		b.done = p.Done
 		fmt.Fprintf(b.w, "%s (%d of %d)\n", doneText(p), p.Done, p.Total)

@@ -1,0 +1,20 @@
+package choose_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/adapters/choose"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+)
+
+// No recipe was chosen for the model, because there is no folder for results.
+func ExampleContest_Known() {
+	c := choose.Contest{
+		Settings: launch.Settings{Library: "float"},
+		Options:  launch.Options{Path: "../../integration_test/models/stories260K-f16.gguf"},
+	}
+	_, err := c.Known(context.Background())
+	fmt.Println(err)
+	// Output: no recipe was measured and checked for this model yet
+}
