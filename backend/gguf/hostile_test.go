@@ -270,7 +270,7 @@ func TestHugeSparseFilesCostLittle(t *testing.T) {
 				require.ErrorIs(t, err, gguf.ErrMalformed)
 				require.ErrorContains(t, err, c.says)
 				require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20))
-				require.Less(t, took, time.Second)
+				require.Less(t, took, time.Minute, "a scan of all 2 GB") // a busy machine may stall for seconds
 			}
 			_, err := gguf.Open(path)
 			require.ErrorContains(t, err, c.says)
