@@ -3,8 +3,7 @@ package compile
 import (
 	"os"
 	"strconv"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // nice is the lowest priority. No process can have a lower one already, so that setting
@@ -21,7 +20,7 @@ func lowerPriority() {
 	}
 	for _, t := range threads {
 		if id, err := strconv.Atoi(t.Name()); err == nil {
-			_ = unix.Setpriority(unix.PRIO_PROCESS, id, nice)
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, nice)
 		}
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
 func init() {
 	priority = func() int {
-		p, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
 		if err != nil {
 			panic(err)
 		}

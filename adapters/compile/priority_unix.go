@@ -2,7 +2,7 @@
 
 package compile
 
-import "golang.org/x/sys/unix"
+import "syscall"
 
 // nice is the lowest priority. No process can have a lower one already, so that setting
 // it never raises a priority.
@@ -10,4 +10,4 @@ const nice = 19
 
 // lowerPriority makes this process yield to others. A failure changes nothing but speed,
 // so it is not reported.
-func lowerPriority() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice) }
+func lowerPriority() { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) }
