@@ -119,7 +119,7 @@ func (c *chooser) finished(r *Report, would *wouldAccept) {
 	}
 	c.context = r.CachedTokens + r.PromptTokens + r.OutputTokens/2
 	if would.passes > 0 {
-		c.between.Accepted(maxDrafts+1, would.acceptLength())
+		c.between.Accepted(wouldRows, would.acceptLength())
 	} else if r.DecodeSteps > 0 {
 		c.between.Accepted(r.Widths[1], r.AcceptLength())
 	}

@@ -43,10 +43,8 @@ func (g *generation) propose(length int) {
 	if rows > maxDrafts {
 		rows = maxDrafts
 	}
-	if rows == 0 {
-		if g.engine.chooser != nil {
-			g.would.propose(g.tree, g.drafter.Propose)
-		}
+	if s := g.engine.shape(); g.engine.chooser != nil && s.rows[len(s.rows)-1] == 1 {
+		g.would.propose(g.tree, g.drafter.Propose)
 		return
 	}
 	g.tree.Reset()

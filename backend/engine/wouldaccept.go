@@ -16,13 +16,17 @@ type wouldAccept struct {
 	passes, tokens int
 }
 
+// wouldRows is the width of the decode graphs for which drafts are compared: the next wider
+// ones.
+const wouldRows = 8
+
 // propose fills an empty tree with drafts if the tokens have left the last one.
 func (w *wouldAccept) propose(t *spec.Tree, drafts func(*spec.Tree, int)) {
 	if w.following {
 		return
 	}
 	t.Reset()
-	drafts(t, maxDrafts)
+	drafts(t, wouldRows-1)
 	w.node, w.following = spec.None, true
 	w.passes++
 }

@@ -67,7 +67,11 @@ func Run(ctx context.Context, stage Stage, s Setting) (*Result, error) {
 	if r.Last == "" {
 		r.Last = first
 	}
-	for _, c := range fixed(stage.Model.Config().Layers) {
+	configs := s.Fixed
+	if len(configs) == 0 {
+		configs = fixed(stage.Model.Config().Layers)
+	}
+	for _, c := range configs {
 		o := options
 		o.Rows, o.Blocks = []int{c.PrefillRows, c.DecodeRows}, c.Blocks
 		done, name, err := stage.converse(ctx, o, s)

@@ -19,6 +19,8 @@ type Setting struct {
 	Draft string `json:"draft"`
 	Turns []Turn `json:"turns"`
 	Seed  uint64 `json:"seed"`
+	// Fixed lists the fixed configurations to compare with; if it is empty, all are.
+	Fixed []graphswap.Config `json:"fixed,omitempty"`
 }
 
 // Turn is a request of a conversation: the numbers of prompt and output tokens, and the

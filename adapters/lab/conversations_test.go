@@ -1,0 +1,59 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/lab/conversation"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// TestTheEngineFindsTheBestConfigurationOfAConversation executes a conversation of long
+// prompts and short answers, for which the widths of the start are not the best. Plan auto
+// changes them, gives the same answers, and is near the best fixed configuration, on devices
+// with room for two graphs of each block and for one.
+func TestTheEngineFindsTheBestConfigurationOfAConversation(t *testing.T) {
+	self, err := launch.OwnProgram()
+	require.NoError(t, err)
+	for _, window := range []float64{3.75, 2.3} {
+		s := conversation.Setting{Device: "estimated-sm8750", Model: "qwen2.5-1.5b", WindowGB: window, Draft: "off", Seed: 5}
+		for range 12 {
+			s.Turns = append(s.Turns, conversation.Turn{Prompt: 250, Output: 3, PauseMs: 20_000})
+		}
+		for _, blocks := range []int{1, 2} {
+			for _, prefill := range []int{128, 256} {
+				s.Fixed = append(s.Fixed, graphswap.Config{Blocks: blocks, PrefillRows: prefill, DecodeRows: 1})
+			}
+		}
+		r, err := runChild(t.Context(), self, "../../integration_test/models/stories260K-f16.gguf", s)
+		require.NoError(t, err)
+		t.Log(r.Line())
+		require.Zero(t, r.Different)
+		require.Equal(t, len(s.Fixed), r.Fixed)
+		require.LessOrEqual(t, r.Regret(), 1.08)
+		require.Less(t, r.AutoMs, r.WorstMs)
+		require.Positive(t, r.Changes)
+	}
+}
+
+// TestSettingsAreRepeatable: fewer settings are the first ones of more.
+func TestSettingsAreRepeatable(t *testing.T) {
+	all := conversation.Settings("qwen2.5-1.5b", 30, 20)
+	require.Equal(t, all[:7], conversation.Settings("qwen2.5-1.5b", 7, 20))
+	names := map[string]bool{}
+	for _, s := range all {
+		names[s.Name] = true
+		for _, turn := range s.Turns {
+			require.Less(t, turn.Prompt+turn.Output, conversation.Context)
+			require.Greater(t, turn.PauseMs, 0.0)
+		}
+	}
+	require.Greater(t, len(names), 20)
+	list := []*conversation.Result{{AutoMs: 3, BestMs: 2, WorstMs: 4}, {AutoMs: 2, BestMs: 2, WorstMs: 2, Different: 1}}
+	total := conversation.Sum(list)
+	require.Equal(t, conversation.Total{Settings: 2, Mean: 1.25, Worst: 1.5, Spread: 1.5, Different: 1}, total)
+	require.ErrorContains(t, total.Check(1.2, 1.4), "the worst regret is 1.500: want at most 1.4")
+	require.ErrorContains(t, total.Check(0, 0), "1 answers of plan auto differ")
+}
