@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Modes maps names to sets of keys, each with its value. One setting, sdnpu.mode,
-// selects a whole set.
+// Modes maps names to sets of keys, each with its value. The one setting sdnpu.mode
+// selects a whole set of keys.
 type Modes map[string]map[string]string
 
 // plain is the mode without drafts, switching and calibrated recipes.
 const plain = "plain"
 
-// modes holds the modes of every program. The mode auto sets nothing: each key then has
-// its own default, which is mostly auto.
+// modes holds the modes that every program has. The mode auto sets nothing: each key
+// then has its own default, which is mostly auto.
 var modes = Modes{
 	auto: {},
 	plain: {
@@ -66,7 +66,7 @@ func (m Modes) Resolve(sources ...Source) (Config, error) {
 // FromMode reports whether the value of a key comes from the mode.
 func (c Config) FromMode(key string) bool { return c.ofMode[key] != "" }
 
-// describe lists keys with their values.
+// describe lists keys with their values, as text.
 func describe(keys map[string]string) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
@@ -107,7 +107,8 @@ func (m Modes) apply(c *Config, s Source) error {
 	return nil
 }
 
-// of returns the mode that a source sets and the mode's keys, or "" if it sets none.
+// of returns the mode that a source sets and the keys of the mode, or "" if the source
+// sets none.
 func (m Modes) of(s Source) (name string, set map[string]string, err error) {
 	k, _ := find(modeKey)
 	value, ok := s.Lookup(k)
@@ -123,8 +124,8 @@ func (m Modes) of(s Source) (name string, set map[string]string, err error) {
 	return value, modes[value], nil
 }
 
-// setMode sets the keys of a mode. Keys that an earlier source's mode has set return to
-// their defaults first.
+// setMode sets the keys of a mode in the config. Keys that an earlier source's mode has
+// set return to their defaults first.
 func (c *Config) setMode(name string, set map[string]string, s Source) error {
 	for key := range c.ofMode {
 		k, _ := find(key)
@@ -149,7 +150,8 @@ func (c *Config) setMode(name string, set map[string]string, s Source) error {
 	return nil
 }
 
-// Enabled does the same as the function [Enabled]. A mode of m may select the model.
+// Enabled does the same as the function [Enabled]. One of the modes in m may select the
+// model.
 func (m Modes) Enabled(sources ...Source) (bool, error) {
 	k, c := Keys[0], Config{Origin: map[string]string{}}
 	mode, _ := find(modeKey)

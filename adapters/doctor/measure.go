@@ -90,7 +90,7 @@ func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err 
 // useRecipe notes the recipe with which the model was opened, so that the rest of the
 // checkup uses it too.
 func (c *Checkup) useRecipe(r launch.Recipe) {
-	if c.report.RecipeReason != "" { // the second load of the model
+	if c.report.RecipeReason != "" { // with a reason for the recipe, this is the second load of the model
 		return
 	}
 	c.say("recipe", "%s: %s; sdnpu.recipe=%s pins it", r.Name, r.Reason, r.Name)

@@ -25,13 +25,13 @@ func newAblationCommand() *cobra.Command {
 	var f ablationFlags
 	cmd := &cobra.Command{
 		Use:   "ablation",
-		Short: "Remove one technique at a time",
+		Short: "Remove one technique at a time, and compare the times",
 		Long: `Compare the time per token with and without switching and drafts, next to the
 published table.
 
 NPU loads all graphs after the prefill and decodes token by token. +G adds graph
 switching by the planner, and +SD adds the verification of drafts. ours uses all
-our draft sources. Times are simulated on the profile. The tokens per step come
+our draft sources. The times of the ablation are simulated on the profile. The tokens per step come
 from --accept, or with --from from a report: the output of "sdnpu run --json" or
 of "sdnpu-lab bench replay --json", or an object with such reports under "sd"
 and "ours".`,
@@ -41,7 +41,7 @@ and "ours".`,
 	flags := cmd.Flags()
 	addDeviceFlags(cmd, &f.options.Device, &f.model)
 	flags.Lookup("as").DefValue, f.model = "all", "all"
-	flags.Lookup("as").Usage = "model of the profile, or all"
+	flags.Lookup("as").Usage = "model of the device profile, or all"
 	flags.IntVar(&f.options.Prompt, "prompt", 1024, "tokens of the prompt")
 	flags.IntVarP(&f.options.Output, "tokens", "n", 150, "tokens of the answer")
 	acceptOldName(cmd, "output", "tokens")
@@ -75,7 +75,7 @@ func (f *ablationFlags) run(cmd *cobra.Command) error {
 	return result.Table(cmd.OutOrStdout())
 }
 
-// tokens sets the number of tokens per step in the options.
+// tokens sets the number of tokens per step in the options of the ablation.
 func (f *ablationFlags) tokens(o *bench.AblationOptions) error {
 	if f.from != "" {
 		file, err := os.Open(f.from)

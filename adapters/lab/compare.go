@@ -25,7 +25,7 @@ import (
 // thisMachine stands for the emulator without a device profile.
 const thisMachine = bench.ThisMachine
 
-// compareFlags holds the command's flags.
+// compareFlags holds the flags of the command `sdnpu-lab bench drafts`.
 type compareFlags struct {
 	generateFlags
 	devices     []string
@@ -98,8 +98,8 @@ func (f *compareFlags) run(cmd *cobra.Command) error {
 	return bench.ComparedTable(cmd.OutOrStdout(), bench.SumPairs(pairs))
 }
 
-// inChild measures a device in a process of its own, because the emulator reads its
-// pace once per process.
+// inChild measures drafts on a device in a process of its own, because the emulator
+// reads its pace once per process.
 func (f *compareFlags) inChild(cmd *cobra.Command, device string) (pairs []bench.Pair, err error) {
 	self, err := launch.OwnProgram()
 	if err != nil {
@@ -166,7 +166,7 @@ func (f *compareFlags) measure(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if options.Device != thisMachine { // its memory may not hold both engines
+	if options.Device != thisMachine { // the memory of a phone may not hold both engines
 		answered, err := bench.AnswerAll(cmd.Context(), off, options)
 		if err := errors.Join(err, off.Close()); err != nil {
 			return err
@@ -183,12 +183,12 @@ func (f *compareFlags) measure(cmd *cobra.Command) (err error) {
 }
 
 // openDefault opens the model with the default settings, except for the drafts if mode
-// is set. Texts stay in memory.
+// is set. Texts of the comparison stay in memory.
 func (f *compareFlags) openDefault(ctx context.Context, s launch.Settings, mode string, context int, stderr io.Writer) (bench.Generator, error) {
 	c, err := launch.ResolveConfig(f.model, map[string]string{"sdnpu.draft": mode})
 	if err != nil {
 		return nil, err
 	}
-	c.FirstContext, c.Database = context, "" // texts of earlier runs would change the result
+	c.FirstContext, c.Database = context, "" // texts of earlier runs in a database would change the result
 	return openGenerator(ctx, s, launch.Options{Path: f.model, Config: c, Context: context}, stderr)
 }

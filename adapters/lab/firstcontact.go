@@ -32,8 +32,8 @@ var contactRows = []int{128, 64, 32, 16, 8, 1}
 // contactTokens limits the length of each text in a first contact.
 const contactTokens = 200
 
-// firstContactCommand is the name of the command. A test starts the command in its
-// own process.
+// firstContactCommand is the name of the command that tests a new device. A test starts
+// the command first-contact in its own process.
 const firstContactCommand = "first-contact"
 
 type firstContactFlags struct {
@@ -52,8 +52,7 @@ answers compared with recorded ones or with the float device, copies in the KV
 cache and on the host, and the load time and the execute time of each graph, as
 sdnpu profile measures them.
 
--o names the report, which is saved after each step. A failed step is recorded
-and does not stop the others. The measured profile is kept in the image cache,
+-o names the file of the report, which is saved after each step. A failed step is recorded in the report and does not stop the others. The measured profile is kept in the image cache,
 and switch plans then use it instead of a fitted profile.`,
 		Example: "  sdnpu-lab first-contact qwen2.5-1.5b.gguf -o report.json",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
@@ -71,8 +70,8 @@ and switch plans then use it instead of a fitted profile.`,
 	return cmd
 }
 
-// run runs all steps of a first contact. Failed steps are in the report, and in the
-// returned error.
+// run runs all steps of the command first-contact. Failed steps are in the report, and
+// in the returned error.
 func (f *firstContactFlags) run(cmd *cobra.Command, path string) (err error) {
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	if f.repeats < 1 || f.repeats > 1000 {
@@ -118,7 +117,7 @@ func (f *firstContactFlags) run(cmd *cobra.Command, path string) (err error) {
 	return errors.Join(failed, r.Print(cmd.OutOrStdout()))
 }
 
-// contactSetup returns what [contact.Run] needs.
+// contactSetup returns the setup that [contact.Run] needs.
 func contactSetup(ctx context.Context, s launch.Settings, stderr io.Writer, f *firstContactFlags, j launch.Options, m *model.Model, tok *tokenizer.Tokenizer, file *gguf.File) (contact.Setup, error) {
 	// The device is opened later, so a recipe that was chosen for it is not used.
 	options, err := s.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}, backend.Capabilities{})

@@ -12,14 +12,15 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// addDeviceFlags adds the flags that name a device profile and a model in it.
+// addDeviceFlags adds to a command the flags that name a device profile and a model in
+// it.
 func addDeviceFlags(cmd *cobra.Command, device, model *string) {
 	cmd.Flags().StringVar(device, "device", "sd8gen2", "profile: "+strings.Join(graphswap.DeviceNames(), ", ")+"; name+variant for a variant")
 	cmd.Flags().StringVar(model, "as", "qwen2.5-1.5b", "model of the profile")
 }
 
-// acceptOldName lets users give a flag by its earlier name too. The help does not
-// list that name.
+// acceptOldName lets users give a flag of a command by its earlier name too. The help
+// does not list the earlier name of a flag.
 func acceptOldName(cmd *cobra.Command, earlier, name string) {
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
 		if given == earlier {
@@ -40,6 +41,6 @@ func counter(w io.Writer, quiet bool) func(done, total int) {
 		if b == nil {
 			b = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish())
 		}
-		_ = b.Set(done) // an error of the progress bar does not matter
+		_ = b.Set(done) // ignore the error, because a failing progress bar does not matter
 	}
 }

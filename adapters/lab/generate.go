@@ -45,15 +45,12 @@ Each line of a prompt file is an object with task, id and prompt, a list of
 {role, content} that the model's own chat template formats. Every mode answers the
 same prompts greedily in the same order, with an empty database at the start.
 
-Accept length is the mean number of tokens per pass. "loops cut" ends a text where
-it repeats eight tokens in a row. "worst tenth" covers the requests with the lowest
-accept length. Texts that differ from the first mode's are counted: drafts must not
+"accept length" is the mean number of tokens per pass. "loops cut" means that a text ends where it repeats eight tokens in a row. "worst tenth" means the tenth of the requests with the lowest accept length. Texts that differ from the first mode's are counted: drafts must not
 change any text.
 
 By default every pass with drafts has 32 rows and every pass without drafts one.
 With --cost each pass has the number of rows that is fastest on that device, and
-its time is simulated. --together alternates between the tasks. Requests in the
-file of --save are not measured again; databases still start empty.`,
+its time is simulated. --together alternates between the tasks. Requests that are already in the file of --save are not measured again; databases still start empty.`,
 		Example: "  sdnpu-lab bench generate --prompts rag.jsonl --model smollm2.gguf --draft pld,default --items 10 --library emulator",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -81,7 +78,7 @@ func (f *generateFlags) addPromptFlags(cmd *cobra.Command) {
 	flags.IntVar(&f.items, "items", 0, "number of prompts of each task to answer, evenly spread (default: all)")
 	for _, name := range []string{"prompts", "model"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the call cannot fail, because the flag exists
+			panic(err) // MarkFlagRequired cannot fail, because the flag exists
 		}
 	}
 }
@@ -102,7 +99,7 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // the call keeps the output of libraries out of the results
+	if stdout == os.Stdout { // the call keeps the output of libraries out of the benchmark's results
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
@@ -122,7 +119,7 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 	options.Open = open.open
 	list, failed := bench.Generate(cmd.Context(), options)
 	if failed != nil {
-		// After an error, report the measurements that were made before it.
+		// After an error, the measurements that were made before it are reported.
 		if list = bench.Whole(list, len(options.Settings)); len(list) == 0 {
 			return failed
 		}
@@ -135,7 +132,7 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 	return errors.Join(failed, result.Table(stdout))
 }
 
-// options returns the options of the benchmark for the selected prompts.
+// options returns the options of the benchmark `generate` for the selected prompts.
 func (f *generateFlags) options(items []bench.Item, s launch.Settings) bench.GenerateOptions {
 	o := bench.GenerateOptions{Items: items, Tokens: f.tokens, Together: f.together}
 	if f.together {
@@ -153,7 +150,7 @@ func (f *generateFlags) options(items []bench.Item, s launch.Settings) bench.Gen
 	return o
 }
 
-// devices returns the devices of --cost, or one device without a name.
+// devices returns the devices that --cost names, or one device without a name.
 func (f *generateFlags) devices() []string {
 	if len(f.cost) == 0 {
 		return []string{""}
@@ -206,7 +203,8 @@ func longestItem(items []bench.Item) int {
 	return n
 }
 
-// selectItems reads the prompts and encodes them with the model's chat template.
+// selectItems reads the prompts of the benchmark and encodes them with the model's chat
+// template.
 func (f *generateFlags) selectItems() ([]bench.Item, map[string]int, error) {
 	prompts, err := f.readPrompts()
 	if err != nil {
@@ -271,13 +269,13 @@ func chatEncoder(file *gguf.File) (encoder, error) {
 		if err != nil {
 			return nil, err
 		}
-		// the result tells whether the template has written the BOS token itself
+		// written tells whether the template has written the BOS token itself
 		written := bos != "" && strings.HasPrefix(text, bos)
 		return tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: !written, ParseSpecial: true})
 	}, nil
 }
 
-// opener opens the model for each setting.
+// opener opens the model for each setting of the benchmark.
 type opener struct {
 	settings launch.Settings
 	costs    map[string]bench.PassCost
@@ -298,12 +296,12 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 	if err != nil {
 		return nil, err
 	}
-	c.Database = "" // a database with texts of earlier runs would change the result
+	c.Database = "" // texts of earlier runs in a database would change the result
 	j := launch.Options{
 		Path: o.flags.model, Config: c, Context: context,
 		Policy: func(own engine.Policy) engine.Policy { return draftPolicy{own, o.costs[s.Device]} },
 	}
-	if c.Draft.Calibration && !c.Draft.Auto { // this machine's times must not decide for a phone
+	if c.Draft.Calibration && !c.Draft.Auto { // times of this machine must not decide for a phone
 		j.Config.Calibration = "on"
 	}
 	return openGenerator(ctx, o.settings, j, o.stderr)
@@ -321,13 +319,13 @@ func openGenerator(ctx context.Context, s launch.Settings, o launch.Options, std
 	return generator{l.Engine, l}, nil
 }
 
-// shortContext is the smallest context of a measurement.
+// shortContext is the smallest context length of a measurement, in tokens.
 const shortContext = 64
 
-// roundContext returns a context that has room for the given number of tokens. The
-// context is rounded up to a power of two, so that measurements can share cached
-// images: each context needs its own images. A context that is too long for the
-// model is rejected by the engine.
+// roundContext returns a context length for the given number of tokens. The context
+// length is rounded up to a power of two, so that measurements can share cached images:
+// each context length needs its own images. The engine rejects a context that is too
+// long for the model.
 func roundContext(path string, tokens int) (_ int, err error) {
 	file, err := gguf.OpenKeys(path)
 	if err != nil {
@@ -365,7 +363,7 @@ func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task s
 				shown = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
 			}
 			shown.Describe(s.Mode + ", " + task)
-			_ = shown.Set(done) // an error of the progress bar does not matter
+			_ = shown.Set(done) // ignore the error, because a failing progress bar does not matter
 			return
 		}
 		if time.Since(last) < cmdline.LineEvery && done < total {

@@ -53,7 +53,7 @@ systems answer each prompt in turn:
 
 For each phone, the emulator charges every call with the time of a device profile. With
 --pace virtual, the times in the table are those of the device; with wall, calls last
-as long as on the phone, and the client measures. The table is in Markdown. Gains are
+as long as on the phone, and the client measures. The printed table is in Markdown. Gains are
 times of off divided by times of the system.
 
 --save appends each request to a file and does not measure again what the file holds.
@@ -117,7 +117,7 @@ func (f *ollamaFlags) run(cmd *cobra.Command) (err error) {
 	var failed error
 	for _, phone := range f.phones {
 		if f.count(rows, phone) == len(questions)*len(f.systems) {
-			continue // all requests are known
+			continue // nothing is measured if the results of all requests are known
 		}
 		o.Phone = phone
 		if failed = measurePhone(cmd.Context(), o, questions, rows, each); failed != nil {
@@ -135,7 +135,7 @@ func (f *ollamaFlags) run(cmd *cobra.Command) (err error) {
 	return errors.Join(failed, bench.ServedTable(cmd.OutOrStdout(), sums))
 }
 
-// count returns the number of rows of a phone.
+// count returns the number of saved rows of a phone.
 func (f *ollamaFlags) count(rows []bench.Served, phone string) (n int) {
 	for _, r := range rows {
 		if r.Phone == phone {
@@ -156,7 +156,7 @@ func (f *ollamaFlags) selects(r bench.Served, questions []headline.Question) boo
 		slices.ContainsFunc(questions, func(q headline.Question) bool { return q.Task == r.Task && q.ID == r.ID })
 }
 
-// measurePhone asks all questions on one phone.
+// measurePhone asks all questions with the times of one phone.
 func measurePhone(ctx context.Context, o headline.Options, questions []headline.Question, known []bench.Served, each func(bench.Served) error) error {
 	b, err := headline.Open(ctx, o)
 	if err != nil {
@@ -187,7 +187,7 @@ func (f *ollamaFlags) checkOllama() error {
 }
 
 // questions reads the prompts that the flags select. The tasks take turns. context is
-// the length of the context that the longest of them needs.
+// the length of the context that the longest of the selected prompts needs.
 func (f *ollamaFlags) questions() (list []headline.Question, context int, err error) {
 	prompts, err := f.readPrompts()
 	if err != nil {
@@ -211,8 +211,8 @@ func (f *ollamaFlags) questions() (list []headline.Question, context int, err er
 	return list, context, err
 }
 
-// anyEncoder returns the encoder of a chat model. For another model, it returns one that
-// joins the messages, as [headline.TemplateOf] does.
+// anyEncoder returns the encoder of a chat model. For a model that is no chat model,
+// anyEncoder returns an encoder that joins the messages, as [headline.TemplateOf] does.
 func anyEncoder(file *gguf.File) (encoder, error) {
 	encode, err := chatEncoder(file)
 	if !errors.Is(err, chat.ErrNoTemplate) {
@@ -232,7 +232,7 @@ func anyEncoder(file *gguf.File) (encoder, error) {
 }
 
 // openSaved reads the rows of --save and returns a file to which new rows are added.
-// Without --save, the rows are printed or dropped.
+// Without --save, new rows are printed or dropped.
 func (f *ollamaFlags) openSaved(stdout io.Writer) (rows []bench.Served, file io.WriteCloser, err error) {
 	if f.saved == "" {
 		if f.json {
@@ -278,7 +278,8 @@ type both struct {
 
 func (b both) Write(p []byte) (int, error) { return io.MultiWriter(b.File, b.other).Write(p) }
 
-// prepare finds the programs, and makes a folder, which remove removes.
+// prepare finds the programs, and makes a folder for the measurement. The function
+// remove removes the folder.
 func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Options, remove func(), err error) {
 	s, err := launch.ReadSettings()
 	if err != nil {
@@ -311,7 +312,7 @@ func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Opti
 	return o, remove, nil
 }
 
-// builtOllama is where make demo builds Ollama.
+// builtOllama is the path at which make demo builds Ollama.
 const builtOllama = "build/ollama/bin/ollama"
 
 func (f *ollamaFlags) findOllama() (ollama.Host, error) {

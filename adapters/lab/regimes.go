@@ -30,7 +30,7 @@ load speed, as SVG.`,
 				return err
 			}
 			if err := r.SVG(file); err != nil {
-				_ = file.Close() // the first error is the cause of this one
+				_ = file.Close() // the error of Close is ignored, because the first error is its cause
 				return err
 			}
 			return file.Close()

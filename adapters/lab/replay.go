@@ -44,10 +44,7 @@ func newReplayCommand() *cobra.Command {
 		Short: "Replay recorded texts against a draft source",
 		Long: `Replay recorded texts against a draft source, exactly and without a model.
 
-Each line of TRACES.jsonl is an object with task, prompt_ids and output_ids, or
-with prompt (or system and messages) and output as text, which --tokenizer
-encodes. prompt_topk and output_topk may hold the model's most likely next
-tokens. MAT (mean accepted tokens) is the mean number of tokens per pass through
+Each line of TRACES.jsonl is an object with task, prompt_ids and output_ids, or with prompt (or system and messages) and output as text, which --tokenizer encodes. prompt_topk and output_topk may hold the model's most likely next tokens. MAT (mean accepted tokens) is the mean number of tokens per pass through
 the model.
 
 Draft extension (ext) needs the model; --ext-bound replays a lower or an upper
@@ -127,8 +124,8 @@ func (f *replayFlags) run(cmd *cobra.Command, file string) error {
 	return modelled.ModelledTable(cmd.OutOrStdout())
 }
 
-// modelled replays the traces with the number of rows that is fastest on each
-// device.
+// modelled replays the traces with the number of rows that is fastest on each device
+// profile.
 func (f *replayFlags) modelled(ctx context.Context, traces []replay.Trace, o bench.ReplayOptions) (*bench.Generated, error) {
 	slices.Sort(f.widths)
 	if len(f.widths) == 0 || f.widths[0] < 1 || f.widths[len(f.widths)-1] > 1024 {
@@ -151,7 +148,7 @@ func (f *replayFlags) modelled(ctx context.Context, traces []replay.Trace, o ben
 	return bench.Summarize(list, nil, costs), nil
 }
 
-// The cost of a pass is taken for costContext past tokens and costBlocks blocks.
+// The cost of a pass is computed for costContext past tokens and costBlocks blocks.
 const costContext, costBlocks = 1024, 4
 
 // passCost returns the time of a pass on a device, with logits of all rows.
@@ -176,8 +173,8 @@ func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	return database.ReadTokenizer(f.tokenizer)
 }
 
-// known gives the replay a database: one on disk, or the texts of another trace
-// file. The caller must call done after the replay.
+// known gives the replay a database to draft from: one on disk, or the texts of another
+// trace file. The caller of known must call done after the replay.
 func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.Tokenizer, options *bench.ReplayOptions) (done func(), err error) {
 	if info, err := os.Stat(f.database); err == nil && info.IsDir() {
 		db, err := openKnown(f.database, traces)
@@ -185,7 +182,7 @@ func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.T
 			return nil, database.Explain(err, f.database)
 		}
 		options.Database = draft.OnDisk(db, slog.New(slog.DiscardHandler))
-		return func() { _ = db.Close() }, nil // no data can be lost, because the database was only read
+		return func() { _ = db.Close() }, nil // ignore the error: no data can be lost, because the database was only read
 	}
 	if err := checkDifferent(file, f.database); err != nil {
 		return nil, err
@@ -211,7 +208,7 @@ func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 // drafts would then repeat the answers.
 var errScored = errors.New("--db: the database holds the texts that are scored: name another database, or online")
 
-// checkDifferent returns an error if the trace file to score is also given as the
+// checkDifferent returns an error if the trace file that is scored is also given as the
 // database.
 func checkDifferent(traces, database string) error {
 	a, err := os.Stat(traces)
@@ -228,9 +225,9 @@ func checkDifferent(traces, database string) error {
 	return nil
 }
 
-// openKnown opens a database for a replay. A database that contains an output that
-// is scored is rejected. Traces do not name their tokenizer. A trace of a
-// different tokenizer is detected only if a token is outside the database's
+// openKnown opens a database from which a replay drafts. openKnown rejects a database
+// that contains an output that is scored. Trace files do not name their tokenizer. A
+// trace of a different tokenizer is detected only if a token is outside the database's
 // vocabulary.
 func openKnown(path string, traces []replay.Trace) (*tokendb.DB, error) {
 	owner, err := tokendb.Owner(path)

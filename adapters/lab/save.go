@@ -13,8 +13,8 @@ import (
 // measuredFile is the file that --save names, which holds one request per line.
 type measuredFile struct{ *os.File }
 
-// openMeasured reads the requests of an earlier run, and lets the benchmark append
-// new ones. An incomplete last line is removed from the file.
+// openMeasured reads the requests of an earlier run of the benchmark, and lets it
+// append new ones. openMeasured removes an incomplete last line from the file.
 func openMeasured(path string, o *bench.GenerateOptions) (_ measuredFile, err error) {
 	if path == "" {
 		return measuredFile{}, nil

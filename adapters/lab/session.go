@@ -28,8 +28,7 @@ func newSessionCommand() *cobra.Command {
 Each line of TRACE.jsonl is a turn: an object with prompt, the number of new
 tokens, and output, the number of answered tokens. idle_ms is the pause before
 the turn, in which the chooser may load graphs. Each plan runs in the
-configuration (blocks, widths) that turns out best for it. The first row, auto,
-is the chooser, which knows no turn in advance.`,
+configuration (blocks, widths) that turns out best for it. The first row of the table, auto, is the chooser, which knows no turn in advance.`,
 		Args: cmdline.OneArgument("trace file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}

@@ -32,7 +32,7 @@ func newSwitchCommand() *cobra.Command {
 		Short: "Compare switch plans on device profiles",
 		Long: `Compare switch plans on device profiles.
 
-Each plan is simulated. The table shows when the prefill ends, when the last
+The command simulates each plan. The table shows when the prefill ends, when the last
 graph has been switched, the time exposed by switching (compared with a prefill
 on prefill graphs alone; negative if the plan ends sooner), the memory, and the
 time per output token. Plans:
@@ -89,7 +89,7 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	if o.Execute, err = f.execute.executor(cmd.ErrOrStderr(), o.Device, o.Model, o.AllLogits, o.Drafts); err != nil {
 		return err
 	}
-	if o.Execute == nil { // an executor reports the progress of each plan itself
+	if o.Execute == nil { // a plan's executor reports the progress itself
 		o.Progress = counter(cmd.ErrOrStderr(), f.asJSON)
 	}
 	result, err := bench.RunSwitch(cmd.Context(), o)
@@ -104,8 +104,8 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	return errors.Join(err, notExecuted(result))
 }
 
-// notExecuted returns an error if any plan could not be executed. The error names
-// the first of these plans.
+// notExecuted returns an error if any plan could not be executed. notExecuted's error
+// names the first of these plans.
 func notExecuted(s *bench.Switch) error {
 	n := s.NotExecuted()
 	if n == 0 {
@@ -115,8 +115,8 @@ func notExecuted(s *bench.Switch) error {
 	return fmt.Errorf("%d of %d rows were not executed: %s on %d blocks: %s", n, len(s.Rows), s.Rows[i].Plan, s.Rows[i].Blocks, s.Rows[i].NotExecuted)
 }
 
-// twoRows parses the value of --rows, the widths of the prefill and of the decode
-// graph.
+// twoRows parses the value of --rows, which gives the widths of the prefill and of the
+// decode graph.
 func twoRows(text string) (prefill, decode int, err error) {
 	a, b, found := strings.Cut(text, ",")
 	prefill, errPrefill := strconv.Atoi(strings.TrimSpace(a))

@@ -17,15 +17,15 @@ import (
 // Recipe is a recipe with which a model can be opened.
 type Recipe struct {
 	Name string
-	// Reason says why the recipe is used.
+	// Reason says why this recipe is used.
 	Reason string
 
 	choice *findings.Choice // set if it was chosen for the device
 }
 
-// uncalibrated lists the recipes that need no calibration, the one of the best
-// quality first. Each needs less memory than the one before it. f32 is left out,
-// because it is for comparisons.
+// uncalibrated lists the recipes that need no calibration, the one of the best quality
+// first. Each recipe of the list needs less memory than the one before it. f32 is left
+// out, because it is for comparisons.
 var uncalibrated = []string{"f16", "w8", "w4a16"}
 
 // Uncalibrated lists the recipes that are tried while none was chosen, the first one
@@ -39,8 +39,8 @@ func (s Settings) ChoiceKey(m *model.Model, c backend.Capabilities) findings.Cho
 }
 
 // recipes returns the recipes with which a model may be opened on a device, the
-// preferred first. A recipe that the user or the model names is the only one. notUsed
-// is the reason for which a stored choice is not used.
+// preferred first. If the user or the model names a recipe, recipes returns no other.
+// notUsed is the reason for which a stored choice is not used.
 func (s Settings) recipes(o Options, m *model.Model, c backend.Capabilities) (list []Recipe, notUsed error) {
 	if o.Config.Recipe != config.AutoRecipe {
 		return []Recipe{{Name: o.Config.Recipe, Reason: "named by " + cmp.Or(o.Config.Origin["sdnpu.recipe"], "the caller")}}, nil
@@ -79,7 +79,7 @@ func (o Options) with(r Recipe) Options {
 const ChooseHint = "sdnpu enable MODEL, or sdnpu check MODEL.gguf"
 
 // openFitting opens the engine with the first of the recipes that can run on the
-// device. If the config names a recipe, no other is tried.
+// device. If the config names a recipe, openFitting tries no other.
 func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o Options) error {
 	list, notUsed := s.recipes(o, m, l.Device.Capabilities())
 	if notUsed != nil {
@@ -115,14 +115,15 @@ func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o O
 		config.AutoRecipe, summarize(refused), refused[len(refused)-1].err)
 }
 
-// refusal is a recipe that cannot run, and its error.
+// refusal is a recipe that cannot run, together with its error.
 type refusal struct {
 	recipe string
 	err    error
 }
 
 // cannotRun reports whether an error concerns the recipe, so that another recipe may
-// run: the device has no memory for it, does not support it, or it is below its gate.
+// run: the device has no memory for the recipe, does not support it, or it is below its
+// gate.
 func cannotRun(err error) bool {
 	return errors.Is(err, backend.ErrNoMemory) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, findings.ErrGate)
 }

@@ -11,10 +11,10 @@ import (
 // process. Ollama itself waits for thirty seconds.
 const discoveryTimeout = 5 * time.Second
 
-// AnswerDiscover reports a system without accelerators. It is used if there is no
-// original llama-server to report the real ones. Ollama reads stderr up to the word
-// system_info and then kills the process. If a person started the program for
-// discovery, the process exits after a few seconds.
+// AnswerDiscover reports a system without accelerators. AnswerDiscover is used if there
+// is no original llama-server to report the real accelerators. Ollama reads stderr up
+// to the word system_info and then kills the process. If a person started the program
+// for discovery, the process exits after a few seconds.
 func AnswerDiscover(ctx context.Context, stderr io.Writer) error {
 	_, err := io.WriteString(stderr, "system_info: sdnpu, no devices; an NPU needs a model that selects it\n")
 	if err != nil {

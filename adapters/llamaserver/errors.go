@@ -18,12 +18,12 @@ var (
 	ErrClosed = errors.New("server already served")
 )
 
-// refusal is an answer without a result. refusal's body is a plain sentence,
-// because the host shows the raw body to its user.
+// refusal is an HTTP answer without a result. refusal's body is a plain sentence,
+// because Ollama shows the raw body to its user.
 type refusal struct {
 	status   int
 	sentence string
-	body     any  // sent as JSON instead of the sentence, if set
+	body     any  // body, if set, is sent as JSON instead of the sentence
 	retry    bool // retry is set if the same request may be answered later
 }
 
@@ -60,9 +60,10 @@ func (r *refusal) write(w http.ResponseWriter) {
 	http.Error(w, r.sentence, r.status)
 }
 
-// limitWrite limits the time that the client has to read what is written next.
+// limitWrite limits the time that the client has to read the next write.
 func limitWrite(w http.ResponseWriter) {
-	// Ignore the error of a writer that has no deadlines: its writes wait for the client.
+	// Ignore the error of a writer that has no deadlines: without a deadline, a write
+	// waits for the client.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
@@ -80,8 +81,8 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(body)
 }
 
-// listenError explains why the server cannot listen on an address. The host
-// chooses a free port, but a person who starts the program may not.
+// listenError explains why the server cannot listen on an address. Ollama chooses a
+// free port, but a person who starts the program may not.
 func listenError(addr string, err error) error {
 	host, port, _ := net.SplitHostPort(addr)
 	switch {

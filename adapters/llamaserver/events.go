@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// event is one event of a completion in llama-server's form. Only the last event
-// has the fields after Probabilities.
+// event is one event of a completion in llama-server's form. Only the last event of a
+// completion has the fields after Probabilities.
 type event struct {
 	Content       string        `json:"content"`
 	Stop          bool          `json:"stop"`
@@ -138,10 +138,10 @@ func finite(logprob float32) float32 {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// Lossless describes in reports how drafts can change an answer.
+// Lossless tells in reports how drafts can change an answer.
 type Lossless struct {
-	// Exact is set if each token of the answer was computed on graphs of Width
-	// rows. If Exact is not set, Width is null.
+	// If Exact is set, each token of the answer was computed on graphs of Width rows.
+	// If Exact is not set, Width is null.
 	Exact bool `json:"exact"`
 	Width *int `json:"width"`
 	// FlipsPerThousand is the rate at which the graph width changes the top token,
@@ -152,7 +152,7 @@ type Lossless struct {
 	Measure          string   `json:"measure,omitempty"`
 }
 
-// LosslessOf converts the part of an engine's report.
+// LosslessOf makes the field lossless of an answer from an engine's report.
 func LosslessOf(report engine.Report) Lossless {
 	l := report.Lossless
 	r := Lossless{Exact: l.Exact}

@@ -10,7 +10,8 @@ import (
 // The types of this file are fields of requests whose size is checked while they are
 // decoded. encoding/json calls UnmarshalJSON with valid JSON only.
 
-// present reports whether an optional field has a value. present does not keep the value.
+// present reports whether an optional field of a request has a value. present does not
+// keep the value.
 type present bool
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -23,14 +24,15 @@ func (p *present) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// prompt is one of the three forms of a prompt.
+// prompt is one of the three forms in which a request can give its prompt.
 type prompt struct {
 	text  string
-	ids   []int32 // of the list form
+	ids   []int32 // ids holds the tokens of a prompt in list form
 	list  bool
 	given bool
 	media bool
-	// limit is the largest number of ids to keep, and count the number in the request.
+	// limit is the largest number of token ids to keep, and count the number in the
+	// request.
 	limit, count int
 }
 
@@ -107,7 +109,8 @@ func tokenList(raw []byte, limit int) (ids []int32, count int, err error) {
 	return ids, count, nil
 }
 
-// tokenNumber reads an integer. JSON allows no leading zeros.
+// tokenNumber reads an integer token number from JSON. Leading zeros are rejected,
+// because JSON does not allow them.
 func tokenNumber(word []byte) (id int32, ok bool) {
 	digits, negative := bytes.CutPrefix(word, []byte("-"))
 	if len(digits) == 0 || len(digits) > 10 {
@@ -126,7 +129,7 @@ func tokenNumber(word []byte) (id int32, ok bool) {
 	return int32(n), n >= math.MinInt32 && n <= math.MaxInt32
 }
 
-// stops is the list of stop strings, or a single one.
+// stops is the field of a request with its stop strings: a list, or a single string.
 type stops []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -135,7 +138,8 @@ func (s *stops) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// preservedTexts is the list of control tokens to show.
+// preservedTexts is the field of a request with the control tokens that the answer
+// should show.
 type preservedTexts []string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -144,7 +148,8 @@ func (p *preservedTexts) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// textList reads at most most texts of at most longest bytes, or a single text.
+// textList reads a JSON list of texts, or a single text. A list has at most the number
+// most of texts, and each text at most longest bytes.
 func textList(raw []byte, field string, most, longest int) (list []string, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if raw[0] == '[' {
@@ -158,7 +163,7 @@ func textList(raw []byte, field string, most, longest int) (list []string, err e
 			return nil, refuse(http.StatusBadRequest, "the request is not understood: %s must be a list of texts", field)
 		}
 		if text == nil {
-			continue // null, as if it were not there
+			continue // a null counts as a field that is not there
 		}
 		switch {
 		case len(list) == most:

@@ -9,18 +9,18 @@ import (
 )
 
 // keptGrammars is the number of compiled grammars that are kept for later requests.
-// Clients send the same few formats again and again.
+// Compiled grammars are kept because clients send the same few formats again and again.
 const keptGrammars = 8
 
-// grammars compiles the formats of requests and keeps the latest. The zero value is
-// ready to use.
+// grammars compiles the formats of requests and keeps the latest grammars. The zero
+// value of grammars is ready to use.
 type grammars struct {
-	mu    sync.Mutex // guards the fields below
+	mu    sync.Mutex // mu guards the fields below it
 	known map[string]*list.Element
 	order list.List // the latest first
 }
 
-// namedGrammar is a grammar with the source that it was compiled from.
+// namedGrammar is a compiled grammar with the source of which it was compiled.
 type namedGrammar struct {
 	source  string
 	grammar *grammar.Grammar
@@ -62,13 +62,13 @@ func (g *grammars) find(source string) *grammar.Grammar {
 	return e.Value.(namedGrammar).grammar
 }
 
-// keep adds a grammar. If there are too many, keep drops the one that was used least
-// recently.
+// keep adds a grammar. If too many grammars are kept, keep drops the one that was used
+// least recently.
 func (g *grammars) keep(source string, compiled *grammar.Grammar) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if _, ok := g.known[source]; ok {
-		return // another request has compiled the same
+		return // another request has compiled the same grammar in the meantime
 	}
 	if g.known == nil {
 		g.known = make(map[string]*list.Element)

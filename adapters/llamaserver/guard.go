@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// guard rejects requests that a web page of another site makes the user's browser
-// send. The browser tells where a web page's request comes from:
+// guard rejects requests that a web page of another site makes the user's browser send.
+// guard judges a web page's request by the headers that the browser adds.
 //
 //   - Sec-Fetch-Site says how the page relates to this server. Only the server's own
 //     pages and addresses that the user typed are accepted.
@@ -30,7 +30,8 @@ func guard(loopback bool, next http.Handler) http.Handler {
 }
 
 // foreign returns the reason to reject a request from a web page of another site, or
-// "". The reason does not repeat what the request says, because the page chose it.
+// "". The reason does not repeat anything from the request, because the page chose its
+// content.
 func foreign(r *http.Request, loopback bool) string {
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "none" && site != "same-origin" {
@@ -58,8 +59,8 @@ func loopbackOrigin(origin string) bool {
 	return u.Host != "" && loopbackHost(u.Host)
 }
 
-// loopbackHost reports whether a Host header, with or without a port, names this
-// machine. A request without the header comes from no browser.
+// loopbackHost reports whether the Host header of a request, with or without a port,
+// names this machine. A request without a Host header comes from no browser.
 func loopbackHost(host string) bool {
 	if host == "" {
 		return true
@@ -93,7 +94,7 @@ func isPort(text string) bool {
 	return text[0] == ':' && len(digits) <= 5 && strings.Trim(digits, "0123456789") == ""
 }
 
-// onLoopback reports whether only this machine reaches an address.
+// onLoopback reports whether an address can be reached from this machine only.
 func onLoopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()

@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// intake reads requests. intake bounds the memory and the processor time of all
+// intake reads HTTP requests. intake bounds the memory and the processor time of all
 // requests together, from their bodies to their prompts.
 //
-// A request first takes its share of bodies. When it has read its body, it takes its
-// share of the work. No request waits for bodies while it holds a share of the work,
-// so there is no deadlock.
+// A request first takes its share of the memory budget for bodies. When a request has
+// read its body, it takes its share of the budget for decoding and tokenizing. No
+// request waits for the memory budget while it holds a share of the work budget, so
+// there is no deadlock.
 type intake struct {
 	bodies *semaphore.Weighted // bytes, see bodyBudget
 	small  *semaphore.Weighted // requests, see newIntake
@@ -31,7 +32,7 @@ func newIntake(processors int) intake {
 	return intake{semaphore.NewWeighted(bodyBudget), semaphore.NewWeighted(int64(max(1, processors-2))), semaphore.NewWeighted(1)}
 }
 
-// acquire waits for a share of a budget.
+// acquire waits until a budget has room for a request's share.
 func acquire(ctx context.Context, budget *semaphore.Weighted, n int64) error {
 	if budget.TryAcquire(n) {
 		return nil
@@ -47,8 +48,8 @@ func acquire(ctx context.Context, budget *semaphore.Weighted, n int64) error {
 	return busy("no slot available: other large requests did not end within %v. Ask again later.", budgetTimeout)
 }
 
-// read reads a body of at most limit bytes. The caller calls release when it needs
-// neither the body nor other data of that size.
+// read reads a request body of at most limit bytes. The caller of read calls release
+// when it needs neither the body nor other data of that size.
 func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body []byte, release func(), err error) {
 	large := refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes, the most that this model's context needs", limit)
 	if r.ContentLength > int64(limit) {
@@ -58,12 +59,13 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 	// Ignore the error of a connection that has no deadlines: reading from it waits for the
 	// client.
 	_ = control.SetReadDeadline(time.Now().Add(readTimeout))
-	// Later reads only notice that the client has closed the connection.
+	// After the body, further reads only notice that the client has closed the
+	// connection.
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	source := http.MaxBytesReader(w, r.Body, int64(limit))
 	release = func() {}
 	if body, err = readUpTo(source, nil, smallBody); err == nil {
-		expected := int64(limit) // a chunked body does not say its size
+		expected := int64(limit) // a chunked body does not say its size, so the limit is expected
 		if r.ContentLength > 0 {
 			expected = r.ContentLength
 		}
@@ -77,7 +79,7 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 	}
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == io.EOF: //nolint:errorlint // readers return this error unwrapped
+	case err == io.EOF: //nolint:errorlint // the error is returned unwrapped, as readers do
 		if err = arrived(w, r); err == nil {
 			return body, release, nil
 		}
@@ -93,7 +95,7 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 }
 
 // readUpTo appends to body until it has size bytes or the reader fails. Memory grows
-// with what has arrived.
+// only with the bytes that have arrived.
 func readUpTo(r io.Reader, body []byte, size int) ([]byte, error) {
 	for len(body) < size {
 		if len(body) == cap(body) {
@@ -109,8 +111,9 @@ func readUpTo(r io.Reader, body []byte, size int) ([]byte, error) {
 	return body, nil
 }
 
-// work waits until a body of n bytes may be decoded and tokenized. Small bodies do not
-// wait for large ones. The caller calls done.
+// work waits until a request body of n bytes may be decoded and tokenized. Small
+// request bodies do not wait for large ones. The caller of work calls done when it has
+// finished.
 func (in *intake) work(ctx context.Context, n int) (done func(), err error) {
 	budget := in.small
 	if n > smallBody {
@@ -122,9 +125,9 @@ func (in *intake) work(ctx context.Context, n int) (done func(), err error) {
 	return func() { budget.Release(1) }, nil
 }
 
-// request reads and decodes a body of at most limit bytes into v, and calls use.
-// Answers that are as large as the body are written by the function that use returns,
-// which keeps the share of the bodies but not of the work.
+// request reads a request body of at most limit bytes, decodes it into v, and then
+// calls use. The function that use returns writes answers as large as the body. While
+// it writes, it keeps the memory share but not the work share.
 func (in *intake) request(w http.ResponseWriter, r *http.Request, limit int, v any, use func(ctx context.Context) (answer func() error, err error)) error {
 	body, release, err := in.read(w, r, limit)
 	if err != nil {

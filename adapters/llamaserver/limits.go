@@ -5,77 +5,83 @@ import (
 	"time"
 )
 
-// Limits of one request. docs/security.md lists all limits with their status codes.
+// The constants below limit one request. docs/security.md lists all limits with their
+// status codes.
 const (
-	// maxBody is the largest body of any request.
+	// maxBody is the size in bytes of the largest body of any request.
 	maxBody = 16 << 20
-	// maxStops and maxStop limit the stop strings: their number and the bytes of each.
+	// maxStops is the largest number of stop strings in a request, and maxStop the
+	// largest size of each in bytes.
 	maxStops, maxStop = 64, 4 << 10
-	// maxPreserved is the largest number of preserved tokens, and maxPreservedText the
-	// bytes of each.
+	// maxPreserved is the largest number of preserved control tokens in a request, and
+	// maxPreservedText the largest size of each in bytes.
 	maxPreserved, maxPreservedText = 1024, 4 << 10
-	// maxProbs is the largest number of alternatives to each token. Clients of Ollama
-	// can ask for 20.
+	// maxProbs is the largest number of alternatives that an answer can list for each
+	// token. Clients of Ollama can ask for 20 alternatives to each token.
 	maxProbs = 100
-	// answerContexts limits an answer to this many contexts, as Ollama does.
+	// answerContexts limits the length of an answer to this multiple of the context, as
+	// Ollama does.
 	answerContexts = 10
-	// maxAnswer is the largest answer in bytes that is not streamed.
+	// maxAnswer is the size in bytes of the largest answer that is not streamed.
 	maxAnswer = 8 << 20
 )
 
 // Limits of time.
 const (
-	// readTimeout is the time that a client has to send a body.
+	// readTimeout is the time that a client has to send a request body.
 	readTimeout = 30 * time.Second
 	// headerTimeout is the time that a client has to send a request's header.
 	headerTimeout = 10 * time.Second
 	// idleTimeout is the time that a connection may stay open without a request.
 	// idleTimeout also ends requests whose body no handler reads.
 	idleTimeout = time.Minute
-	// writeTimeout is the time that a client has to read one event.
+	// writeTimeout is the time that a client has to read one event of a stream.
 	writeTimeout = time.Minute
-	// stallTimeout is the time that a client may keep one answer waiting in total. After
-	// stallTimeout, the generation is cancelled, because other requests wait for the
-	// device.
+	// stallTimeout is the time in total for which a client may delay one answer by
+	// reading slowly. After stallTimeout, the generation is cancelled, because other
+	// requests wait for the device.
 	stallTimeout = 2 * time.Minute
-	// budgetTimeout is the time that a request waits for the memory or the processor
-	// that others use.
+	// budgetTimeout is the time for which a request waits until other requests release
+	// memory or processor time.
 	budgetTimeout = 30 * time.Second
 )
 
-// Limits of all requests together.
+// The constants below limit all requests together.
 const (
 	// bodyBudget bounds the memory of large requests until they have a prompt, in
-	// bytes. A request takes bodyCost times its body.
+	// bytes. A request takes bodyCost bytes of the memory budget for each byte of its
+	// body.
 	bodyBudget, bodyCost = 64 << 20, 4
-	// smallBody is the largest body that takes nothing of bodyBudget. The
-	// number of connections bounds the sum of small bodies. One large body is decoded and
-	// tokenized at the same time as small bodies.
+	// smallBody is the size of the largest body that takes nothing of bodyBudget. The
+	// limit on connections also bounds the sum of all small bodies. One large body is
+	// decoded and tokenized at the same time as small bodies.
 	smallBody = 16 << 10
-	// answerBudget is the sum of answers that are not streamed.
+	// answerBudget bounds the sum in bytes of all answers that are not streamed.
 	answerBudget = 32 << 20
-	// queuePerSlot is the number of requests that may wait for each slot.
+	// queuePerSlot is the number of requests that may wait for each request slot.
 	queuePerSlot = 16
-	// maxHeader is the largest header of a request.
+	// maxHeader is the size in bytes of the largest header of a request.
 	maxHeader = 64 << 10
 )
 
-// escaped is the number of bytes that JSON may take for a byte of text ("<"), and
-// idBytes for a token number with its comma.
+// escaped is the number of bytes that JSON may take for one byte of text, as for "<".
+// idBytes is the number of bytes that it takes for a token number with its comma.
 const escaped, idBytes = 6, 12
 
-// fieldBytes is room for the other fields of a completion: the stop strings and the
-// preserved tokens, escaped, and the options.
+// fieldBytes is the room for the other fields of a completion request: the escaped stop
+// strings and preserved tokens, and the options.
 const fieldBytes = 2 << 20
 
-// maxText returns the largest text to tokenize in bytes. Texts longer than the context
-// are legal, because the host tokenizes a prompt to find out whether it must cut it.
+// maxText returns the size in bytes of the largest text that a client may send to
+// /tokenize. Texts longer than the context are legal, because the host tokenizes a
+// prompt to find out whether it must cut it.
 func (l Limits) maxText() int {
-	longest := min(max(l.LongestPiece, 1), 4<<20/max(l.Context, 1)) // a model file may name any piece
+	longest := min(max(l.LongestPiece, 1), 4<<20/max(l.Context, 1)) // a model file may give any piece as the text of a token
 	return max(1<<20, longest*l.Context, 8*l.Context)
 }
 
-// maxPrompt returns the largest text in bytes that can fit into the context.
+// maxPrompt returns the size in bytes of the largest text that can fit into the
+// context.
 func (l Limits) maxPrompt() int {
 	if l.LongestPiece == 0 || l.maxText()/l.LongestPiece < l.Context {
 		return l.maxText()
@@ -83,19 +89,20 @@ func (l Limits) maxPrompt() int {
 	return l.LongestPiece * l.Context
 }
 
-// completionBody returns the largest body of a completion.
+// completionBody returns the size limit in bytes for the body of a completion request.
 func (l Limits) completionBody() int {
 	return min(maxBody, escaped*l.maxPrompt()+idBytes*l.Context+fieldBytes)
 }
 
-// tokenizeBody returns the largest body of a text to tokenize.
+// tokenizeBody returns the size limit in bytes for the body of a /tokenize request.
 func (l Limits) tokenizeBody() int { return min(maxBody, escaped*l.maxText()+smallBody) }
 
-// detokenizeBody returns the largest body of a list of tokens. A client may keep the
+// detokenizeBody returns the size limit in bytes for the body of a /detokenize request.
+// Lists of tokens longer than the context are allowed, because a client may keep the
 // tokens of a longer context.
 func (l Limits) detokenizeBody() int { return min(maxBody, idBytes*max(l.Context, 64<<10)+smallBody) }
 
-// busy returns the answer to a request that found no room.
+// busy returns the answer to a request for which the server has no memory or no slot.
 func busy(format string, args ...any) *refusal {
 	r := refuse(http.StatusServiceUnavailable, format, args...)
 	r.retry = true

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// heartbeat is the longest time between two lines while a model loads. The host
-// cancels a load that prints nothing for some minutes, or for some seconds if it
-// is configured so.
+// heartbeat is the longest time between two lines while a model loads. Ollama cancels a
+// load that prints nothing for some minutes, or for some seconds if it is configured
+// so.
 const heartbeat = 2 * time.Second
 
 // Loading prints the progress of a load: a line for each new step, and a line at
@@ -20,14 +20,15 @@ type Loading struct {
 	stop  context.CancelFunc
 	ended chan struct{}
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // mu guards the fields below it
 	what    string
 	done    int
 	total   int
 	printed time.Time
 }
 
-// Loading starts to print progress. The caller must call Close.
+// Loading starts to print the progress of a load. The caller of Loading must call
+// Close.
 func (l *Lines) Loading() *Loading {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &Loading{lines: l, begin: time.Now(), what: "start", stop: stop, ended: make(chan struct{})}
@@ -50,8 +51,8 @@ func (l *Lines) Loading() *Loading {
 	return p
 }
 
-// Step reports that done of total parts are ready and what comes next. Steps of
-// the same name within a second print one line.
+// Step prints that a number of parts, of all parts in total, are ready, and which step
+// comes next. Steps of the same name within a second print one line.
 func (p *Loading) Step(what string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +63,7 @@ func (p *Loading) Step(what string, done, total int) {
 	}
 }
 
-// print prints a line. The caller holds mu, or no other goroutine knows p.
+// print prints a line. The caller of print holds mu, or no other goroutine knows p.
 func (p *Loading) print() {
 	p.printed = time.Now()
 	p.lines.write(fmt.Sprintf("sdnpu loading step=%q done=%d total=%d seconds=%.1f",

@@ -10,36 +10,37 @@ const (
 	// freeRepeats is the number of consecutive events that may repeat a content
 	// before events must join several pieces.
 	freeRepeats = 8
-	// heldBytes is the largest held text with its tokens. The host reads lines of up to 8 MB.
+	// heldBytes is the largest size in bytes of the text that a merger holds back, with
+	// its tokens. Ollama reads lines of up to 8 MB.
 	heldBytes = 1 << 20
 )
 
-// merger joins pieces into events so that the host's limit on repetitions never
-// ends a stream. After freeRepeats events with the same trimmed content, each
-// further event joins twice as many pieces as the event before. Joined words
-// differ from a single word, so only pieces of white space need large events:
-// twenty events then hold about eight thousand pieces. Any other text is sent
+// merger joins pieces of an answer into events, so that Ollama's limit on repetitions
+// never ends a stream. After freeRepeats events with the same trimmed content, each
+// further event joins twice as many pieces as the event before. Joined words differ
+// from a single word, so only pieces of white space need large events: twenty events
+// then hold about eight thousand pieces. Pieces with any other text are sent
 // immediately.
 type merger struct {
-	last string // trimmed content of the last event sent
-	// repeats is the number of consecutive events with the same content; the host starts with
-	// an empty event
+	last string // last is the trimmed content of the last event that was sent
+	// repeats is the number of consecutive events with the same content; before the
+	// first event, Ollama assumes an empty one
 	repeats int
 
 	text    strings.Builder // held text
 	trimmed string          // trimmed is the content without surrounding white space
 	tokens  []engine.TokenLogprob
 	pieces  int // pieces is the number of pieces in text
-	held    int // held is the number of bytes of text and tokens
+	held    int // held is the number of bytes of the text and tokens that wait for the next event
 }
 
-// add adds a piece and returns the event to send now, if any.
+// add adds a piece of the answer and returns the event that must be sent now, if any.
 func (m *merger) add(p engine.Piece) (engine.Piece, bool) {
 	m.text.WriteString(p.Text)
 	m.tokens = append(m.tokens, p.Tokens...)
 	m.pieces++
 	m.held += len(p.Text) + cost(p.Tokens)
-	if strings.TrimSpace(p.Text) != "" { // otherwise the trimmed text does not change
+	if strings.TrimSpace(p.Text) != "" { // a piece of white space does not change the trimmed text
 		m.trimmed = strings.TrimSpace(m.text.String())
 	}
 	if m.text.Len() == 0 || m.pieces < m.piecesToJoin() && m.held < heldBytes {
@@ -48,7 +49,7 @@ func (m *merger) add(p engine.Piece) (engine.Piece, bool) {
 	return m.send(), true
 }
 
-// piecesToJoin returns the number of pieces that the next event must join.
+// piecesToJoin returns the number of pieces of text that the next event must join.
 func (m *merger) piecesToJoin() int {
 	if m.trimmed != m.last || m.repeats < freeRepeats {
 		return 1
@@ -56,7 +57,7 @@ func (m *merger) piecesToJoin() int {
 	return 2 << min(m.repeats-freeRepeats, 24)
 }
 
-// rest returns the held pieces at the end.
+// rest returns the pieces that are still held back at the end of the answer.
 func (m *merger) rest() (engine.Piece, bool) {
 	if m.text.Len() == 0 && len(m.tokens) == 0 {
 		return engine.Piece{}, false

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// parentPoll is the time between two checks of the parent, if the system does not
-// report its exit earlier.
+// parentPoll is the time between two checks whether the parent process still exists, if
+// the system does not report its exit earlier.
 const parentPoll = time.Second
 
-// WatchParent calls gone once when the parent of this process has exited. A host
-// that is killed leaves its servers running, with the model in memory. Call
-// WatchParent at the start of main: a parent that exited earlier is not noticed.
+// WatchParent calls the function gone once when the parent of this process has exited.
+// If Ollama is killed, its servers keep running, with the model in
+// memory. Call WatchParent at the start of main: it does not notice a parent that has
+// exited earlier.
 //
-// The watch ends when ctx is done. wait returns after that, or after gone has
-// returned. Linux (with SIGUSR1) and Windows report the exit immediately; other
-// systems need up to a second.
+// WatchParent stops watching when ctx is done. wait returns after that, or after gone
+// has returned. Linux (with SIGUSR1) and Windows report the parent's exit immediately;
+// other systems need up to a second.
 func WatchParent(ctx context.Context, gone func()) (wait func()) {
 	ended := rememberParent()
 	done := make(chan struct{})

@@ -10,16 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rememberParent returns a function that waits for the exit of the parent. The
-// function reports false if ctx is done first.
+// rememberParent returns a function that waits for the exit of the parent. The returned
+// function reports false if ctx is done before the parent exits.
 //
-// The kernel sends the signal when the thread that started this process exits. In a Go host, that
-// may be long before the host exits. The signal of the parent's death therefore only triggers a
-// check, and it must not be a signal that kills.
+// Linux sends the signal of the parent's death already when the thread that started
+// this process exits. In a parent written in Go, that thread may exit long before the
+// process does. The signal of the parent's death therefore only triggers a check, and
+// it must not be a signal that kills.
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {
-		runtime.LockOSThread() // the thread that requests the signal must not change
+		runtime.LockOSThread() // the goroutine keeps its thread, because the thread that requests the signal must not change
 		defer runtime.UnlockOSThread()
 		died := make(chan os.Signal, 1)
 		signal.Notify(died, unix.SIGUSR1)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// rememberParent returns a function that waits for the exit of the parent. The
-// function reports false if ctx is done first.
+// rememberParent returns a function that waits for the exit of the parent. The returned
+// function reports false if ctx is done before the parent exits.
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {

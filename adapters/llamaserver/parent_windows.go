@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// rememberParent returns a function that waits for the exit of the parent. The
-// function reports false if ctx is done first. If this process may not open the
-// parent, its exit is never noticed. If no process has the parent's number, the
-// parent has exited.
+// rememberParent returns a function that waits for the exit of the parent. The returned
+// function reports false if ctx is done before the parent exits. If this process may
+// not open the parent, its exit is never noticed. If no process has the parent's
+// process number, the parent has exited.
 func rememberParent() func(context.Context) bool {
 	parent, err := windows.OpenProcess(windows.SYNCHRONIZE|windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(os.Getppid()))
 	return func(ctx context.Context) bool {
@@ -28,7 +28,8 @@ func rememberParent() func(context.Context) bool {
 	}
 }
 
-// ended waits in short intervals, because waiting for a process knows no context.
+// ended waits in short intervals, because waiting for a process cannot be cancelled by
+// a context.
 func ended(ctx context.Context, process windows.Handle) bool {
 	for ctx.Err() == nil {
 		event, err := windows.WaitForSingleObject(process, uint32(parentPoll/time.Millisecond))
@@ -42,8 +43,8 @@ func ended(ctx context.Context, process windows.Handle) bool {
 	return false
 }
 
-// younger reports whether a process started after this one. A younger process is not the
-// parent: Windows has reused the number of an exited process.
+// younger reports whether a process started after this one. A younger process is not
+// the parent, because Windows has reused the number of an exited process.
 func younger(process windows.Handle) bool {
 	var theirs, ours, exit, kernel, user windows.Filetime
 	if windows.GetProcessTimes(process, &theirs, &exit, &kernel, &user) != nil ||

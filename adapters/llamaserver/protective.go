@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// protectiveStarts lists how words begin that name a protection of a server, and
-// protectiveWords lists such words. "token" is none: --hf-token is about downloads, and
-// --image-min-tokens about a model.
+// protectiveStarts lists beginnings of words that name a protection of a server, and
+// protectiveWords lists whole words. The word "token" is in neither list: --hf-token is
+// about downloads, and --image-min-tokens about a model.
 var (
 	protectiveStarts = []string{"api", "auth", "ssl", "tls", "cert", "passw", "secret", "credential", "bearer", "encrypt"}
 	protectiveWords  = []string{"key", "keys", "https"}
@@ -17,7 +17,8 @@ var (
 )
 
 // isDash reports whether a character looks like a dash. Editors and web pages replace
-// the dashes of a command by longer ones; a byte that is no UTF-8 may be one too.
+// the dashes of a command by longer ones; a byte that is not valid UTF-8 may be a dash
+// too.
 func isDash(r rune) bool {
 	return unicode.Is(unicode.Pd, r) || slices.Contains([]rune{'\u2212', '\u00ad', '\u02d7', '\u2043', utf8.RuneError}, r)
 }
@@ -28,8 +29,9 @@ func looksLikeFlag(word string) bool {
 	return word != "" && isDash(first)
 }
 
-// protectiveWord returns the word by which a flag asks for protection, or "". The kind and
-// number of dashes, upper case and underscores make no difference.
+// protectiveWord returns the word by which a flag asks for a protection of the server,
+// or "". protectiveWord ignores upper case, underscores, and the kind and number of
+// dashes.
 func protectiveWord(flag string) string {
 	if !looksLikeFlag(flag) {
 		return ""
@@ -58,8 +60,8 @@ func protectiveWord(flag string) string {
 	return ""
 }
 
-// shownName returns a flag's name, or the word that protects if the flag may hold more
-// than a name.
+// shownName returns a flag's name for a message. If the flag may hold a secret, it
+// returns only the protective word.
 func shownName(flag, word string) string {
 	if flagName.MatchString(flag) {
 		return flag

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// completionRequest is the body of /completion. Unknown fields are ignored,
-// because each version of the host adds fields.
+// completionRequest is the body of a request to /completion. Unknown fields of a
+// request are ignored, because each version of Ollama adds fields.
 type completionRequest struct {
 	Prompt      prompt         `json:"prompt"`
 	Stream      bool           `json:"stream"`
@@ -43,7 +43,7 @@ type completionRequest struct {
 	ImageData  present         `json:"image_data"`
 }
 
-// defaults returns llama-server's values for missing fields.
+// defaults returns a request in which missing fields have llama-server's values.
 func defaults() completionRequest {
 	return completionRequest{
 		CachePrompt: true, NPredict: -1,
@@ -52,7 +52,8 @@ func defaults() completionRequest {
 	}
 }
 
-// engineRequest converts the body to an engine's request, or returns a refusal.
+// engineRequest converts the body of a completion to an engine's request, or returns a
+// refusal.
 func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.Request, error) {
 	if bool(c.Images || c.ImageData) || c.Prompt.media {
 		return engine.Request{}, errMedia
@@ -77,7 +78,7 @@ func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.
 	}
 	var stop []string
 	for _, s := range c.Stop {
-		if s != "" { // an empty text would end each answer at once
+		if s != "" { // an empty stop string would end each answer at once
 			stop = append(stop, s)
 		}
 	}
@@ -101,8 +102,8 @@ func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.
 var errMedia = refuse(http.StatusBadRequest,
 	"this model takes text only: sdnpu cannot read images or audio. Ask again without them.")
 
-// maxTokens returns the number of tokens to generate. A negative request asks for as
-// many as allowed.
+// maxTokens returns the number of tokens to generate. A negative number of tokens asks
+// for the largest number that is allowed.
 func maxTokens(asked, context int) int {
 	if most := answerContexts * context; asked < 0 || asked > most {
 		return most
@@ -110,8 +111,8 @@ func maxTokens(asked, context int) int {
 	return asked
 }
 
-// tokens returns the prompt's tokens. A list of numbers is a part of an earlier answer
-// of /tokenize and gets no BOS.
+// tokens returns the tokens of the prompt. A prompt given as a list of numbers comes
+// from an earlier answer of /tokenize and gets no BOS token.
 func (p *prompt) tokens(ctx context.Context, m Model) ([]int32, error) {
 	l := m.Limits()
 	switch {
@@ -131,8 +132,8 @@ func (p *prompt) tokens(ctx context.Context, m Model) ([]int32, error) {
 	return encode(ctx, m, p.text, true, true)
 }
 
-// keep returns the number of tokens that a context shift must not drop. The tokens
-// that start each text (BOS) are added to the requested number.
+// keep returns the number of leading tokens that a context shift must not drop. The
+// tokens that start each text (BOS) are added to the number that the request gives.
 func (c *completionRequest) keep(ctx context.Context, m Model, prompt []int32) (int, error) {
 	if c.NKeep < 0 || c.NKeep >= len(prompt) {
 		return len(prompt), nil
@@ -148,8 +149,8 @@ func (c *completionRequest) keep(ctx context.Context, m Model, prompt []int32) (
 	return min(c.NKeep+n, len(prompt)), nil
 }
 
-// preserved returns the control tokens to show. A text of several tokens is
-// always shown.
+// preserved returns the control tokens that the answer should show. A preserved text of
+// several tokens is shown in any case.
 func (c *completionRequest) preserved(ctx context.Context, m Model) ([]int32, error) {
 	var ids []int32
 	for _, text := range c.Preserved {
@@ -181,14 +182,14 @@ func (c *completionRequest) sampling() sampler.Options {
 		PresencePenalty:  c.PresencePenalty,
 		Seed:             uint64(c.Seed),
 	}
-	if c.Seed == -1 || c.Seed == math.MaxUint32 { // -1 as llama-server stores it
+	if c.Seed == -1 || c.Seed == math.MaxUint32 { // llama-server stores the seed -1 as this number
 		o.Seed = rand.Uint64()
 	}
 	return o
 }
 
-// onlyBest converts 0, which means one token in llama-server and all tokens in the
-// sampler.
+// onlyBest converts the option top_k: 0 means one token in llama-server and all tokens
+// in the sampler.
 func onlyBest(p float32) float32 { return max(p, math.SmallestNonzeroFloat32) }
 
 // encode tokenizes a text, or returns the answer that rejects the request.
@@ -207,7 +208,7 @@ func encode(ctx context.Context, m Model, text string, addSpecial, parseSpecial 
 	return ids, nil
 }
 
-// checkTokens rejects numbers outside the vocabulary.
+// checkTokens rejects token numbers outside the vocabulary.
 func checkTokens(ids []int32, m Model) error {
 	vocab := m.Limits().Vocab
 	for _, id := range ids {
@@ -218,10 +219,10 @@ func checkTokens(ids []int32, m Model) error {
 	return nil
 }
 
-// notJSON returns the refusal of an invalid body.
+// notJSON returns the refusal of a body that is not valid JSON.
 func notJSON(err error) *refusal {
 	if reason := (*refusal)(nil); errors.As(err, &reason) {
-		return reason // the error comes from a field that checks itself
+		return reason // the error comes from a field's own check and is already a refusal
 	}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
 		return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be a %s", wrong.Field, wrong.Value)

@@ -16,10 +16,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Model answers requests. Model's methods may be called from any goroutine.
+// Model answers requests. Model is a loaded model, as far as the server uses it. The methods
+// of a Model may be called from any goroutine.
 type Model interface {
-	// Generate runs one request and passes its text to emit in pieces. When ctx is
-	// done or emit fails, Generate soon returns that error.
+	// Generate runs one request and passes its text to emit in pieces. When ctx is done
+	// or emit fails, Generate soon returns the error.
 	Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
 	// Encode tokenizes a text. addSpecial adds the tokens that start each text,
 	// parseSpecial recognises the spellings of control tokens. When ctx is done, Encode
@@ -27,7 +28,7 @@ type Model interface {
 	Encode(ctx context.Context, text string, addSpecial, parseSpecial bool) ([]int32, error)
 	// Decode returns the text of ids, including control tokens.
 	Decode(ids []int32) string
-	// Limits returns the limits of requests. The limits do not change.
+	// Limits returns the limits of requests. The limits of a Model do not change.
 	Limits() Limits
 }
 
@@ -37,61 +38,67 @@ type Limits struct {
 	Context int
 	// Vocab is the number of tokens in the vocabulary.
 	Vocab int
-	// LongestPiece is the largest number of bytes of one token's text, or 0 if it is
-	// unknown.
+	// LongestPiece is the largest number of bytes in the text of one token, or 0 if it
+	// is unknown.
 	LongestPiece int
 }
 
 // Options tunes a Server.
 type Options struct {
-	// Addr is the address to listen on, "127.0.0.1:8080". Port 0 selects a free port.
+	// Addr is the address on which the server listens, such as "127.0.0.1:8080". Port 0
+	// selects a free port.
 	Addr string
 	// Slots is the number of generations that run at the same time. Further ones
 	// wait. A zero Slots means one.
 	Slots int
-	// ContextShift drops the older half of a full context instead of ending the
-	// answer. Keep is the number of leading tokens that a context shift keeps if the
-	// request does not say; -1 keeps the whole prompt.
+	// ContextShift drops the older half of a full context instead of ending the answer.
+	// Keep is the number of leading tokens that a context shift keeps if the request
+	// gives none; -1 keeps the whole prompt.
 	ContextShift bool
 	Keep         int
-	// Access says who may ask, and how connections are encrypted. A server that other
-	// machines reach needs a key, unless WithoutKey allows it to run without one.
+	// Access says who may send requests, and how connections are encrypted. A server
+	// that other machines can reach needs an API key, unless WithoutKey allows it to
+	// run without one.
 	Access     Access
 	WithoutKey bool
-	// Lines receives reports and failures. A nil Lines means silence.
+	// Lines receives the reports of requests and failures. If Lines is nil, nothing is
+	// reported.
 	Lines *Lines
-	// Logger receives warnings. A nil Logger means silence.
+	// Logger receives warnings. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// Server answers the host. Server listens before its model is loaded.
+// Server answers Ollama's HTTP requests. Server listens before its model is loaded.
 type Server struct {
 	listener    net.Listener
 	http        *http.Server
 	slots       chan struct{}
-	waiting     atomic.Int64 // waiting counts the requests that wait for a slot or have one
+	waiting     atomic.Int64 // waiting counts the requests that have a slot or wait for one
 	intake      intake
 	grammars    grammars
-	answers     atomic.Int64 // answers counts the bytes of answers that are not streamed, see answerBudget
+	answers     atomic.Int64 // answers bounds the bytes of answers that are not streamed, see answerBudget
 	shift       bool
 	keep        int
 	lines       *Lines
 	access      Access
-	loopback    bool // loopback is set if only this machine reaches the server
+	loopback    bool // loopback is set if the server can be reached from this machine only
 	connections *connections
 	state       atomic.Pointer[state]
 	serving     atomic.Bool
-	running     sync.RWMutex // handlers with a model hold it for reading; Serve waits for them
+	// handlers that use the model hold the lock running for reading; Serve waits until
+	// they release it
+	running sync.RWMutex
 }
 
-// state is the state of the model. If both fields of state are nil, the model is loading.
+// state is the state of the model. If both fields of state are nil, the model is still
+// loading.
 type state struct {
 	model  Model
 	failed error
 }
 
-// New returns a server that is listening already. The host polls from the start,
-// and a refused connection costs it a quarter of a second.
+// New returns a server that already listens. Ollama polls from the start, and a refused
+// connection costs it a quarter of a second.
 func New(o Options) (*Server, error) {
 	if o.Slots < 0 {
 		return nil, fmt.Errorf("llamaserver: %w: %d slots", ErrArguments, o.Slots)
@@ -129,25 +136,27 @@ func New(o Options) (*Server, error) {
 		MaxHeaderBytes:    maxHeader,
 		ConnState:         s.connections.changed,
 		ConnContext:       s.connections.remember,
-		// Without this, "OPTIONS *" would be answered without the checks of Handler.
+		// Without the option below, "OPTIONS *" would be answered without the checks of
+		// Handler.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
 	}
 	return s, nil
 }
 
-// Addr returns the address of the server.
+// Addr returns the address on which the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// SetModel sets the model. SetModel(nil) returns to the state of loading.
+// SetModel sets the model that answers requests. SetModel(nil) makes the server answer
+// again that the model is loading.
 func (s *Server) SetModel(m Model) { s.state.Store(&state{model: m}) }
 
-// SetFailed makes /health and each request fail with err.
+// SetFailed makes /health and each request fail with the given error.
 func (s *Server) SetFailed(err error) { s.state.Store(&state{failed: err}) }
 
-// Serve answers requests until ctx is done. Serve then cancels running
-// generations, closes their connections and waits for them. Serve can be called
-// once.
+// Serve answers HTTP requests until ctx is done. When ctx is done, Serve cancels
+// running generations, closes their connections and waits for them. Serve can be called
+// only once.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.serving.Swap(true) {
 		return fmt.Errorf("llamaserver: %w", ErrClosed)
@@ -173,7 +182,7 @@ func (s *Server) Handler() http.Handler {
 	return unread(guard(s.loopback, s.access.require(s.endpoints())))
 }
 
-// endpoints returns the handler of requests that may be answered.
+// endpoints returns the handler of those requests that guard and keys have let through.
 func (s *Server) endpoints() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)
@@ -193,7 +202,7 @@ func (s *Server) endpoints() http.Handler {
 
 func (r *refusal) always(http.ResponseWriter, *http.Request, Model) error { return r }
 
-// health takes no lock, so that a load or a generation cannot delay it.
+// The health handler takes no lock, so that a load or a generation cannot delay it.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	switch st := s.state.Load(); {
 	case st.failed != nil:
@@ -205,8 +214,8 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// withModel passes the model to a handler and sends its error as the answer. A
-// handler returns an error only if it has written nothing.
+// withModel passes the model to a handler and sends the handler's error as the answer.
+// A handler returns an error only if it has written nothing to the client.
 func (s *Server) withModel(handle func(http.ResponseWriter, *http.Request, Model) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.running.RLock()

@@ -10,28 +10,30 @@ import (
 	"unicode/utf8"
 )
 
-// patientWriter writes a long answer. The client has writeTimeout for each write and
-// stallTimeout for all of them.
+// patientWriter writes a long answer to a client that may read slowly. The client has
+// the time writeTimeout for each write, and stallTimeout for all of them.
 type patientWriter struct {
 	w        http.ResponseWriter
 	patience time.Duration
 }
 
-// Write implements [io.Writer]. An error of Write means that the client has
-// closed the connection or does not read.
+// Write sends a part of the answer and implements [io.Writer]. An error of Write means
+// that the client has closed the connection or does not read.
 func (p *patientWriter) Write(b []byte) (int, error) {
 	if p.patience <= 0 {
 		return 0, errGone
 	}
 	began := time.Now()
-	// Ignore the error of a writer that has no deadlines: its writes wait for the client.
+	// Ignore the error of a writer that has no deadlines: without a deadline, a write
+	// waits for the client.
 	_ = http.NewResponseController(p.w).SetWriteDeadline(began.Add(min(writeTimeout, p.patience)))
 	n, err := p.w.Write(b)
 	p.patience -= time.Since(began)
 	return n, err
 }
 
-// writeInParts sends a JSON answer that write produces, without keeping it as a whole.
+// writeInParts sends a JSON answer in the parts in which the function write produces
+// it, so that the answer is never whole in memory.
 func writeInParts(w http.ResponseWriter, write func(out *bufio.Writer) error) error {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	out := bufio.NewWriterSize(&patientWriter{w, stallTimeout}, 16<<10)
@@ -41,8 +43,8 @@ func writeInParts(w http.ResponseWriter, write func(out *bufio.Writer) error) er
 	return nil
 }
 
-// tokenize handles /tokenize. By default it recognises control tokens in the text
-// and adds no BOS.
+// tokenize handles /tokenize. By default, tokenize recognises control tokens in the
+// text and adds no BOS token.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, m Model) error {
 	body := struct {
 		Content      string `json:"content"`
@@ -59,7 +61,8 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, m Model) error
 	})
 }
 
-// writeTokens writes the answer of /tokenize. The host expects a list, not null.
+// writeTokens writes the answer of /tokenize. For an empty text it writes an empty
+// list, because Ollama does not accept null.
 func writeTokens(out *bufio.Writer, ids []int32) error {
 	_, err := out.WriteString(`{"tokens":[`)
 	var number [12]byte
@@ -93,12 +96,12 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, m Model) err
 	})
 }
 
-// textPart is about the number of bytes of text that writeText decodes at a time.
+// textPart is roughly the number of bytes of text that writeText decodes at a time.
 const textPart = 16 << 10
 
-// writeText writes the answer of /detokenize. Some tokens have much text, so writeText
-// decodes a few at a time. A character may be spread over several tokens: its first
-// bytes wait for the others.
+// writeText writes the answer of /detokenize. Some tokens have a long text, so
+// writeText decodes a few tokens at a time. A character may be spread over several
+// tokens, so writeText keeps an incomplete character until its other bytes come.
 func writeText(ctx context.Context, out *bufio.Writer, m Model, ids []int32) error {
 	if _, err := out.WriteString(`{"content":"`); err != nil {
 		return err

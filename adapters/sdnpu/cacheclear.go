@@ -54,7 +54,7 @@ func newCacheClear() *cobra.Command {
 	return cmd
 }
 
-// cleared says what clearing the cache has done.
+// cleared holds the result of clearing the cache.
 type cleared struct {
 	images []cacheEntry // removed images
 	kept   []cacheEntry // kept holds images that were kept because a process uses them
@@ -63,8 +63,8 @@ type cleared struct {
 	others int          // others is the number of images that were not selected
 }
 
-// clearEntries removes the selected entries of the cache. After an error,
-// clearEntries continues with the next entry.
+// clearEntries removes those entries of the cache that a function selects. After an
+// entry that cannot be removed, clearEntries continues with the next one.
 func clearEntries(s launch.Settings, store *imagecache.Store, selected func(cacheEntry) bool) (c cleared, err error) {
 	list, err := store.List()
 	for _, i := range list {
@@ -78,7 +78,7 @@ func clearEntries(s launch.Settings, store *imagecache.Store, selected func(cach
 		switch e.Removed = gone; {
 		case gone:
 			c.images = append(c.images, e)
-		case failed != nil: // the error in failed gives the reason
+		case failed != nil: // failed gives the reason why the entry could not be removed
 			c.failed = append(c.failed, e)
 		default:
 			c.kept = append(c.kept, e)
@@ -100,8 +100,8 @@ func clearEntries(s launch.Settings, store *imagecache.Store, selected func(cach
 	return c, err
 }
 
-// name returns what an entry is called in messages: its model with the graphs or
-// the recipe. If the model is unknown, name returns the key that cache list shows.
+// name returns the name of a cache entry in messages: its model with the graphs or the
+// recipe. If the model is unknown, name returns the key that cache list shows.
 func (e cacheEntry) name() string {
 	if e.Model == "" {
 		return fmt.Sprintf("%.*s", keyDigits, e.Key)
@@ -109,7 +109,7 @@ func (e cacheEntry) name() string {
 	return printable.Line(strings.TrimSpace(e.Model + " " + cmp.Or(e.Graphs, e.Recipe)))
 }
 
-// print prints each removed entry and a summary.
+// print prints a line for each removed entry, and a summary.
 func (c cleared) print(w io.Writer) {
 	var bytes int64
 	for _, e := range c.images {
@@ -135,8 +135,8 @@ func (c cleared) print(w io.Writer) {
 	}
 }
 
-// keyDigits is the number of digits of a key that cache list shows. This number of
-// digits is enough to identify an entry.
+// keyDigits is the number of digits of a key that cache list shows. Twelve digits of a
+// key are enough to identify an entry.
 const keyDigits = 12
 
 // entriesOf returns a function that selects the entries of a model, or the entry of
@@ -146,14 +146,14 @@ func entriesOf(model string) func(cacheEntry) bool {
 	digest := ""
 	if f, err := gguf.Open(model); err == nil {
 		digest = fmt.Sprintf("%x", f.Digest())
-		_ = f.Close() // an error of closing does not matter after reading
+		_ = f.Close() // ignore the error of closing a file that was only read
 	}
 	file := filepath.Base(model)
 	return func(e cacheEntry) bool {
 		if len(model) >= keyDigits && strings.HasPrefix(e.Key, model) || digest != "" && e.digest == digest {
 			return true
 		}
-		if e.Kind == findings.ProfileKind { // profiles contain only the file name of the model
+		if e.Kind == findings.ProfileKind { // profiles contain only the file name of their model
 			last := file[strings.LastIndex(file, ", ")+1:]
 			return e.Model == strings.TrimSpace(strings.TrimSuffix(last, filepath.Ext(last)))
 		}

@@ -53,15 +53,16 @@ type cacheEntry struct {
 	Device  string    `json:"device"`
 	// Fingerprint identifies the device for which the image is valid.
 	Fingerprint string `json:"fingerprint"`
-	// Damage says why the file is invalid. Damage is empty if the file is valid.
+	// Damage gives the reason why the file is invalid. Damage is empty if the file is
+	// valid.
 	Damage  string `json:"damage,omitempty"`
 	Removed bool   `json:"removed,omitempty"`
-	// Kept says why verify --fix could not remove the file.
+	// Kept gives the reason why verify --fix could not remove the file.
 	Kept string `json:"kept,omitempty"`
 
-	verified bool           // verified is set if all bytes were checked, not only the header
-	digest   string         // digest of the model; empty if it is unknown
-	result   findings.Entry // zero value for an image
+	verified bool           // verified is set if all bytes of the file were checked, not only the header
+	digest   string         // digest identifies the model; empty if it is unknown
+	result   findings.Entry // result is the zero value for an image
 }
 
 // imageKind is the value of Kind for images.
@@ -95,7 +96,7 @@ func resultEntries(s launch.Settings) (entries []cacheEntry, err error) {
 	return entries, err
 }
 
-// state returns the text in the last column of the table.
+// state returns the text in the last column of the table of cache entries.
 func (e cacheEntry) state() string {
 	switch {
 	case e.Removed:
@@ -112,7 +113,7 @@ func (e cacheEntry) state() string {
 	return "ok"
 }
 
-// what returns which graphs an image contains, or the kind of a result.
+// what returns the names of the graphs that an image contains, or the kind of a result.
 func (e cacheEntry) what() string {
 	if e.Kind == imageKind {
 		return e.Graphs
@@ -134,7 +135,7 @@ func (f *cacheFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array of objects, one per file")
 }
 
-// print prints the entries as a table or, with --json, as an array.
+// print prints the cache entries as a table or, with --json, as an array.
 func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	if f.json {
 		if entries == nil {
@@ -152,7 +153,7 @@ func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 			fmt.Sprintf("%.*s", keyDigits, e.Key), e.Model, e.what(), e.Rows, e.Context, e.Recipe,
 			cmdline.Bytes(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), deviceName(e.Device), e.state(),
 		}
-		for i, cell := range cells { // labels of images come from model files
+		for i, cell := range cells { // labels of images come from model files and can hold any character
 			cells[i] = printable.Line(cell)
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
@@ -216,8 +217,8 @@ func newCacheList() *cobra.Command {
 	return cmd
 }
 
-// countKinds returns how many entries of each kind there are, as text. Without
-// entries it returns "".
+// countKinds returns a text with the number of entries of each kind. Without entries
+// countKinds returns "".
 func countKinds(entries []cacheEntry) string {
 	count, bytes := map[string]int{}, int64(0)
 	for _, e := range entries {

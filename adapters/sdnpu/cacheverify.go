@@ -41,9 +41,9 @@ func newCacheVerify() *cobra.Command {
 	return cmd
 }
 
-// verified holds the result of cache verify: all images, the number of damaged
-// ones, a line for each image that cannot be read, and a line for each image that
-// --fix could not remove.
+// verified holds the result of checking the cache: all images, the number of damaged
+// ones, a line for each image that cannot be read, and a line for each image that --fix
+// could not remove.
 type verified struct {
 	entries      []cacheEntry
 	damaged      int
@@ -69,7 +69,8 @@ func (v *verified) add(i imagecache.Info) error {
 	return nil
 }
 
-// line names a file and a reason. The name of the file is removed from the reason.
+// line returns the name of a file and the reason for its damage, as one line. The
+// reason is shortened by the name of the file.
 func line(i imagecache.Info, reason error) string {
 	if path := (*fs.PathError)(nil); errors.As(reason, &path) {
 		reason = path.Err
@@ -85,7 +86,8 @@ func (v *verified) summary() string {
 	return text
 }
 
-// verdict returns nil if all images are valid, or if the damaged ones were removed.
+// verdict returns nil if all images in the cache are valid, or if the damaged ones were
+// removed.
 func (v *verified) verdict(fix bool) error {
 	var errs []error
 	if v.damaged > 0 && !fix {

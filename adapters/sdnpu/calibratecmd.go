@@ -29,7 +29,7 @@ type calibrateFlags struct {
 	json           bool
 }
 
-// errNotCalibrated is returned for a recipe that needs no ranges.
+// errNotCalibrated is returned for a recipe that needs no activation ranges.
 var errNotCalibrated = errors.New("this recipe needs no calibration")
 
 // calibratedNames lists the recipes that need calibration.
@@ -69,8 +69,8 @@ func newCalibrateCommand() *cobra.Command {
 	return cmd
 }
 
-// joinTexts joins text files; each file becomes a passage. If no files are given,
-// joinTexts returns the standard text.
+// joinTexts joins text files to one text; each file becomes a passage. If no files are
+// given, joinTexts returns the built-in text.
 func joinTexts(files []string, standard findings.Text) (findings.Text, error) {
 	if len(files) == 0 {
 		return standard, nil
@@ -106,7 +106,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.output != "" { // a folder inside the cache is created if necessary, but not this one
+	if c.output != "" { // WriteTo creates a folder inside the cache, but not the folder of a file that -o names
 		if err := cmp.Or(atomicfile.CheckWritable(c.output), atomicfile.CheckWritable(findings.CodesPath(c.output))); err != nil {
 			return fmt.Errorf("-o: %w", err)
 		}

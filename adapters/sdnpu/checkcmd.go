@@ -72,7 +72,7 @@ func (c *checkFlags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // libraries may print to the standard output
+	if stdout == os.Stdout { // libraries must not print to the standard output, which holds the result
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}

@@ -15,8 +15,8 @@ type compileFlags struct {
 	context                     int
 }
 
-// register adds the flags. The flags for widths and context have different defaults
-// and help texts in each command.
+// register adds the flags for another machine's chip to a command. The flags for widths
+// and context have different defaults and help texts in each command.
 func (f *compileFlags) register(cmd *cobra.Command, rows, rowsUsage string, context int, contextUsage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or the vendor's number (required)")
@@ -24,7 +24,7 @@ func (f *compileFlags) register(cmd *cobra.Command, rows, rowsUsage string, cont
 	flags.StringVar(&f.rows, "rows", rows, rowsUsage)
 	flags.IntVar(&f.context, "context", context, contextUsage)
 	flags.StringVar(&f.library, "library", "", "emulator, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)")
-	_ = cmd.MarkFlagRequired("soc") // the call cannot fail, because the flag exists
+	_ = cmd.MarkFlagRequired("soc") // MarkFlagRequired cannot fail, because the flag exists
 }
 
 // target returns the chip that --soc names, and the settings with which to compile

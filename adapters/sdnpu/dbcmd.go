@@ -173,13 +173,13 @@ func newDatabaseForget() *cobra.Command {
 	return cmd
 }
 
-// age is the value of a flag that takes a positive duration.
+// age is the value of a command's flag that takes a positive duration.
 type age time.Duration
 
 func (a *age) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return errors.New("want a positive time with its unit, such as 24h or 90m")
+		return errors.New("want a positive time with a unit, such as 24h or 90m")
 	}
 	*a = age(d)
 	return nil

@@ -49,7 +49,8 @@ func newDatabaseImport() *cobra.Command {
 	return cmd
 }
 
-// setArguments splits the arguments into the database and the files.
+// setArguments splits the command's arguments into the database folder and the text
+// files.
 func (f *importFlags) setArguments(args []string) error {
 	if f.files = args; f.database == "" && len(args) > 0 {
 		f.database, f.files = args[0], args[1:]
@@ -93,7 +94,7 @@ func (f *importFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// readProgress shows how much of a file has been read: as a bar on a terminal,
+// readProgress shows how much of a text file has been read: as a bar on a terminal,
 // otherwise as a line every cmdline.LineEvery.
 func readProgress(w io.Writer, name string, total int64) io.WriteCloser {
 	if cmdline.IsTerminal(w) {
@@ -103,7 +104,7 @@ func readProgress(w io.Writer, name string, total int64) io.WriteCloser {
 	return &readLog{w: w, name: name, total: total, last: time.Now()}
 }
 
-// readLog counts the bytes that are written to it, and prints a line from time to
+// readLog counts the bytes of a file as they are read, and prints a line from time to
 // time.
 type readLog struct {
 	w           io.Writer

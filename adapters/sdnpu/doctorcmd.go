@@ -58,7 +58,7 @@ func newDoctorCommand() *cobra.Command {
 	return cmd
 }
 
-// modelOnly lists the flags that can be used only with a model.
+// modelOnly lists the flags of `sdnpu doctor` that can be used only with a model.
 var modelOnly = []string{"recipe", "rows", "context", "blocks", "flips", "fresh", "anyway"}
 
 func (f *doctorFlags) run(cmd *cobra.Command, args []string) error {
@@ -128,8 +128,8 @@ func explainCode(w io.Writer, code string, asJSON bool) error {
 	return err
 }
 
-// checkModel prints a report on a model; each line is printed as soon as it is
-// known.
+// checkModel prints the doctor's report on a model; each line is printed as soon as it
+// is known.
 func (f *doctorFlags) checkModel(cmd *cobra.Command, s launch.Settings, path string) error {
 	c, err := launch.ResolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.rows": f.rows, "sdnpu.blocks": launch.FlagValue(f.blocks)})
 	if err != nil {
@@ -155,7 +155,8 @@ func (f *doctorFlags) checkModel(cmd *cobra.Command, s launch.Settings, path str
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 }
 
-// printFindings prints findings. If something is missing, printFindings returns an error.
+// printFindings prints findings. If something is missing, printFindings returns
+// an error.
 func printFindings(w io.Writer, list []doctor.Finding, asJSON bool) error {
 	type line struct {
 		What   string `json:"what"`

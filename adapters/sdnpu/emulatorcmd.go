@@ -15,7 +15,7 @@ func newEmulatorCommand() *cobra.Command {
 		Short: "Build the NPU emulator and print its path",
 		Long: "Build the emulator with a C compiler (cc, gcc or clang) and print its path. The emulator is a\n" +
 			"library with the entry points of Qualcomm's libQnnHtp.so that computes on this machine's\n" +
-			"processor. It is built once and kept in the user's cache folder. Commands use it with --library\n" +
+			"processor. The emulator is built once and kept in the user's cache folder. Commands use it with --library\n" +
 			"emulator or SDNPU_LIBRARY=emulator and build it if necessary. With SDNPU_EMULATOR it takes the\n" +
 			"time and memory of a phone.",
 		Args: cmdline.NoArguments,

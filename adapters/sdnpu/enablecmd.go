@@ -88,7 +88,7 @@ func newDisableCommand() *cobra.Command {
 	return cmd
 }
 
-// running returns the Ollama that the flags or OLLAMA_HOST name.
+// running returns the Ollama server that the flags or OLLAMA_HOST name.
 func (f *enableFlags) running(cmd *cobra.Command) (enable.Ollama, error) {
 	address, err := enable.ParseAddress(cmp.Or(f.address, os.Getenv("OLLAMA_HOST")))
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *enableFlags) printList(cmd *cobra.Command) error {
 	return t.Flush()
 }
 
-// describe says whether a model is an NPU variant.
+// describe returns a text that says whether a model is an NPU variant.
 func describe(s enable.Status) string {
 	switch {
 	case s.Unfinished:
@@ -155,7 +155,7 @@ func (f *enableFlags) enable(cmd *cobra.Command, model string) error {
 		o.Say("note: %s", note)
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // libraries may print to the standard output
+	if stdout == os.Stdout { // libraries must not print to the standard output, which holds the result
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
@@ -185,8 +185,8 @@ func (f *enableFlags) enable(cmd *cobra.Command, model string) error {
 	return nil
 }
 
-// isOllama reports whether a process runs Ollama's program, and not one that passes
-// its requests on.
+// isOllama reports whether a process runs Ollama's program, and not a program that
+// passes requests on to Ollama.
 func isOllama(p enable.Process) bool {
 	return strings.TrimSuffix(filepath.Base(p.Executable), ".exe") == "ollama"
 }
@@ -194,7 +194,7 @@ func isOllama(p enable.Process) bool {
 // checkRunner returns an error if an Ollama does not start this program.
 func checkRunner(p enable.Process) error {
 	if p.Deleted {
-		return fmt.Errorf("%w: its program %s was replaced since it started: start it again", enable.ErrOtherRunner, p.Executable)
+		return fmt.Errorf("%w: the program %s of this Ollama was replaced since it started: start it again", enable.ErrOtherRunner, p.Executable)
 	}
 	h, err := ollama.Find(p.Executable)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// adopted lists the variables besides sdnpu's own that decide where Ollama's runner
-// finds images and libraries, and how many requests share passes.
+// adopted lists the variables in addition to sdnpu's own that decide where Ollama's
+// runner finds images and libraries, and how many requests share passes.
 var adopted = []string{"HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "ADSP_LIBRARY_PATH", "OLLAMA_NUM_PARALLEL", "OLLAMA_CONTEXT_LENGTH"}
 
 func isAdopted(name string) bool {
@@ -33,13 +33,13 @@ func isAdopted(name string) bool {
 	return strings.HasPrefix(name, "SDNPU_")
 }
 
-// adopt takes the variables of Ollama's server, because the runner that it starts
-// reads them. With the variables of this process, the runner might not find what
-// was compiled here.
+// adopt sets the environment variables of Ollama's server in this process, because the
+// runner that the server starts reads them. With the variables of its own process, the
+// runner might not find what sdnpu enable has compiled.
 func adopt(environment []string) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); isAdopted(name) {
-			_ = os.Unsetenv(name) // fails only for an invalid name
+			_ = os.Unsetenv(name) // Unsetenv fails only for an invalid name
 		}
 	}
 	for _, entry := range environment {
@@ -61,7 +61,7 @@ func prepareVariant(cmd *cobra.Command, m enable.Model, adapter string) (err err
 	if err != nil {
 		return err
 	}
-	if s.Cache == "" { // nothing could be kept
+	if s.Cache == "" { // without a cache, nothing that is prepared could be stored
 		return nil
 	}
 	tokens, err := contextOf(m)
@@ -101,8 +101,8 @@ func variantConfig(path, adapter string) (config.Config, error) {
 	return c, err
 }
 
-// checkVariant measures the quality of a recipe that rounds to integers, unless that
-// has been done, and rejects a recipe below its gate.
+// checkVariant measures the quality of a recipe that rounds to integers, unless it is
+// known, and rejects a recipe below its quality gate.
 func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err error) {
 	if o.Config.Recipe == config.AutoRecipe {
 		return chooseRecipe(cmd, s, o)
@@ -160,9 +160,9 @@ func contest(cmd *cobra.Command, s launch.Settings, o launch.Options) choose.Con
 	}
 }
 
-// contextOf returns the context with which Ollama loads a model: its parameter, the
-// server's setting, or Ollama's default for machines with a small graphics memory.
-// Ollama never takes more than the model was made for.
+// contextOf returns the length of the context with which Ollama loads a model: its
+// parameter, the server's setting, or Ollama's default for machines with a small
+// graphics memory. Ollama never takes a longer context than the model was made for.
 func contextOf(m enable.Model) (n int, err error) {
 	const defaultContext = 4096
 	f, err := gguf.OpenKeys(m.Path)
@@ -174,7 +174,7 @@ func contextOf(m enable.Model) (n int, err error) {
 	return min(n, int(longest)), errors.Join(err, f.Close())
 }
 
-// number returns a positive number, or 0 for any other text.
+// number parses a positive number. For any other text it returns 0.
 func number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {

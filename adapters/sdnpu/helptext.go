@@ -7,7 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 )
 
-// Help texts of flags that several commands have.
+// The texts below are the help of flags that several commands have.
 const (
 	rowsUsage    = "graph widths in rows, widest first, such as 128,1 (default: the model's config)"
 	blocksUsage  = "number of blocks, each a run of layers in one graph (default: the model's config, else one per 100 million parameters)"

@@ -19,7 +19,8 @@ import (
 
 func main() { cmdline.Main(dispatch) }
 
-// dispatch runs the program that belongs to the name by which it was called.
+// dispatch runs the part of the program for the name by which it was called:
+// llama-server, llama-quantize or sdnpu.
 func dispatch(ctx context.Context, args []string) error {
 	switch strings.TrimSuffix(filepath.Base(args[0]), ".exe") {
 	case "llama-server":
@@ -69,13 +70,13 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// newMovedCommand returns a command that has moved to the laboratory and tells its
-// users so.
+// newMovedCommand returns a hidden command in place of one that has moved to sdnpu-lab.
+// The hidden command tells users where the command is now.
 func newMovedCommand(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,
 		Hidden:             true,
-		DisableFlagParsing: true, // the flags belong to the laboratory's command
+		DisableFlagParsing: true, // the flags of a moved command are not parsed
 		RunE: func(*cobra.Command, []string) error {
 			return fmt.Errorf("%s is a command of the laboratory: run sdnpu-lab %s", name, name)
 		},

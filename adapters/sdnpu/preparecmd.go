@@ -26,9 +26,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// errNotShared is returned if an image should store weights once but stores them
+// errNotShared is returned if an image should store equal weights once but stores them
 // for each graph.
-var errNotShared = errors.New("the library did not share the weights")
+var errNotShared = errors.New("the library stored equal weights several times")
 
 // prepareFlags holds the flags of `sdnpu prepare`.
 type prepareFlags struct {
@@ -44,8 +44,8 @@ func newPrepareCommand() *cobra.Command {
 		Use:   "prepare MODEL.gguf --soc CHIP -o DIR",
 		Short: "Compile a model on a PC for a phone",
 		Long: "Compile all images that the model needs on a chip, with the vendor's library of this machine.\n" +
-			"Write them to a folder with a manifest. The folder may already hold images of other models,\n" +
-			"chips and recipes. Copy it to the device and name it in SDNPU_PREPARED. The device uses the\n" +
+			"Write the images to a folder with a manifest. The folder may already hold images of other models,\n" +
+			"chips and recipes. Copy the folder to the device and name it in SDNPU_PREPARED. The device uses the\n" +
 			"images that match its library, chip, model and settings, and compiles missing ones.\n\n" +
 			"Images are code for the NPU's library. To share a folder, sign it: --sign names a private key of\n" +
 			"`sdnpu key new`, and its users name your public key in SDNPU_PREPARED_KEYS. The signature covers\n" +
@@ -64,7 +64,7 @@ func newPrepareCommand() *cobra.Command {
 	flags.IntVar(&f.sequences, "parallel", 1, "number of parallel requests on the device")
 	flags.BoolVar(&f.share, "share", false, "store the weights of a block once for all widths")
 	flags.BoolVar(&f.twin, "twin", false, "with --share: also write images that store them for each width")
-	_ = cmd.MarkFlagRequired("output") // the call cannot fail, because the flag exists
+	_ = cmd.MarkFlagRequired("output") // MarkFlagRequired cannot fail, because the flag exists
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	if f.twin && !f.share {
 		return errors.New("--twin needs --share: without --share, each width has its own weights anyway")
 	}
-	if _, err := findings.ReadOrNewManifest(f.out); err != nil { // report a folder that cannot be used before the work begins
+	if _, err := findings.ReadOrNewManifest(f.out); err != nil { // a folder that cannot be used is reported before the work begins
 		return fmt.Errorf("-o: %w", err)
 	}
 	key, err := f.signer()
@@ -110,14 +110,14 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// signer returns the key that signs the folder, or nil. signer refuses to change a signed
-// folder without a key, because the signature would become invalid, and to sign a folder that
-// others can write.
+// signer returns the key that signs the folder of prepared images, or nil. signer
+// refuses to change a signed folder without a key, because the signature would become
+// invalid, and to sign a folder that others can write.
 func (f *prepareFlags) signer() (*signing.PrivateKey, error) {
 	signature := filepath.Join(f.out, findings.SignatureFile)
 	if f.sign == "" {
 		if _, err := os.Lstat(signature); err == nil {
-			return nil, fmt.Errorf("%s is signed: sign it again with --sign, or remove %s", f.out, signature)
+			return nil, fmt.Errorf("the folder %s is signed: sign it again with --sign, or remove %s", f.out, signature)
 		}
 		return nil, nil
 	}
@@ -134,7 +134,7 @@ func (f *prepareFlags) signer() (*signing.PrivateKey, error) {
 	return &key, nil
 }
 
-// preparation is one run of the command prepare.
+// preparation holds the state of one call of `sdnpu prepare`.
 type preparation struct {
 	cmd      *cobra.Command
 	settings launch.Settings
@@ -142,11 +142,11 @@ type preparation struct {
 	config   config.Config
 	path     string
 	manifest findings.PreparedEntry
-	store    *imagecache.Store // image store of the output folder
+	store    *imagecache.Store // store keeps the images in the output folder
 }
 
-// compile compiles the images, with shared weights or without, and reads the
-// vendor's description of each.
+// compile compiles the images, with shared weights or without, and reads the vendor
+// library's description of each.
 func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	logger := cmdline.NewLogger(p.cmd.ErrOrStderr(), false)
 	s := p.settings
@@ -195,8 +195,8 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	return p.inspect(device, o.Cache, list, share)
 }
 
-// options returns options for an engine that uses the output folder as its image
-// cache. options also writes the ranges of the recipe to that folder.
+// options returns options for an engine that uses the output folder as its image cache.
+// options also writes the activation ranges of the recipe to that folder.
 func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.File, m *model.Model, c backend.Capabilities) (o engine.Options, err error) {
 	tok, err := tokenizer.New(file)
 	if err != nil {
@@ -214,7 +214,7 @@ func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.
 	return o, err
 }
 
-// describe fills in the manifest, except for the list of images.
+// describe fills in the manifest of the prepared folder, except for the list of images.
 func (p *preparation) describe(c backend.Capabilities, look engine.Preview, recipe string, m findings.PreparedModel) {
 	man := &p.manifest
 	man.Model = m
@@ -222,7 +222,7 @@ func (p *preparation) describe(c backend.Capabilities, look engine.Preview, reci
 	man.Recipe, man.Rows, man.Blocks, man.Contexts, man.Sequences = recipe, look.Rows, look.Blocks, look.Contexts, p.flags.sequences
 }
 
-// inspect adds the images to the manifest.
+// inspect adds the compiled images to the manifest.
 func (p *preparation) inspect(d *hexagon.Device, store *imagecache.Store, list []engine.Prepared, share bool) error {
 	man := &p.manifest
 	for _, i := range list {
@@ -235,7 +235,7 @@ func (p *preparation) inspect(d *hexagon.Device, store *imagecache.Store, list [
 	return nil
 }
 
-// inspectImage reads the vendor's description of an image.
+// inspectImage reads the description of an image from the vendor's library.
 func inspectImage(d *hexagon.Device, store *imagecache.Store, i engine.Prepared, share bool) (_ findings.PreparedImage, err error) {
 	entry, err := store.Get(i.Key)
 	if err != nil {
@@ -253,15 +253,16 @@ func inspectImage(d *hexagon.Device, store *imagecache.Store, i engine.Prepared,
 	for _, g := range info.Graphs {
 		p.SpillBytes, p.VTCMBytes = max(p.SpillBytes, g.SpillBytes), max(p.VTCMBytes, g.VTCMBytes)
 		p.ConstantBytes += g.ConstantBytes
-		p.SharedBytes = max(p.SharedBytes, g.SharedBytes) // every graph counts the same shared bytes
+		p.SharedBytes = max(p.SharedBytes, g.SharedBytes) // the vendor's library counts the same shared bytes for every graph
 	}
 	if p.Shared && p.SharedBytes == 0 && hasSections(info) {
-		return p, fmt.Errorf("%w: %d bytes of constants in each graph", errNotShared, p.ConstantBytes)
+		return p, fmt.Errorf("%w: each graph has %d bytes of constants", errNotShared, p.ConstantBytes)
 	}
 	return p, nil
 }
 
-// hasSections reports whether the description contains the sizes of constants.
+// hasSections reports whether the vendor library's description of an image contains the
+// sizes of constants.
 func hasSections(info *qnn.BinaryInfo) bool {
 	for _, g := range info.Graphs {
 		if g.ConstantBytes+g.SharedBytes > 0 {

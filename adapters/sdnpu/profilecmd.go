@@ -36,8 +36,7 @@ func newProfileCommand() *cobra.Command {
 		Use:   "profile MODEL.gguf",
 		Short: "Measure the graphs of a model on this device",
 		Long: `Measure the load time and the execute time of each graph of a model: each block
-and the head, in each width. Also measure how much a concurrent load slows an
-execute down. The profile (kind "measured", in the format of the profiles that
+and the head, in each width. The profile also tells how much a concurrent load slows an execute down. The profile (kind "measured", in the format of the profiles that
 come with the program) is kept in the image cache, and switch plans use it
 instead of a fitted profile.
 
@@ -55,7 +54,7 @@ To test everything that a new device must do, run sdnpu-lab first-contact.`,
 	flags.IntVar(&f.repeats, "repeats", 5, "number of loads and executes of each graph; the median counts")
 	flags.StringVarP(&f.out, "output", "o", "", "also write the profile to this file")
 	flags.BoolVar(&f.contact, "first-contact", false, "moved to sdnpu-lab first-contact")
-	_ = flags.MarkHidden("first-contact") // the call cannot fail, because the flag exists
+	_ = flags.MarkHidden("first-contact") // MarkHidden cannot fail, because the flag exists
 	flags.BoolVar(&f.json, "json", false, "print the profile")
 	return cmd
 }
@@ -87,8 +86,8 @@ func (f *profileFlags) run(cmd *cobra.Command, path string) error {
 	return printProfile(cmd.OutOrStdout(), p, where)
 }
 
-// measure measures a profile and stores it. where is the path of its file, or empty
-// if there is no cache.
+// measure measures a device profile and stores it. where is the path of its file, or
+// empty if there is no cache.
 func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Profile, where string, err error) {
 	ctx := cmd.Context()
 	s, err := launch.ReadSettings()

@@ -61,7 +61,7 @@ func newRunCommand() *cobra.Command {
 	flags.Int64Var(&f.seed, "seed", 0, "sampling seed; -1 for a random seed (default 0)")
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.recipe, "recipe", "", config.RecipeUsage())
-	flags.StringVar(&f.draft, "draft", "", cmdline.DraftUsage+" (default: the model's config)")
+	flags.StringVar(&f.draft, "draft", "", cmdline.DraftUsage+" (default: the value in the model's config)")
 	flags.StringVar(&f.db, "db", "", "folder that keeps answers for later drafts, or off or allow; see sdnpu db (default: SDNPU_DB, else memory)")
 	flags.StringVar(&f.rows, "rows", "", rowsUsage)
 	flags.StringVar(&f.plan, "plan", "", "how prefill and decode graphs share device memory: "+strings.Join(engine.Plans, ", ")+"; see sdnpu select --help (default: the model's config)")
@@ -89,9 +89,9 @@ func (f *runFlags) setModel(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// result is the object that --json prints. All times are in milliseconds.
+// result is the object that --json prints. All times of the result are in milliseconds.
 type result struct {
-	// Clock says by which clock all times except those of the plan were measured.
+	// Clock names the clock by which all times except those of the plan were measured.
 	Clock string `json:"clock"`
 
 	PromptIDs []int32           `json:"prompt_ids"`
@@ -106,14 +106,14 @@ type result struct {
 	RecipeReason string  `json:"recipe_reason"`
 	Widths       []int   `json:"widths"`
 	Blocks       int     `json:"blocks"`
-	Context      int     `json:"context"` // context tier at the end of the answer
-	Grown        int     `json:"grown"`   // Grown is the number of times that a longer context tier was needed
+	Context      int     `json:"context"` // Context is the context tier at the end of the answer
+	Grown        int     `json:"grown"`   // Grown is the number of times that the answer needed a longer context tier
 	GrowthMS     float64 `json:"growth_ms"`
 	Steps        int     `json:"steps"`
-	// Draft names the draft sources. AcceptLength is the mean number of output
-	// tokens per pass: 1 + accepted_rows/decode_steps. DecodeSteps counts the
-	// passes after the prompt; Steps includes them. Each drafted row is either
-	// accepted or wasted. DraftMS is the time that was spent on drafting.
+	// Draft names the draft sources of the request. AcceptLength is the mean number of
+	// output tokens per pass: 1 + accepted_rows/decode_steps. DecodeSteps counts the
+	// passes after the prompt; Steps includes them. Each drafted row is either accepted
+	// or wasted. DraftMS is the time that was spent on drafting.
 	Draft        string  `json:"draft"`
 	AcceptLength float64 `json:"accept_length"`
 	DecodeSteps  int     `json:"decode_steps"`
@@ -127,14 +127,14 @@ type result struct {
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
-	// Lossless says how drafts can change the answer.
+	// Lossless tells how drafts can change the answer.
 	Lossless llamaserver.Lossless `json:"lossless"`
-	// Plan describes the switch plan of the prompt. If all graphs stay loaded,
-	// Switches, times and bytes are zero. PeakBytes is the largest amount of memory
-	// that graphs took.
+	// Plan describes the switch plan that was used for the prompt. If all graphs stay
+	// loaded, the number of switches and their times and bytes are zero. PeakBytes is
+	// the largest amount of memory that loaded graphs took.
 	Plan struct {
 		Name string `json:"name"`
-		// Clock says by which clock the plan was timed: host, or the emulator's
+		// Clock names the clock by which the plan was timed: host, or the emulator's
 		// virtual or wall*SCALE; see [engine.Clock].
 		Clock        string  `json:"clock"`
 		Reason       string  `json:"reason,omitempty"`
@@ -151,7 +151,8 @@ type result struct {
 	FirstTokenMS float64 `json:"first_token_ms"`
 	DecodeMS     float64 `json:"decode_ms"`
 	LoadMS       float64 `json:"load_ms"`
-	// CPUMS is the processor time of all cores since the start of the prompt.
+	// CPUMS is the processor time in milliseconds, summed over all cores, since the
+	// start of the prompt.
 	CPUMS         float64 `json:"cpu_ms"`
 	CPUPerTokenMS float64 `json:"cpu_ms_per_token"`
 	Lanes         struct {
@@ -189,7 +190,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // libraries may print to the standard output
+	if stdout == os.Stdout { // libraries must not print to the standard output, which holds the answer
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
@@ -212,7 +213,7 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 	return f.generate(ctx, stdout, cmd.ErrOrStderr(), l, load)
 }
 
-// check rejects invalid values of flags.
+// check rejects invalid values of the flags of `sdnpu run`.
 func (f *runFlags) check() error {
 	switch {
 	case !(f.temperature >= 0) || math.IsInf(float64(f.temperature), 0):
@@ -233,7 +234,7 @@ func (f *runFlags) check() error {
 // resolve returns the model's config with the environment and the flags applied.
 // The model need not be selected for the NPU.
 func (f *runFlags) resolve() (config.Config, error) {
-	if key, err := config.Find("db"); err == nil && key.Check(f.db) != nil { // on the command line, the path of a database may be relative
+	if key, err := config.Find("db"); err == nil && key.Check(f.db) != nil { // on the command line, the path of a database may be relative to the current folder
 		path, err := filepath.Abs(f.db)
 		if err != nil {
 			return config.Config{}, err
@@ -260,8 +261,8 @@ func (f *runFlags) promptOf(t *tokenizer.Tokenizer) ([]int32, error) {
 	return ids, nil
 }
 
-// generate prints the answer to stdout while it is generated, and its cost to
-// stderr. With --json, generate prints one object at the end.
+// generate prints the answer to stdout while it is generated, and its times to stderr.
+// With --json, generate prints one JSON object at the end.
 func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *launch.Model, load time.Duration) error {
 	text, seed := "", uint64(f.seed)
 	if f.seed < 0 {
@@ -285,7 +286,7 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *la
 		err = errors.Join(err, writeTimeline(context.WithoutCancel(ctx), f.timeline, f.model, l, report))
 	}
 	if err != nil {
-		if text != "" && !f.json { // print the error on a line of its own
+		if text != "" && !f.json { // an error in the middle of the answer is printed on a line of its own
 			fmt.Fprintln(stdout)
 		}
 		return err
@@ -311,14 +312,14 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *la
 	return nil
 }
 
-// contextFull reports whether the answer ended because the context was full before
-// -n tokens.
+// contextFull reports whether the answer ended because the context was full before it
+// had the number of tokens that -n allows.
 func (f *runFlags) contextFull(r engine.Report) bool {
 	return r.Stop == engine.StopLimit && (f.tokens < 0 || r.OutputTokens < f.tokens)
 }
 
-// processorText formats the processor time per output token, or in total if there
-// are no output tokens.
+// processorText formats the processor time per output token. If there are no output
+// tokens, it formats the total.
 func processorText(r engine.Report) string {
 	if r.OutputTokens == 0 {
 		return r.Processor.Round(10*time.Microsecond).String() + " in total"
@@ -356,7 +357,7 @@ func newResult(l *launch.Model, report engine.Report, text string, load time.Dur
 	if p := report.Plan; p != nil {
 		r.Plan.Name, r.Plan.Reason, r.Plan.Spare, r.Plan.Switches, r.Plan.FailedReason = p.Name, p.Reason, p.Spare, p.Switches, p.Failed
 		t := &p.Timeline
-		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs // exposed time is negative if decode graphs are faster than prefill graphs
+		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs // the exposed time is negative if decode graphs are faster than prefill graphs
 		r.Plan.PeakBytes, r.Plan.LoadedBytes = t.PeakBytes, t.IOBytes
 	}
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]

@@ -75,7 +75,7 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := qnnruntime.CheckFolder(folder); err != nil { // before the download, and before a kept wheel is opened
+	if err := qnnruntime.CheckFolder(folder); err != nil { // the folder is checked before the download, and before a kept wheel is opened
 		return err
 	}
 	file, err := f.open(cmd.Context(), cmd.ErrOrStderr(), target, folder)
@@ -92,7 +92,7 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 		return fmt.Errorf("%s: %w", file.label, err)
 	}
 	if archive.Target != target {
-		return fmt.Errorf("%s is for %v, want %v: use --system %v to install it anyway", file.label, archive.Target, target, archive.Target)
+		return fmt.Errorf("the wheel %s is for %v, want %v: use --system %v to install it anyway", file.label, archive.Target, target, archive.Target)
 	}
 	if err := f.consent(cmd, archive, file, folder); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	return printInstalled(cmd.OutOrStdout(), installed)
 }
 
-// folder returns the folder into which the runtime is installed.
+// folder returns the folder into which the vendor's runtime is installed.
 func (f *runtimeFlags) folder() (string, error) {
 	if f.to != "" {
 		return filepath.Abs(f.to)
@@ -118,9 +118,9 @@ func (f *runtimeFlags) folder() (string, error) {
 	return folder, nil
 }
 
-// consent shows the licence, as a file because it is a PDF, and asks the user for
-// consent. If there is no terminal, the wheel is kept for a second call with
-// --accept-license.
+// consent shows the vendor's licence, as a file because it is a PDF, and asks the user
+// for consent. If there is no terminal for the question, the wheel is kept for a second
+// call with --accept-license.
 func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, wheel *wheelFile, folder string) (err error) {
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "Qualcomm's QNN runtime, release %s for %v, %s. It is Qualcomm's and not a part of this program.\n",
@@ -155,11 +155,12 @@ func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, 
 	return root.Remove(licenceName) // the licence is installed together with the libraries
 }
 
-// licenceName is the name of the licence while the user is asked for consent.
+// licenceName is the name of the licence's file while the user is asked for consent.
 const licenceName = "Qualcomm_LICENSE.pdf"
 
-// writeLicence writes the licence for the user to read. If an earlier call left the
-// same licence, it is kept; another file or a link with its name is not touched.
+// writeLicence writes the vendor's licence to a file for the user to read. If an
+// earlier call left the same licence, its file is kept; another file or a link with its
+// name is not touched.
 func writeLicence(root *os.Root, text []byte) error {
 	err := rootfile.Create(root, licenceName, bytes.NewReader(text), 0o644)
 	if !errors.Is(err, os.ErrExist) {
@@ -187,7 +188,7 @@ func byteBar(w io.Writer, what string) (progress func(done, total int64), end fu
 			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 				progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(cmdline.BarEvery))
 		}
-		_ = bar.Set64(done) // an error of the progress bar does not matter
+		_ = bar.Set64(done) // ignore the error, because a failing progress bar does not matter
 	}
 	return progress, func() {
 		if bar != nil {
@@ -235,7 +236,7 @@ func newRuntimeShowCommand() *cobra.Command {
 				}
 			}
 			if !found && len(errs) == 0 {
-				return fmt.Errorf("%w in %s; run `sdnpu runtime install`", qnnruntime.ErrNotInstalled, strings.Join(launch.RuntimeFolders(os.Args[0]), ", "))
+				return fmt.Errorf("%w in %s; run `sdnpu runtime install` to install one", qnnruntime.ErrNotInstalled, strings.Join(launch.RuntimeFolders(os.Args[0]), ", "))
 			}
 			return errors.Join(errs...)
 		},

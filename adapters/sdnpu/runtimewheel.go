@@ -20,17 +20,17 @@ type wheelFile struct {
 	*os.File
 	temporary bool
 	label     string // what messages call the wheel
-	name      string // file name of a downloaded wheel in the index
+	name      string // name is the file name of a downloaded wheel in the package index
 }
 
-// keptName returns the path of a wheel that is kept for a second call. No other
-// file has such a name, so a file at this path may be deleted.
+// keptName returns the path of a wheel that is kept for a second call. No other program
+// uses such a name, so a file at this path may be deleted.
 func keptName(folder, wheel string) string {
 	return filepath.Join(folder, ".fetched-"+filepath.Base(wheel))
 }
 
-// open opens the wheel that --from names, or one that an earlier call kept, or
-// downloads one.
+// open opens the wheel that the flag --from names, or one that an earlier call kept;
+// otherwise it downloads one.
 func (f *runtimeFlags) open(ctx context.Context, stderr io.Writer, target qnnruntime.Target, folder string) (*wheelFile, error) {
 	if f.from != "" {
 		return f.openNamed()
@@ -89,8 +89,8 @@ func (f *runtimeFlags) openNamed() (*wheelFile, error) {
 	return w, nil
 }
 
-// openKept opens a wheel that an earlier call kept. If its checksum is wrong,
-// openKept deletes the wheel.
+// openKept opens a wheel that an earlier call of the command kept. If the kept wheel
+// has a wrong checksum, openKept deletes it.
 func openKept(folder string, wheel qnnruntime.Wheel) (*wheelFile, error) {
 	file, err := os.Open(keptName(folder, wheel.Name))
 	if err != nil {
@@ -107,7 +107,7 @@ func openKept(folder string, wheel qnnruntime.Wheel) (*wheelFile, error) {
 	return w, nil
 }
 
-// keep stores a downloaded wheel in the folder, where a later call of open finds
+// keep stores a downloaded wheel in the folder, where a later call of the command finds
 // it. A copy of the user's own wheel is not stored.
 func (w *wheelFile) keep(folder *os.Root) error {
 	if w.name == "" {

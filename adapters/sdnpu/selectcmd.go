@@ -80,8 +80,9 @@ func keyHelp() string {
 	return b.String()
 }
 
-// selectKeys converts settings such as "rows=128,8" to keys. The key enabled is
-// always added. A value of an earlier version is replaced by today's, with a note.
+// selectKeys converts settings such as "rows=128,8" to keys. The key enabled, which
+// selects the model for the NPU, is always added. A value of an earlier version is
+// replaced by the present one, with a note.
 func selectKeys(set []string) (keys []gguf.KeyValue, notes []string, err error) {
 	keys = []gguf.KeyValue{{Name: config.Prefix + "enabled", Value: true}}
 	for _, s := range set {
@@ -106,20 +107,21 @@ func selectKeys(set []string) (keys []gguf.KeyValue, notes []string, err error) 
 	return keys, notes, nil
 }
 
-// typed converts a value, which must have been checked, to the type of its key.
+// typed converts the text of a key's value, which must have been checked, to the type
+// of the key.
 func typed(k config.Key, value string) any {
 	switch k.Type {
 	case "bool":
 		return config.Bool(value)
 	case "int":
-		n, _ := strconv.ParseInt(value, 10, 32) // the call cannot fail, because Check has parsed the value
+		n, _ := strconv.ParseInt(value, 10, 32) // the conversion cannot fail, because Check has parsed the value
 		return int32(n)
 	}
 	return value
 }
 
-// openRunnable opens a model and checks that it can run with the given keys.
-// Without this check, the user would see the problem only when Ollama loads the
+// openRunnable opens a model and checks that it can run with the given keys. Without
+// openRunnable's check, the user would see the problem only when Ollama loads the
 // model.
 func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
 	f, err := launch.OpenGGUF(path)
@@ -138,8 +140,8 @@ func openRunnable(path string, keys []gguf.KeyValue) (_ *gguf.File, err error) {
 	return f, nil
 }
 
-// resolvable returns an error if the keys contradict each other, or the keys that
-// the model already has.
+// resolvable returns an error if the keys contradict each other or the keys that the
+// model already has.
 func resolvable(f *gguf.File, keys []gguf.KeyValue) error {
 	own, err := config.GGUF("the model", f)
 	if err != nil {
@@ -158,7 +160,7 @@ func resolvable(f *gguf.File, keys []gguf.KeyValue) error {
 	return launch.Options{Config: c}.CheckPlanRows()
 }
 
-// writeSelected copies the model and adds the keys.
+// writeSelected copies the model's file and adds the keys.
 func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
 	f, err := openRunnable(from, keys)
 	if err != nil {
@@ -173,7 +175,7 @@ func writeSelected(ctx context.Context, stdout io.Writer, from, out string, keys
 	return nil
 }
 
-// writeAdapter writes an adapter that contains only the keys.
+// writeAdapter writes an adapter file that contains only the keys.
 func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys []gguf.KeyValue) error {
 	content, err := adapterFor(from, keys)
 	if err != nil {
@@ -187,7 +189,7 @@ func writeAdapter(ctx context.Context, stdout io.Writer, from, out string, keys 
 	return nil
 }
 
-// adapterFor returns the content of an adapter for a model that can run with the
+// adapterFor returns the content of an adapter file for a model that can run with the
 // keys. Ollama requires that an adapter is a GGUF of type adapter, and some readers
 // require at least one tensor.
 func adapterFor(path string, keys []gguf.KeyValue) ([]byte, error) {
@@ -212,8 +214,8 @@ func adapterFor(path string, keys []gguf.KeyValue) ([]byte, error) {
 	return content.Bytes(), nil
 }
 
-// printPermission tells the user which permission a model needs to keep answers on
-// disk.
+// printPermission tells the user which permission a model needs so that it can keep
+// answers on disk.
 func printPermission(w io.Writer, keys []gguf.KeyValue) {
 	for _, k := range keys {
 		if name, ok := k.Value.(string); ok && k.Name == config.Prefix+"db" && name != "" {
@@ -222,8 +224,8 @@ func printPermission(w io.Writer, keys []gguf.KeyValue) {
 	}
 }
 
-// permissions returns the permissions of the model file, so that no further users
-// can read a selected copy.
+// permissions returns the file permissions of the model, so that no further users can
+// read a selected copy.
 func permissions(model string) os.FileMode {
 	if info, err := os.Stat(model); err == nil {
 		return info.Mode().Perm()

@@ -46,7 +46,7 @@ and Perfetto instead of a page.`,
 	cmd.Flags().StringVarP(&out, "output", "o", "", "file to write, - for the standard output (required)")
 	cmd.Flags().BoolVar(&chrome, "chrome", false, "write a Chrome trace for any file name")
 	if err := cmd.MarkFlagRequired("output"); err != nil {
-		panic(err) // the call cannot fail, because the flag exists
+		panic(err) // MarkFlagRequired cannot fail, because the flag exists
 	}
 	return cmd
 }
@@ -64,7 +64,7 @@ func drawTimeline(cmd *cobra.Command, in, out string, chrome bool) error {
 		return draw(cmd.OutOrStdout(), r)
 	}
 	if atomicfile.Same(in, out) {
-		return fmt.Errorf("%s is the file to read: name another file", out)
+		return fmt.Errorf("%s is the file to read: name another output file", out)
 	}
 	return atomicfile.Write(cmd.Context(), out, 0o644, func(w io.Writer) error { return draw(w, r) })
 }
@@ -85,20 +85,20 @@ func readTimeline(path string) (_ *timeline.Record, err error) {
 // writeTimeline writes the timeline of a request to a file for `sdnpu timeline`.
 func writeTimeline(ctx context.Context, path, model string, l *launch.Model, r engine.Report) error {
 	if r.Plan == nil {
-		return nil // nothing was computed, so there is no timeline
+		return nil // the request computed nothing, so there is no timeline
 	}
 	record := timeline.Record{
 		Title:     fmt.Sprintf("%s: %d prompt tokens, %d output tokens", filepath.Base(model), r.PromptTokens, r.OutputTokens),
 		Device:    launch.Describe(l.Device.Capabilities()),
 		Timelines: []*graphswap.Timeline{&r.Plan.Timeline},
 	}
-	if paced := r.Clock.Paced; paced != "" { // the name includes the kind of the profile
+	if paced := r.Clock.Paced; paced != "" { // the title includes the kind of the device profile
 		record.Device += ", in the time of " + paced
 	}
 	if r.Plan.Costs != "" {
 		record.Device += "; planned " + r.Plan.Costs
 	}
-	if r.Plan.Predicted != nil { // the page draws the forecast above the execution
+	if r.Plan.Predicted != nil { // the page draws the forecast above the measured execution
 		record.Timelines = append([]*graphswap.Timeline{r.Plan.Predicted}, record.Timelines...)
 	}
 	return atomicfile.Write(ctx, path, 0o644, func(w io.Writer) error { return record.Write(w) })

@@ -91,7 +91,7 @@ func (f uninstallFlags) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(errs...)
 }
 
-// ourFolders returns the folders in which this program keeps files for this user.
+// ourFolders returns the folders in which sdnpu keeps files for this user.
 func ourFolders() (caches, databases []*uninstall.Part, err error) {
 	s, err := launch.ReadSettings()
 	if err != nil {
@@ -120,8 +120,8 @@ func ourFolders() (caches, databases []*uninstall.Part, err error) {
 	return caches, databases, nil
 }
 
-// databasePart describes a folder of databases. Only files in the folder of a
-// database with a valid MANIFEST are removed, and the MANIFEST last.
+// databasePart describes a folder of databases. Only files in a folder with a valid
+// MANIFEST are removed, and the MANIFEST last.
 func databasePart(what, folder string) *uninstall.Part {
 	isDatabase := func(folder string) bool {
 		_, err := tokendb.Owner(folder)
@@ -130,8 +130,8 @@ func databasePart(what, folder string) *uninstall.Part {
 	return &uninstall.Part{What: what, Folder: folder, Names: uninstall.DatabaseNames, IsOurs: isDatabase, Last: "MANIFEST"}
 }
 
-// listParts prints the folders that hold files, and returns them if they are to be
-// removed.
+// listParts prints the folders that hold files of sdnpu, and returns those that the
+// flags select for removal.
 func listParts(cmd *cobra.Command, parts []*uninstall.Part, remove bool) (chosen []*uninstall.Part) {
 	for _, p := range parts {
 		if len(p.Files) == 0 {
@@ -146,14 +146,15 @@ func listParts(cmd *cobra.Command, parts []*uninstall.Part, remove bool) (chosen
 	return chosen
 }
 
-// confirm asks whether to remove what was listed. confirm refuses without a terminal.
+// confirm asks the user whether to remove the listed files. confirm refuses without a
+// terminal.
 func confirm(cmd *cobra.Command, yes bool) error {
 	if yes {
 		return nil
 	}
 	in := cmd.InOrStdin()
 	if file, ok := in.(*os.File); ok && !term.IsTerminal(int(file.Fd())) {
-		return fmt.Errorf("%w: the standard input is no terminal: run it again with --yes", errNotConfirmed)
+		return fmt.Errorf("%w: the standard input is no terminal: run the command again with --yes", errNotConfirmed)
 	}
 	fmt.Fprint(cmd.ErrOrStderr(), "Remove these? [y/N] ")
 	answer, _ := bufio.NewReader(in).ReadString('\n') // an empty answer counts as no

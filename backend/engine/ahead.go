@@ -14,23 +14,24 @@ import (
 )
 
 // ahead compiles longer context tiers and changes to them before a request needs them:
-// see [Options].Ahead. Its goroutines end before the engine closes.
+// see [Options].Ahead. The goroutines of ahead end before the engine closes.
 type ahead struct {
-	ctx  context.Context //nolint:containedctx // of the engine's own goroutines
+	ctx  context.Context //nolint:containedctx // ctx is the context of the engine's own goroutines
 	stop context.CancelFunc
 	work sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	timer   *time.Timer
 	closed  bool
-	growing bool // a goroutine changes to a longer tier
-	idle    bool // a goroutine works while no request runs
+	growing bool // growing is set while a goroutine changes to a longer tier
+	idle    bool // idle is set while a goroutine works although no request runs
 	// compiled is the shape of which the images of all tiers are in the cache.
 	compiled *shape
-	// failed is the context at which a change failed. Only a request that needs a longer
-	// context tries again.
+	// failed is the context length at which a change failed. After a failure, only a
+	// request that needs a longer context tries again.
 	failed int
-	// giveUp is set if a compilation failed. No other one starts while no request needs it.
+	// giveUp is set if a compilation failed. After a failed compilation, no other one
+	// starts until a request needs it.
 	giveUp bool
 	// expected is the number of tokens that the latest conversation will have after its
 	// next turn, or zero if it has only one turn.
@@ -41,8 +42,9 @@ type ahead struct {
 var errBusy = errors.New("a request runs")
 
 // growAhead begins to change to the context tier that holds n tokens, while passes run.
-// If the device cannot hold both graph sets, the change waits until a request needs it.
-// If the device's calls take no time, growAhead changes at once and returns the change.
+// If the device cannot hold both graph sets, growAhead leaves the change until a
+// request needs it. If the device's calls take no time, growAhead changes at once and
+// returns the change.
 func (e *Engine) growAhead(n int) (done *Growth) {
 	if e.options.Ahead <= 0 || n <= e.graphs.Load().context {
 		return nil
@@ -61,7 +63,7 @@ func (e *Engine) growAhead(n int) (done *Growth) {
 		a.growing, done = false, g
 		e.aheadFailed("change to", err)
 	}
-	if e.clock.Virtual { // nothing overlaps on this machine's clock
+	if e.clock.Virtual { // on a virtual clock nothing overlaps, so nothing is gained
 		a.mu.Unlock()
 		defer a.mu.Lock()
 		grow()
@@ -71,22 +73,23 @@ func (e *Engine) growAhead(n int) (done *Growth) {
 	return nil
 }
 
-// aheadFailed remembers and logs a failure of work ahead of need. The caller holds
-// ahead.mu.
+// aheadFailed remembers and logs a failure of work ahead of need. The caller of
+// aheadFailed holds ahead.mu.
 func (e *Engine) aheadFailed(what string, err error) {
 	if err == nil || e.ahead.ctx.Err() != nil || errors.Is(err, errBusy) {
 		return
 	}
 	e.ahead.failed = e.graphs.Load().context
 	if errors.Is(err, backend.ErrNoMemory) {
-		e.options.Logger.Debug("no memory for a longer context ahead of need: a request that needs it waits", "reason", err)
+		e.options.Logger.Debug("there is no memory for a longer context ahead of need: a request that needs it waits", "reason", err)
 		return
 	}
 	e.options.Logger.Warn("could not "+what+" a longer context ahead of need: a request that needs it tries again", "reason", err)
 }
 
-// expectTurn records a request that has ended at the given length of its sequence. If the
-// request continued a conversation, the next turn is expected to be as long.
+// expectTurn records a request that has ended at the given length of its sequence. If
+// the request continued a conversation, the next turn of the conversation is expected
+// to be as long.
 func (e *Engine) expectTurn(cached, length int) {
 	a := &e.ahead
 	a.mu.Lock()
@@ -118,7 +121,7 @@ func (e *Engine) startIdleWork() {
 	}
 }
 
-// busy reports whether a request runs.
+// busy reports whether any request runs.
 func (e *Engine) busy() bool {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
@@ -166,7 +169,7 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 		if err = e.compileTier(ctx, f.shape, n, true); err != nil {
 			break
 		}
-		if n == e.options.contextFor(f.context+1) { // the nearest tier matters most
+		if n == e.options.contextFor(f.context+1) { // the nearest context tier is compiled first, because it is needed first
 			if err := e.growWhileIdle(ctx); err != nil {
 				return err
 			}
@@ -177,7 +180,7 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 	switch {
 	case err == nil:
 		a.compiled = f.shape
-	case errors.Is(err, imagecache.ErrStore): // images that are needed now matter more
+	case errors.Is(err, imagecache.ErrStore): // other images are not removed, because images that are needed now matter more
 		e.options.Logger.Info("longer contexts are not compiled ahead of need, because the image cache has no room for them", "reason", err)
 		a.giveUp, err = true, nil
 	case !errors.Is(err, errBusy):
@@ -187,8 +190,9 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 }
 
 // CompileContexts compiles the images of all longer context tiers that the image cache
-// does not have, so that no request will wait for that. CompileContexts may remove other
-// images from the cache, as [New] may. It does nothing without a cache.
+// does not have, so that no request will wait for a compilation. CompileContexts may
+// remove other images from the cache, as [New] may. CompileContexts does nothing
+// without a cache.
 func (e *Engine) CompileContexts(ctx context.Context) error {
 	f := e.graphs.Load()
 	if e.options.Cache == nil || f.shape.used != graphswap.Both {
@@ -262,10 +266,10 @@ func (e *Engine) growWhileIdle(ctx context.Context) error {
 	return err
 }
 
-// begin makes the engine's own goroutines possible.
+// begin lets the engine start goroutines of its own.
 func (a *ahead) begin() { a.ctx, a.stop = context.WithCancel(context.Background()) }
 
-// close cancels the work and waits for its end.
+// close cancels the work ahead of need and waits until it has ended.
 func (a *ahead) close() {
 	a.mu.Lock()
 	a.closed = true

@@ -8,16 +8,17 @@ import (
 
 // Request describes one generation of text.
 type Request struct {
-	// Prompt holds the token ids, including a BOS token if the model needs one.
+	// Prompt holds the token ids of the prompt, including a BOS token if the model
+	// needs one.
 	Prompt []int32
-	// MaxTokens limits the number of output tokens. At the limit the output ends with
-	// [StopLimit]. If MaxTokens is negative, only the end of the context limits the
-	// output.
+	// MaxTokens limits the number of output tokens. When the output has MaxTokens
+	// tokens, it ends with [StopLimit]. If MaxTokens is negative, only the end of the
+	// context limits the output.
 	MaxTokens int
 	// If Shift is set and the context is full, the engine drops the older half of the
 	// tokens after the first Keep tokens, and continues the output. If Shift is not
 	// set, the output ends with [StopLimit] when the context is full. Keep never covers
-	// the last four slots of a context, so that dropping tokens always frees a slot.
+	// the last four slots of a context, so that a context shift always frees a slot.
 	Shift bool
 	Keep  int
 	// CachePrompt lets the engine reuse cached keys and values of the tokens with which
@@ -29,12 +30,12 @@ type Request struct {
 	// Grammar, if set, is the grammar that the output matches. The output ends with
 	// [StopLimit] if no token can continue it. A request has a Grammar or a Mask, not both.
 	Grammar *grammar.Grammar
-	// The output ends before the first of the Stop strings.
+	// Stop lists stop strings. The output ends before the first of them.
 	Stop []string
 	// Preserve lists control tokens whose text appears in the output; other
 	// control tokens are never rendered.
 	Preserve []int32
-	// Logprobs is the number of alternatives to report for each output token.
+	// Logprobs is the number of alternatives that are reported for each output token.
 	Logprobs int
 	// IgnoreEOS lets the output continue after an end-of-generation token.
 	IgnoreEOS bool
@@ -45,13 +46,13 @@ type Request struct {
 type Piece = detok.Piece
 
 // TokenLogprob describes one output token. Logprob and Top are set if the request asked
-// for them.
+// for log-probabilities.
 type TokenLogprob = detok.TokenLogprob
 
 // StopReason is the reason why an output ended.
 type StopReason string
 
-// The reasons have llama-server's names.
+// The stop reasons have llama-server's names.
 const (
 	StopEOS   StopReason = "eos"
 	StopWord  StopReason = "word"

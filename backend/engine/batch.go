@@ -9,30 +9,31 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// batch holds the rows that one pass computes, after they were checked, with their
-// positions and cache slots.
+// batch holds the rows that one pass computes, with their positions and cache slots.
+// The rows have been checked.
 type batch struct {
 	rows []Row
-	// width is the smallest width of the graphs that may compute the batch.
+	// width is the smallest width of a graph that may compute the batch.
 	width int
 	// tree holds each row's position, slot and parent.
 	tree *buffers.Rows
-	// open is true for each sequence of which rows may still be committed: none of
-	// these rows is committed yet, and the sequence's tokens have not changed since the
+	// open is set for each sequence of which rows may still be committed: none of its
+	// rows in the batch is committed yet, and its tokens have not changed since the
 	// pass.
 	open []bool
-	// length is the context length that the rows need.
+	// length is the context length that the batch's rows need.
 	length int
-	// chunk is the number of the batch's chunk in the plan that runs, or unplanned.
+	// chunk is the number of the batch's chunk in the switch plan that runs, or the
+	// constant unplanned.
 	chunk int
-	// inSlots is set if each block has already written the rows' keys and values to
-	// their cache slots.
+	// inSlots is set if each block has already written the keys and values of the
+	// batch's rows to their cache slots.
 	inSlots bool
-	// hidden holds the rows' hidden states after the last block.
+	// hidden holds the hidden states of the batch's rows after the last block.
 	hidden []byte
 }
 
-// unplanned is the chunk number of batches that belong to no plan.
+// unplanned is the chunk number of batches that belong to no switch plan.
 const unplanned = residency.Unplanned
 
 // newBatch checks the rows of a pass and returns them as a batch. ahead is the number
@@ -48,7 +49,7 @@ func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 		rows: rows, width: max(pass.Width, len(rows)), tree: &buffers.Rows{Bases: make(map[int]int)},
 		open: make([]bool, e.options.Sequences), chunk: unplanned,
 	}
-	taken := make(map[int]int) // number of slots that the rows use in each sequence
+	taken := make(map[int]int) // taken counts the slots that the rows use in each sequence
 	for i, r := range rows {
 		if err := e.checkRow(rows, i); err != nil {
 			return nil, err
@@ -77,9 +78,9 @@ func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 func (e *Engine) checkRow(rows []Row, i int) error {
 	switch r := rows[i]; {
 	case r.Sequence < 0 || r.Sequence >= e.options.Sequences:
-		return fmt.Errorf("engine: %w: row %d: sequence=%d: want 0..%d", ErrPass, i, r.Sequence, e.options.Sequences-1)
+		return fmt.Errorf("engine: %w: row %d has sequence=%d: want 0..%d", ErrPass, i, r.Sequence, e.options.Sequences-1)
 	case r.Token < 0 || int(r.Token) >= e.config.Vocab:
-		return fmt.Errorf("engine: %w: row %d: token=%d: want 0..%d", ErrPass, i, r.Token, e.config.Vocab-1)
+		return fmt.Errorf("engine: %w: row %d has token=%d: want 0..%d", ErrPass, i, r.Token, e.config.Vocab-1)
 	case r.Parent < Root || r.Parent >= i || r.Parent >= 0 && rows[r.Parent].Sequence != r.Sequence:
 		return fmt.Errorf("engine: %w: row %d: its parent %d is not an earlier row of the same sequence", ErrPass, i, r.Parent)
 	}
@@ -87,7 +88,7 @@ func (e *Engine) checkRow(rows []Row, i int) error {
 }
 
 // batchOf makes a batch of rows that were taken from the request queue. x is the plan
-// run that the batch belongs to, or nil.
+// run to which the batch belongs, or nil.
 func (e *Engine) batchOf(rows []taskRows) (b *batch, x *residency.Run, err error) {
 	if b, err = e.newBatch(passOf(rows), 0); err != nil {
 		return nil, nil, err
@@ -135,7 +136,8 @@ func (b *batch) checkPath(sequence int, rows []int) error {
 	return nil
 }
 
-// runs groups rows [first, end) into runs of neighbouring cache slots.
+// runs groups the rows [first, end) by neighbouring cache slots, so that each group can
+// be copied at once.
 func (b *batch) runs(first, end int) []kvcache.Run {
 	return kvcache.Runs(first, end, func(row int) (sequence, position int) { return b.tree.Sequences[row], b.tree.Slots[row] })
 }

@@ -8,15 +8,17 @@ import (
 
 // Calibration describes what the drafter learned from the logits of a prompt's rows.
 type Calibration struct {
-	// Rows counts the prompt rows whose logits were read: all computed prompt rows, or
-	// none.
+	// Rows is the number of prompt rows whose logits were read: all computed rows of
+	// the prompt, or none.
 	Rows int
-	// Cost is the predicted time that the head takes for these rows, and Gain the
-	// decoding time that calibration is expected to save. Cost and Gain are 0 if no
-	// times have been measured yet, or if the options decide whether to calibrate.
+	// Cost is the predicted time that the head takes for the prompt's rows, and Gain
+	// the decoding time that calibration is expected to save. Cost and Gain are 0 if no
+	// times have been measured yet, or if the options alone decide whether to
+	// calibrate.
 	Cost, Gain time.Duration
-	// Took is the time that the drafter learned while the device computed. CPU is the
-	// processor time of that learning, if the [Policy] measures it.
+	// Took is the time for which the drafter learned on the CPU while the device
+	// computed. CPU is the processor time that learning took, if the [Policy] measures
+	// it.
 	Took, CPU time.Duration
 }
 
@@ -29,17 +31,17 @@ func (g *generation) calibrates(rows int) bool {
 }
 
 // observations holds the tokens that the model found likely after each of several
-// consecutive prompt tokens. position is the position of the first of these.
+// consecutive prompt tokens. position is the position of the first prompt token.
 type observations struct {
 	position      int
-	ends          []int // for each prompt token, the end of its part of tokens and probabilities
+	ends          []int // ends holds, for each prompt token, the end of its part of tokens and probabilities
 	tokens        []int32
 	probabilities []float32
 }
 
 // observePrompt passes to the drafter the tokens that the model found likely after the
-// next prompt tokens. The drafter learns them on the CPU while the device computes the
-// next pass; waitForDrafter waits until it has finished.
+// next prompt tokens. The drafter learns from a pass on the CPU while the device
+// computes the next pass; waitForDrafter waits until it has finished.
 func (g *generation) observePrompt(o *passOutput) {
 	g.waitForDrafter()
 	seen := observations{position: g.prompted}

@@ -3,26 +3,27 @@ package engine
 import "github.com/sdnpu/sdnpu/backend/engine/workload"
 
 // planChunks returns a table: for each number of prompt tokens that are left, the rows
-// of the next pass. The table ends at the widest graph width. If more tokens are left,
-// the next pass has the widest width.
+// of the next pass. The table of planChunks ends at the widest graph width. If more
+// tokens are left than the widest graph takes, the next pass has the widest width.
 func planChunks(s *shape) []int {
 	if !s.planned() {
 		return cutPrompts(s.rows, func(width int) float64 { return float64(width + workload.PassCost) })
 	}
-	chunks := make([]int, s.rows[0]+1) // each block cuts a chunk for its own graph
+	chunks := make([]int, s.rows[0]+1) // with such a plan, each block cuts a chunk for its own graph
 	for n := range chunks {
 		chunks[n] = n
 	}
 	return chunks
 }
 
-// cutPrompts returns the rows of the next pass by the number of rows that are left, so
-// that all of them together cost least. cost is the cost of a pass of a width.
+// cutPrompts returns a table: for each number of rows that are left, the rows of the
+// next pass, so that all passes together cost least. cost is the cost of a pass of a
+// width.
 func cutPrompts(rows []int, cost func(width int) float64) []int {
 	widest := rows[0]
 	chunks, costs := make([]int, widest+1), make([]float64, widest+1)
 	for n := 1; n <= widest; n++ {
-		for i, w := range rows { // try the widest width first, so that it wins if costs are equal
+		for i, w := range rows { // the widest width is tried first, so that it wins if costs are equal
 			k := min(w, n)
 			if total := cost(w) + costs[n-k]; i == 0 || total < costs[n] {
 				chunks[n], costs[n] = k, total

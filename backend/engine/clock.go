@@ -8,14 +8,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
-// Clock describes which clock measures the device's calls. The zero value stands for
-// the host's clock.
+// Clock tells which clock measures the device's calls. The zero Clock stands for the
+// host's clock.
 type Clock struct {
 	// Paced names the phone whose times an emulator simulates, and the source of these
 	// times: see [backend.Cost]. Paced is empty if the device simulates no times.
 	Paced string
-	// Virtual is set if the device's calls take no time on the host's clock. The times
-	// of plans and graphs are then simulated times.
+	// Virtual is set if the device's calls take no time on the host's clock. On a
+	// virtual clock, the times of plans and graphs are simulated times.
 	Virtual bool
 	// Scale is the host's time per unit of simulated time if the emulator makes calls
 	// last, and else zero.
@@ -40,7 +40,7 @@ func (c Clock) String() string {
 // simulated reports whether the clock is that of a simulated device.
 func (c Clock) simulated() bool { return c.Virtual || c.Paced != "" }
 
-// count adds the cost of a run.
+// count adds the cost of a device run to the pass.
 func (r *Result) count(c backend.Cost) {
 	if c.Virtual {
 		r.virtual += c.Took
@@ -50,9 +50,10 @@ func (r *Result) count(c backend.Cost) {
 	}
 }
 
-// device returns the time of the pass on the device's clock, given its time on the
-// host's clock. All decisions that rest on times use the device's clock: a simulated
-// device would otherwise be judged by the computer that simulates it.
+// device returns the time of a pass on the device's clock. The argument of device is
+// the time on the host's clock. All decisions that rest on times use the device's
+// clock: a simulated device would otherwise be judged by the computer that simulates
+// it.
 func (r *Result) device(host time.Duration) time.Duration {
 	if r.paced > 0 {
 		return r.paced

@@ -2,8 +2,8 @@ package engine
 
 import "sync"
 
-// closing lets Close cancel a compilation for a longer context. Without closing, Close
-// could wait for minutes.
+// closing lets Close cancel a compilation that runs for a longer context. Without
+// closing, Close could wait for a compilation for minutes.
 type closing struct {
 	mu     sync.Mutex
 	closed bool   // closed is guarded by mu
@@ -11,8 +11,8 @@ type closing struct {
 }
 
 // setCancel registers the function that cancels the compilation that starts now. After
-// the compilation, setCancel(nil) removes the function. setCancel returns false if the
-// engine is closed; no compilation may start then.
+// the compilation, setCancel(nil) removes the cancel function. setCancel returns false
+// if the engine is closed; no compilation may start then.
 func (c *closing) setCancel(cancel func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -20,7 +20,7 @@ func (c *closing) setCancel(cancel func()) bool {
 	return !c.closed
 }
 
-// begin cancels the compilation that runs and lets no other one start.
+// begin cancels the compilation that runs and prevents any further one.
 func (c *closing) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

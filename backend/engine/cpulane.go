@@ -10,7 +10,8 @@ import (
 
 // Work is a task that the CPU did for a request, between passes or during a pass.
 type Work struct {
-	// Kind is [graphswap.Draft], [graphswap.Sample] or [graphswap.Calibrate].
+	// Kind tells which work it is: [graphswap.Draft], [graphswap.Sample] or
+	// [graphswap.Calibrate].
 	Kind  string
 	Began time.Time
 	Took  time.Duration
@@ -23,8 +24,8 @@ const maxVerified = 1 << 11
 // maxWork bounds the number of CPU tasks that a report lists: three per decode pass.
 const maxWork = 3 * maxVerified
 
-// recordCPU adds a CPU task to the report. On a virtual clock it lasts as long as its
-// processor time, if that is known.
+// recordCPU adds a task of the CPU to the report. On a virtual clock it lasts as long
+// as its processor time, if that is known.
 func (g *generation) recordCPU(kind string, s Elapsed) {
 	took := s.Wall
 	if g.engine.clock.Virtual && s.CPU > 0 {
@@ -43,7 +44,8 @@ func addDecode(r *residency.Recorder, passes []Verification, work []Work, blocks
 	r.Update(func(t *graphswap.Timeline) { appendDecode(t, r, passes, work, blocks, widest) })
 }
 
-// appendDecode adds decode passes and CPU tasks in the order of their start times.
+// appendDecode adds decode passes and CPU tasks to a timeline, in the order of their
+// start times.
 func appendDecode(timeline *graphswap.Timeline, r *residency.Recorder, passes []Verification, work []Work, blocks, widest int) {
 	chunk, end, cpu := 0, 0.0, 0.0
 	for _, t := range timeline.Tasks {
@@ -54,7 +56,7 @@ func appendDecode(timeline *graphswap.Timeline, r *residency.Recorder, passes []
 	}
 	virtual := len(passes) > 0 && passes[0].Device > 0
 	passes = passes[:min(len(passes), maxVerified)]
-	work = slices.Clone(work) // sort by start time: tasks were recorded in the order in which they ended
+	work = slices.Clone(work) // the tasks are sorted by start time, because they were recorded in the order in which they ended
 	slices.SortStableFunc(work, func(a, b Work) int { return a.Began.Compare(b.Began) })
 	for len(passes) > 0 || len(work) > 0 {
 		if len(passes) == 0 || len(work) > 0 && !work[0].Began.After(passes[0].Began) {

@@ -8,9 +8,9 @@ import (
 // DeviceTimes holds the times of a request on the clock of a device that simulates a
 // phone.
 type DeviceTimes struct {
-	// First is the time until the first output token, and Decode the time from then to
-	// the last one. On a virtual clock they include the processor time of drafting, if
-	// it is measured, and no other work of the CPU.
+	// First is the time until the first output token, and Decode the time from the
+	// first to the last one. On a virtual clock First and Decode include the processor
+	// time of drafting, if it is measured, and no other work of the CPU.
 	First, Decode time.Duration
 	// PromptDrafting and Drafting are the parts of First and Decode in which the CPU
 	// worked on drafts.
@@ -56,7 +56,7 @@ func (r *Report) callTimes() (t DeviceTimes) {
 		ms := func(x float64) time.Duration { return time.Duration(x * float64(time.Millisecond)) }
 		line := &p.Timeline
 		wait := ms(line.FirstPassWait(p.Problem))
-		if len(r.Verifications) == 0 { // no pass waits for the last loads
+		if len(r.Verifications) == 0 { // the last loads of a plan are left out, because no pass waits for them
 			wait = 0
 		}
 		t.First, t.NPU, t.Loads, t.Switching = ms(line.PrefillMs), ms(line.NPUBusyMs)+t.Decode, ms(line.LoadMs()), ms(line.StallMs)+wait
@@ -70,7 +70,8 @@ func (r *Report) callTimes() (t DeviceTimes) {
 	return t
 }
 
-// wallTimes returns the times of a request whose calls lasted on this machine's clock.
+// wallTimes returns the device times of a request whose calls lasted on this machine's
+// clock.
 func (r *Report) wallTimes() DeviceTimes {
 	scale := cmp.Or(r.Clock.Scale, 1)
 	of := func(d time.Duration) time.Duration { return time.Duration(float64(d) / scale) }

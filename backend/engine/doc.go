@@ -1,5 +1,5 @@
 // Package engine runs a model on a device: it loads the model's graphs, keeps the KV
-// cache, and turns prompts into text. Only this package connects model, tokenizer,
+// cache, and turns prompts into text. Only package engine connects model, tokenizer,
 // sampler and device. The engine runs on any [backend.Device].
 //
 // [Engine.Generate] answers a [Request]. Several goroutines may call Generate at the
@@ -23,11 +23,11 @@
 // requests read them. If a request is cancelled after a pass has taken rows of it, the
 // request settles these rows before it ends.
 //
-// For each block of a decode token, the call stack from Generate to the device has
-// eight functions: Generate, decode, compute, runNextPass, computeRows, forward,
-// runBlock, runGraph; runGraph calls the device's Program.Run. The call stack of the
-// head is deeper (head.go). If the device's calls take no time (virtual time), drive.go
-// runs a prompt that has a plan, in place of runBlock.
+// Each block of a decode token is reached from Generate by a call stack of eight
+// functions (generate, decode, compute, runNextPass, computeRows, forward, runBlock,
+// runGraph); runGraph calls the device's Program.Run. The call stack of the head is
+// deeper; see head.go. If the device's calls take no time (virtual time), drive.go runs
+// a prompt that has a plan, in place of runBlock.
 //
 // # Where things are
 //
@@ -53,7 +53,8 @@
 //
 // # Locks
 //
-// A goroutine that holds a lock may take only locks that are listed after it:
+// A goroutine that holds a lock of the list below may take only locks that are listed
+// after it.
 //
 //  1. Engine.growing: its holder makes the next graph set (replace.go);
 //  2. idleSwitch.mu: requests are counted, and idle time ends. It only tries the

@@ -7,13 +7,14 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// virtualTime reports whether plans run on the event clock of package graphswap. If the
-// device's calls take no time on this machine, nothing can overlap. One goroutine then
-// makes the calls in the order in which a phone would start them.
+// virtualTime reports whether plan runs use the event clock of package graphswap. If
+// the device's calls take no time on this machine, nothing can overlap. One goroutine
+// then makes the device's calls in the order in which a phone would start them.
 func (e *Engine) virtualTime() bool { return e.shape().planned() && e.clock.Virtual }
 
 // drive runs a whole switch plan in virtual time, from the prompt's first token to the
-// last load. Until drive returns, no other request uses the device.
+// last load. Until drive returns, no other request uses the device, so the whole plan
+// is one step.
 func (e *Engine) drive(ctx context.Context, own *generation, x *residency.Run) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -68,8 +69,8 @@ func (d *driven) Run(i, part int, g graphswap.Variant) (ms float64, err error) {
 	return residency.Milliseconds(result.virtual - before), err
 }
 
-// Load loads the graph that a plan step names. Without a spare graph slot, it first
-// frees the other graph of the block.
+// Load loads the graph that a step of the plan names. Without a spare graph slot, Load
+// first frees the other graph of the block.
 func (d *driven) Load(i int) (ms float64, err error) {
 	ms, d.loadErr = d.x.LoadNow(i)
 	return ms, d.loadErr

@@ -11,8 +11,8 @@ var (
 	// ErrRequest is returned for a request that the engine cannot answer, such as an
 	// empty prompt or a token outside the vocabulary.
 	ErrRequest = errors.New("invalid request")
-	// ErrPromptTooLong matches every [PromptTooLongError].
-	ErrPromptTooLong = errors.New("prompt is longer than the context")
+	// ErrPromptTooLong matches every error of type [PromptTooLongError].
+	ErrPromptTooLong = errors.New("the prompt is longer than the context")
 	// ErrPass is returned for a pass with rows that no graph or sequence can hold, and
 	// for a commit of rows that the last pass did not compute.
 	ErrPass = errors.New("invalid pass")
@@ -20,12 +20,12 @@ var (
 
 // PromptTooLongError is returned if a prompt has more tokens than the context.
 type PromptTooLongError struct {
-	// Tokens is the length of the prompt, and Context the longest length that is
-	// allowed.
+	// Tokens is the length of the prompt, and Context the longest length that a prompt
+	// may have.
 	Tokens, Context int
 }
 
-// Error returns a text with both lengths.
+// Error returns a text with the length of the prompt and the allowed length.
 func (e *PromptTooLongError) Error() string {
 	return fmt.Sprintf("engine: %v: %d tokens: want 1..%d", ErrPromptTooLong, e.Tokens, e.Context)
 }

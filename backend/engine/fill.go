@@ -7,12 +7,12 @@ import (
 )
 
 // addDrafts adds drafts to the pass for each work item whose last token is among the
-// rows. addDrafts chooses the graph width that gives the most tokens per time: each
-// of these items yields one token, plus the sum of the scores of its drafts, which is
-// the expected number of accepted ones. addDrafts then fills all rows of that width
-// with the likeliest number of drafts taken from all items. If the width must be
-// exact, addDrafts cannot choose it. With automatic drafts, the guard limits what a
-// wider pass may cost.
+// rows. addDrafts chooses the graph width with the most expected tokens per time: each
+// work item yields one token, and for each draft its score, which is the expected
+// number of accepted ones. addDrafts then fills all rows of that width with the
+// likeliest number of drafts taken from all items. If each token must be computed on
+// one width, addDrafts cannot choose the width. With automatic drafts, the guard limits
+// what a wider pass may cost.
 func (e *Engine) addDrafts(list []taskRows) {
 	rows, sure, shape := 0, 0, e.shape()
 	for _, s := range list {
@@ -29,7 +29,8 @@ func (e *Engine) addDrafts(list []taskRows) {
 	plain, room := shape.widthFor(rows), e.room(list)
 	width, best := plain, 0.0
 	for _, w := range slices.Backward(shape.rows) {
-		// a pass is not computed in two slices of rows to verify more drafts
+		// drafts never make a pass so wide that it must be computed in two slices of
+		// rows
 		if w < rows || w > shape.partRows() {
 			continue
 		}
@@ -45,11 +46,11 @@ func (e *Engine) addDrafts(list []taskRows) {
 	}
 }
 
-// merge collects drafts of several work items, the one with the best score first.
+// merge collects drafts of several work items, those with the best scores first.
 type merge struct {
 	rows     []taskRows
-	taken    []int // taken holds the number of drafts taken from each item
-	n        int   // n is the number of drafts taken from all items
+	taken    []int // taken holds the number of drafts that were taken from each work item
+	n        int   // n is the number of drafts that were taken from all work items
 	expected float64
 }
 
@@ -57,7 +58,7 @@ func newMerge(rows []taskRows) *merge {
 	return &merge{rows: rows, taken: make([]int, len(rows))}
 }
 
-// fill takes drafts until n are taken.
+// fill takes drafts from the work items until n are taken.
 func (m *merge) fill(n int) {
 	for ; m.n < n; m.n++ {
 		best, score := -1, float32(0)

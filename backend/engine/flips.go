@@ -23,8 +23,9 @@ type Flips struct {
 }
 
 // WidthFlip describes the comparison of one graph width: passes of Valid tokens on
-// graphs of width Rows, compared with passes of one token. Flipped counts the positions
-// whose top token differs, and Equal those whose logits are equal to the bit.
+// graphs of Rows rows are compared with passes of one token. Flipped counts the
+// positions whose top token differs, and Equal those whose logits are equal to the last
+// bit.
 type WidthFlip struct {
 	Rows    int `json:"rows"`
 	Valid   int `json:"valid"`
@@ -43,15 +44,16 @@ func (f *Flips) Equal() bool {
 }
 
 // MeasureFlips computes a text in passes of each width that Generate uses, and compares
-// the top token at each position after the first lead tokens: see [Flips]. MeasureFlips
+// the top token at each position after the first lead tokens; see [Flips]. MeasureFlips
 // runs one pass for each token and a few more. The caller must not call Generate before
-// MeasureFlips returns. The first sequence is empty afterwards. If the plan switches
-// graphs, not all of them are loaded, and MeasureFlips returns [ErrOptions]. If each
-// pass has only one row, MeasureFlips computes nothing and returns zero positions.
+// MeasureFlips returns. After MeasureFlips, the first sequence is empty. If the plan
+// switches graphs, not all of them are loaded, and MeasureFlips returns [ErrOptions].
+// If each pass has only one row, MeasureFlips computes nothing and returns zero
+// positions.
 func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
 	s := e.graphs.Load().shape
 	if s.start != s.used {
-		return nil, fmt.Errorf("engine: %w: measure flips: plan %s does not keep all graphs loaded: choose plan %s or %s",
+		return nil, fmt.Errorf("engine: %w: measure flips: the plan %s does not keep all graphs loaded: choose plan %s or %s",
 			ErrOptions, s.plan, graphswap.PlanResident, graphswap.PlanSeparate)
 	}
 	if lead < 1 || lead >= len(text) || len(text) > e.options.Context {
@@ -96,7 +98,8 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 
 // FlipWidths returns the width that computes one token at a time, and the widths of
 // passes with drafts that MeasureFlips compares with it, ascending. The second result
-// is empty if each pass has one row. Options.Rows must be set: see [Options.Shape].
+// of FlipWidths is empty if each pass has one row. Options.Rows must be set before
+// FlipWidths; see [Options.Shape].
 func (o Options) FlipWidths() (least int, compared []int) {
 	s := shape{rows: o.Rows, plan: o.Plan, exact: o.Exact}
 	s.settle()
@@ -123,14 +126,14 @@ type flipMeter struct {
 	seed   maphash.Seed
 }
 
-// answer holds the top token after a position, and a hash of all logits there.
+// answer holds the top token after a text position, and a hash of all logits there.
 type answer struct {
 	token int
 	bits  uint64
 }
 
-// read computes the text after its first lead tokens. tokens is the number of tokens
-// per pass, and rows the least graph width.
+// read computes the flip meter's text after its first lead tokens. tokens is the number
+// of tokens per pass, and rows the least graph width.
 func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answer, err error) {
 	if err := m.engine.Truncate(0, 0); err != nil {
 		return nil, err
@@ -150,8 +153,8 @@ func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answe
 	return answers, nil
 }
 
-// pass computes tokens in one pass and commits them. If logits is set, pass returns an
-// answer for each token.
+// pass computes tokens in one pass and commits their rows. If logits is set, pass
+// returns an answer for each token.
 func (m *flipMeter) pass(ctx context.Context, tokens []int32, rows int, logits bool) (answers []answer, err error) {
 	p, path := Pass{Width: rows}, make([]int, len(tokens))
 	for i, token := range tokens {

@@ -19,7 +19,7 @@ import (
 
 // Generate continues a prompt and passes the output to emit in non-empty pieces.
 // Generate first waits until a sequence is free. Generate returns the Report at the end
-// of the output. An error comes from ctx, emit or the device, or it is a
+// of the output. Generate's error comes from ctx, emit or the device, or it is a
 // [PromptTooLongError] or [ErrRequest]. After an error, the report covers the work done
 // so far, and the computed rows stay in the cache.
 func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error) (report Report, err error) {
@@ -61,8 +61,8 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	g.finish(err)
 	leave()
 	if errors.Is(err, sampler.ErrLogits) {
-		// The keys or values in the cache caused the error, so remove them before the
-		// next request.
+		// The keys or values in the cache caused the error, so they are removed before
+		// the next request.
 		err = errors.Join(err, e.Truncate(sequence, 0))
 	}
 	return g.report, err
@@ -71,7 +71,7 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 func (e *Engine) checkRequest(r Request) error {
 	switch {
 	case len(r.Prompt) == 0:
-		return fmt.Errorf("engine: %w: the prompt is empty", ErrRequest)
+		return fmt.Errorf("engine: %w: the prompt is empty: want at least one token", ErrRequest)
 	case len(r.Prompt) > e.options.Context:
 		return &PromptTooLongError{Tokens: len(r.Prompt), Context: e.options.Context}
 	case r.Logprobs < 0:
@@ -109,13 +109,13 @@ type generation struct {
 	observing <-chan Elapsed
 	// would is used while the graphs compute no drafts.
 	would wouldAccept
-	// counted is the time of drafting that the guard has counted.
+	// counted is the time for drafting that the guard has counted already.
 	counted time.Duration
 	// paced is the simulated time of the passes that gave output tokens, if the
 	// device simulates another device.
 	paced time.Duration
-	// pieces holds the text of the tokens that the last pass drew. If the output ends
-	// with these tokens, ending is the reason of the end.
+	// pieces holds the text of those tokens that the last pass drew. If the output ends
+	// with the tokens of the last pass, ending is the reason of the end.
 	pieces []Piece
 	ending StopReason
 }
@@ -216,7 +216,7 @@ func (g *generation) decode(ctx context.Context) error {
 		if err == nil && more {
 			err = g.compute(ctx)
 		}
-		if err != nil && ctx.Err() == nil { // a draw failed: hand out the tokens that were drawn before it
+		if err != nil && ctx.Err() == nil { // the drawing of a token has failed, so the tokens that were drawn before it are handed out
 			err = errors.Join(err, g.handOut())
 		}
 		if err != nil {
@@ -251,10 +251,10 @@ func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 
 // shift makes room in a full context: it keeps the first tokens that the request asks
 // for, drops the older half of the others, and computes the rest again at its new
-// positions. The text therefore continues as after a new prompt of the remaining
-// tokens. The rows are equal to the bit if the device's rows do not depend on the pass
-// that computes them. The cost is one prefill of half a context for each half context
-// of output.
+// positions. After a context shift, the text continues as after a new prompt of the
+// remaining tokens. The rows that a shift computes again are equal to the bit if the
+// device's rows do not depend on the pass that computes them. Context shifts cost one
+// prefill of half a context for each half context of output.
 func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
 	held := g.engine.Tokens(g.item.sequence)
 	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))
@@ -271,12 +271,12 @@ func (g *generation) shift(ctx context.Context, token int32) (more bool, err err
 	return true, g.reserve(ctx, keep+len(g.item.tokens))
 }
 
-// leastShifting is the number of slots that Request.Keep never covers, so that a shift
-// always frees some. llama-server has the same number.
+// leastShifting is the number of slots that Request.Keep never covers, so that a
+// context shift always frees some. llama-server uses the same number.
 const leastShifting = 4
 
-// reserve waits until the context is long enough for n tokens. Passes of other requests
-// run meanwhile.
+// reserve waits until the context is long enough for n tokens. While reserve waits,
+// passes of other requests run.
 func (g *generation) reserve(ctx context.Context, n int) error {
 	if n <= g.engine.graphs.Load().context {
 		return nil
@@ -309,8 +309,8 @@ func (g *generation) lastPass() time.Duration {
 	return 0
 }
 
-// finish completes the report. If the output ended without an error, the engine learns
-// from it.
+// finish completes the report of the request. If the output ended without an error, the
+// engine learns its length for later decisions.
 func (g *generation) finish(err error) {
 	e := g.engine
 	g.endDrafts(err == nil)

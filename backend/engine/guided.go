@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// grammarMask makes a grammar the mask of a request.
+// grammarMask is the mask of a request that follows a grammar.
 type grammarMask struct{ *grammar.Matcher }
 
 // Accept implements [sampler.Mask].
@@ -21,13 +21,13 @@ func (m grammarMask) Count() int { return m.Mask().Count() }
 // Only implements [sampler.Counter].
 func (m grammarMask) Only() (token int32, ok bool) { return m.Mask().Only() }
 
-// vocabularyOf prepares the tokens that have logits for grammars.
+// vocabularyOf prepares, for grammars, the tokens that have logits.
 func (e *Engine) vocabularyOf() *grammar.Vocabulary {
 	return grammar.NewVocabulary(min(e.tokenizer.VocabSize(), e.config.Vocab), e.tokenizer.Piece, e.tokenizer.IsEOG)
 }
 
-// followGrammar makes the request's grammar its mask. If the grammar does not allow any
-// token to begin with, followGrammar returns an error.
+// followGrammar makes the request's grammar its sampling mask. If the grammar does not
+// allow any token to begin with, followGrammar returns an error.
 func (g *generation) followGrammar() error {
 	if g.request.Grammar == nil {
 		return nil
@@ -51,16 +51,16 @@ func (g *generation) noToken() error {
 	return errors.New("the grammar cannot begin with any token of this model's vocabulary")
 }
 
-// stuck reports whether the grammar allows no token, although it may not end: its
-// rules lead to a character that the vocabulary does not have, or to too much work.
+// stuck reports whether the grammar allows no token, although it may not end: its rules
+// lead to a character that the vocabulary does not have, or to too much work.
 func (g *generation) stuck() bool { return g.matcher != nil && g.matcher.Mask().Count() == 0 }
 
 // forcedScore estimates the probability that the model spells forced text with
 // the same tokens as the draft.
 const forcedScore = 0.95
 
-// guideDrafts fits the proposed drafts to the request's grammar: guideDrafts removes
-// those that the grammar does not allow, and adds the text that the grammar forces.
+// guideDrafts fits the proposed drafts to the request's grammar: it removes drafts that
+// the grammar does not allow, and adds the text that the grammar forces.
 func (g *generation) guideDrafts(rows int) {
 	if g.matcher == nil {
 		return
@@ -68,7 +68,7 @@ func (g *generation) guideDrafts(rows int) {
 	var forced, guided spec.Tree
 	g.forcedDrafts(&forced, rows)
 	matchers := make([]*grammar.Matcher, g.tree.Len())
-	places := make([]int32, g.tree.Len()) // the row of guided for each row of the proposal
+	places := make([]int32, g.tree.Len()) // places holds the row of guided for each row of the proposal
 	next, last := 0, spec.None
 	for i, token := range g.tree.Tokens {
 		for next < forced.Len() && forced.Scores[next] >= g.tree.Scores[i] {
@@ -92,7 +92,8 @@ func (g *generation) guideDrafts(rows int) {
 	*g.tree = *guided.Head(min(guided.Len(), rows))
 }
 
-// addDraft returns the row of a draft, and adds it if the tree does not have it.
+// addDraft returns the row of a draft in the tree, and adds the draft if the tree does
+// not have it.
 func addDraft(t *spec.Tree, token, parent int32, score float32) int32 {
 	if row := t.Child(parent, token); row != spec.None {
 		return row

@@ -20,17 +20,17 @@ import (
 // head computes logits from hidden states, on graphs of one or several widths.
 //
 // Each graph of the head returns two results: all logits of each row, and separately
-// the largest ones. The host reads the largest logits, and the others only if a draw
-// needs them. docs/engine.md gives the reason.
+// the largest ones. The host reads the largest logits, and the other logits only if a
+// draw needs them. docs/engine.md gives the reason.
 type head struct {
-	// widths holds the head's graphs, and rows their widths, ascending.
+	// widths holds the head's graphs, and rows the number of rows of each, ascending.
 	widths []*residency.BoundGraph
 	rows   []int
 	ports  []map[string]*arena.Region
 	images []*images.Image
 	memory *headMemory
-	// held lists the rows of the last pass whose logits are in the head's memory, in
-	// order.
+	// held lists, in order, the rows of the last pass whose logits are in the head's
+	// memory.
 	held []int
 }
 
@@ -165,8 +165,8 @@ func (e *Engine) asks(row Row) (top, whole bool) {
 	return row.Top && !none, row.Logits || row.Top && none
 }
 
-// readHead copies the logits that row i of a pass needs from row at of the head's
-// output.
+// readHead copies the logits that row i of a pass needs. The logits are in row at of
+// the head's output.
 func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	top, whole := e.asks(row)
 	if whole {
@@ -253,9 +253,9 @@ func (t *tops) take(k int) sampler.Top {
 	return sampler.Top{IDs: t.ids[n : n+k : n+k], Logits: t.logits[n : n+k : n+k]}
 }
 
-// readTop decodes the largest logits from row at of the head's output. readTop orders
-// equal logits by token id, because not every device library does. A token id outside
-// the vocabulary is an error.
+// readTop decodes the largest logits in row at of the head's output. readTop orders
+// equal logits by token id, because not every device library does. If the head returns
+// a token id outside the vocabulary, readTop returns an error.
 func (e *Engine) readTop(at int) (sampler.Top, error) {
 	m, t, k := e.head().memory, e.options.Recipe.Activations, e.options.Top
 	top := e.tops.take(k)

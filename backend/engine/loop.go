@@ -11,13 +11,13 @@ import (
 
 // loop.go contains the engine's loop: next batch, blocks, head, verify, commit.
 
-// compute returns when all of the request's tokens are computed and committed, and the
-// token after the last one is drawn. The request waits in the request queue until a
-// pass has room for its rows. If the request's goroutine gets the device lock first,
-// it runs that pass itself.
+// compute returns when all of the request's waiting tokens are computed and committed,
+// and the token after the last one is drawn. The request waits in the request queue
+// until a pass has room for its rows. If the request's goroutine gets the device lock
+// first, it runs the pass itself.
 func (g *generation) compute(ctx context.Context) error {
 	e, w := g.engine, &g.item
-	if err := ctx.Err(); err != nil { // check ctx first, because select may choose any ready case
+	if err := ctx.Err(); err != nil { // ctx is checked first, because select may choose any case that is ready
 		return fmt.Errorf("engine: %w", err)
 	}
 	w.outputs, w.err, w.finished = make(chan *passOutput, 1), nil, false
@@ -37,12 +37,12 @@ func (g *generation) compute(ctx context.Context) error {
 }
 
 // runNextPass runs one pass with rows from the request queue, of its own request or of
-// others. runNextPass returns when each request has settled its rows. The caller holds
-// the device lock, and runNextPass releases it.
+// others. runNextPass returns when each request has settled its rows. The caller of
+// runNextPass holds the device lock, and runNextPass releases it.
 func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 	defer e.unlock()
 	if err := e.prepareFor(ctx); err != nil {
-		e.queue.withdraw(&own.item) // the item must still be in the queue, because no pass runs
+		e.queue.withdraw(&own.item) // the work item must still be in the queue, because no pass runs
 		return err
 	}
 	e.waitForMore()
@@ -51,7 +51,7 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 		return nil
 	}
 	next := e.nextRows()
-	defer func() { e.abandon(own, next) }() // next is empty here, unless the device has panicked
+	defer func() { e.abandon(own, next) }() // the list next is empty here, unless the device has panicked
 	if len(next) > 1 || next[0].item != &own.item {
 		ctx = context.WithoutCancel(ctx) // other requests share the pass, so a cancelled ctx must not end it
 	}
@@ -59,7 +59,7 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 		rows := next[:size]
 		result, err := e.computeRows(ctx, rows)
 		if spoiled(err) && (size > 1 || rows[0].drafts > 0) {
-			size = 1 // repeat the pass one request at a time: only the request whose text contains the bad token may fail
+			size = 1 // after such an error the pass is repeated one request at a time: only the request whose text contains the bad token may fail
 			dropDrafts(next)
 			continue
 		}
@@ -69,8 +69,8 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 	return nil
 }
 
-// computeRows computes a batch of rows. If the device restarts during the pass,
-// computeRows loads the graphs again and repeats the batch once.
+// computeRows computes a batch of rows on the device. If the device restarts during the
+// pass, computeRows loads the graphs again and repeats the batch once.
 func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, err error) {
 	for again := false; ; again = true {
 		e.power.Vote(phaseOf(rows))
@@ -82,7 +82,7 @@ func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, e
 		if err == nil {
 			err = e.checkFresh(b, 0, e.config.Layers)
 		}
-		if err == nil { // a model or image that another process wrote must not change the text
+		if err == nil { // Verify fails if another process has changed a mapped model or image, which could change the text
 			err = mapped.Verify()
 		}
 		if err == nil {
@@ -115,11 +115,12 @@ func (e *Engine) forward(ctx context.Context, b *batch) (*Result, error) {
 }
 
 // deliver hands each request its rows and returns when all requests have settled them.
-// The request own settles here, and the others on their own goroutines.
+// The request named own settles on this goroutine, and the others on their own
+// goroutines.
 func (e *Engine) deliver(own *generation, outputs []*passOutput) {
 	var waiting sync.WaitGroup
 	waiting.Add(len(outputs))
-	defer waiting.Wait() // wait even if a draw of own panics
+	defer waiting.Wait() // the others are waited for even if a draw of own panics
 	for _, o := range outputs {
 		if o.settled = waiting.Done; o.rows.item != &own.item {
 			o.rows.item.outputs <- o
@@ -134,10 +135,10 @@ func (e *Engine) deliver(own *generation, outputs []*passOutput) {
 	e.learnFromPass(outputs)
 }
 
-// settle processes the request's rows of a pass: it verifies the drafts, draws the next
-// token and commits the rows that belong to the text. Each request settles on its own
-// goroutine. While requests settle, the goroutine that ran the pass holds the device
-// lock.
+// settle processes a request's rows of a pass: it verifies the drafts, draws the next
+// token and commits the rows that belong to the text. Each request settles its rows on
+// its own goroutine. While requests settle, the goroutine that ran the pass holds the
+// device lock.
 func (g *generation) settle(o *passOutput) (refused error) {
 	path, steps := o.tokenRows(), g.report.DecodeSteps
 	if o.rows.last() || g.item.everyRow {

@@ -11,18 +11,18 @@ import (
 
 // passOutput is the part of a pass's result that belongs to one request. The goroutine
 // that ran the pass creates the passOutput and then waits until settled is called.
-// Until settled is called, only the request's goroutine reads the logits and writes
-// accepted, verified, panicked and err.
+// Until settled is called, only the request's goroutine reads the logits. Until then,
+// only the request's goroutine also writes accepted, verified, panicked and err.
 type passOutput struct {
 	rows taskRows
-	// err is the error of the pass, or of settling the rows.
+	// err is the error of the pass, or the error of settling the rows.
 	err error
-	// result is the result of the whole pass. first is the index of the request's first
-	// row in it.
+	// result is the result of the whole pass. first is the index in it of the request's
+	// first row.
 	result *Result
 	first  int
 	// tops and logits have one entry for each of the request's rows: first its tokens,
-	// then its drafts. An entry of logits is nil if that row did not need all logits.
+	// then its drafts. An entry of logits is nil if the row did not need all logits.
 	tops   []sampler.Top
 	logits [][]float32
 	// readRow decodes all logits of a row of the pass into dst. readRow may run the
@@ -30,16 +30,16 @@ type passOutput struct {
 	readRow func(dst []float32, row int, extra *Result) ([]float32, error)
 	extra   Result
 	row     []float32 // row holds the last row that wholeRow has read
-	// turn is the item's turn in the request queue if some of its tokens are left.
+	// turn is the work item's turn in the request queue if some of its tokens are left.
 	turn uint64
-	// partial is set if the pass keeps the item out of the queue, because it will
+	// partial is set if the pass keeps the work item out of the queue, because it will
 	// deliver more rows of it.
 	partial bool
 	// The request must call settled once, when the rows are committed or given up.
 	settled func()
-	// accepted counts the accepted drafts. scores are the scores of the drafts, and right
-	// counts the right ones: of a pass without drafts, those that the next token could
-	// have been. verified tells that the request has verified them.
+	// accepted counts the accepted drafts. scores holds the scores of the drafts. right
+	// counts the right drafts; in a pass without drafts it counts those that the next
+	// token could have been. verified is set when the request has verified them.
 	accepted int
 	scores   []float32
 	right    int
@@ -50,7 +50,7 @@ type passOutput struct {
 	panicked bool
 }
 
-// outputs divides the result of a pass, or its error, among the requests.
+// outputs divides the result of a pass, or its error, among its requests.
 func (e *Engine) outputs(ctx context.Context, rows []taskRows, r *Result, err error) []*passOutput {
 	list, turn, at, b := make([]*passOutput, len(rows)), e.queue.reserveTurns(len(rows)), 0, e.last
 	cost := e.costOf(rows)
@@ -70,7 +70,7 @@ func (e *Engine) outputs(ctx context.Context, rows []taskRows, r *Result, err er
 	return list
 }
 
-// tokenRows returns the indices of the request's token rows in the pass.
+// tokenRows returns the indices of a request's token rows in the pass.
 func (o *passOutput) tokenRows() []int {
 	rows := make([]int, o.rows.n, o.rows.n+o.rows.drafts)
 	for i := range rows {
@@ -79,7 +79,7 @@ func (o *passOutput) tokenRows() []int {
 	return rows
 }
 
-// draftRows returns the indices of the given drafts in the pass.
+// draftRows returns the indices in the pass of the rows of the given drafts.
 func (o *passOutput) draftRows(drafts []int32) (rows []int) {
 	for _, draft := range drafts {
 		rows = append(rows, o.first+o.indexOf(draft))
@@ -87,12 +87,12 @@ func (o *passOutput) draftRows(drafts []int32) (rows []int) {
 	return rows
 }
 
-// indexOf returns the index of a draft among the request's rows. For [spec.None],
+// indexOf returns the index of a draft's row among the request's rows. For [spec.None],
 // indexOf returns the index of the last token.
 func (o *passOutput) indexOf(draft int32) int { return o.rows.n + int(draft) }
 
-// wholeRow returns all logits of one row of the request. The logits are valid until the
-// next call.
+// wholeRow returns all logits of one row of the request. The logits that wholeRow
+// returns are valid until its next call.
 func (o *passOutput) wholeRow(row int) ([]float32, error) {
 	if o.logits[row] != nil {
 		return o.logits[row], nil
@@ -103,11 +103,11 @@ func (o *passOutput) wholeRow(row int) ([]float32, error) {
 }
 
 // errAbandoned is returned to a request whose pass ended because of a panic.
-var errAbandoned = errors.New("a panic ended the pass: repeat the request")
+var errAbandoned = errors.New("a panic has ended the pass: send the request again")
 
 // receive settles the request's rows of a pass and tells the goroutine that ran the
-// pass. If tokens are left, the item goes back to the request queue, unless again is
-// false because the request gives up.
+// pass. If tokens are left, the work item goes back to the request queue, unless again
+// is false because the request gives up.
 func (g *generation) receive(o *passOutput, again bool) {
 	q, w := g.engine.queue, &g.item
 	ok, queued := false, false
@@ -132,7 +132,8 @@ func (g *generation) receive(o *passOutput, again bool) {
 	ok = true
 }
 
-// abandon settles rows that were taken from the queue but not delivered.
+// abandon settles rows that a panic left without a result: they were taken from the
+// queue but not delivered.
 func (e *Engine) abandon(own *generation, rows []taskRows) {
 	for _, s := range rows {
 		if s.item == &own.item {
@@ -143,15 +144,15 @@ func (e *Engine) abandon(own *generation, rows []taskRows) {
 	}
 }
 
-// spoiled reports whether an error was caused by one token of the batch: its embedding
-// is broken, or its keys and values overflow. An error caused by one token may fail
-// only the request that has the token in its text. Requests that share the pass, or
-// have the token only as a draft, must not fail.
+// spoiled reports whether a pass failed because of one token of the batch: its
+// embedding is broken, or its keys and values overflow. If one token causes an error,
+// only the request that has the token in its text may fail. Other requests that share
+// the pass, or have the token only as a draft, must not fail.
 func spoiled(err error) bool {
 	return errors.Is(err, model.ErrInvalid) || errors.Is(err, sampler.ErrLogits)
 }
 
-// dropDrafts removes all drafts from the rows.
+// dropDrafts removes all drafts from the rows of a pass.
 func dropDrafts(rows []taskRows) {
 	for i := range rows {
 		rows[i].drafts = 0

@@ -13,11 +13,11 @@ import (
 // sequence.
 const Root = -1
 
-// Pass lists rows that the graphs compute together.
+// Pass lists the rows that the graphs compute together in a forward pass.
 type Pass struct {
 	Rows []Row
-	// Width is the smallest graph width to use. 0 means the smallest width that holds
-	// all Rows.
+	// Width is the smallest graph width that the pass may use. 0 means the smallest
+	// width that holds all Rows.
 	Width int
 }
 
@@ -28,30 +28,31 @@ type Row struct {
 	// Sequence is the number of the sequence that the token continues, below
 	// [Options].Sequences.
 	Sequence int
-	// Parent is the index in the pass of the row before this token, or [Root]. The
-	// parent has a smaller index and belongs to the same sequence. Rows with the same
-	// parent are alternatives and do not see each other.
+	// Parent is the index in the pass of the row that precedes this token, or [Root].
+	// The parent of a row has a smaller index and belongs to the same sequence. Rows
+	// with the same parent are alternatives and do not see each other.
 	Parent int
-	// Logits requests all logits for the token after this row. Top requests only the
-	// largest logits, which is cheaper for the host. If the engine's head returns no
-	// largest logits separately, Forward returns Logits instead.
+	// Logits asks for all logits of the token after this row. Top asks for the largest
+	// logits only, which costs the host less. If the engine's head returns no largest
+	// logits separately, Forward returns Logits instead.
 	Logits, Top bool
 }
 
-// Result is the result of a pass.
+// Result holds what a pass has computed.
 type Result struct {
-	// Logits has one entry for each row, which is nil if the row did not request
-	// logits. The entries are valid until the next pass.
+	// Logits has one entry for each row, which is nil if the row did not ask for
+	// logits. The entries of Logits are valid until the next pass.
 	Logits [][]float32
-	// Top has one entry for each row, without tokens if the row did not request Top.
+	// Top has one entry for each row, which holds no tokens if the row did not ask for
+	// the largest logits.
 	Top []sampler.Top
 	// ValidRows and PaddingRows count the rows of all block graphs that ran.
 	ValidRows, PaddingRows int
 	// virtual is the simulated time of all runs, or 0 if the device simulates none.
-	// paced is the same time if the device simulates another one, whether calls last
-	// that long or not.
+	// paced is the same simulated time, also if calls last that long on the host's
+	// clock.
 	virtual, paced time.Duration
-	// Ops counts the graph operators that ran, by lane.
+	// Ops counts the graph operators that ran on each lane.
 	Ops map[backend.Lane]int64
 	// began is the start time of the pass, and took its duration, for reports.
 	began time.Time
@@ -81,7 +82,7 @@ func (e *Engine) tryForward(ctx context.Context, pass Pass) (r *Result, need int
 		return nil, 0, err
 	}
 	defer e.unlock()
-	e.last = nil // the last pass cannot be committed any more: the graphs overwrite its keys and values
+	e.last = nil // from here on the pass before cannot be committed, because the graphs overwrite its keys and values
 	b, err := e.newBatch(pass, 0)
 	if err != nil {
 		return nil, 0, err
@@ -93,10 +94,10 @@ func (e *Engine) tryForward(ctx context.Context, pass Pass) (r *Result, need int
 	return r, 0, err
 }
 
-// Commit appends rows of the last pass to the tokens of a sequence. The first row's
-// parent is [Root], and each other row's parent is the row before it. A sequence can be
-// committed once per pass. For any other rows Commit returns [ErrPass] and changes
-// nothing.
+// Commit appends rows of the last pass to the tokens of a sequence. The parent of the
+// first committed row is [Root], and the parent of each other row is the row before it.
+// Each sequence can be committed only once per pass. For rows that break these rules,
+// Commit returns [ErrPass] and changes nothing.
 func (e *Engine) Commit(sequence int, rows []int) error {
 	if err := e.lock(context.Background()); err != nil {
 		return err
@@ -128,8 +129,9 @@ func (e *Engine) commit(sequence int, rows []int) error {
 	return nil
 }
 
-// Truncate removes a sequence's tokens from index length on and clears their slots. If
-// the sequence does not exist or has fewer tokens, Truncate returns [ErrPass].
+// Truncate removes the tokens of a sequence from index length on, and clears their
+// slots. If the sequence does not exist or has fewer tokens, Truncate returns
+// [ErrPass].
 func (e *Engine) Truncate(sequence, length int) error {
 	if err := e.lock(context.Background()); err != nil {
 		return err
@@ -159,15 +161,16 @@ func (e *Engine) Tokens(sequence int) []int32 { return e.sequences.Tokens(sequen
 
 // ReadCache appends the keys and values of a sequence's committed tokens to dst: for
 // each layer first the keys and then the values, each [KVHeads, tokens, HeadDim] in the
-// recipe's cache type. The result does not depend on graph widths, blocks, the context
-// or other sequences. If the sequence does not exist, ReadCache returns [ErrPass].
+// recipe's cache type. What ReadCache returns does not depend on graph widths, blocks,
+// the context or other sequences. If the sequence does not exist, ReadCache returns
+// [ErrPass].
 func (e *Engine) ReadCache(dst []byte, sequence int) ([]byte, error) {
 	if err := e.lock(context.Background()); err != nil {
 		return dst, err
 	}
 	defer e.unlock()
 	if sequence < 0 || sequence >= e.options.Sequences {
-		return dst, fmt.Errorf("engine: %w: read sequence=%d: want 0..%d", ErrPass, sequence, e.options.Sequences-1)
+		return dst, fmt.Errorf("engine: %w: cannot read sequence=%d: want 0..%d", ErrPass, sequence, e.options.Sequences-1)
 	}
 	return e.graphs.Load().memory.Cache().Read(dst, sequence, e.sequences.Len(sequence)), nil
 }

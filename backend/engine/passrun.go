@@ -12,24 +12,24 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// passRun is a batch that passes through the blocks. Each block may compute the batch
-// on a graph of another width, so masks and angles are filled when the first graph of a
+// passRun is a batch on its way through the blocks. Each block may compute the batch on
+// a graph of another width, so masks and angles are filled when the first graph of a
 // width is about to run.
 type passRun struct {
 	engine *Engine
 	graphs *graphSet
 	batch  *batch
 	result *Result
-	// written counts the rows of the hidden states x that hold finite numbers.
+	// written counts those rows of the hidden states x that hold finite numbers.
 	written int
-	// hidden saves the hidden states while another pass of the same window uses their
-	// buffer.
+	// hidden saves the pass's hidden states while another pass of the same window uses
+	// their buffer.
 	hidden []byte
 	// finished is set when the window has delivered the pass.
 	finished bool
 }
 
-// embed starts a pass: it writes the tokens' embeddings into the hidden states that the
+// embed begins a pass: it writes the tokens' embeddings into the hidden states that the
 // first block reads.
 func (e *Engine) embed(b *batch) (*passRun, error) {
 	e.last = nil
@@ -50,7 +50,7 @@ func (e *Engine) embed(b *batch) (*passRun, error) {
 	}, nil
 }
 
-// runHead computes the logits and completes the pass.
+// runHead computes the logits of a batch and completes the pass.
 func (r *passRun) runHead(ctx context.Context) (*Result, error) {
 	b := r.batch
 	b.hidden = r.graphs.memory.Hidden(len(r.graphs.Blocks), len(b.rows))
@@ -62,8 +62,8 @@ func (r *passRun) runHead(ctx context.Context) (*Result, error) {
 	return r.result, nil
 }
 
-// runBlock computes the rows in one block, on the graph that the plan names, or on the
-// loaded graph if there is no plan.
+// runBlock computes the batch's rows in one block, on the graph that the switch plan
+// names, or on the loaded graph if there is no plan.
 func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 	e, came, began := r.engine, time.Now(), time.Time{}
 	var x *residency.Run
@@ -106,8 +106,8 @@ func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int
 
 // fill writes the masks, angles and padding rows that a graph of the block reads. fill
 // returns the number of slices of rows in which the graph computes the batch. Padding
-// rows can still hold values of an earlier pass. Padding rows must be finite, so fill
-// clears them.
+// rows can still hold values of an earlier pass. The padding rows of a graph must hold
+// finite numbers, so fill clears them.
 func (r *passRun) fill(b *residency.Block, g *residency.BlockGraph) (parts int, err error) {
 	m, rows := r.graphs.memory, len(r.batch.rows)
 	parts = (rows + g.Rows - 1) / g.Rows
@@ -140,8 +140,8 @@ func (r *passRun) collect(b *residency.Block, g *residency.BlockGraph, part, par
 	}
 }
 
-// endBlock runs after each block, also after an error. endBlock records which array
-// holds the new keys and values, and clears the slots that earlier slices of the
+// endBlock runs after each block of a pass, also after an error. endBlock records which
+// array holds the new keys and values, and clears the slots that earlier slices of the
 // pass have used.
 func (r *passRun) endBlock(b *residency.Block, g *residency.BlockGraph, parts int) {
 	cache := r.graphs.memory.Cache()

@@ -8,15 +8,16 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// PlanAuto keeps as many graphs loaded as the device has room for. If the device shares
-// constants, or if both graphs of every block fit into its memory, every graph stays
-// loaded. If not all graphs fit, graphswap's chooser selects a plan for each prompt. If
-// no plan can switch graphs of these widths, auto equals the empty plan.
+// PlanAuto keeps as many graphs loaded as fit into the device's memory. With PlanAuto,
+// every graph stays loaded if the device shares constants, or if both graphs of every
+// block fit into its memory. If not all graphs fit, the chooser of package graphswap
+// selects a plan for each prompt. If no plan can switch graphs of these widths,
+// PlanAuto equals the empty plan.
 const PlanAuto = graphswap.PlanAuto
 
 // Plans lists the values of [Options].Plan. The empty plan keeps every graph loaded.
-// The switch plan uses a spare graph slot if the device has memory for one:
-// "switch+spare" requires it, "switch-spare" forbids it.
+// The plan "switch" uses a spare graph slot if the device has memory for one;
+// "switch+spare" requires the slot, and "switch-spare" forbids it.
 var Plans = []string{
 	PlanAuto, graphswap.PlanResident, graphswap.PlanSeparate, graphswap.PlanSwitch,
 	graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly, graphswap.PlanLibrary,
@@ -32,13 +33,13 @@ func CheckPlan(text string) error {
 	return nil
 }
 
-// Exchangeable reports whether plans can switch graphs of these widths.
+// Exchangeable reports whether plans can switch graphs of the given widths.
 func Exchangeable(rows []int) bool {
 	return len(rows) == 2 && rows[1] > 0 && rows[0]%rows[1] == 0
 }
 
-// CheckPlanRows returns [ErrOptions] if a plan cannot use graphs of these widths. The
-// empty plan and [PlanAuto] accept all widths.
+// CheckPlanRows returns [ErrOptions] if a plan cannot use graphs of the given widths.
+// The empty plan and [PlanAuto] work with all widths.
 func CheckPlanRows(plan string, rows []int) error {
 	if plan != "" && plan != PlanAuto && !Exchangeable(rows) {
 		return fmt.Errorf("%w: plan %s needs two widths, the first a multiple of the second: found %v", ErrOptions, plan, rows)

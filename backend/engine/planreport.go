@@ -7,22 +7,22 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// PlanReport describes what a plan has done until the end of the request.
+// PlanReport describes what a switch plan has done until the end of the request.
 type PlanReport struct {
-	// Name and Reason are the name of the plan and the reason for its choice. Costs
-	// names the source of the times that the plan is computed from.
+	// Name is the name of the plan, and Reason the reason why it was chosen. Costs
+	// names the source of the times from which the plan is computed.
 	Name, Reason, Costs string
-	// Spare is set if the plan had a spare graph slot.
+	// Spare is set if the plan could use a spare graph slot.
 	Spare bool
-	// Switches is the number of graphs that the plan has loaded.
+	// Switches is the number of graphs that the plan run has loaded.
 	Switches int
 	// Timeline lists the loads, frees and executes of the plan. The times of Timeline
-	// count from the start of the prompt. Predicted is the timeline that was forecast,
-	// or nil. Problem is the planning problem that the plan solves.
+	// count from the start of the prompt. Predicted is the timeline that was forecast
+	// for the plan, or nil. Problem is the planning problem that the plan solves.
 	Timeline  graphswap.Timeline
 	Predicted *graphswap.Timeline
 	Problem   *graphswap.Problem
-	// Failed is the error text of the loads that failed, or empty.
+	// Failed is the text of the error if loads failed, and otherwise empty.
 	Failed string
 }
 
@@ -43,8 +43,8 @@ func (e *Engine) planReport(x *residency.Run) *PlanReport {
 	return r
 }
 
-// planReason explains why a plan run has its plan, and where the plan's times come
-// from.
+// planReason explains why a plan run has its plan, and names the source of the plan's
+// times.
 func (e *Engine) planReason(x *residency.Run) string {
 	reason := cmp.Or(x.Reason, x.Plan.Reason)
 	if x.Forecast.InOrder {
@@ -58,15 +58,15 @@ func (e *Engine) planReason(x *residency.Run) string {
 	if line := x.Forecast.Timeline; reason == "" && line != nil {
 		reason = line.Reason(x.Forecast.Problem)
 	}
-	if source := x.Costs().Source(); source != "" && x.Plan.Reason == "" { // a plan with a reason of its own names the source of its times there
+	if source := x.Costs().Source(); source != "" && x.Plan.Reason == "" { // if the plan has a reason, the reason already names the source of the times
 		reason += "; planned " + source
 	}
 	return reason
 }
 
-// residentReport returns the plan report of a request whose graphs all stayed loaded.
-// residentReport lists the prompt's passes, each through all blocks. If graphs were
-// measured, the plan report also has a forecast.
+// residentReport returns the plan report of a request during which all graphs stayed
+// loaded. residentReport lists the prompt's passes, each through all blocks. If the
+// engine has measured its graphs, the plan report also has a forecast.
 func (g *generation) residentReport() *PlanReport {
 	e := g.engine
 	f := e.graphs.Load()
@@ -115,7 +115,8 @@ func (g *generation) residentReport() *PlanReport {
 	return r
 }
 
-// stayReason explains why no graphs were switched. name is the plan's name for users.
+// stayReason explains why no graphs were switched for a prompt. name is the plan's name
+// for users.
 func (s *shape) stayReason(name string) string {
 	switch {
 	case s.planned():
@@ -128,7 +129,8 @@ func (s *shape) stayReason(name string) string {
 	return "all graphs of every block are in the device, each with its weights"
 }
 
-// runs returns the widths of the runs in which the head computes n rows.
+// runs returns the widths of the head's graphs that compute n rows, one after the
+// other.
 func (h *head) runs(n int) (widths []int) {
 	for n > 0 {
 		_, rows := h.fitting(n)

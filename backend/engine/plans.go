@@ -5,7 +5,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// problem returns the planning problem for a prompt, from the costs of the graphs.
+// problem returns the planning problem for a prompt, based on the costs of the graphs.
 func (e *Engine) problem(p Prompt) (*graphswap.Problem, error) {
 	return e.costModel(p.shape).Problem(graphswap.Request{
 		Blocks: p.shape.blocks, PrefillRows: p.shape.rows[0], DecodeRows: p.shape.rows[1],
@@ -48,7 +48,7 @@ func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
 	return planByName(problem, name, false, inOrder)
 }
 
-// planByName computes and simulates one of graphswap's plans.
+// planByName computes one of package graphswap's plans and simulates it.
 func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*Forecast, error) {
 	plan, err := problem.Make(name, spare)
 	if err != nil {
@@ -62,10 +62,10 @@ func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*
 	return f, nil
 }
 
-// choosePlan lets graphswap choose the plan for a prompt, from plans for the graphs
-// that are compiled. choosePlan does not consider other widths or partitions of the
-// model. The choice depends on the mean length and the mean accept length of earlier
-// answers.
+// choosePlan lets package graphswap choose the plan for a prompt, among plans for the
+// graphs that are compiled. choosePlan does not consider other widths or partitions of
+// the model. Which plan is chosen depends on the mean length and the mean accept length
+// of earlier answers.
 func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
 	cost, known := e.costModel(p.shape), e.options.oneGraph(p.shape)
 	known.Spare = known.Spare && !p.shape.costs.SpareRefused()
@@ -84,7 +84,7 @@ func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
 }
 
 // expectAnswer returns the expected number of tokens of an answer, and the expected
-// number of tokens per pass. The two numbers are zero until the first answer has
+// number of tokens per pass. Both expected numbers are zero until the first answer has
 // ended.
 func (e *Engine) expectAnswer(r *Request) (output, accept float64) {
 	output, accept = e.workload.Expected()

@@ -11,32 +11,32 @@ import (
 
 // Preview describes what [New] would compile and load.
 type Preview struct {
-	// Rows, Blocks and Context come from the options, with defaults filled in.
+	// Rows, Blocks and Context come from the options; missing values are filled in.
 	Rows            []int
 	Blocks, Context int
-	// Contexts lists the context tiers, ascending. Each tier has its own images of the
-	// blocks. The fields below describe only the first tier.
+	// Contexts lists the context tiers, ascending. Each context tier has its own images
+	// of the blocks. The fields below describe only the first context tier.
 	Contexts []int
 	Images   []PreviewImage
-	// Cache and IO have the same meaning as in [Memory].
+	// Cache and IO have the same meaning as the fields of [Memory].
 	Cache, IO int64
 }
 
 // PreviewImage describes one image of a [Preview].
 type PreviewImage struct {
-	// Graphs is the image's name in a [Progress].
+	// Graphs is the name that the image has in a [Progress].
 	Graphs string
 	// Weights is the size of the image's constants. The image is hardly larger than its
 	// constants if the device stores them in the recipe's types.
 	Weights int64
 	// Bytes is the size of the image's file in the image cache, or zero if the cache
-	// does not have it. Only loading shows whether that file is valid.
+	// does not have it. Only loading shows whether the image file is valid.
 	Bytes int64
 }
 
-// Look returns what New would compile and load with the same arguments. Look does so
-// even if New would then reject the plan on this device. Look reads the model's file
-// once to compute its digest, and allocates no memory on dev.
+// Look returns what New would compile and load with the same arguments. Look returns a
+// preview even if New would then reject the plan on this device. Look reads the model's
+// file once to compute its digest, and allocates no memory on dev.
 func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) {
 	device := dev.Capabilities()
 	list, err := options.alternatives(m.Config(), device)

@@ -13,33 +13,35 @@ import (
 )
 
 // workItem holds the tokens of one request that wait for a pass. The request's
-// goroutine writes a work item. The goroutine that runs a pass reads it, from the
-// moment when it takes the item out of the queue until it delivers the rows.
+// goroutine writes a work item. The goroutine that runs a pass reads a work item, from
+// the moment when it takes the item out of the queue until it delivers the rows.
 type workItem struct {
 	sequence int
-	tokens   []int32 // tokens that are not computed yet
-	// drafts, if set, are the drafts after the last token. If a pass has room, it takes
-	// the first of these drafts.
+	tokens   []int32 // tokens holds the tokens that are not computed yet
+	// drafts, if set, are the drafts after the last token. If a pass has room for
+	// drafts, it takes the first of them.
 	drafts *spec.Tree
-	// everyRow requests the largest logits after each token, not only after the last
+	// everyRow asks for the largest logits after each token, not only after the last
 	// one.
 	everyRow bool
-	// allLogits requests all logits of the rows after which a token may be drawn.
+	// allLogits asks for all logits of the rows after which a token may be drawn.
 	allLogits bool
 	// continued is set if further tokens of the prompt follow the item's last one, so no
 	// token is drawn after it.
 	continued bool
-	// answering is set when the prompt is computed: the item's tokens are then drawn
-	// tokens.
+	// answering is set when the prompt is computed: all further tokens of the work item
+	// are drawn tokens.
 	answering bool
-	// outputs delivers the item's part of each pass. The channel has room for one
-	// output, because no pass takes rows of the item until the last output is settled.
+	// outputs is the channel that delivers the request's part of each pass. The channel
+	// has room for one output, because no pass takes rows of the work item until the
+	// last output is settled.
 	outputs chan *passOutput
-	// account compares the time of the request with its time without drafts.
+	// account compares the time that the request takes with the time that it would take
+	// without drafts.
 	account spec.Account
 	// turn determines the item's place in the request queue.
 	turn uint64
-	// finished is set if no tokens are left, or if err has ended the item.
+	// finished is set if no tokens of the work item are left, or if err has ended it.
 	finished bool
 	err      error
 }
@@ -54,23 +56,23 @@ type requestQueue struct {
 	// coming counts the requests that have no item in the queue but will soon add one:
 	// they draw a token and hand out its text. Guarded by mu.
 	coming int
-	news   chan struct{} // news has an element if items or coming changed since the last receive
+	news   chan struct{} // news has an element if items or coming has changed since the last receive
 }
 
 func newRequestQueue() *requestQueue { return &requestQueue{news: make(chan struct{}, 1)} }
 
-// taskRows describes the rows of a pass that belong to one work item: the next n of its
-// tokens and, after the last token, the first of its drafts.
+// taskRows describes the rows of a pass that belong to one work item: its next n tokens
+// and, after the last token, the first of its drafts.
 type taskRows struct {
 	item      *workItem
 	n, drafts int
 }
 
-// last reports whether the rows include the item's last token.
+// last reports whether the rows of a pass include the last token of the work item.
 func (s taskRows) last() bool { return s.n == len(s.item.tokens) && !s.item.continued }
 
-// scores returns the scores of the drafts among the rows. If the drafts took no part
-// in the pass, scores returns the scores of the drafts for the first token: the next
+// scores returns the scores of the drafts that the pass computes. If the pass computes
+// no drafts, scores returns the scores of the drafts for the first token: the next
 // token shows whether one of them was right.
 func (s taskRows) scores() (scores []float32) {
 	switch t := s.item.drafts; {
@@ -87,7 +89,8 @@ func (s taskRows) scores() (scores []float32) {
 	return scores
 }
 
-// update calls f, which changes the queue, and wakes a pass that waits for rows.
+// update calls a function that changes the request queue, and wakes a pass that waits
+// for rows.
 func (q *requestQueue) update(f func()) {
 	q.mu.Lock()
 	f()
@@ -98,11 +101,13 @@ func (q *requestQueue) update(f func()) {
 	}
 }
 
-// A request calls enter before it adds items, and leave after its last item.
+// A request calls enter before it adds work items to the queue, and leave after its
+// last one.
 func (q *requestQueue) enter() { q.update(func() { q.coming++ }) }
 func (q *requestQueue) leave() { q.update(func() { q.coming-- }) }
 
-// add appends an item to the queue. The item's request must have called enter.
+// add appends a work item to the request queue. The request of the added item must have
+// called enter.
 func (q *requestQueue) add(w *workItem) {
 	q.update(func() {
 		q.coming--
@@ -112,8 +117,8 @@ func (q *requestQueue) add(w *workItem) {
 	})
 }
 
-// reserveTurns reserves n turns after those of all waiting items, and returns the first
-// one.
+// reserveTurns reserves n turns after those of all waiting work items, and returns the
+// first one.
 func (q *requestQueue) reserveTurns(n int) (first uint64) {
 	q.update(func() {
 		first = q.turn + 1
@@ -122,8 +127,8 @@ func (q *requestQueue) reserveTurns(n int) (first uint64) {
 	return first
 }
 
-// putBack inserts an item that has tokens left into the queue, at the turn that was
-// reserved for it.
+// putBack inserts a work item that has tokens left into the request queue, at the turn
+// that was reserved for it.
 func (q *requestQueue) putBack(w *workItem, turn uint64) {
 	q.update(func() {
 		w.turn = turn
@@ -132,7 +137,7 @@ func (q *requestQueue) putBack(w *workItem, turn uint64) {
 	})
 }
 
-// withdraw removes an item from the queue because its request gives up. withdraw
+// withdraw removes a work item from the queue because its request gives up. withdraw
 // returns false if a pass has already taken the item.
 func (q *requestQueue) withdraw(w *workItem) (removed bool) {
 	q.update(func() {
@@ -143,21 +148,22 @@ func (q *requestQueue) withdraw(w *workItem) (removed bool) {
 	return removed
 }
 
-// takeItem removes one item from the queue for a window, which computes the item's
+// takeItem removes one work item from the queue for a window, which computes the item's
 // tokens chunk by chunk. takeItem returns false if the item is not in the queue.
 func (q *requestQueue) takeItem(w *workItem) (taken bool) {
 	q.update(func() { taken = q.remove(w) })
 	return taken
 }
 
-// remove deletes an item from the queue. The caller holds mu.
+// remove deletes a work item from the queue. The caller of remove holds mu.
 func (q *requestQueue) remove(w *workItem) bool {
 	n := len(q.items)
 	q.items = slices.DeleteFunc(q.items, func(other *workItem) bool { return other == w })
 	return len(q.items) < n
 }
 
-// waiting returns the number of tokens in all items. The caller holds mu.
+// waiting returns the number of tokens in all waiting work items. The caller of waiting
+// holds mu.
 func (q *requestQueue) waiting() (rows int) {
 	for _, w := range q.items {
 		rows += len(w.tokens)
@@ -165,10 +171,10 @@ func (q *requestQueue) waiting() (rows int) {
 	return rows
 }
 
-// take removes the rows of the next pass from the queue. chunk returns how many of the
-// waiting rows the pass takes. First each item gets one row, so that no request waits
-// for the end of another request's prompt. After that, the first items get the rows
-// that are left.
+// take removes the rows of the next pass from the queue. The function chunk returns how
+// many of the waiting rows the pass takes. First each work item gets one row of the
+// pass, so that no request waits for the end of another request's prompt. After that,
+// the work items that came first get the rows that are left.
 func (q *requestQueue) take(chunk func(rows int) int) (rows []taskRows) {
 	q.update(func() {
 		left := chunk(q.waiting())
@@ -187,7 +193,8 @@ func (q *requestQueue) take(chunk func(rows int) int) (rows []taskRows) {
 }
 
 // takeExact takes the rows of a pass of exact width from the queue: either rows of the
-// first item's prompt alone, or the drawn tokens of up to `most` answering items.
+// first work item's prompt alone, or the drawn tokens of up to `most` items whose
+// prompts are computed.
 func (q *requestQueue) takeExact(chunk func(rows int) int, most int) (rows []taskRows) {
 	single := func(w *workItem) bool { return w.answering && len(w.tokens) == 1 }
 	q.update(func() {
@@ -209,7 +216,7 @@ func (q *requestQueue) takeExact(chunk func(rows int) int, most int) (rows []tas
 	return rows
 }
 
-// nextRows takes the rows of the next pass from the queue and adds drafts.
+// nextRows takes the rows of the next pass from the queue and adds drafts to them.
 func (e *Engine) nextRows() (rows []taskRows) {
 	if s := e.shape(); s.exact {
 		rows = e.queue.takeExact(s.chunkRows, s.exactRows())
@@ -220,13 +227,14 @@ func (e *Engine) nextRows() (rows []taskRows) {
 	return rows
 }
 
-// patience limits waiting: a pass waits for further rows for at most 1/patience of its
-// own time.
+// patience limits how long a pass waits for further rows: at most 1/patience of its own
+// time.
 const patience = 8
 
-// waitForMore waits for requests that will soon add rows, if these rows could share the
-// pass. waitForMore waits for at most a fraction of the pass's time. Without this wait,
-// two requests that have just shared a pass would run in separate passes from then on.
+// waitForMore waits for requests that will soon add rows, if their rows could share the
+// pass. waitForMore waits for at most a fraction of the pass's time. Without
+// waitForMore, two requests that have just shared a pass would run in separate passes
+// from then on.
 func (e *Engine) waitForMore() {
 	var timer <-chan time.Time
 	s := e.shape()
@@ -249,9 +257,9 @@ func (e *Engine) waitForMore() {
 	}
 }
 
-// withdraw removes the request's item from the queue because ctx is done. If a pass has
-// already taken the item, withdraw first settles the item's rows, so that they stay in
-// the KV cache.
+// withdraw removes the request's work item from the queue because ctx is done. If a
+// pass has already taken the work item, withdraw first settles its rows, so that they
+// stay in the KV cache.
 func (g *generation) withdraw(ctx context.Context) error {
 	ended := fmt.Errorf("engine: %w", ctx.Err())
 	if g.engine.queue.withdraw(&g.item) {

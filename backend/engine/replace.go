@@ -13,14 +13,14 @@ import (
 // replacement describes one change of the engine to a graph set of another shape, of
 // another context tier, or both.
 type replacement struct {
-	// old is the graph set that the engine has. shape and context describe the next one,
-	// which must hold the tokens of every sequence.
+	// old is the graph set that the engine has. shape and context describe the next
+	// graph set, which must hold the tokens of every sequence.
 	old     *graphSet
 	shape   *shape
 	context int
-	// mayMove, if set, decides whether the change may happen now. It is called with the
-	// device lock held, when the next set is loaded or, if the device cannot hold both
-	// sets, before the old one is freed.
+	// mayMove, if set, is a function that decides whether the change may happen now.
+	// mayMove is called with the device lock held, when the next set is loaded or, if
+	// the device cannot hold both sets, before the old one is freed.
 	mayMove func() error
 	// together is set if the change fails with [backend.ErrNoMemory] rather than free the
 	// old set before the next one is loaded.
@@ -34,9 +34,10 @@ type replacement struct {
 	peakBytes int64
 }
 
-// replaceGraphs loads the next graph set, copies keys and values between two passes, and
-// frees the old set. The old set stays loaded until then, unless the device has no memory
-// for both. If replaceGraphs fails, the engine keeps the old set. The caller holds growing.
+// replaceGraphs loads the next graph set, copies keys and values between two passes,
+// and frees the old set. The old graph set stays loaded until the next one is loaded,
+// unless the device has no memory for both. If replaceGraphs fails, the engine keeps
+// the old graph set. The caller of replaceGraphs holds the lock growing.
 func (e *Engine) replaceGraphs(ctx context.Context, r *replacement) error {
 	next, err := e.newGraphSet(r.shape, r.context)
 	if err != nil {
@@ -48,7 +49,7 @@ func (e *Engine) replaceGraphs(ctx context.Context, r *replacement) error {
 	if err != nil {
 		return errors.Join(err, next.close(), next.closeHead(r.old))
 	}
-	if err := errors.Join(r.old.close(), r.old.closeHead(next)); err != nil { // do not fail: the new graphs work, although the old ones keep their memory
+	if err := errors.Join(r.old.close(), r.old.closeHead(next)); err != nil { // the error is only logged: the new graphs work, although the old ones keep their memory
 		e.options.Logger.Warn("could not free the memory of the graphs that were replaced", "reason", err)
 	}
 	return nil
@@ -103,10 +104,10 @@ func (e *Engine) loadNext(ctx context.Context, next, old *graphSet) error {
 	return err
 }
 
-// moveTo makes next the engine's graph set, between two passes. If inPlace is set, moveTo
-// first frees the programs of the old set and then loads those of the next one. If that
-// fails, it loads the old programs again, even if ctx is done. If that fails too, the
-// engine has no graphs and every later request fails.
+// moveTo makes next the engine's graph set, between two passes. If inPlace is set,
+// moveTo first frees the programs of the old set and then loads those of the next one.
+// If that fails, it loads the old programs again, even if ctx is done. If loading the
+// old programs fails too, the engine has no graphs and every later request fails.
 func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, inPlace bool) error {
 	if err := e.lock(ctx); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 )
 
 // ProcessorPerToken returns the processor time of the process per output token,
-// including the time of the prompt. ProcessorPerToken returns 0 if the time is unknown
-// or there is no output token.
+// including the time of the prompt. If the processor time is unknown or there is no
+// output token, ProcessorPerToken returns 0.
 func (r *Report) ProcessorPerToken() time.Duration {
 	if r.OutputTokens == 0 {
 		return 0
@@ -17,8 +17,8 @@ func (r *Report) ProcessorPerToken() time.Duration {
 }
 
 // AcceptLength returns the mean number of output tokens per verification pass. Without
-// drafts, AcceptLength returns 1. The pass that computes the prompt and gives the
-// first token does not count.
+// drafts, AcceptLength returns 1. AcceptLength does not count the pass that computes
+// the prompt and gives the first token.
 func (r *Report) AcceptLength() float64 {
 	if r.DecodeSteps == 0 {
 		return 1
@@ -26,16 +26,16 @@ func (r *Report) AcceptLength() float64 {
 	return 1 + float64(r.AcceptedRows)/float64(r.DecodeSteps)
 }
 
-// Verification describes a decode pass, which gives at least one output token. All
-// output tokens except the first one come from decode passes.
+// Verification describes a decode pass of a request, which gives at least one output
+// token. All output tokens except the first one come from decode passes.
 type Verification struct {
-	// Width is the width of the graphs that computed the pass. Of the rows of the
-	// pass, Drafted rows were drafts of this request, Accepted of these drafts were
-	// accepted, and Shared rows belonged to other requests.
+	// Width is the width of the graphs that computed the pass. Drafted rows of the pass
+	// were drafts of this request, and Accepted of them were accepted. Shared rows
+	// belonged to other requests.
 	Width, Drafted, Accepted, Shared int
 	// Began is the start of the pass, Pass the time that its graphs took, and Commit
-	// the time to copy keys and values into the KV cache. Device is the simulated time
-	// of the graphs, or 0 if the device simulates none.
+	// the time that it took to copy keys and values into the KV cache. Device is the
+	// simulated time that the pass's graphs took, or 0 if the device simulates none.
 	Began                time.Time
 	Pass, Commit, Device time.Duration
 }
@@ -43,33 +43,37 @@ type Verification struct {
 // PromptPass describes a pass that computed tokens of a prompt.
 type PromptPass struct {
 	// Width is the width of the graphs that computed the pass. Rows is the number of
-	// prompt tokens in the pass, and Logits the number of them for which the head ran.
+	// prompt tokens in the pass, and Logits the number of tokens for which the head
+	// ran.
 	Width, Rows, Logits int
 	// Began is the start of the pass, and Pass the time that its graphs took. Device is
-	// the simulated time of the graphs, or 0 if the device simulates none.
+	// the simulated time that the pass's graphs took, or 0 if the device simulates
+	// none.
 	Began        time.Time
 	Pass, Device time.Duration
 }
 
 // Report describes what the engine did for a request.
 type Report struct {
-	// Recipe, Widths (of the graphs, descending) and Blocks are the engine's settings.
+	// Recipe, Widths (of the graphs, descending) and Blocks repeat the engine's
+	// settings.
 	Recipe string
 	Widths []int
 	Blocks int
-	// PromptTokens tokens of the prompt were computed, CachedTokens were in the KV
-	// cache already, and OutputTokens were drawn.
+	// PromptTokens is the number of prompt tokens that were computed, CachedTokens the
+	// number that were in the KV cache already, and OutputTokens the number of drawn
+	// tokens.
 	PromptTokens, CachedTokens, OutputTokens int
 	Output                                   []int32
 	Stop                                     StopReason
 	// Began is the start of the request. Prefill is the time until the logits of the
-	// first output token, FirstToken the time until that token was drawn, and Decode
-	// the time from then to the end.
+	// first output token, FirstToken the time until the first token was drawn, and
+	// Decode the time from then to the end.
 	Began                       time.Time
 	Prefill, FirstToken, Decode time.Duration
 	// Processor is the processor time of this process during the request, on all cores.
-	// Work for other requests is included. Processor is 0 unless [Options].ProcessTime
-	// is set.
+	// The processor time includes work for other requests. Processor is 0 unless
+	// [Options].ProcessTime is set.
 	Processor time.Duration
 	// Context is the context tier of the graphs at the end of the request, in tokens of
 	// one sequence. Growths lists the changes to a longer context tier that this
@@ -78,21 +82,21 @@ type Report struct {
 	Growths []Growth
 	// Truncated is set if the context was full. Shifts is the number of times that
 	// older tokens were dropped from a full context, and DroppedTokens the number of
-	// these tokens.
+	// dropped tokens.
 	Truncated             bool
 	Shifts, DroppedTokens int
 	// Steps is the number of passes that had rows of this request.
 	Steps int
-	// The four fields below count the rows of the passes that Steps counts: ValidRows
-	// became text of the request, WastedRows were rejected drafts, SharedRows belonged
-	// to other requests, and PaddingRows held no token.
+	// Of the rows of the request's passes, ValidRows became text of the request,
+	// WastedRows were rejected drafts, SharedRows belonged to other requests, and
+	// PaddingRows held no token.
 	ValidRows, WastedRows, SharedRows, PaddingRows int
-	// Draft is the mode that selects the sources of drafts. DecodeSteps passes gave
-	// output tokens. The passes had DraftedRows rows with drafts, of which
-	// AcceptedRows were accepted.
+	// Draft is the mode that selects the draft sources. DecodeSteps is the number of
+	// passes that gave output tokens. The decode passes computed DraftedRows drafts, of
+	// which AcceptedRows were accepted.
 	Draft                                  string
 	DecodeSteps, DraftedRows, AcceptedRows int
-	// Lossless describes whether drafts can change the text.
+	// Lossless tells whether drafts can change the text.
 	Lossless Lossless
 	// TopDraws counts the tokens that were drawn from the largest logits of a row, and
 	// RowDraws those for which all logits were read.
@@ -101,37 +105,37 @@ type Report struct {
 	// rows.
 	Calibration Calibration
 	// Drafting is the time that the CPU spent on drafts, and PromptDrafting the part of
-	// it before the first token. Work that overlaps with the device's work is part of
-	// Calibration instead.
+	// that time before the first token. Work on drafts that overlaps with the device's
+	// work is part of Calibration instead.
 	Drafting, PromptDrafting time.Duration
 	// DraftingCPU and PromptDraftingCPU are the processor times of Drafting and
 	// PromptDrafting, if the [Policy] measures them.
 	DraftingCPU, PromptDraftingCPU time.Duration
-	// Verifications lists the DecodeSteps passes, PromptPasses the passes before them,
-	// and CPU the tasks of the CPU during and between all of them.
+	// Verifications lists the decode passes, PromptPasses the passes before them, and
+	// CPU the CPU's tasks during and between these passes.
 	Verifications []Verification
 	PromptPasses  []PromptPass
 	CPU           []Work
-	// Residency names the plan that decides which graphs are loaded: [Options].Plan, or
-	// the plan that an empty one stands for.
+	// Residency names the plan that decides which graphs are loaded: [Options].Plan or,
+	// if it is empty, the plan that has the same effect.
 	Residency string
 	// Choice describes the configuration that was chosen for the graphs, and what the
 	// others would cost. Choice is nil if blocks and widths never change.
 	Choice *Choice
-	// Clock is the clock that measured Plan and the fields named Device. The host's
-	// clock measured all other times.
+	// Clock is the clock that measured Plan and the fields with the name Device. The
+	// host's clock measured all other times of the report.
 	Clock Clock
 	// Plan describes how graphs were switched for the prompt, or which passes ran if
 	// all graphs stayed loaded. Plan is nil until the first pass of the prompt has
 	// ended.
 	Plan *PlanReport
-	// Ops counts the graph operators that ran in the request's passes, by lane.
+	// Ops counts the graph operators that ran in the request's passes on each lane.
 	Ops map[backend.Lane]int64
 }
 
-// addPass counts a pass with rows of the request, of which valid became text. addPass
-// records the pass as a verification if it gave output tokens, and otherwise as a pass
-// of the prompt.
+// addPass counts a pass with rows of the request in its report. The number valid of
+// these rows became text. addPass records the pass as a verification if it gave output
+// tokens, and otherwise as a pass of the prompt.
 func (r *Report) addPass(o *passOutput, valid int, verified bool, commit time.Duration) {
 	pass, rows := o.result, o.rows.n+o.rows.drafts
 	r.Steps++
@@ -161,7 +165,7 @@ func (r *Report) addPass(o *passOutput, valid int, verified bool, commit time.Du
 	}
 }
 
-// countLogits returns the number of tokens for whose rows the head ran.
+// countLogits returns the number of tokens of a pass for whose rows the head ran.
 func (o *passOutput) countLogits() (n int) {
 	for i := range o.rows.n {
 		if len(o.tops[i].IDs) > 0 || o.logits[i] != nil {

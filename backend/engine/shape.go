@@ -13,11 +13,11 @@ import (
 )
 
 // shape describes into which graphs a model is cut, which of them are loaded at which
-// time, and what the engine has learned about their times. Graph sets of several context
-// tiers can have the same shape. Nothing changes the fields of the first group after
-// begin.
+// time, and what the engine has learned about their times. Graph sets of several
+// context tiers can have the same shape. Nothing changes the first group of fields
+// after begin.
 type shape struct {
-	// rows are the widths of the graphs, descending. blocks is the number of blocks.
+	// rows holds the widths of the graphs, descending. blocks is the number of blocks.
 	rows   []int
 	blocks int
 	// headRows are the widths of the head's graphs, ascending.
@@ -27,35 +27,36 @@ type shape struct {
 	// forbid one.
 	plan, planName              string
 	spareRequired, spareRefused bool
-	// exact is [Options].Exact.
+	// exact is the value of [Options].Exact.
 	exact bool
 	// start tells which graphs of each block are loaded before the first prompt, and
-	// used which graphs are ever loaded.
+	// used which graphs are loaded at any time.
 	start, used graphswap.Variant
 	// separate is set if each graph gets its own image. deviceSwitches is set if QNN's
 	// library swaps the graphs of one image.
 	separate, deviceSwitches bool
-	// reason explains a shape that the options did not name.
+	// reason explains why the engine chose this shape, if the options did not name it.
 	reason string
 
-	// costs guards itself. It is nil if no costs are measured.
+	// costs guards itself. costs is nil if no costs are measured.
 	costs *residency.Costs
 	// chunkOf holds, by the number of prompt tokens that are left, the rows of the next
-	// pass. Nothing changes it after the first request.
+	// pass. After the first request, nothing changes chunkOf.
 	chunkOf []int
 	// The device lock guards the times of passes. passTimes is on the device's clock, for
 	// decisions, and hostTimes on the host's clock, for waiting.
 	passTimes, hostTimes *workload.PassTimes
 }
 
-// settle sets the fields that follow from the plan.
+// settle sets the fields of the shape that follow from the plan.
 func (s *shape) settle() {
 	s.planName, s.spareRequired, s.spareRefused = graphswap.CutSpare(s.plan)
 	s.start, s.used = planGraphs(s.plan)
 	s.separate = s.plan != "" && s.plan != graphswap.PlanResident && !s.deviceSwitches
 }
 
-// begin makes the shape ready for the graph sets of a model. Nothing is learned yet.
+// begin makes the shape ready for the graph sets of a model. After begin, the shape has
+// learned no times yet.
 func (s *shape) begin(o *settings, device backend.Capabilities, layers int) {
 	switch counts := s.blockLayers(layers); {
 	case s.planned():
@@ -152,7 +153,7 @@ func (s *shape) residencyName(c backend.Capabilities) string {
 }
 
 // planGraphs returns which graphs of each block a plan loads before the first prompt,
-// and which it ever loads.
+// and which it loads at any time.
 func planGraphs(plan string) (start, used graphswap.Variant) {
 	switch name, _, _ := graphswap.CutSpare(plan); name {
 	case "", graphswap.PlanSeparate, graphswap.PlanResident:

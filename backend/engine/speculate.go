@@ -24,7 +24,7 @@ func (g *generation) startDrafts() {
 	g.prompted = g.report.CachedTokens
 }
 
-// recordDrafting stops a stopwatch and adds its time to the report's drafting time.
+// recordDrafting stops a stopwatch and adds its time to the report's time for drafting.
 func (g *generation) recordDrafting(stop func() Elapsed) {
 	took := stop()
 	g.report.Drafting += took.Wall
@@ -32,7 +32,8 @@ func (g *generation) recordDrafting(stop func() Elapsed) {
 	g.recordCPU(graphswap.Draft, took)
 }
 
-// propose adds drafts to the work item, to follow the item's token at position length.
+// propose adds drafts to the work item. The drafts follow the work item's token at
+// position length.
 func (g *generation) propose(length int) {
 	if g.item.drafts = nil; g.drafter == nil || g.resting() {
 		return
@@ -61,13 +62,14 @@ func (g *generation) tokensLeft() int {
 	return g.request.MaxTokens - g.report.OutputTokens
 }
 
-// maxDrafts bounds the number of drafts that follow one token. The token and its drafts
-// fill a verification graph of 32 rows. Further drafts are hardly ever accepted.
+// maxDrafts bounds the number of drafts that follow one token. maxDrafts drafts and the
+// token before them fill a verification graph of 32 rows. Drafts beyond maxDrafts are
+// hardly ever accepted.
 const maxDrafts = 31
 
 // fitting returns how many rows of a draft tree can be used: those before the first row
-// that is deeper than room, or whose token has no embedding. A database may contain any
-// token.
+// that is deeper than room, or whose token has no embedding. A token without an
+// embedding can occur, because a database may contain any token.
 func fitting(t *spec.Tree, room, vocab int) int {
 	depths := make([]int, t.Len())
 	for i, parent := range t.Parents {
@@ -88,7 +90,7 @@ func (g *generation) observe(position int, o *passOutput, row int) {
 	g.drafter.Observe(position, g.top.Tokens, g.top.Probabilities)
 }
 
-// read sets top to the likeliest tokens after a row.
+// read sets top to the tokens that the model found likeliest after a row.
 func (g *generation) read(o *passOutput, row int) {
 	if top := o.tops[row]; len(top.IDs) > 0 {
 		g.top.ReadTop(top.IDs, top.Logits, top.Share)
@@ -97,8 +99,8 @@ func (g *generation) read(o *passOutput, row int) {
 	}
 }
 
-// guessed returns 1 if the first token that a pass drew was among the drafts, although
-// they took no part in the pass, and else 0.
+// guessed returns 1 if the first token that a pass drew was among the proposed drafts,
+// although the pass did not compute them, and else 0.
 func (g *generation) guessed() int {
 	drawn := g.report.Output
 	if t := g.item.drafts; t != nil && len(drawn) > 0 && t.Child(spec.None, drawn[len(drawn)-1]) != spec.None {
@@ -138,7 +140,7 @@ func (g *generation) learn(o *passOutput, path, drawn []int32) {
 }
 
 // observeRejected tells the drafter which tokens the model found likely after rejected
-// drafts, because texts often contain these tokens a little later.
+// drafts, because texts often contain such tokens a little later.
 func (g *generation) observeRejected(last int, o *passOutput, path []int32) {
 	for row := range int32(o.rows.drafts) {
 		if len(path) > 0 && path[0] == row {
@@ -150,8 +152,8 @@ func (g *generation) observeRejected(last int, o *passOutput, path []int32) {
 	}
 }
 
-// endDrafts ends the request in the drafter. If the output is complete, the drafter
-// adds it to the database.
+// endDrafts tells the drafter that the request has ended. If the output is complete,
+// the drafter adds it to the database.
 func (g *generation) endDrafts(complete bool) {
 	if g.drafter == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// verify draws tokens after the last of the item's tokens. If the drawn token equals a
-// draft, verify draws the next token from that draft's row, and so on. verify returns
+// verify draws tokens after the last token of the work item. If the drawn token equals
+// a draft, verify draws the next token from the draft's row, and so on. verify returns
 // the rows of the accepted drafts. Each draw depends only on logits of accepted rows,
 // so drafts never change the drawn tokens.
 func (g *generation) verify(o *passOutput) (path []int32, err error) {
@@ -80,7 +80,7 @@ func (g *generation) draw(o *passOutput, row int) (token int32, more bool, err e
 	return token, g.ending == "", nil
 }
 
-// sample draws a token from the largest logits of a row. If these logits do not
+// sample draws a token from the largest logits of a row. If the largest logits do not
 // determine the token, or if the request wants log-probabilities, sample draws from all
 // logits and returns them.
 func (g *generation) sample(o *passOutput, row int) (token int32, logits []float32, err error) {
@@ -98,7 +98,7 @@ func (g *generation) sample(o *passOutput, row int) (token int32, logits []float
 	return token, logits, err
 }
 
-// tokenBytes returns the bytes that a token adds to the output.
+// tokenBytes returns the bytes of text that a token adds to the output.
 func (g *generation) tokenBytes(token int32) []byte {
 	if slices.Contains(g.request.Preserve, token) {
 		return g.engine.tokenizer.PieceSpecial(token)

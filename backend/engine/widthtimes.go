@@ -10,14 +10,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
-// measureWidths prepares the time of a pass of each width, so that automatic drafts need
-// not risk a slow pass to learn its time, and cuts prompts by these times. If the options
-// give no times, measureWidths runs the graphs of one block and of the head, which takes
-// about as long as one pass of each width through one block. Later passes correct the
-// times of the widths.
+// measureWidths prepares the time of a pass of each width, so that automatic drafts
+// need not risk a slow pass to learn its time, and cuts prompts by these times. If the
+// options give no times, measureWidths runs the graphs of one block and of the head,
+// which takes about as long as one pass of each width through one block. Later passes
+// correct the times that measureWidths has set.
 //
-// If the device restarts meanwhile, the engine works without these times, and the first
-// request loads the graphs again.
+// If the device restarts meanwhile, the engine works without measured times, and the
+// first request loads the graphs again.
 func (e *Engine) measureWidths(ctx context.Context, f *graphSet) error {
 	o := &e.options
 	wanted := o.Draft.Auto || o.mayChoose(e.dev.Capabilities()) // what is chosen rests on prompts that are cut by times
@@ -106,8 +106,9 @@ func (e *Engine) timeGraphs(ctx context.Context, f *graphSet) (*WidthTimes, erro
 	return t, nil
 }
 
-// timeGraph returns the time of a run on the device's clock. On the host's clock it is
-// the shorter one of two, because the first may wait for its pages.
+// timeGraph returns the time of a run on the device's clock. On the host's clock,
+// timeGraph returns the shorter time of two runs, because the first run may wait for
+// pages of memory.
 func (e *Engine) timeGraph(ctx context.Context, g *residency.BoundGraph) (time.Duration, error) {
 	first, err := residency.TimeRun(ctx, g, residency.DeviceTime)
 	if err != nil || e.clock.simulated() {

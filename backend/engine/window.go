@@ -11,8 +11,8 @@ import (
 
 // nextWindow returns the plan run that computes its next chunks as a window: several
 // chunks go through a block before the next block gets them. nextWindow returns nil if
-// each chunk goes through all blocks before the next one: then rows of other requests
-// may share the passes.
+// each chunk goes through all blocks before the next one, because rows of other
+// requests may then share the passes.
 func (e *Engine) nextWindow() *residency.Run {
 	x := e.switcher.Active()
 	if x == nil || len(x.Window()) <= x.Plan.Blocks {
@@ -21,40 +21,41 @@ func (e *Engine) nextWindow() *residency.Run {
 	return x
 }
 
-// itemOf returns the work item of the prompt that a plan run belongs to.
+// itemOf returns the work item of the prompt for which a plan run was made.
 func itemOf(x *residency.Run) *workItem { return x.Owner.(*workItem) }
 
-// windowRun holds several chunks of a prompt that go through the blocks together. The
-// buffers hold the hidden states of one chunk; those of the other chunks are saved
-// elsewhere. Keys and values of all chunks are in their slots, but only those of
-// finished chunks are committed.
+// windowRun holds several chunks of a prompt that go through the blocks as a window.
+// The buffers hold the hidden states of one chunk of the window; those of the other
+// chunks are saved elsewhere. The keys and values of all chunks of a window are in
+// their slots, but only those of finished chunks are committed.
 type windowRun struct {
 	engine *Engine
 	x      *residency.Run
 	// own is the request on whose goroutine the window runs, or nil.
 	own *generation
-	// first is the number of the first chunk. passes are the passes of the chunks that
-	// have started, and rows is their total number of rows.
+	// first is the number of the window's first chunk. passes are the passes of the
+	// chunks that have started, and rows is their total number of rows.
 	first  int
 	passes []*passRun
 	rows   int
 	// current is the pass whose hidden states are in the buffers, and block is the
-	// block that reads them next.
+	// block that reads the hidden states next.
 	current *passRun
 	block   int
-	// delivered is the output of the last chunk.
+	// delivered is the output of the window's last chunk.
 	delivered *passOutput
 }
 
-// runWindow computes those next chunks of a plan that go through the blocks together.
-// The prompt's item must not be in the queue, and the caller holds the device lock.
+// runWindow computes the next chunks of a plan that go through the blocks as a window.
+// When runWindow is called, the prompt's work item must not be in the queue, and the
+// caller holds the device lock.
 func (e *Engine) runWindow(ctx context.Context, own *generation, x *residency.Run) {
 	if x.Owner != &own.item {
 		ctx = context.WithoutCancel(ctx)
 	}
 	e.power.Vote(backend.Prefill)
 	w, err := &windowRun{engine: e, x: x, own: own, first: x.Chunk()}, errAbandoned
-	defer func() { // deliver even if the device panics
+	defer func() { // the window's output is delivered even if the device panics
 		if w.delivered == nil || !w.delivered.panicked {
 			e.deliver(own, []*passOutput{{rows: taskRows{item: itemOf(x)}, err: err, turn: e.queue.reserveTurns(1)}})
 		}
@@ -62,7 +63,7 @@ func (e *Engine) runWindow(ctx context.Context, own *generation, x *residency.Ru
 	err = w.run(ctx, x.Window())
 	w.clear()
 	if e.reloadAfterRestart(err) {
-		err = nil // the restart has ended the plan: compute the other chunks one by one
+		err = nil // the restart of the device has ended the plan, so the other chunks are computed one by one
 	}
 }
 
@@ -82,9 +83,9 @@ func (w *windowRun) run(ctx context.Context, steps []graphswap.Step) error {
 	return nil
 }
 
-// beginStep loads the hidden states of the step's chunk into the buffers.
+// beginStep copies the hidden states of the step's chunk into the buffers.
 func (w *windowRun) beginStep(s graphswap.Step) (r *passRun, b *residency.Block, err error) {
-	if w.engine.closing.begun() { // end here, so that Close need not wait for the end of the prompt
+	if w.engine.closing.begun() { // a closing engine ends the window here, so that Close need not wait for the end of the prompt
 		return nil, nil, fmt.Errorf("engine: %w", backend.ErrClosed)
 	}
 	if i := s.Chunk - w.first; i == len(w.passes) {
@@ -102,10 +103,10 @@ func (w *windowRun) beginStep(s graphswap.Step) (r *passRun, b *residency.Block,
 	return r, b, nil
 }
 
-// begin starts the pass of the next chunk.
+// begin starts the pass of the window's next chunk.
 func (w *windowRun) begin(chunk int) error {
 	e, item := w.engine, itemOf(w.x)
-	committed := 0 // rows of finished chunks, which are no longer in the item's tokens
+	committed := 0 // committed counts rows of finished chunks, which are no longer in the item's tokens
 	for _, r := range w.passes {
 		if r.finished {
 			committed += len(r.batch.rows)
@@ -131,9 +132,9 @@ func (w *windowRun) begin(chunk int) error {
 	return nil
 }
 
-// endStep stores the block's keys and values. After the last block, endStep runs the
-// head and delivers the chunk; after any other block it saves the chunk's hidden
-// states.
+// endStep stores the keys and values that a block has computed for a chunk. After the
+// last block, endStep runs the head and delivers the chunk. After any other block,
+// endStep saves the chunk's hidden states.
 func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block) error {
 	e, m, rows := w.engine, r.graphs.memory, len(r.batch.rows)
 	if err := e.checkFresh(r.batch, b.First, b.End); err != nil {
@@ -162,7 +163,7 @@ func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block)
 	return nil
 }
 
-// clear clears the slots of chunks that have not finished.
+// clear clears the slots of the window's chunks that have not finished.
 func (w *windowRun) clear() {
 	for _, r := range w.passes {
 		if r.finished {

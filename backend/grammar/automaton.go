@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Limits of the automaton. They bound the time of one token and the memory of one
-// grammar.
+// The constants below are limits of the automaton of a grammar. The limits bound the
+// time of one token and the memory of one grammar.
 const (
 	// maxWork limits the steps that one token, or the mask for it, may take.
 	maxWork = 1 << 20
-	// maxCells is the size of all states, in items and following states, above which
-	// the automaton forgets its states.
+	// maxCells bounds the size of all states of the automaton, in items and following
+	// states. Above maxCells, the automaton forgets its states.
 	maxCells = 1 << 20
 	// maxMaskBytes is the memory for the masks of states.
 	maxMaskBytes = 4 << 20
@@ -23,47 +23,50 @@ const (
 // keeps states and masks that one use has computed for the others.
 type Grammar struct {
 	program *program
-	// A class is a set of bytes that no instruction distinguishes. classes holds the class
-	// of each byte, and samples one byte of each class.
+	// A class is a set of bytes that no instruction of the grammar distinguishes.
+	// classes holds the class of each byte, and samples one byte of each class.
 	classes [256]uint8
 	samples []byte
 
-	mu     sync.Mutex // guards the fields below
+	mu     sync.Mutex // mu guards the fields below it
 	stacks stacks
 	states map[string]*state
-	cells  int // cells is the size of states
+	cells  int // cells is the size of all states
 	first  *state
-	masked []*state // masked lists the states that hold a mask, the oldest first
+	masked []*state // masked lists the states that hold a token mask, the oldest first
 	// maskBytes is the memory of these masks.
 	maskBytes int
 	run       closure
 	key       []byte
 }
 
-// state is a set of positions in the grammar. A state is reached by a text, and equal
-// sets are one object until the automaton forgets its states.
+// state is a set of positions in the grammar. A state of the automaton is reached by a
+// text, and equal sets of positions are one object until the automaton forgets its
+// states.
 type state struct {
 	items []item // ascending by at
 	// final is set if the text matches the whole grammar.
 	final bool
-	// next holds the following states by the class of a byte, or nil if the state is not
+	// next holds, for each class of bytes, the state that follows, or nil if it is not
 	// computed yet.
 	next []*state
 	mask *Mask
-	of   *Vocabulary // of is the vocabulary of mask
-	// afterPlain holds the states that a plain character leads to, see plain.go, and known
-	// is set if afterPlain is computed. If a plain character is not allowed, afterPlain is empty.
+	of   *Vocabulary // of is the vocabulary to which mask belongs
+	// afterPlain holds the states to which a plain character leads, see plain.go; known
+	// is set if afterPlain is computed. If a plain character is not allowed, afterPlain
+	// is empty.
 	afterPlain []*state
 	known      bool
 }
 
-// item is a position: an instruction that reads a byte, and the stacks of its calls.
+// item is a position in the grammar: an instruction that reads a byte, and the stacks
+// of its calls.
 type item struct {
 	at    int32
 	calls *frames
 }
 
-// dead is the state of texts that no continuation completes.
+// dead is the state of texts that no continuation can complete.
 var dead = &state{}
 
 func newGrammar(p *program) (*Grammar, error) {
@@ -81,7 +84,7 @@ func newGrammar(p *program) (*Grammar, error) {
 // errWork is returned if a token takes too much work.
 var errWork = tooComplex("too many of its alternatives apply at the same time: use fewer alternatives that begin alike")
 
-// classify computes the classes of bytes.
+// classify divides the bytes into classes that the grammar does not distinguish.
 func (g *Grammar) classify() {
 	var borders [257]bool
 	for _, i := range g.program.code {
@@ -98,8 +101,8 @@ func (g *Grammar) classify() {
 	}
 }
 
-// forget drops all states, so that their memory can be reused. States that a Matcher
-// holds remain valid. The caller holds mu.
+// forget drops all states of the automaton, so that their memory can be reused. States
+// that a Matcher holds remain valid. The caller of forget holds mu.
 func (g *Grammar) forget() {
 	for _, s := range g.states {
 		s.next, s.afterPlain, s.known = nil, nil, false
@@ -114,8 +117,8 @@ func (g *Grammar) forget() {
 	g.stacks.reset()
 }
 
-// step returns the state after a byte. If the work is exhausted, the state is wrong. The
-// caller holds mu.
+// step returns the state of the automaton after a byte. If the limit of work is
+// reached, the state that step returns is wrong. The caller of step holds mu.
 func (g *Grammar) step(s *state, b byte) *state {
 	class := g.classes[b]
 	if s.next != nil && s.next[class] != nil {
@@ -157,8 +160,8 @@ func (g *Grammar) makeStep(s *state, class uint8) *state {
 	return to
 }
 
-// close returns the state of the items that the given ones reach without a byte. The
-// caller holds mu.
+// close returns the state of those items that can be reached from the given ones
+// without reading a byte. The caller of close holds mu.
 func (g *Grammar) close(kernel []item) *state {
 	items, final := g.run.close(kernel)
 	items = g.merge(items)
@@ -182,7 +185,7 @@ func (g *Grammar) close(kernel []item) *state {
 	return s
 }
 
-// merge sorts items and joins those at the same instruction.
+// merge sorts items and joins those that are at the same instruction.
 func (g *Grammar) merge(items []item) []item {
 	slices.SortFunc(items, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.calls.id, b.calls.id))
@@ -190,7 +193,7 @@ func (g *Grammar) merge(items []item) []item {
 	n := 0
 	for _, i := range items {
 		if len(i.calls.list) == 0 {
-			continue // its calls are nested too deeply
+			continue // the text nests the calls of the grammar's rules too deeply
 		}
 		if n > 0 && items[n-1].at == i.at {
 			items[n-1].calls = g.stacks.union(items[n-1].calls, i.calls)

@@ -1,8 +1,8 @@
 package grammar
 
-// closure finds the items that a set of items reaches without reading a byte. All calls
-// of a rule at the same place of the text share one activation of the rule, so the time
-// is polynomial for every grammar.
+// closure finds the items of the automaton that can be reached from other items without
+// reading a byte. All calls of a rule at the same place of the text share one
+// activation of the rule, so the time is polynomial for every grammar.
 type closure struct {
 	grammar *Grammar
 	todo    []visit
@@ -12,20 +12,21 @@ type closure struct {
 	final   bool
 }
 
-// visit is an instruction to run. Its stacks are those of an activation, if that is
-// set, and otherwise given.
+// visit is an instruction of the grammar that closure will run. The stacks of a visit
+// are those of its activation, if that is set, and otherwise those in given.
 type visit struct {
 	at         int32
 	calls      *frames
 	activation *activation
 }
 
-// activation is the set of calls of one rule at one place of the text. Its stacks are
-// known only when all calls have been found.
+// activation is the set of calls of one rule at one place of the text. The stacks of an
+// activation are known only when all its calls have been found.
 type activation struct {
-	returns []visit // returns holds the instructions that follow the calls
-	// same holds calls that end their own rule, so that the called rule returns directly to
-	// the stacks of that rule. Loops written as right recursion therefore need no stack.
+	returns []visit // returns holds the instructions that follow the calls of the rule
+	// same holds calls at the end of their own rule, so that the called rule returns
+	// directly to the stacks of that rule. Loops written as right recursion therefore
+	// need no stack.
 	same   []visit
 	stacks *frames
 }
@@ -67,7 +68,7 @@ func (c *closure) run(v visit) {
 	p := c.grammar.program
 	switch i := &p.code[v.at]; i.op {
 	case opBytes:
-		if len(i.edges) > 0 { // the empty class of characters matches nothing
+		if len(i.edges) > 0 { // an empty class of characters matches nothing
 			c.found = append(c.found, v)
 		}
 	case opSplit:
@@ -91,7 +92,7 @@ func (c *closure) run(v visit) {
 		}
 	case opReturn:
 		if v.activation != nil {
-			return // the rule matched the empty text: its caller has gone past it
+			return // if the rule matched the empty text, its caller has gone past it already
 		}
 		for _, f := range v.calls.list {
 			if f.to == finished {
@@ -103,8 +104,8 @@ func (c *closure) run(v visit) {
 	}
 }
 
-// stacksOf returns the stacks of a visit. The calls of activations form no cycle,
-// because no rule is left-recursive.
+// stacksOf returns the stacks of calls of a visit. The calls of activations form no
+// cycle, because no rule is left-recursive.
 func (c *closure) stacksOf(v visit) *frames {
 	if v.activation == nil {
 		return v.calls

@@ -2,7 +2,8 @@ package grammar
 
 import "fmt"
 
-// Limits of a compiled grammar: the number of its instructions, and of their edges.
+// The constants below limit a compiled grammar: the number of its instructions, and of
+// their edges.
 const (
 	maxProgram = 1 << 18
 	maxEdges   = 1 << 20
@@ -23,11 +24,11 @@ type operation uint8
 const (
 	// opReturn ends a rule.
 	opReturn operation = iota
-	// opBytes reads a byte of one of its edges.
+	// opBytes is an instruction that reads a byte of one of its edges.
 	opBytes
-	// opSplit continues at a and at b.
+	// opSplit is an instruction that continues at both a and b.
 	opSplit
-	// opCall calls rule a and continues at b.
+	// opCall is an instruction that calls rule a and continues at b.
 	opCall
 )
 
@@ -37,7 +38,7 @@ type instruction struct {
 	edges []edge
 }
 
-// edge leads to an instruction by a byte from lo to hi.
+// edge is the way to another instruction by a byte from lo to hi.
 type edge struct {
 	lo, hi byte
 	to     int32
@@ -59,7 +60,7 @@ func compile(rules []rule, root int) (*Grammar, error) {
 		return nil, err
 	}
 	c.root = int32(root)
-	c.code = []instruction{{op: opReturn}} // all rules share one return
+	c.code = []instruction{{op: opReturn}} // all rules share one return instruction
 	for _, r := range rules {
 		start, err := c.expression(r.body, 0)
 		if err != nil {
@@ -70,7 +71,7 @@ func compile(rules []rule, root int) (*Grammar, error) {
 	return newGrammar(&c.program)
 }
 
-// add appends an instruction and returns its index.
+// add appends an instruction to the program and returns its index.
 func (c *compiler) add(i instruction) (int32, error) {
 	c.edges += len(i.edges)
 	if len(c.code) >= maxProgram || c.edges > maxEdges {
@@ -80,8 +81,8 @@ func (c *compiler) add(i instruction) (int32, error) {
 	return int32(len(c.code) - 1), nil
 }
 
-// expression compiles e, followed by instruction next, and returns the first
-// instruction.
+// expression compiles the expression e, followed by the instruction `next`, and returns
+// the first instruction.
 func (c *compiler) expression(e expression, next int32) (start int32, err error) {
 	switch e := e.(type) {
 	case literal:
@@ -121,8 +122,8 @@ func (c *compiler) choice(e choice, next int32) (start int32, err error) {
 	return start, nil
 }
 
-// repeat compiles a repetition to copies of its part. A loop follows the copies if the
-// repetition has no maximum.
+// repeat compiles a repetition to copies of its part. If a repetition has no maximum, a
+// loop follows the copies.
 func (c *compiler) repeat(e repeat, next int32) (int32, error) {
 	at := next
 	if e.max < 0 {

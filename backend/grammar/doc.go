@@ -2,8 +2,8 @@
 // of a vocabulary may come next. Grammars come from llama.cpp's
 // GBNF notation or from JSON schemas.
 //
-// The package knows no model and does not draw tokens. A [Matcher] follows one text; a
-// caller draws among the tokens of [Matcher.Mask] and passes the drawn token to
+// Package grammar knows no model and does not draw tokens. A [Matcher] follows one
+// text; a caller draws among the tokens of [Matcher.Mask] and passes the drawn token to
 // [Matcher.Accept].
 //
 // # How it works
@@ -29,7 +29,7 @@
 //     maxDepth). A text that exceeds the work ends with [ErrTooComplex].
 //   - States and masks that have been forgotten are computed again with equal results.
 //
-// # Differences from llama.cpp
+// # How the grammars differ from llama.cpp's
 //
 //   - Control tokens are never allowed, although their spelling may match.
 //
@@ -44,6 +44,6 @@
 //
 // # Cost
 //
-// With the 151,936 tokens of Qwen2, a mask that a state has already takes less than a
-// microsecond, and a new one up to about a millisecond (BenchmarkMask).
+// With the 151,936 tokens of Qwen2, a token mask that a state already holds takes less
+// than a microsecond, and a new one up to about a millisecond (BenchmarkMask).
 package grammar

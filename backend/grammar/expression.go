@@ -5,20 +5,21 @@ import (
 	"slices"
 )
 
-// expression is the right side of a rule, or a part of it.
+// expression is the right side of a grammar rule, or a part of it.
 type expression interface{}
 
 type (
-	// literal matches its bytes.
+	// literal is an expression that matches its bytes.
 	literal string
-	// class matches one character of the ranges. The ranges ascend and do not touch.
+	// class is an expression that matches one character of its ranges. The ranges of a
+	// class ascend and do not touch.
 	class []runeRange
-	// sequence matches its parts one after the other.
+	// sequence is an expression that matches its parts one after the other.
 	sequence []expression
-	// choice matches one of its parts.
+	// choice is an expression that matches one of its parts.
 	choice []expression
-	// repeat matches its part at least min and at most max times. A negative max means
-	// any number.
+	// repeat is an expression that matches its part at least min and at most max times.
+	// If max is negative, the number of repetitions has no limit.
 	repeat struct {
 		part     expression
 		min, max int
@@ -33,7 +34,7 @@ type (
 // place is a place in the source of a grammar.
 type place struct{ line, column int }
 
-// rule is a named expression.
+// rule is an expression of a grammar with a name.
 type rule struct {
 	name string
 	body expression
@@ -45,7 +46,7 @@ type runeRange struct{ lo, hi rune }
 // anyRune holds all characters that UTF-8 can encode.
 var anyRune = class{{0, 0xD7FF}, {0xE000, 0x10FFFF}}
 
-// newClass returns the class of the characters in ranges that UTF-8 can encode.
+// newClass returns a class of those characters in the ranges that UTF-8 can encode.
 func newClass(ranges []runeRange) class {
 	sorted := slices.Clone(ranges)
 	slices.SortFunc(sorted, func(a, b runeRange) int { return cmp.Compare(a.lo, b.lo) })
@@ -60,7 +61,7 @@ func newClass(ranges []runeRange) class {
 	return class(merged).intersect(anyRune)
 }
 
-// negated returns the class of all other characters.
+// negated returns the class of all characters that are not in a class.
 func (c class) negated() class {
 	var out class
 	next := rune(0)
@@ -76,7 +77,7 @@ func (c class) negated() class {
 	return out.intersect(anyRune)
 }
 
-// intersect returns the characters that are in both classes.
+// intersect returns the characters that two classes have in common.
 func (c class) intersect(other class) class {
 	var out class
 	for _, a := range c {

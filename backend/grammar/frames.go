@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// frames is a set of stacks of calls. Each frame is an instruction at which a called
-// rule continues when it ends, with the stacks below it. Equal sets are one object, and
-// a set does not change. So sets share their lower parts, and any number of stacks
-// takes little memory.
+// frames is a set of stacks of rule calls. Each frame is an instruction at which a
+// called rule continues when it ends, together with the stacks below it. Equal sets of
+// frames are one object, and a set does not change. Therefore sets of frames share
+// their lower parts, and any number of stacks takes little memory.
 type frames struct {
 	list  []frame // ascending by to
 	id    uint64
@@ -24,8 +24,8 @@ type frame struct {
 // finished is the instruction to which the root rule returns.
 const finished int32 = -1
 
-// maxDepth limits the height of stacks, such as the depth of nested JSON values. A call
-// above that height matches nothing.
+// maxDepth limits the height of stacks, such as the depth of nested JSON values. A rule
+// call above the height maxDepth matches nothing.
 const maxDepth = 512
 
 // stacks holds the sets of frames of one automaton.
@@ -34,20 +34,20 @@ type stacks struct {
 	unions map[[2]*frames]*frames
 	nextID uint64
 	key    []byte
-	// work counts the steps since the caller has set work to zero. Results are wrong if
-	// exhausted returns true.
+	// work counts the steps since the caller last set it to zero. If exhausted returns
+	// true, results are wrong.
 	work int
-	size int // size counts the frames in sets, to bound their memory
+	size int // size counts the frames in all sets, to bound their memory
 }
 
-// exhausted reports whether the work exceeds its limit.
+// exhausted reports whether the work for a token exceeds its limit.
 func (s *stacks) exhausted() bool { return s.work > maxWork }
 
 func (s *stacks) reset() {
 	s.sets, s.unions, s.size = make(map[string]*frames), make(map[[2]*frames]*frames), 0
 }
 
-// set returns the set of the given frames. set may change the order of list.
+// set returns the set of the given frames. set may change the order of the list.
 func (s *stacks) set(list []frame) *frames {
 	slices.SortFunc(list, func(a, b frame) int { return cmp.Compare(a.to, b.to) })
 	n, depth := 0, 0

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the source of a grammar.
+// The constants below limit the source text of a grammar.
 const (
 	maxSource     = 1 << 18 // bytes
 	maxNesting    = 100     // brackets in brackets
 	maxRepetition = 2000    // llama.cpp has the same limit
 )
 
-// ParseGBNF compiles a grammar in llama.cpp's GBNF notation. It matches the rule
-// named "root". If the grammar is invalid, the error is a [SyntaxError]. If it is too large, the
-// error wraps [ErrTooComplex].
+// ParseGBNF compiles a grammar in llama.cpp's GBNF notation. The compiled grammar
+// matches the rule named "root". If the grammar is invalid, the error is a
+// [SyntaxError]. If the grammar is too large, the error wraps [ErrTooComplex].
 func ParseGBNF(text string) (*Grammar, error) {
 	if len(text) > maxSource {
 		return nil, tooComplex("it has %d bytes: want at most %d", len(text), maxSource)
@@ -32,7 +32,8 @@ func ParseGBNF(text string) (*Grammar, error) {
 	return compile(p.rules, root)
 }
 
-// parser reads GBNF text. Its methods panic with a *SyntaxError, and parse recovers it.
+// parser reads the text of a grammar in GBNF. The methods of parser panic with a
+// *SyntaxError, and parse recovers from it.
 type parser struct {
 	text    string
 	pos     int
@@ -41,7 +42,7 @@ type parser struct {
 	used    []place // used holds the first reference to each rule
 	defined []bool
 	nesting int
-	last    place // last is the place of byte counted
+	last    place // last is the place of the byte `counted`
 	counted int
 }
 
@@ -74,14 +75,14 @@ func (p *parser) parse() (err error) {
 	return nil
 }
 
-// fail panics with the error at a byte of the text.
+// fail panics with an error at a byte of the grammar's text.
 func (p *parser) fail(at int, format string, args ...any) {
 	where := p.place(at)
 	panic(&SyntaxError{where.line, where.column, fmt.Sprintf(format, args...)})
 }
 
-// place returns the place of a byte of the text. Counting continues at the last place
-// if it can, because each reference needs its place.
+// place returns the line and column of a byte of the text. Counting lines continues at
+// the last place if it can, because each reference to a rule needs its place.
 func (p *parser) place(at int) place {
 	if p.counted == 0 || at < p.counted {
 		p.counted, p.last = 0, place{1, 1}
@@ -95,7 +96,7 @@ func (p *parser) place(at int) place {
 	return p.last
 }
 
-// peek returns the next byte, or 0 at the end.
+// peek returns the next byte of the text, or 0 at the end.
 func (p *parser) peek() byte {
 	if p.pos < len(p.text) {
 		return p.text[p.pos]
@@ -103,7 +104,7 @@ func (p *parser) peek() byte {
 	return 0
 }
 
-// found describes the next character for an error.
+// found returns a text for errors that names the next character.
 func (p *parser) found() string {
 	if p.pos >= len(p.text) {
 		return "the end of the grammar"
@@ -112,7 +113,7 @@ func (p *parser) found() string {
 	return fmt.Sprintf("%q", r)
 }
 
-// space skips blanks and comments, and line ends if lines is set.
+// space skips blanks and comments, and also line ends if lines is set.
 func (p *parser) space(lines bool) {
 	for p.pos < len(p.text) {
 		switch c := p.text[p.pos]; {
@@ -132,7 +133,7 @@ func wordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
-// name reads the name of a rule and returns the rule's index.
+// name reads the name of a grammar rule and returns the rule's index.
 func (p *parser) name() (index, at int) {
 	at = p.pos
 	for wordByte(p.peek()) {
@@ -172,7 +173,8 @@ func (p *parser) rule() {
 	p.space(true)
 }
 
-// alternatives reads sequences with "|" between them. Line ends are blanks in brackets.
+// alternatives reads sequences of a rule with "|" between them. In brackets, line ends
+// count as blanks.
 func (p *parser) alternatives(nested bool) expression {
 	var list choice
 	for {
@@ -336,7 +338,7 @@ func (p *parser) class() expression {
 	return slices.Clip(c)
 }
 
-// character reads a character of a text or class, which may be an escape.
+// character reads a character of a quoted text or of a class, which may be an escape.
 func (p *parser) character() rune {
 	start := p.pos
 	r, n := utf8.DecodeRuneInString(p.text[p.pos:])

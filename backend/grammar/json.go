@@ -16,7 +16,7 @@ type object struct {
 	values map[string]any
 }
 
-// get returns the value of a key, or nil.
+// get returns the value of a key of the object, or nil.
 func (o *object) get(key string) any { return o.values[key] }
 
 func (o *object) has(key string) bool {
@@ -34,7 +34,7 @@ func (o *object) set(key string, value any) {
 	o.values[key] = value
 }
 
-// without returns a copy without the given keys.
+// without returns a copy of the object without the given keys.
 func (o *object) without(keys ...string) *object {
 	c := &object{}
 	for _, key := range o.keys {
@@ -45,8 +45,8 @@ func (o *object) without(keys ...string) *object {
 	return c
 }
 
-// decodeJSON reads one JSON value. Objects become *object, lists []any, and numbers
-// json.Number.
+// decodeJSON reads one JSON value. In the result, objects become *object, lists []any,
+// and numbers json.Number.
 func decodeJSON(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -125,7 +125,8 @@ func encodeJSON(v any) string {
 	return fmt.Sprint(v)
 }
 
-// quote returns a string as JSON. Each string has one such spelling.
+// quote returns a text as a JSON string. Each text has one such spelling as a JSON
+// string.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Mask is a set of tokens. A Mask that a Matcher returns does not change.
+// Mask is a set of tokens that a grammar allows. A Mask that a Matcher returns does not
+// change.
 type Mask struct {
 	// words holds one bit for each token, unless the set is small: then few holds its
 	// tokens, ascending.
@@ -34,7 +35,7 @@ func (m *Mask) Has(token int32) bool {
 // Count returns the number of tokens in the set.
 func (m *Mask) Count() int { return m.count }
 
-// Only returns the token of a set of one token.
+// If the set has one token, Only returns it.
 func (m *Mask) Only() (token int32, ok bool) {
 	if m.count != 1 {
 		return 0, false
@@ -62,8 +63,9 @@ func (m *Mask) finish() {
 // bytes returns the memory that the mask takes.
 func (m *Mask) bytes() int { return 64 + 8*len(m.words) + 4*len(m.few) }
 
-// maskOf returns the tokens that may follow a state. If the work is exhausted, the mask is
-// wrong. The caller holds mu.
+// maskOf returns the tokens that may follow a state of the automaton. If the limit of
+// work is reached, the mask that maskOf returns is wrong. The caller of maskOf holds
+// mu.
 func (g *Grammar) maskOf(s *state, v *Vocabulary) *Mask {
 	if s.mask != nil && s.of == v {
 		return s.mask
@@ -95,7 +97,7 @@ func (g *Grammar) makeMask(s *state, v *Vocabulary) *Mask {
 			m.set(t)
 		}
 	}
-	plain := uint8(0) // tokens with at most plain plain characters are in the mask
+	plain := uint8(0) // tokens with at most `plain` characters, all of them plain, are in the mask
 	if reach := g.plainReach(s); reach >= plainLevels[0] {
 		for i, level := range plainLevels {
 			if level <= reach {
@@ -114,8 +116,8 @@ func (g *Grammar) makeMask(s *state, v *Vocabulary) *Mask {
 	return m
 }
 
-// walk adds the tokens that the automaton matches, except for those below nodes with
-// at most plain plain characters.
+// walk adds the tokens that the automaton matches. It leaves out nodes of the tree
+// whose tokens have at most the number plain of plain characters.
 func (g *Grammar) walk(m *Mask, s *state, v *Vocabulary, plain uint8) {
 	states := make([]*state, v.deep+1)
 	states[0] = s

@@ -1,16 +1,16 @@
 package grammar
 
 // Matcher follows the tokens of one text through a grammar. A Matcher belongs to one
-// goroutine. Matchers of one grammar share its states.
+// goroutine. All Matchers of one grammar share its states.
 type Matcher struct {
 	grammar    *Grammar
 	vocabulary *Vocabulary
 	state      *state
-	mask       *Mask // mask is the mask of state, or nil
+	mask       *Mask // mask is the token mask of the state, or nil
 	err        error
 }
 
-// NewMatcher returns a Matcher at the beginning of the text.
+// NewMatcher returns a Matcher at the beginning of a text.
 func (g *Grammar) NewMatcher(v *Vocabulary) *Matcher {
 	return &Matcher{grammar: g, vocabulary: v, state: g.first}
 }
@@ -22,10 +22,10 @@ func (m *Matcher) Clone() *Matcher {
 }
 
 // Err returns an error that wraps [ErrTooComplex] if the work for a token has exceeded
-// its limit. The Matcher then allows no token.
+// its limit. After such an error, the Matcher allows no token.
 func (m *Matcher) Err() error { return m.err }
 
-// Mask returns the tokens that may come next.
+// Mask returns the tokens that may come next in the text.
 func (m *Matcher) Mask() *Mask {
 	if m.mask != nil {
 		return m.mask
@@ -45,9 +45,9 @@ func (m *Matcher) Mask() *Mask {
 // Allowed reports whether a token may come next.
 func (m *Matcher) Allowed(token int32) bool { return m.Mask().Has(token) }
 
-// Accept adds a token to the text. Accept reports whether the token may come there; if
-// not, no token may follow. A token that ends the text may come only where the
-// grammar may end, and adds nothing.
+// Accept adds a token to the text that the Matcher follows. Accept reports whether the
+// grammar allows the token there; if not, no token may follow. A token that ends the
+// text may come only where the grammar may end, and adds nothing.
 func (m *Matcher) Accept(token int32) bool {
 	v := m.vocabulary
 	m.mask = nil
@@ -66,8 +66,8 @@ func (m *Matcher) Accept(token int32) bool {
 	return m.state != dead
 }
 
-// AcceptBytes adds bytes to the text. AcceptBytes reports whether they may come there;
-// if not, no token may follow.
+// AcceptBytes adds bytes to the text that the Matcher follows. AcceptBytes reports
+// whether the grammar allows the bytes there; if not, no token may follow.
 func (m *Matcher) AcceptBytes(text []byte) bool {
 	g := m.grammar
 	g.mu.Lock()
@@ -92,8 +92,8 @@ func (m *Matcher) Final() bool { return m.state.final }
 const maxForced = 256
 
 // Forced returns the bytes that follow in every text that the grammar matches, as far
-// as they are certain, and at most maxForced. Where the text may end, nothing is
-// certain.
+// as they are certain, and at most maxForced. At places where the text may end, no byte
+// is certain.
 func (m *Matcher) Forced() []byte {
 	g := m.grammar
 	g.mu.Lock()
@@ -111,7 +111,8 @@ func (m *Matcher) Forced() []byte {
 	return text
 }
 
-// forcedByte returns the only byte that may follow a state. The caller holds mu.
+// forcedByte returns the only byte that may follow a state of the automaton. The caller
+// of forcedByte holds mu.
 func (g *Grammar) forcedByte(s *state) (b byte, ok bool) {
 	if s.final || s == dead {
 		return 0, false

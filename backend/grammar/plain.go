@@ -5,16 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// In the strings of JSON, most tokens are allowed: all that consist of plain characters.
-// A character is plain if JSON strings contain it without an escape. A mask takes these
-// tokens from a prepared set, and only the other tokens run through the automaton.
+// In the strings of JSON, most tokens are allowed: all that consist of plain
+// characters. A character is plain if JSON strings contain it without an escape. A mask
+// takes the tokens of plain characters from a prepared set, and only the other tokens
+// run through the automaton.
 
 // plainLevels are the numbers of plain characters for which a vocabulary prepares the
 // set of tokens with no more characters.
 var plainLevels = []int{2, 4, 8, 16, 32, maxPlain}
 
-// maxPlain is the largest number of plain characters that is counted. A token with more
-// plain characters counts as not plain.
+// maxPlain is the largest number of plain characters of a token that is counted. A
+// token with more plain characters counts as not plain.
 const maxPlain = 64
 
 // notPlain marks a token that is not made of at most maxPlain plain characters.
@@ -37,7 +38,7 @@ func plainLength(piece []byte) uint8 {
 
 func plainRune(r rune) bool { return r >= 0x20 && r != '"' && r != '\\' && r != 0x7F }
 
-// plainBytes holds the encodings of all plain characters, as ranges of bytes.
+// plainBytes holds the UTF-8 encodings of all plain characters, as ranges of bytes.
 var plainBytes = func() (list [][]byteRange) {
 	for _, r := range newClass([]runeRange{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}, {0x7F, 0x7F}}).negated() {
 		byteSequences(r, func(s []byteRange) { list = append(list, slices.Clone(s)) })
@@ -45,8 +46,8 @@ var plainBytes = func() (list [][]byteRange) {
 	return list
 }()
 
-// plainReach returns a number of characters, at most maxPlain: all texts of no more plain
-// characters may follow a state. The caller holds mu.
+// plainReach returns a number of characters, at most maxPlain: after the state, all
+// texts of no more plain characters are allowed. The caller of plainReach holds mu.
 func (g *Grammar) plainReach(s *state) int {
 	if s == dead {
 		return 0
@@ -68,15 +69,15 @@ func (g *Grammar) plainReach(s *state) int {
 			}
 		}
 		if len(next) == 0 {
-			return maxPlain // no text of plain characters leaves the seen states
+			return maxPlain // no text of plain characters leads to a state that was not seen
 		}
 		reached = next
 	}
 	return maxPlain
 }
 
-// plainSteps returns the states that plain characters lead to, or none if a plain character
-// is not allowed.
+// plainSteps returns the states to which plain characters lead, or none if a plain
+// character is not allowed.
 func (g *Grammar) plainSteps(s *state) []*state {
 	if s.known {
 		return s.afterPlain

@@ -39,8 +39,8 @@ func (c *checker) rule(i int) {
 	}
 }
 
-// expression reports whether e matches the empty text. expression visits all references
-// that e can reach before it matches a byte.
+// expression reports whether an expression matches the empty text. expression visits
+// all references that it can reach before it matches a byte.
 func (c *checker) expression(e expression) (empty bool) {
 	switch e := e.(type) {
 	case literal:

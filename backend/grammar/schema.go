@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// maxVisits limits the schemas that a conversion visits. A schema counts each time that
-// a combination such as allOf uses it.
+// maxVisits limits the number of schemas that one conversion visits. A schema is
+// counted each time that a combination such as allOf uses it.
 const maxVisits = 20_000
 
-// ParseSchema compiles a JSON schema to a grammar of the JSON texts that it allows, with
-// little white space. Properties come in the order of the schema.
+// ParseSchema compiles a JSON schema to a grammar of the JSON texts that it allows,
+// with little white space. In the texts that the grammar allows, properties come in the
+// order of the schema.
 //
 // Supported keywords are type, properties, required, additionalProperties, items,
 // prefixItems, minItems, maxItems, enum, const, anyOf, oneOf (as anyOf), allOf, $ref
@@ -26,7 +27,7 @@ const maxVisits = 20_000
 // others only if additionalProperties says so.
 //
 // If the schema is invalid, or if no text can satisfy it, the error is a [SchemaError].
-// If it is too large, the error wraps [ErrTooComplex].
+// If the schema is too large, the error wraps [ErrTooComplex].
 func ParseSchema(raw []byte) (*Grammar, error) {
 	if len(raw) > maxSource {
 		return nil, tooComplex("the schema has %d bytes: want at most %d", len(raw), maxSource)
@@ -53,12 +54,12 @@ func ParseSchema(raw []byte) (*Grammar, error) {
 	return g, err
 }
 
-// converter converts a schema to rules.
+// converter converts a JSON schema to rules of a grammar.
 type converter struct {
 	root   any
 	rules  []rule
-	refs   map[string]int // rules of schemas that $ref names, by the place of the schema
-	fixed  map[string]int // rules that do not depend on the schema, by name
+	refs   map[string]int // refs holds the rules of schemas that $ref names, by the place of the schema
+	fixed  map[string]int // fixed holds the rules that do not depend on the schema, by name
 	visits int
 }
 
@@ -68,13 +69,13 @@ func never(e expression) bool {
 	return ok && len(c) == 0
 }
 
-// addRule adds a rule and returns a reference to it.
+// addRule adds a rule to the grammar and returns a reference to it.
 func (c *converter) addRule(body expression) reference {
 	c.rules = append(c.rules, rule{fmt.Sprint("rule-", len(c.rules)), body})
 	return reference{rule: len(c.rules) - 1}
 }
 
-// shared returns a reference to a rule that build makes once.
+// shared returns a reference to a rule that the function build makes once.
 func (c *converter) shared(name string, build func() expression) reference {
 	if i, ok := c.fixed[name]; ok {
 		return reference{rule: i}
@@ -85,7 +86,7 @@ func (c *converter) shared(name string, build func() expression) reference {
 	return r
 }
 
-// constraints are the keywords that are not ignored.
+// constraints are the keywords of a schema that are not ignored.
 var constraints = map[string]bool{
 	"type": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "prefixItems": true,
 	"minItems": true, "maxItems": true, "enum": true, "const": true, "anyOf": true, "oneOf": true, "allOf": true, "$ref": true,
@@ -98,7 +99,7 @@ func constrains(o *object) bool {
 	return slices.ContainsFunc(o.keys, func(key string) bool { return constraints[key] })
 }
 
-// visit returns the expression of a schema. path is its place.
+// visit returns the expression for a schema. path is the place of the schema.
 func (c *converter) visit(schema any, path string) (expression, error) {
 	if c.visits++; c.visits > maxVisits {
 		return nil, tooComplex("the schema combines more than %d schemas", maxVisits)
@@ -136,7 +137,7 @@ func (c *converter) visit(schema any, path string) (expression, error) {
 	return c.simple(o, path)
 }
 
-// visitAll returns the expression of values that satisfy all schemas.
+// visitAll returns the expression for values that satisfy all of several schemas.
 func (c *converter) visitAll(parts []any, path string) (expression, error) {
 	if len(parts) == 1 {
 		return c.visit(parts[0], path+"/allOf/0")
@@ -151,8 +152,8 @@ func (c *converter) visitAll(parts []any, path string) (expression, error) {
 	return c.visit(all, path)
 }
 
-// visitAny returns the expression of values that satisfy one of the schemas of a keyword,
-// and the other keywords of o.
+// visitAny returns the expression for values that satisfy one of the schemas of a
+// keyword, and the other keywords of o.
 func (c *converter) visitAny(o *object, key, path string) (expression, error) {
 	parts, err := list(o, key, path)
 	if err != nil {
@@ -175,7 +176,7 @@ func (c *converter) visitAny(o *object, key, path string) (expression, error) {
 	return oneOf(all), nil
 }
 
-// oneOf returns the choice of the expressions that match something.
+// oneOf returns the choice of those expressions that match something.
 func oneOf(all choice) expression {
 	all = slices.DeleteFunc(all, never)
 	switch len(all) {
@@ -187,7 +188,8 @@ func oneOf(all choice) expression {
 	return all
 }
 
-// list returns the value of a keyword that must be a list that is not empty.
+// list returns the value of a keyword of a schema that must be a list that is not
+// empty.
 func list(o *object, key, path string) ([]any, error) {
 	parts, ok := o.get(key).([]any)
 	if !ok || len(parts) == 0 {
@@ -254,7 +256,7 @@ func (c *converter) resolve(o *object, path string) (target any, place string, e
 	return target, place, nil
 }
 
-// simple returns the expression of a schema without combinations.
+// simple returns the expression for a schema without combinations such as allOf.
 func (c *converter) simple(o *object, path string) (expression, error) {
 	types, err := typesOf(o, path)
 	if err != nil {
@@ -277,7 +279,7 @@ func (c *converter) simple(o *object, path string) (expression, error) {
 	return oneOf(all), nil
 }
 
-// typed returns the expression of the values of one type.
+// typed returns the expression for the values of one JSON type.
 func (c *converter) typed(t string, o *object, path string) (expression, error) {
 	switch t {
 	case "null":
@@ -296,7 +298,7 @@ func (c *converter) typed(t string, o *object, path string) (expression, error) 
 	return c.object(o, path)
 }
 
-// implied names the types that keywords speak of.
+// implied maps keywords of a schema to the types of the values to which they apply.
 var implied = []struct {
 	t    string
 	keys []string
@@ -307,8 +309,8 @@ var implied = []struct {
 	{"number", []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
 }
 
-// typesOf returns the types of a schema: those of the keyword, or those that the other
-// keywords speak of. A nil result means any type.
+// typesOf returns the types of a schema's values: those that the keyword type names, or
+// those to which the other keywords apply. A nil result of typesOf means any type.
 func typesOf(o *object, path string) (types []string, err error) {
 	switch t := o.get("type").(type) {
 	case string:
@@ -345,7 +347,7 @@ func typesOf(o *object, path string) (types []string, err error) {
 	return slices.Clip(types), nil
 }
 
-// enumOf returns the values that enum and const allow.
+// enumOf returns the values that the keywords enum and const allow.
 func enumOf(o *object, path string) (values []any, ok bool, err error) {
 	if o.has("enum") {
 		if values, ok = o.get("enum").([]any); !ok {
@@ -361,8 +363,8 @@ func enumOf(o *object, path string) (values []any, ok bool, err error) {
 	return []any{o.get("const")}, true, nil
 }
 
-// literals returns the texts of values. If typed is set, values of other types are left
-// out.
+// literals returns the JSON texts of values. If typed is set, values of other types are
+// left out.
 func literals(values []any, types []string, typed bool) (all choice) {
 	for _, v := range values {
 		if !typed || slices.ContainsFunc(types, func(t string) bool { return isType(v, t) }) {
@@ -372,7 +374,7 @@ func literals(values []any, types []string, typed bool) (all choice) {
 	return all
 }
 
-// isType reports whether a value has a type.
+// isType reports whether a JSON value has a type.
 func isType(v any, t string) bool {
 	switch v := v.(type) {
 	case nil:

@@ -9,7 +9,7 @@ import (
 // maxMerge limits the depth of references that a combination follows.
 const maxMerge = 32
 
-// merge returns a schema of the values that satisfy both a and b.
+// merge returns a schema of the values that satisfy both schemas.
 func (c *converter) merge(a, b any, path string, depth int) (any, error) {
 	if c.visits++; c.visits > maxVisits {
 		return nil, tooComplex("the schema combines more than %d schemas", maxVisits)
@@ -38,7 +38,8 @@ func (c *converter) merge(a, b any, path string, depth int) (any, error) {
 	return c.mergeObjects(x, y, path, depth)
 }
 
-// inline replaces $ref and allOf at the top of a schema by what they stand for.
+// inline replaces $ref and allOf at the top of a schema by the schemas for which they
+// stand.
 func (c *converter) inline(schema any, path string, depth int) (any, error) {
 	o, ok := schema.(*object)
 	if !ok {
@@ -76,8 +77,8 @@ func (c *converter) inline(schema any, path string, depth int) (any, error) {
 	return schema, nil
 }
 
-// alternatives returns a and b, with the one first that has alternatives, without these, and
-// the alternatives.
+// alternatives returns the two schemas, the one with alternatives first and without
+// them, and then the alternatives.
 func alternatives(a, b *object) (rest, other *object, list []any) {
 	for range 2 {
 		for _, key := range []string{"anyOf", "oneOf"} {
@@ -185,8 +186,8 @@ func commonTypes(a, b *object, path string) (types []any, err error) {
 	return types, nil
 }
 
-// extreme returns the smaller or the larger of two numbers. A value that is no number is
-// returned, and is rejected later.
+// extreme returns the smaller or the larger of two numbers of a schema. If a value is
+// no number, extreme returns it, and it is rejected later.
 func extreme(x, y any, smaller bool) any {
 	a, isNumber := x.(json.Number)
 	if !isNumber {
@@ -204,8 +205,8 @@ func extreme(x, y any, smaller bool) any {
 	return y
 }
 
-// mergeProperties sets the properties that a and b name. A property that only one of
-// them names must satisfy additionalProperties of the other.
+// mergeProperties sets the properties that the two schemas name. A property that only
+// one of two schemas names must satisfy additionalProperties of the other.
 func mergeProperties(merged, a, b *object, both func(x, y any) any) {
 	x, _ := a.get("properties").(*object)
 	y, _ := b.get("properties").(*object)
@@ -236,7 +237,7 @@ func mergeProperties(merged, a, b *object, both func(x, y any) any) {
 	merged.set("properties", all)
 }
 
-// mergePrefix sets prefixItems, if a or b has them.
+// mergePrefix sets prefixItems, if one of the two schemas has it.
 func mergePrefix(merged, a, b *object, both func(x, y any) any) {
 	x, _ := a.get("prefixItems").([]any)
 	y, _ := b.get("prefixItems").([]any)

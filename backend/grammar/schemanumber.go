@@ -9,8 +9,8 @@ import (
 // maxDigits is the largest number of digits of an integer that has no bounds.
 const maxDigits = 16
 
-// number returns a reference to any number. Its exponent is so short that the number fits
-// into 64 bits of floating point.
+// number returns a reference to a rule for any JSON number. The exponent of such a
+// number is so short that it fits into 64 bits of floating point.
 func (c *converter) number() expression {
 	return c.shared("number", func() expression {
 		return sequence{
@@ -28,7 +28,7 @@ func (c *converter) anyInteger() expression {
 	})
 }
 
-// integer returns the expression of integers.
+// integer returns the expression for integers that a schema allows.
 func (c *converter) integer(o *object, path string) (expression, error) {
 	least, err := integerBound(o, "minimum", "exclusiveMinimum", path, 1)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *converter) integer(o *object, path string) (expression, error) {
 // integerBound returns the last integer that two keywords allow, or nil. inward is the
 // direction of the allowed integers.
 func integerBound(o *object, inclusive, exclusive, path string, inward int64) (bound *big.Int, err error) {
-	strict := o.get(exclusive) == true // the notation of older drafts
+	strict := o.get(exclusive) == true // here, the keyword has the notation of older drafts of JSON Schema
 	for _, key := range []string{inclusive, exclusive} {
 		if _, isFlag := o.get(key).(bool); !o.has(key) || key == exclusive && isFlag {
 			continue
@@ -73,8 +73,8 @@ func integerBound(o *object, inclusive, exclusive, path string, inward int64) (b
 	return bound, nil
 }
 
-// integersBetween returns the expression of the integers between two bounds, which may be
-// nil.
+// integersBetween returns the expression for the integers between two bounds, which may
+// be nil.
 func integersBetween(least, most *big.Int) expression {
 	limit := func(digits int) *big.Int {
 		return new(big.Int).Sub(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil), big.NewInt(1))
@@ -112,7 +112,7 @@ func prefixed(text string, all choice) choice {
 	return choice{sequence{literal(text), oneOf(all)}}
 }
 
-// naturals returns the texts of the numbers from lo to hi, one part for each number of
+// naturals returns expressions for the numbers from lo to hi, one for each number of
 // digits.
 func naturals(lo, hi *big.Int) (all choice) {
 	if lo.Cmp(hi) > 0 {
@@ -132,7 +132,8 @@ func naturals(lo, hi *big.Int) (all choice) {
 	return all
 }
 
-// digitsBetween returns the texts of as many digits that are not below a and not above b.
+// digitsBetween returns the expression for texts of equally many digits that are not
+// below a and not above b.
 func digitsBetween(a, b string) expression {
 	if a == "" {
 		return literal("")

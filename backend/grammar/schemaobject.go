@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// space returns a reference to the white space that may be around values: nothing, a
-// blank, or new lines with an indentation. As in llama.cpp, it is short, so that a model
-// cannot fill an answer with it.
+// space returns a reference to the white space that may be around JSON values: nothing,
+// a blank, or new lines with an indentation. As in llama.cpp, the white space is short,
+// so that a model cannot fill an answer with it.
 func (c *converter) space() expression {
 	return c.shared("space", func() expression {
 		indent := repeat{class{{'\t', '\t'}, {' ', ' '}}, 0, 20}
@@ -17,7 +17,7 @@ func (c *converter) space() expression {
 	})
 }
 
-// value returns a reference to any JSON value.
+// value returns a reference to a rule for any JSON value.
 func (c *converter) value() expression {
 	return c.shared("value", func() expression {
 		return choice{
@@ -40,15 +40,15 @@ func (c *converter) anyArray() expression {
 	return c.shared("array", func() expression { return c.items(nil, c.value(), 0, -1) })
 }
 
-// property is a member of an object.
+// property is a member of a JSON object in a schema.
 type property struct {
-	member   expression // the key, a colon and the value
+	member   expression // member matches the key, a colon and the value
 	required bool
-	// many is set if the member may occur any number of times.
+	// many is set if the member of an object may occur any number of times.
 	many bool
 }
 
-// object returns the expression of objects.
+// object returns the expression for JSON objects that a schema allows.
 func (c *converter) object(o *object, path string) (expression, error) {
 	named, ok := o.get("properties").(*object)
 	if o.has("properties") && !ok {
@@ -106,8 +106,8 @@ func (c *converter) object(o *object, path string) (expression, error) {
 	return c.members(list), nil
 }
 
-// additional returns the expression of values of properties without a name in the schema,
-// and of those that required names only.
+// additional returns the expression for values of properties without a name in the
+// schema, and of those that only the keyword required names.
 func (c *converter) additional(o *object, path string) (additional, required expression, err error) {
 	if !o.has("additionalProperties") {
 		if !o.has("properties") {
@@ -119,13 +119,14 @@ func (c *converter) additional(o *object, path string) (additional, required exp
 	return additional, additional, err
 }
 
-// members returns the expression of an object with members in the order of the list. Each
-// rule holds the members from one place on, so the size is linear.
+// members returns the expression for an object with members in the order of the list.
+// Each of the rules for members covers the members from one place on, so the size of
+// the grammar is linear.
 func (c *converter) members(list []property) expression {
 	s := c.space()
-	var after expression = literal("") // the members from a place on, after another member
-	var first expression = literal("") // the members from a place on, as the first ones
-	empty := true                      // empty is set if first may be nothing
+	var after expression = literal("") // after matches the members from a place on, after another member
+	var first expression = literal("") // first matches the members from a place on, as the first ones
+	empty := true                      // empty is set if `first` may match nothing
 	for _, p := range slices.Backward(list) {
 		next := sequence{s, literal(","), s, p.member, after}
 		begin := sequence{p.member, after}
@@ -141,13 +142,13 @@ func (c *converter) members(list []property) expression {
 		}
 	}
 	if empty {
-		// An object without members has no second white space.
+		// A JSON object without members has no second white space.
 		return sequence{literal("{"), s, choice{sequence{first, s}, literal("")}, literal("}")}
 	}
 	return sequence{literal("{"), s, first, s, literal("}")}
 }
 
-// array returns the expression of arrays.
+// array returns the expression for arrays that a schema allows.
 func (c *converter) array(o *object, path string) (expression, error) {
 	prefix, ok := o.get("prefixItems").([]any)
 	if o.has("prefixItems") && !ok {
@@ -155,7 +156,7 @@ func (c *converter) array(o *object, path string) (expression, error) {
 	}
 	rest := o.get("items")
 	if listed, ok := rest.([]any); ok && !o.has("prefixItems") {
-		prefix, rest = listed, nil // the notation of older drafts
+		prefix, rest = listed, nil // here, the keyword has the notation of older drafts of JSON Schema
 	}
 	least, most, err := bounds(o, "minItems", "maxItems", path)
 	if err != nil {
@@ -176,10 +177,10 @@ func (c *converter) array(o *object, path string) (expression, error) {
 		}
 	}
 	if !never(item) {
-		item = c.addRule(item) // repetitions copy the reference only
+		item = c.addRule(item) // the rule is shared, so repetitions copy only the reference
 	}
 	if len(tuple) > 0 && !o.has("minItems") {
-		least = len(tuple) // as llama.cpp: a tuple is whole
+		least = len(tuple) // as in llama.cpp, a tuple must be complete
 		if most >= 0 {
 			least = min(least, most)
 		}
@@ -201,8 +202,8 @@ func (c *converter) array(o *object, path string) (expression, error) {
 	return c.items(tuple, item, least, most), nil
 }
 
-// items returns the expression of an array of least to most items. The first items are
-// those of the tuple.
+// items returns the expression for an array with at least `least` and at most `most`
+// items. The first items of an array are those of the tuple.
 func (c *converter) items(tuple []expression, item expression, least, most int) expression {
 	s := c.space()
 	if most == 0 {
@@ -212,7 +213,7 @@ func (c *converter) items(tuple []expression, item expression, least, most int) 
 		tuple = tuple[:most]
 	}
 	comma := func(e expression) expression { return sequence{s, literal(","), s, e} }
-	// The items after the first n of the tuple.
+	// The expression matches the items after the first n of the tuple.
 	n := max(len(tuple), 1)
 	var after expression = repeat{comma(item), max(least-n, 0), -1}
 	if most >= 0 {
@@ -235,7 +236,8 @@ func (c *converter) items(tuple []expression, item expression, least, most int) 
 	return sequence{literal("["), s, body, literal("]")}
 }
 
-// bounds returns the values of two keywords for a count. A missing most is -1.
+// bounds returns the values of two keywords that bound a number of items. A missing
+// most is -1.
 func bounds(o *object, low, high, path string) (least, most int, err error) {
 	least, err = count(o, low, 0, path)
 	if err != nil {

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// errPattern is returned for parts of a pattern that a grammar cannot express.
-var errPattern = errors.New("not a regular expression that a grammar can express")
+// errPattern is returned for parts of a regular expression that a grammar cannot
+// express.
+var errPattern = errors.New("the pattern is not a regular expression that a grammar can express")
 
-// pattern returns the expression of strings that match a pattern, which is a regular
-// expression in the notation of JavaScript. As in llama.cpp, a pattern that no grammar can
-// express, such as one that looks ahead, allows any string.
+// pattern returns the expression for strings that match a pattern, which is a regular
+// expression in the notation of JavaScript. As in llama.cpp, a pattern that no grammar
+// can express, such as one that looks ahead, allows any string.
 func (c *converter) pattern(pattern string) (expression, error) {
 	translated, err := translatePattern(pattern)
 	if err != nil {
@@ -37,10 +38,11 @@ func (c *converter) pattern(pattern string) (expression, error) {
 	return sequence{literal(`"`), e, literal(`"`)}, nil
 }
 
-// blanks lists the white space of JavaScript.
+// blanks lists the characters that count as white space in JavaScript.
 const blanks = `\t\n\x{b}\f\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
 
-// translatePattern replaces the escapes that mean something else in Go's notation.
+// translatePattern replaces the escapes of a pattern that mean something else in Go's
+// notation.
 func translatePattern(pattern string) (string, error) {
 	var b strings.Builder
 	class := false
@@ -50,7 +52,7 @@ func translatePattern(pattern string) (string, error) {
 		case ch == '[' && !class:
 			class = true
 		case ch == '[':
-			b.WriteByte('\\') // in a class of JavaScript, it is an ordinary character
+			b.WriteByte('\\') // in a class of JavaScript, the character is an ordinary one
 		case ch == ']':
 			class = false
 		case ch == '(' && strings.HasPrefix(pattern[i:], "(?") && !class && !strings.HasPrefix(pattern[i:], "(?:"):
@@ -77,7 +79,7 @@ func translatePattern(pattern string) (string, error) {
 			case next < 0x80:
 				b.WriteString(`\` + string(next))
 			default:
-				i-- // the escape of another character is that character
+				i-- // the escape of any other character is the character itself
 				ch = 0
 			}
 			if ch != 0 {
@@ -90,8 +92,8 @@ func translatePattern(pattern string) (string, error) {
 	return b.String(), nil
 }
 
-// search returns the expression of texts in which an expression matches somewhere. Anchors
-// may be at its ends only.
+// search returns the expression for texts in which an expression matches somewhere.
+// Anchors may be only at the ends of such an expression.
 func (c *converter) search(re *syntax.Regexp) (expression, error) {
 	switch re.Op {
 	case syntax.OpCapture:
@@ -130,7 +132,7 @@ func (c *converter) search(re *syntax.Regexp) (expression, error) {
 	return append(all, after...), nil
 }
 
-// matching returns the expression of the strings that a regular expression matches.
+// matching returns the expression for the strings that a regular expression matches.
 func matching(re *syntax.Regexp) (expression, error) {
 	switch re.Op {
 	case syntax.OpEmptyMatch:
@@ -173,7 +175,7 @@ func matching(re *syntax.Regexp) (expression, error) {
 	}
 	times, ok := counts[re.Op]
 	if !ok {
-		return nil, errPattern // an anchor, or the border of a word
+		return nil, errPattern // the operation is an anchor, or the border of a word
 	}
 	part, err := matching(re.Sub[0])
 	return repeat{part, times[0], times[1]}, err

@@ -7,8 +7,9 @@ import (
 // plainClass holds the characters that JSON strings contain without an escape.
 var plainClass = newClass([]runeRange{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}, {0x7F, 0x7F}}).negated()
 
-// char returns a reference to one character of a string, with any escape that stands for
-// one character. A character outside the basic plane has an escape of two halves.
+// char returns a reference to one character of a JSON string, with any escape that
+// stands for one character. A character outside the basic plane has an escape of two
+// halves.
 func (c *converter) char() expression {
 	return c.shared("char", func() expression {
 		hex := class{{'0', '9'}, {'A', 'F'}, {'a', 'f'}}
@@ -25,14 +26,14 @@ func (c *converter) char() expression {
 	})
 }
 
-// anyText returns a reference to any string.
+// anyText returns a reference to a rule for any JSON string.
 func (c *converter) anyText() expression {
 	return c.shared("string", func() expression {
 		return sequence{literal(`"`), repeat{c.char(), 0, -1}, literal(`"`)}
 	})
 }
 
-// text returns the expression of strings.
+// text returns the expression for JSON strings that a schema allows.
 func (c *converter) text(o *object, path string) (expression, error) {
 	if o.has("pattern") {
 		pattern, ok := o.get("pattern").(string)
@@ -62,7 +63,8 @@ func (c *converter) text(o *object, path string) (expression, error) {
 
 func knownFormat(f string) bool { return formats[f] != nil }
 
-// formats holds the formats of strings that are supported. Other formats are ignored.
+// formats holds the formats of strings that are supported. Formats that are not in the
+// list are ignored.
 var formats = map[string]func() expression{
 	"date":      date,
 	"time":      timeOfDay,
@@ -78,10 +80,10 @@ func uuid() expression {
 	return sequence{hex(8), dash, hex(4), dash, hex(4), dash, hex(4), dash, hex(12)}
 }
 
-// date returns the expression of dates that exist.
+// date returns the expression for dates that exist.
 func date() expression {
 	digit := func(lo, hi rune) class { return class{{lo, hi}} }
-	// Pairs of digits that 4 divides, without 00.
+	// The expression matches the pairs of digits that 4 divides, without 00.
 	fourth := choice{
 		sequence{literal("0"), class{{'4', '4'}, {'8', '8'}}},
 		sequence{class{{'2', '2'}, {'4', '4'}, {'6', '6'}, {'8', '8'}}, class{{'0', '0'}, {'4', '4'}, {'8', '8'}}},
@@ -112,8 +114,8 @@ func timeOfDay() expression {
 	return sequence{hour, literal(":"), sixty, literal(":"), sixty, fraction, zone}
 }
 
-// encoded returns the expression of the characters of a class inside a JSON string: each
-// character in one spelling.
+// encoded returns the expression for the characters of a class inside a JSON string:
+// each character in one spelling.
 func encoded(c class) expression {
 	all := choice{}
 	if plain := c.intersect(plainClass); len(plain) > 0 {
@@ -127,13 +129,13 @@ func encoded(c class) expression {
 	return oneOf(all)
 }
 
-// keyChar returns a reference to a character of a key, in one spelling.
+// keyChar returns a reference to a character of an object's key, in one spelling.
 func (c *converter) keyChar() expression {
 	return c.shared("key character", func() expression { return encoded(anyRune) })
 }
 
-// otherKey returns the expression of all keys but the given names. Each character of a key
-// has one spelling, so that an escape cannot spell a name.
+// otherKey returns the expression for all keys except the given names. Each character
+// of a key has one spelling, so that an escape cannot spell a name.
 func (c *converter) otherKey(names []string) expression {
 	if len(names) == 0 {
 		return c.anyText()
@@ -146,7 +148,7 @@ func (c *converter) otherKey(names []string) expression {
 	return sequence{literal(`"`), c.otherThan(slices.CompactFunc(texts, slices.Equal)), literal(`"`)}
 }
 
-// otherThan returns the expression of all texts but those of a sorted list.
+// otherThan returns the expression for all texts except those of a sorted list.
 func (c *converter) otherThan(texts [][]rune) expression {
 	all := choice{}
 	if len(texts[0]) > 0 {

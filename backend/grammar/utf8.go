@@ -5,10 +5,10 @@ import "unicode/utf8"
 // byteRange holds the bytes from lo to hi.
 type byteRange struct{ lo, hi byte }
 
-// byteSequences calls visit for sequences of byte ranges that together match the UTF-8
-// encodings of the characters of r, and nothing else.
+// byteSequences calls the function visit for sequences of byte ranges that together
+// match the UTF-8 encodings of the characters of a range, and nothing else.
 func byteSequences(r runeRange, visit func([]byteRange)) {
-	// All characters of a part have encodings of the same length.
+	// All characters of such a part have encodings of the same length.
 	for _, last := range []rune{0x7F, 0x7FF, 0xFFFF, 0x10FFFF} {
 		if r.lo > r.hi {
 			return
@@ -25,7 +25,7 @@ func byteSequences(r runeRange, visit func([]byteRange)) {
 func splitBytes(lo, hi rune, visit func([]byteRange)) {
 	n := utf8.RuneLen(lo)
 	for i := 1; i < n; i++ {
-		low := rune(1)<<(6*i) - 1 // the bits of the last i bytes
+		low := rune(1)<<(6*i) - 1 // the mask has the bits of the last i bytes
 		if lo&^low != hi&^low {
 			if lo&low != 0 {
 				splitBytes(lo, lo|low, visit)

@@ -10,19 +10,19 @@ import (
 // share the beginning. A Vocabulary does not change, so any number of goroutines may use
 // it.
 type Vocabulary struct {
-	pieces [][]byte // by token; empty if no grammar matches the token
-	ends   []int32  // the tokens that end a text
+	pieces [][]byte // pieces holds the bytes of each token; empty if no grammar matches the token
+	ends   []int32  // ends holds the tokens that end a text
 	isEnd  []bool   // by token
 	nodes  []treeNode
 	same   []int32 // same holds, by token, another token with the same bytes, or -1
 	deep   int     // deep is the height of the tree
-	plain  []*Mask // plain holds the sets of plain tokens, by index of plainLevels
+	plain  []*Mask // plain holds the sets of tokens of plain characters, by index of plainLevels
 }
 
-// treeNode is a node of the tree, in the order of a walk that visits a node before its
-// children.
+// treeNode is a node of the vocabulary's tree. Nodes are in the order of a walk that
+// visits a node before its children.
 type treeNode struct {
-	after int32 // after is the index of the first node that is not below this one
+	after int32 // after is the index of the first node that is not below this node
 	token int32 // token is a token that ends at this node, or -1
 	depth uint16
 	value byte
@@ -31,8 +31,8 @@ type treeNode struct {
 }
 
 // NewVocabulary prepares a vocabulary of size tokens. piece returns the bytes that a
-// token adds to the text; a token without bytes is never allowed, except for those
-// that end the text. NewVocabulary keeps the slices that piece returns.
+// token adds to the text; a token without bytes is never allowed, except for those that
+// end the text. NewVocabulary keeps the slices that the function piece returns.
 func NewVocabulary(size int, piece func(token int32) []byte, ends func(token int32) bool) *Vocabulary {
 	v := &Vocabulary{pieces: make([][]byte, size), isEnd: make([]bool, size), same: make([]int32, size)}
 	order := make([]int32, 0, size)
@@ -61,9 +61,10 @@ func NewVocabulary(size int, piece func(token int32) []byte, ends func(token int
 	return v
 }
 
-// build makes the tree of the tokens, which are in the order of their bytes.
+// build makes the vocabulary's tree of the tokens, which are in the order of their
+// bytes.
 func (v *Vocabulary) build(order []int32) {
-	var path []int32 // path holds the nodes of the last piece
+	var path []int32 // path holds the nodes of the last token's bytes
 	var last []byte
 	closeTo := func(depth int) {
 		for len(path) > depth {
@@ -96,7 +97,7 @@ func (v *Vocabulary) build(order []int32) {
 }
 
 // Split returns tokens whose bytes together are text, the longest possible token first.
-// If some bytes of text are in no token, Split leaves out the text from there.
+// If some bytes of the text are in no token, Split leaves out the text from there on.
 func (v *Vocabulary) Split(text []byte) (tokens []int32) {
 	for len(text) > 0 {
 		token, length := v.longest(text)
@@ -108,7 +109,7 @@ func (v *Vocabulary) Split(text []byte) (tokens []int32) {
 	return tokens
 }
 
-// longest returns the longest token with which text begins.
+// longest returns the longest token with which a text begins.
 func (v *Vocabulary) longest(text []byte) (token int32, length int) {
 	for i, end := 0, len(v.nodes); i < end; {
 		n := &v.nodes[i]
@@ -119,11 +120,11 @@ func (v *Vocabulary) longest(text []byte) (token int32, length int) {
 		if n.token >= 0 {
 			token, length = n.token, int(n.depth)+1
 		}
-		end = int(n.after) // no node after this one begins alike
+		end = int(n.after) // no node after this one has bytes that begin alike
 		i++
 	}
 	return token, length
 }
 
-// Size returns the number of tokens.
+// Size returns the number of tokens in the vocabulary.
 func (v *Vocabulary) Size() int { return len(v.pieces) }

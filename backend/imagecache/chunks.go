@@ -17,8 +17,8 @@ const (
 	chunkBits  = 12
 )
 
-// gear holds a random number for each byte, for the rolling hash. Any numbers do, as
-// long as a process uses the same ones.
+// gear holds a random number for each byte value, for the rolling hash. Any random
+// numbers will do, as long as a process always uses the same ones.
 var gear = func() (table [256]uint64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range table {
@@ -27,7 +27,7 @@ var gear = func() (table [256]uint64) {
 	return table
 }()
 
-// chunkEnd returns the length of the first chunk of b.
+// chunkEnd returns the length of the first chunk of some bytes.
 func chunkEnd(b []byte) int {
 	b = b[:min(len(b), mostChunk)]
 	var h uint64
@@ -39,17 +39,17 @@ func chunkEnd(b []byte) int {
 	return len(b)
 }
 
-// findPieces returns an image as pieces of a base and bytes of its own.
+// findPieces describes an image by pieces of a base image and bytes of its own.
 func findPieces(base, image []byte) []piece {
 	seed, known := maphash.MakeSeed(), make(map[uint64]int)
 	for at := 0; at < len(base); {
 		end := at + chunkEnd(base[at:])
 		if h := maphash.Bytes(seed, base[at:end]); known[h] == 0 {
-			known[h] = at + 1 // zero means that the chunk is unknown
+			known[h] = at + 1 // the value zero means that the chunk is unknown
 		}
 		at = end
 	}
-	pieces, covered := []piece{{}}, 0 // the pieces make up image[:covered]
+	pieces, covered := []piece{{}}, 0 // at this point, the pieces make up image[:covered]
 	for at := 0; at < len(image); {
 		end := at + chunkEnd(image[at:])
 		from := known[maphash.Bytes(seed, image[at:end])] - 1
@@ -86,7 +86,7 @@ func commonPrefix(a, b []byte) (n int) {
 	return n
 }
 
-// ownBytes returns the size of a difference with these pieces, without its header.
+// ownBytes returns the size of a difference with the given pieces, without its header.
 func ownBytes(pieces []piece) (size int64) {
 	size = countSize + pieceSize*int64(len(pieces))
 	for _, p := range pieces {

@@ -17,7 +17,8 @@ import (
 // the bytes that the base does not have. After the header, the file holds, as
 // little-endian 64-bit numbers, the number of pieces and then three numbers for each
 // piece: where the piece begins in the base, how many bytes are copied from there, and
-// how many bytes of the difference itself follow them. At the end come those bytes.
+// how many bytes of the difference itself follow them. At the end of a difference's
+// file are its own bytes.
 const (
 	countSize = 8
 	pieceSize = 24
@@ -56,8 +57,9 @@ func writeDifference(w io.Writer, pieces []piece, image []byte) error {
 	return nil
 }
 
-// readPieces reads the pieces of a difference whose header is h. Together they have the
-// image's size. own is where the difference's own bytes begin.
+// readPieces reads the pieces of a difference whose header is h. The pieces of a
+// difference together have the image's size. own is the position at which the
+// difference's own bytes begin.
 func readPieces(f *os.File, h *header) (pieces []piece, own int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -92,7 +94,8 @@ func readPieces(f *os.File, h *header) (pieces []piece, own int64, err error) {
 	return pieces, headerSize + countSize + int64(n)*pieceSize, nil
 }
 
-// putTogether writes the image of a difference to w. The caller checks the image.
+// putTogether writes the image of a difference to w. The caller of putTogether checks
+// the image.
 func putTogether(w io.Writer, f, base *os.File, h *header) error {
 	pieces, own, err := readPieces(f, h)
 	if err != nil {
@@ -118,9 +121,9 @@ func copyPart(w io.Writer, f *os.File, offset, size int64) error {
 	return err
 }
 
-// openBase opens the base of a difference, which is in the same folder, and compares the
-// sums that the headers state. The base's bytes are not checked: the sum of the image
-// that is put together covers them.
+// openBase opens the base image of a difference, which is in the same folder, and
+// compares the sums that the headers state. The base's bytes are not checked: the sum
+// of the image that is put together covers them.
 func openBase(path string, b *base) (*os.File, error) {
 	name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%x%s", b.key, suffix))
 	f, err := openRegular(name)
@@ -132,7 +135,7 @@ func openBase(path string, b *base) (*os.File, error) {
 	}
 	h, err := readHeader(f)
 	if err == nil && (h.base != nil || h.key != b.key || h.sum != b.sum) {
-		err = fmt.Errorf("%w: the image %x, which had most of its bytes, is another one now", errDamaged, b.key)
+		err = fmt.Errorf("%w: the image %x, which held most of the bytes, is another one now", errDamaged, b.key)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -165,7 +168,7 @@ func (s *Store) openDifference(f *os.File, path string, want key, lost func(erro
 	return e, err
 }
 
-// fillDifference sets the base, the image and the bytes of a difference's entry.
+// fillDifference sets the base, the image and the bytes of the entry of a difference.
 func (s *Store) fillDifference(e *Entry, want key, lost func(error)) error {
 	h, err := readHeader(e.held)
 	if err != nil {

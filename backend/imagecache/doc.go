@@ -1,11 +1,12 @@
 // Package imagecache keeps compiled images in a folder, so that a model is compiled for
-// a device once and not at every start.
+// a device only once and not at every start.
 //
-// A [Store] maps keys to images. The package knows nothing about devices and models:
-// the caller's key must contain everything that decides whether an image is still
-// valid. A [Label] describes an image for people. The package itself does not use
-// labels. Deleting files, or the whole folder, is always safe, even while a program
-// uses an image. (Windows does not delete a file in use.)
+// A [Store] maps keys to compiled images. Package imagecache knows nothing about
+// devices and models: the caller's key must contain everything that decides whether an
+// image is still valid. A [Label] describes an image for people. Package imagecache
+// itself does not use labels. Deleting images, or the whole folder of the cache, is
+// always safe, even while a program uses an image. (Windows does not delete a file in
+// use.)
 //
 // # A file
 //
@@ -13,9 +14,9 @@
 // header holds format, key, length, label and the image's checksum, and ends with its
 // own checksum, so any changed bit is found. The size of the header places the image at
 // the start of a page of memory, because devices use the mapped image in place. The
-// modification time of the file is the time of its last use. A file "put-….tmp" is an
-// image that is being written. A process that makes an image holds the lock of the file
-// "<key>.lock".
+// modification time of an image's file is the time of its last use. A file "put-….tmp"
+// is an image that is being written. A process that makes an image holds the lock of
+// the file "<key>.lock".
 //
 // # Differences
 //
@@ -49,15 +50,15 @@
 //     last write.
 //
 // On file systems without locks, and on systems other than Linux, macOS, FreeBSD and
-// Windows, the package cannot tell which files are in use. Removing files is still safe
-// there, but two processes may compile the same image, and old temporary files are
-// removed only after a day.
+// Windows, package imagecache cannot tell which files are in use. Without locks,
+// removing files is still safe, but two processes may compile the same image, and old
+// temporary files are removed only after a day.
 //
 // # Cost
 //
-// Get reads the whole image once, on all cores, to check it (SHA-256: about 0.3 s per
-// GB on two cores with instructions for it). Reading also brings the image into memory,
-// where loading needs it next. To find what two images have in common takes about 3 s per
-// GB, and memory of 1 % of the image. A Store has no lock of its own: all its state is in
-// files.
+// Get reads the whole image once, on all cores, to check its SHA-256. Checking an image
+// takes about 0.3 s per GB on two cores with instructions for SHA-256. When Get checks
+// an image, it also brings it into memory, where loading needs it next. To find what
+// two images have in common takes about 3 s per GB, and memory of 1 % of the image. A
+// Store needs no lock, because all its state is in files.
 package imagecache

@@ -22,27 +22,27 @@ type Info struct {
 	Key, Path string
 	// Label is the label of the image, or nil if it cannot be read.
 	Label Label
-	// Size is the file's size in bytes. Used is the time of the last Put or
-	// Get.
+	// Size is the size of the image's file in bytes. Used is the time when the image
+	// was last stored or read.
 	Size int64
 	Used time.Time
 	// Base is the key of the image from which this one takes most of its bytes, or
 	// empty if the file holds the whole image. Without its base the file is useless.
 	Base string
-	// InUse is set if a process uses the image.
+	// InUse is set if a process uses the image now.
 	InUse bool
 	// Damage is the reason why the image's file is invalid, or nil if no check has
 	// found one.
 	Damage error
-	// Unread is set if the file could not be read, and Damage is the error. The file
-	// itself may be valid.
+	// Unread is set if the file could not be read, and Damage is then the error. A file
+	// that could not be read may be valid.
 	Unread bool
-	// Kept is the reason why Verify could not remove a damaged file, or nil.
+	// Kept is the reason for which Verify could not remove a damaged file, or nil.
 	Kept error
 }
 
-// List returns the images in the store's folder, the most recently used one first.
-// List reads only the header of each file.
+// List returns the images in the store's folder, the most recently used one first. List
+// reads only the header of each image file.
 func (s *Store) List() ([]Info, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -107,9 +107,9 @@ func (i *Info) look(want key, info fs.FileInfo) error {
 }
 
 // Verify reads every image completely and calls report with each result, in the order
-// of List. If fix is set, Verify removes damaged images. A file that Verify cannot
-// read or remove stays in the folder, with the reason in Kept. Verify returns the
-// error of ctx or report.
+// of List. If fix is set, Verify removes damaged images. A file that Verify cannot read
+// or remove stays in the folder, with the reason in Kept. Verify returns the error of
+// ctx, or the error that report returned.
 func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) error {
 	list, err := s.List()
 	if err != nil {
@@ -150,8 +150,8 @@ func (i *Info) verify(s *Store, want key, fix bool) {
 	}
 }
 
-// Remove removes an image unless a process uses it. Remove reports whether the image no
-// longer exists.
+// Remove removes an image unless a process uses it. Remove reports whether the image is
+// gone.
 func (s *Store) Remove(key string) (gone bool, err error) {
 	if _, err := parseKey(key); err != nil {
 		return false, err
@@ -164,7 +164,8 @@ func (s *Store) Remove(key string) (gone bool, err error) {
 	if err == nil && info.Mode().IsRegular() {
 		gone, err = removeUnused(path)
 	} else if err == nil {
-		// the entry is foreign, because the store creates no links or folders with this name
+		// a link or a folder with this name is not from the store, so it counts as
+		// foreign
 		err = os.Remove(path)
 		gone = err == nil
 	}
@@ -181,7 +182,7 @@ func removeUnused(path string) (gone bool, err error) {
 		return false, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
-	// the entry is a file of another program, or one that this user may not change
+	// the file belongs to another program, or this user may not change it
 	case errors.Is(err, fs.ErrPermission):
 		err = os.Remove(path)
 		return err == nil, err
@@ -193,11 +194,11 @@ func removeUnused(path string) (gone bool, err error) {
 }
 
 // Reserve makes room in the folder and on the disk for an image that the caller is
-// about to put. Reserve removes the least recently used images until the folder is
-// within its limit and the disk has room. Images in use are not removed. With
-// [Options.Keep], no image is removed. If the disk still has too little room, Reserve
-// returns [ErrStore]. If removing all images would not make enough room, Reserve
-// removes none.
+// about to put. Reserve removes the least recently used images until the cache is
+// within its limit and the disk has room. Reserve never removes images in use. If
+// [Options.Keep] is set, Reserve removes no image. If the disk still has too little
+// free space, Reserve returns [ErrStore]. If removing all images would not free enough
+// space, Reserve removes none.
 func (s *Store) Reserve(size int64) error {
 	size += headerSize
 	list, err := s.List()
@@ -261,7 +262,7 @@ func (s *Store) HasRoom(size int64) error {
 	return s.fits(size + headerSize)
 }
 
-// fits returns [ErrStore] if the disk has fewer than size bytes free.
+// fits returns [ErrStore] if the disk has fewer free bytes than size.
 func (s *Store) fits(size int64) error {
 	if free, known := s.free(); known && size > free {
 		return fmt.Errorf("imagecache: %w: the disk of %s has %.1f MiB free, but the image takes %.1f MiB", ErrStore, s.dir, float64(free)/(1<<20), float64(size)/(1<<20))
@@ -269,7 +270,7 @@ func (s *Store) fits(size int64) error {
 	return nil
 }
 
-// free returns the number of free bytes on the disk, if the system reports it.
+// free returns the number of free bytes on the disk, if the system reports the number.
 func (s *Store) free() (size int64, known bool) {
 	size, _, err := Space(s.dir)
 	return size, err == nil

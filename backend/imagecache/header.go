@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// All numbers in the header are little-endian:
+// All numbers in an image file's header are little-endian.
 //
 //	   0  magic, 8 bytes
 //	   8  format version, u32
@@ -32,11 +32,11 @@ const (
 	headerSum         = headerSize - sha256.Size
 )
 
-// Label describes an image for people. A Label maps names to values. A label has
-// room for about 3800 bytes; if it is longer, its longest values are cut.
+// Label describes an image for people. A Label consists of names and values. A label
+// has room for about 3800 bytes; if it is longer, its longest values are cut.
 type Label map[string]string
 
-// encode returns the label as JSON.
+// encode returns the label in JSON.
 func (l Label) encode() []byte {
 	for limit := baseStart - labelStart; ; limit /= 2 {
 		cut := make(Label, len(l))
@@ -56,7 +56,7 @@ func (l Label) encode() []byte {
 	}
 }
 
-// key is an image's key in binary form.
+// key is the key of an image in binary form.
 type key [sha256.Size]byte
 
 func parseKey(text string) (key, error) {
@@ -65,7 +65,7 @@ func parseKey(text string) (key, error) {
 		return k, fmt.Errorf("imagecache: %w %q: want %d hexadecimal digits", ErrKey, text, 2*len(k))
 	}
 	for _, c := range []byte(text) {
-		// Check the digits, because hex.Decode also accepts upper case, which
+		// Each digit is checked, because hex.Decode also accepts upper case, which
 		// would name another file.
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return k, fmt.Errorf("imagecache: %w %q: %q is no lower-case hexadecimal digit", ErrKey, text, c)
@@ -75,12 +75,12 @@ func parseKey(text string) (key, error) {
 	return k, err
 }
 
-// header is the parsed header of an image's file.
+// header is the parsed header of an image's file in the cache.
 type header struct {
 	key   key
-	size  uint64 // size of the image in bytes
+	size  uint64 // length is the size of the image in bytes
 	sum   sum
-	label []byte // label in the form that Label.encode returns
+	label []byte // label is the image's label in the form that Label.encode returns
 	base  *base  // base is nil if the file holds the image itself, and not a difference
 }
 
@@ -90,7 +90,7 @@ type base struct {
 	sum sum
 }
 
-// encode returns the headerSize bytes of the header.
+// encode returns the headerSize bytes of an image file's header.
 func (h *header) encode() []byte {
 	b := make([]byte, headerSize)
 	copy(b, magic)
@@ -111,7 +111,8 @@ func (h *header) encode() []byte {
 	return b
 }
 
-// parseHeader parses the header of a file that has the given length.
+// parseHeader parses the header of an image file, and checks it against the length of
+// the file.
 func parseHeader(b []byte, fileSize int64) (*header, error) {
 	if len(b) < headerSize {
 		return nil, fmt.Errorf("%w: the file has %d bytes, fewer than its header's %d", errDamaged, len(b), headerSize)
@@ -122,8 +123,8 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 	}
 	version := binary.LittleEndian.Uint32(b[8:])
 	if version != formatVersion && version != differenceVersion {
-		// Check the format before the checksum, because another format may store the
-		// checksum elsewhere.
+		// The format is checked before the checksum, because another format may store
+		// the checksum elsewhere.
 		return nil, fmt.Errorf("%w: the file has format %d: want %d or %d", errDamaged, version, formatVersion, differenceVersion)
 	}
 	if sha256.Sum256(b[:headerSum]) != [sha256.Size]byte(b[headerSum:]) {
@@ -145,12 +146,12 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 	}
 	h.label = bytes.Clone(label)
 	if image := fileSize - headerSize; h.base == nil && (image < 0 || uint64(image) != h.size) {
-		return nil, fmt.Errorf("%w: the file holds %d bytes of image: want %d", errDamaged, image, h.size)
+		return nil, fmt.Errorf("%w: the file holds an image of %d bytes: want %d", errDamaged, image, h.size)
 	}
 	return h, nil
 }
 
-// readLabel returns the image's label, or nil if the label is invalid.
+// readLabel returns the label in an image's file, or nil if it is invalid.
 func (h *header) readLabel() Label {
 	var l Label
 	if json.Unmarshal(h.label, &l) != nil {

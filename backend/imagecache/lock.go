@@ -16,10 +16,10 @@ import (
 // Lock polls because waiting inside the system's lock call could not be cancelled.
 const lockPoll = 50 * time.Millisecond
 
-// Lock takes the lock of a key. The holder of the lock is the only one, among all
-// processes that share the folder, that makes the image of this key. If Lock has to
-// wait, it calls waits once. After waiting for another process, the image probably
-// exists. If the folder cannot be written, Lock returns [ErrStore]. If ctx ends
+// Lock takes the lock of a key. Among all processes that share the folder, only the
+// holder of the lock makes the image of the key. If Lock has to wait, it calls the
+// function waits once. After Lock has waited for another process, the image probably
+// exists. If the folder cannot be written, Lock returns [ErrStore]. If ctx is done
 // first, Lock returns the error of ctx.
 func (s *Store) Lock(ctx context.Context, key string, waits func()) (release func(), err error) {
 	if _, err := parseKey(key); err != nil {
@@ -48,10 +48,11 @@ func (s *Store) Lock(ctx context.Context, key string, waits func()) (release fun
 
 func (s *Store) lockPath(key string) string { return filepath.Join(s.dir, key+lockSuffix) }
 
-// openHeld opens a file and locks it until the file is closed. The lock is exclusive or
-// shared. If the file at path is removed or replaced before the lock is taken, openHeld
-// tries again. If another process holds the lock, openHeld returns filelock.ErrHeld. If
-// the file system has no locks, openHeld opens the file without a lock.
+// openHeld opens a file and locks it until the file is closed. The lock that openHeld
+// takes is exclusive or shared. If the file at path is removed or replaced before the
+// lock is taken, openHeld tries again. If another process holds the lock, openHeld
+// returns filelock.ErrHeld. If the file system has no locks, openHeld opens the file
+// without a lock.
 func openHeld(path string, flag int, exclusive bool) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flag, 0o600)

@@ -13,33 +13,35 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// errUnlisted is returned for an image that a folder's maker did not list.
+// errUnlisted is returned for an image that the maker of a prepared folder did not
+// list.
 var errUnlisted = errors.New("it is not the image that the folder's maker has signed")
 
-// Prepared is a folder of images that were made elsewhere. The caller decides
-// whether the folder may be used.
+// Prepared is a folder of images that were compiled elsewhere. The caller decides
+// whether a prepared folder may be used.
 type Prepared struct {
 	Dir string
-	// Own is set if only trusted users can change the folder. Images of an Own folder
-	// are mapped into memory. Images of another folder are copied into memory before
-	// they are checked, because another user could change a mapped file later.
+	// Own is set if only trusted users can change the folder. Images in a folder that
+	// only trusted users can change are mapped into memory. Images of any other folder
+	// are copied into memory before they are checked, because another user could change
+	// a mapped file later.
 	Own bool
-	// Listed, if it is not nil, holds the only images that may be used, by key.
-	// Listed is required for a folder that is not Own.
+	// Listed, if it is not nil, maps the keys of the only images that may be used to
+	// their contents. Listed is required for a folder that untrusted users can change.
 	Listed map[string]Listed
 }
 
-// Listed identifies the content of an image.
+// Listed identifies the content of an image by checksum and size.
 type Listed struct {
-	// Sum is the image's sum as [ReadSum] returns it.
+	// Sum is the checksum of the image in the form that [ReadSum] returns.
 	Sum string
-	// Bytes is the image's size.
+	// Bytes is the size of the listed image.
 	Bytes int64
 }
 
-// ReadSum returns the sum of the image in a file of this cache, from the file's
-// header: SHA-256 over the image's length and the SHA-256 of each 4 MiB. The sum
-// is compared with the image by every Get, not here.
+// ReadSum returns the checksum of an image in a file of the cache, from the file's
+// header. The checksum is a SHA-256 over the image's length and the SHA-256 of each 4
+// MiB. Get compares the checksum with the image; ReadSum does not.
 func ReadSum(path string) (Listed, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -73,7 +75,7 @@ func readHeader(f *os.File) (*header, error) {
 
 func (p *Prepared) path(key string) string { return filepath.Join(p.Dir, key+suffix) }
 
-// has reports whether the folder has a file for a key, and may use it.
+// has reports whether the folder holds an image file for a key that may be used.
 func (p *Prepared) has(key string) bool {
 	if _, listed := p.Listed[key]; !listed && (p.Listed != nil || !p.Own) {
 		return false
@@ -82,7 +84,7 @@ func (p *Prepared) has(key string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// open opens the image of a key for a store. If the folder has no image of the key,
+// open opens the image of a key for a store. If the folder has no image for the key,
 // the error is [fs.ErrNotExist].
 func (p *Prepared) open(s *Store, name string, want key) (*Entry, error) {
 	path := p.path(name)
@@ -90,7 +92,7 @@ func (p *Prepared) open(s *Store, name string, want key) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // the entry is a symbolic link, or a pipe that would wait for its writer
+	if !info.Mode().IsRegular() { // a symbolic link is refused, and a pipe, which would wait for its writer
 		return nil, fmt.Errorf("%w (%s)", mapped.ErrNotRegular, info.Mode().Type())
 	}
 	listed, found := p.Listed[name]
@@ -120,8 +122,8 @@ func (p *Prepared) open(s *Store, name string, want key) (*Entry, error) {
 	return e, err
 }
 
-// copyEntry reads an image into memory and checks the copy. copyEntry allocates
-// no more than the listed size, whatever the file says.
+// copyEntry reads an image into memory and checks the copy. copyEntry allocates no more
+// than the listed size, whatever size the file claims.
 func copyEntry(path string, want key, listed Listed) (_ *Entry, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -149,12 +151,12 @@ func copyEntry(path string, want key, listed Listed) (_ *Entry, err error) {
 		return nil, err
 	}
 	if again, err := parseHeader(file, int64(len(file))); err != nil || again.listed() != listed {
-		return nil, errors.Join(errUnlisted, err) // the header was replaced after it was read
+		return nil, errors.Join(errUnlisted, err) // another process has replaced the header after it was read
 	}
 	return &Entry{bytes: image, path: path}, nil
 }
 
-// fromPrepared returns the image of a key from the prepared folders, or nil.
+// fromPrepared returns the image for a key from one of the prepared folders, or nil.
 func (s *Store) fromPrepared(name string, want key) *Entry {
 	for i := range s.prepared {
 		e, err := s.prepared[i].open(s, name, want)

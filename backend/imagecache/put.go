@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// file has the methods of os.File that Put needs.
+// file has those methods of os.File that Put needs.
 type file interface {
 	io.Writer
 	io.WriterAt
@@ -25,15 +25,15 @@ func createTemp(dir string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = filelock.Try(f, true) // the file system has no locks, so the file's age decides
+	_ = filelock.Try(f, true) // an error is ignored: on a file system without locks, the file's age decides whether it is abandoned
 	return f, nil
 }
 
-// Put stores the image that fill writes under the given key, and replaces an older
-// image. Call [Store.Reserve] before Put to make room. If fill fails, Put returns the
-// error of fill. If the image could not be stored, Put returns [ErrStore]. In both
-// cases an older image of the key stays. The exception is a failure to flush the folder
-// at the end: then the new image has replaced the old one.
+// Put stores the image that the function fill writes under the given key, and replaces
+// an older image. Call [Store.Reserve] before Put to make room. If fill fails, Put
+// returns the error of fill. If the image cannot be stored, Put returns [ErrStore]. If
+// fill or Put fails, an older image of the key stays. If flushing the folder fails at
+// the end of Put, the new image has already replaced the old one.
 func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error {
 	return s.PutSimilar(key, "", label, fill)
 }
@@ -70,7 +70,7 @@ func (s *Store) PutSimilar(key, similar string, label Label, fill func(w io.Writ
 	return nil
 }
 
-// write fills the file, flushes it to disk and closes it.
+// write fills an image file, flushes it to disk and closes it.
 func write(f file, h header, fill func(w io.Writer) error) (err error) {
 	defer func() {
 		if e := f.Close(); err == nil && e != nil {
@@ -78,8 +78,8 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 		}
 	}()
 	w := &writer{file: f}
-	// The header is zeros until the image is complete. If a crash leaves an
-	// incomplete file, the file is invalid even if it has its final name.
+	// The header of an image file is zeros until the image is complete. A file that a
+	// crash leaves incomplete is invalid even if it has its final name.
 	if _, err := f.Write(make([]byte, headerSize)); err != nil {
 		return &diskError{err}
 	}
@@ -105,7 +105,7 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 }
 
 // writer writes an image to a file and computes its checksum. The writer remembers the
-// first error of the disk.
+// first error of writing to the disk.
 type writer struct {
 	file   io.Writer
 	summer summer
@@ -117,7 +117,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		return 0, w.err
 	}
 	var group sync.WaitGroup
-	group.Go(func() { w.summer.Write(p) }) // compute the checksum while the disk writes
+	group.Go(func() { w.summer.Write(p) }) // the checksum is computed while the disk writes
 	n, err := w.file.Write(p)
 	group.Wait()
 	if err != nil {
@@ -127,7 +127,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// diskError marks an error of storing the image, as opposed to an error of fill.
+// diskError marks an error of storing the image, as opposed to an error of the function
+// fill.
 type diskError struct{ err error }
 
 func (e *diskError) Error() string { return e.err.Error() }
@@ -152,8 +153,8 @@ func remove(path string) error {
 }
 
 // syncFolder flushes a folder to disk, so that a rename in it survives a power cut. On
-// Windows it does nothing: Windows cannot flush folders, and its file systems log
-// renames.
+// Windows, syncFolder does nothing, because Windows cannot flush folders, and its file
+// systems log renames.
 func syncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -30,33 +30,33 @@ const (
 	tempAge = 24 * time.Hour
 	deadAge = time.Minute
 	// lookTime bounds the wait for another process that holds an exclusive lock of a
-	// file. Another process holds such a lock only for a moment, to find out whether
-	// the file is in use or to remove it.
+	// file. Another process holds an exclusive lock only for a moment, to find out
+	// whether the file is in use or to remove it.
 	lookTime = 30 * time.Second
 )
 
-// Options configures a Store. The zero value is ready to use.
+// Options configures a Store. The zero Options are ready to use.
 type Options struct {
 	// Limit is the largest total size in bytes of the images in the folder, without
-	// those in use. A zero Limit means no limit.
+	// those in use. If Limit is zero, the size has no limit.
 	Limit int64
 	// If Keep is set, the store never removes images to make room, even above the
-	// limit. The user has asked for every image in the folder.
+	// limit. Keep means that the user has asked for every image in the folder.
 	Keep bool
-	// Prepared lists folders with images that were made elsewhere. Get uses these
+	// Prepared lists folders of images that were compiled elsewhere. Get uses prepared
 	// images if the store does not have an image of its own, and never changes them.
 	Prepared []Prepared
-	// Lost, when set, is called if an image that is in use was changed in its file and
-	// could not be kept: see [mapped.Keeping]. Lost should end the process with the
-	// reason.
+	// Lost, if set, is called if another process has changed the file of an image in
+	// use and the old bytes could not be kept: see [mapped.Keeping]. The function The
+	// function Lost should end the process with the reason.
 	Lost func(reason error)
-	// Logger receives warnings about damaged files, and the names of removed files. A
-	// nil Logger means silence.
+	// Logger receives warnings about damaged image files, and the names of removed
+	// files. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
 }
 
-// Store keeps compiled images in a folder. Store's methods may be called from
-// any goroutine.
+// Store keeps compiled images in a folder. The methods of Store may be called from any
+// goroutine.
 type Store struct {
 	dir      string
 	limit    int64
@@ -65,12 +65,12 @@ type Store struct {
 	lost     func(error)
 	logger   *slog.Logger
 	warned   atomic.Bool                    // warned is set after a warning about unprotected images was logged
-	create   func(dir string) (file, error) // tests replace this function by one that fails
+	create   func(dir string) (file, error) // create makes a new file; create makes a new file; tests replace this function by one that fails
 }
 
-// Open creates the folder, private to the user, if it is missing. Open removes files
-// that processes have left when they ended. A folder that other users can change is
-// [trust.ErrUntrusted].
+// Open creates the folder of the store, private to the user, if it is missing. Open
+// removes files that processes have left when they ended. If other users can change the
+// folder, Open returns [trust.ErrUntrusted].
 func Open(dir string, options Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("imagecache: %w", err)
@@ -86,7 +86,7 @@ func Open(dir string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Dir returns the folder.
+// Dir returns the folder of the store.
 func (s *Store) Dir() string { return s.dir }
 
 // Limit returns the largest total size of the images in bytes, or 0 if there is no
@@ -113,7 +113,7 @@ func (s *Store) leftovers() []string {
 	var names []string
 	for _, pattern := range []string{tempNames, "*" + lockSuffix} {
 		found, err := filepath.Glob(filepath.Join(s.dir, pattern))
-		if err != nil { // leftovers stay in a folder whose name is not a valid pattern
+		if err != nil { // if the folder's name is not a valid pattern, its leftovers stay
 			s.logger.Warn("could not look for leftover files of the image cache", "error", err)
 		}
 		names = append(names, found...)
@@ -126,8 +126,8 @@ func stale(name string, info fs.FileInfo) bool {
 	return age >= tempAge || age >= deadAge && info.Mode().IsRegular() && abandoned(name)
 }
 
-// abandoned reports whether no process holds the lock of a file. On a system without
-// locks, abandoned returns false.
+// abandoned reports whether no process holds the lock of a temporary file. On a system
+// without locks, abandoned returns false.
 func abandoned(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -137,9 +137,9 @@ func abandoned(name string) bool {
 	return filelock.Try(f, true) == nil
 }
 
-// Entry is an image that is mapped into memory.
+// Entry is a compiled image that is mapped into memory.
 type Entry struct {
-	held  *os.File     // keeps other processes from removing the file; nil for a copy in memory
+	held  *os.File     // held keeps other processes from removing the file; it is nil for a copy in memory
 	file  *mapped.File // file is nil for a copy in memory
 	bytes []byte
 	path  string
@@ -149,17 +149,17 @@ type Entry struct {
 	temp  bool   // temp is set if Close must remove the file
 }
 
-// Path returns the path of the file.
+// Path returns the path of the image's file.
 func (e *Entry) Path() string { return e.path }
 
-// Own reports whether only trusted users can change the file.
+// Own reports whether only trusted users can change the image's file.
 func (e *Entry) Own() bool { return e.own }
 
-// Bytes returns the image. The caller must not change the bytes, which are valid until
-// Close.
+// Bytes returns the bytes of the image. The caller must not change the image's bytes,
+// which are valid until Close.
 func (e *Entry) Bytes() []byte { return e.bytes }
 
-// Close unmaps the image. Close may be called twice.
+// Close unmaps the image from memory. Close may be called twice.
 func (e *Entry) Close() error {
 	if e == nil || e.bytes == nil && e.held == nil {
 		return nil
@@ -181,8 +181,8 @@ func (e *Entry) Close() error {
 	return nil
 }
 
-// Get maps the image of a key into memory, after checking every byte, and records the
-// time of use. If neither the store's folder nor the prepared ones have a valid image,
+// Get maps the image for a key into memory, after checking every byte, and records the
+// time of use. If neither the store's folder nor a prepared folder has a valid image,
 // Get returns [ErrMiss].
 func (s *Store) Get(key string) (*Entry, error) {
 	want, err := parseKey(key)
@@ -199,15 +199,15 @@ func (s *Store) Get(key string) (*Entry, error) {
 	return nil, err
 }
 
-// Has reports whether the store's folder or a prepared one has a file for a key. Has
-// does not check whether the file is valid.
+// Has reports whether the store's folder or a prepared folder has an image file for a
+// key. Has does not check whether the image file is valid.
 func (s *Store) Has(key string) bool {
 	info, err := os.Stat(s.path(key))
 	return err == nil && info.Mode().IsRegular() ||
 		slices.ContainsFunc(s.prepared, func(p Prepared) bool { return p.has(key) })
 }
 
-// own looks up an image in the store's own folder, not in the prepared ones.
+// own searches an image in the store's own folder, not in the prepared folders.
 func (s *Store) own(name string, want key) (*Entry, error) {
 	path := s.path(name)
 	if err := trust.Check(path); errors.Is(err, trust.ErrUntrusted) {
@@ -253,9 +253,9 @@ func (e *Entry) recordUse() {
 }
 
 // openEntry maps the image of a file into memory and checks it. If the file holds a
-// difference, openEntry puts the image together. If the file is damaged, openEntry
-// returns both the entry and the error. If the file is a symbolic link, openEntry
-// returns only the error.
+// difference, openEntry puts the image together. If the image file is damaged,
+// openEntry returns both the entry and the error. If the image file is a symbolic link,
+// openEntry returns only the error.
 func (s *Store) openEntry(path string, want key, lost func(error)) (*Entry, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%w: the file is a symbolic link", errDamaged)
@@ -272,7 +272,7 @@ func (s *Store) openEntry(path string, want key, lost func(error)) (*Entry, erro
 
 // mapEntry maps an open file that holds an image. The entry closes the file.
 func mapEntry(f *os.File, path string, want key, lost func(error)) (*Entry, error) {
-	// Devices read images in C code, long after the check.
+	// Devices read images in C code, long after Get has checked them.
 	m, err := mapped.Keep(f, mapped.Keeping{Unguarded: true, Lost: lost})
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -295,8 +295,8 @@ func (s *Store) warnUnprotected(e *Entry) {
 func openShared(path string) (*os.File, error) {
 	began := time.Now()
 	for {
-		// Check the type of the file first, because opening a pipe would wait for a
-		// writer.
+		// The type of the file is checked first, because opening a pipe would wait for
+		// a writer.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("%s is %w (%s)", path, mapped.ErrNotRegular, info.Mode().Type())
 		}
@@ -308,7 +308,8 @@ func openShared(path string) (*os.File, error) {
 	}
 }
 
-// discard removes a damaged file. e is the opened file, or nil for a symbolic link.
+// discard removes a damaged image file. e is the opened file, or nil for a symbolic
+// link.
 func discard(path string, e *Entry) error {
 	if e == nil {
 		return os.Remove(path)
@@ -317,9 +318,9 @@ func discard(path string, e *Entry) error {
 	if closed := e.Close(); err != nil || closed != nil {
 		return errors.Join(err, closed)
 	}
-	// Another process may have replaced the damaged file by a valid one in the meantime. If
-	// the file is replaced only after this check, the valid image is removed, which costs
-	// one more compilation.
+	// Another process may have replaced the damaged file by a valid one in the
+	// meantime. If the file is replaced only after discard's check, the valid image is
+	// removed, which costs one more compilation.
 	there, err := os.Stat(path)
 	if err == nil && os.SameFile(ours, there) {
 		err = os.Remove(path)

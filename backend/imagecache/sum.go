@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 )
 
-// section is the number of bytes that are hashed together. Several sections are hashed
-// at the same time, on all cores. On one core, computing the checksum would be the
-// slowest step of loading an image.
+// section is the number of bytes of an image that are hashed together. Several sections
+// of an image are hashed at the same time, on all cores. On one core, computing the
+// checksum would be the slowest step of loading an image.
 const section = 4 << 20
 
-// sum is an image's checksum: the SHA-256 of the image's length and of the SHA-256s of
-// its sections.
+// sum is the checksum of an image: the SHA-256 of its length and of the SHA-256s of its
+// sections.
 type sum [sha256.Size]byte
 
 // sumOf returns the checksum of a complete image.
@@ -33,7 +33,7 @@ type summer struct {
 	size     uint64
 }
 
-// Write adds the next bytes of the image. Write never fails.
+// Write adds the next bytes of the image to the checksum. Write never fails.
 func (s *summer) Write(p []byte) {
 	s.size += uint64(len(p))
 	if s.open != nil {
@@ -47,7 +47,8 @@ func (s *summer) Write(p []byte) {
 	}
 }
 
-// fill adds bytes to the incomplete section and returns the bytes that do not fit.
+// fill adds bytes to the incomplete section and returns the bytes that do not fit into
+// it.
 func (s *summer) fill(p []byte) []byte {
 	n := min(len(p), section-s.filled)
 	s.open.Write(p[:n])
@@ -75,7 +76,7 @@ func (s *summer) sum() sum {
 	return sum(h.Sum(nil))
 }
 
-// sumSections returns the SHA-256s of complete sections, computed on all cores.
+// sumSections computes the SHA-256s of complete sections, on all cores.
 func sumSections(p []byte) []sum {
 	sums := make([]sum, len(p)/section)
 	var next atomic.Int64

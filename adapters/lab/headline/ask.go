@@ -31,8 +31,8 @@ type Answer struct {
 	Report host.Fields
 }
 
-// Ask sends a question to a system through /api/chat. Each piece of the answer goes to
-// show, if set.
+// Ask sends a question to a system through /api/chat. Each piece of the answer is
+// passed to the function show, if it is set.
 func (b *Bed) Ask(ctx context.Context, system string, q Question, show func(string)) (*Answer, error) {
 	a, offset, began := &Answer{}, len(b.Server.Log()), time.Now()
 	var first time.Duration
@@ -99,7 +99,7 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 	}
 	s.Peak = peakMemory(b.Server.Pid(), b.adapters[system])
 	if r.err == nil && (s.Output < 1 || !(s.First > 0)) {
-		r.err = errors.New("the answer has no tokens")
+		r.err = errors.New("the answer has no tokens, so nothing was measured")
 	}
 	if r.err != nil {
 		return s, fmt.Errorf("the report of system %s: %w: %v", system, r.err, a.Report)
@@ -129,7 +129,7 @@ func (r *reader) number(name string) float64 {
 	return n
 }
 
-// optional returns 0 for a field that the report does not have.
+// optional returns 0 for a field that the runner's report does not have.
 func (r *reader) optional(name string) float64 {
 	if r.fields[name] == "" {
 		return 0

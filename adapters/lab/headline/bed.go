@@ -23,7 +23,7 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// The names of the product's two systems.
+// The constants below are the names of the product's two systems.
 const (
 	Off  = "off"
 	Auto = "auto"
@@ -32,7 +32,8 @@ const (
 // Systems lists the systems in the order of a table.
 var Systems = []string{Off, published.CoordGen, published.Paper, Auto}
 
-// Options says what to start. Each path must be absolute.
+// Options tells which programs, model and systems a bed starts. Each path in Options
+// must be absolute.
 type Options struct {
 	// Ollama is the installed Ollama. Program is the product's program, Laboratory the
 	// laboratory's, which only the published systems need, and Library the emulator.
@@ -44,14 +45,15 @@ type Options struct {
 	// wall or virtual, for the model As of the profile. If Phone is [bench.ThisMachine],
 	// no times are simulated.
 	Phone, As, Pace string
-	// Model is the GGUF file, and Context its number of tokens. Systems are the names of
-	// the systems.
+	// Model is the GGUF file, and Context the length of its context in tokens. Systems
+	// are the names of the systems that are compared.
 	Model   string
 	Context int
 	Systems []string
 }
 
-// charged returns the model whose times are charged, or "" if no times are simulated.
+// charged returns the name of the model whose times are charged, or "" if no times are
+// simulated.
 func (o *Options) charged() string {
 	if o.Phone == bench.ThisMachine {
 		return ""
@@ -73,11 +75,11 @@ type Bed struct {
 	adapters map[string]string
 }
 
-// Open starts Ollama and creates the models. The caller must close the Bed.
+// Open starts Ollama and creates the models. The caller of Open must close the Bed.
 func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 	for _, s := range o.Systems {
 		if !slices.Contains(Systems, s) {
-			return nil, fmt.Errorf("system %q: want one of %s", s, strings.Join(Systems, ", "))
+			return nil, fmt.Errorf("unknown system %q: want one of %s", s, strings.Join(Systems, ", "))
 		}
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -149,7 +151,7 @@ func copyProgram(to, from string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// create makes the model of a system.
+// create makes the Ollama model of a system.
 func (b *Bed) create(ctx context.Context, system, template string) error {
 	adapter := filepath.Join(b.options.Dir, system+".gguf")
 	if err := b.writeAdapter(ctx, system, adapter); err != nil {
@@ -165,8 +167,8 @@ func (b *Bed) create(ctx context.Context, system, template string) error {
 		b.options.Model, adapter, template, b.options.Context))
 }
 
-// writeAdapter writes the settings of a system. Those of the product are written by the
-// command that a user would type.
+// writeAdapter writes an adapter file with the settings of a system. For the product's
+// systems, the adapter is written by the command that a user would type.
 func (b *Bed) writeAdapter(ctx context.Context, system, path string) error {
 	if _, ok := published.Modes[system]; ok {
 		return writePublished(system, b.options.Model, path)

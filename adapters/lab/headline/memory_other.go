@@ -2,5 +2,6 @@
 
 package headline
 
-// peakMemory returns 0, because only Linux reports the memory of other processes here.
+// On this system peakMemory returns 0, because only Linux reports the memory of other
+// processes.
 func peakMemory(int, string) int64 { return 0 }

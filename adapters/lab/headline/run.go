@@ -10,8 +10,9 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 )
 
-// Run asks each question of each system of the bed, unless known has the answer, and
-// hands the measurements to each. Another system begins with each question.
+// Run asks each question of each system of the bed, unless the function known has the
+// answer, and hands the measurements to the function each. Another system begins with
+// each question.
 func (b *Bed) Run(ctx context.Context, questions []Question, known []bench.Served, each func(bench.Served) error) error {
 	done := make(map[bench.ServedKey]bool)
 	for i := range known {

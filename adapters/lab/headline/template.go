@@ -6,7 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// The templates of Ollama for the two usual kinds of chat templates.
+// The constants below are Ollama's templates for the two usual kinds of chat templates.
 const (
 	chatML = `{{ range .Messages }}<|im_start|>{{ .Role }}
 {{ .Content }}<|im_end|>

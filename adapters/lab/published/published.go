@@ -1,19 +1,21 @@
 // Package published runs published systems with the engine, in full, so that they can be
 // compared with the product.
 //
-// A system is a mode of the key sdnpu.mode. The mode paper stands for sd.npu, version 2,
-// and coordgen for its version 1, CoordGen. Both have two blocks, of which each has one
-// graph loaded at a time, the published greedy rule without a spare slot, calibration on
-// every prompt, draft extension, and a database of earlier answers.
+// Each published system is a mode of the key sdnpu.mode. The mode paper stands for
+// sd.npu, version 2, and coordgen for its version 1, CoordGen. Both published systems
+// have two blocks, of which each has one graph loaded at a time, the published greedy
+// rule without a spare slot, calibration on every prompt, draft extension, and a
+// database of earlier answers.
 //
 // Where a paper names several values, the mode takes one set that agrees with all of
 // them. sd.npu: prefill graphs of 128 rows and decode graphs of a quarter, 32 rows, which
 // is also its draft length. CoordGen: prefill graphs of 256 rows and decode graphs of a
 // quarter, 64 rows, which is also its verification length.
 //
-// The rest is the product's: sampling, the KV cache, chunking of prompts. After an
-// answer the prefill graphs are loaded again before the next request, and these loads
-// are not charged. The papers do not say how that is done.
+// Everything else in a published system is the product's: sampling, the KV cache,
+// chunking of prompts. After an answer the prefill graphs are loaded again before the
+// next request, and these loads are not charged. The papers do not say how the prefill
+// graphs are loaded again.
 package published
 
 import (
@@ -27,14 +29,15 @@ import (
 	plans "github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// The names of the modes.
+// The constants below are the names of the modes.
 const (
 	CoordGen = "coordgen"
 	Paper    = "paper"
 )
 
-// Modes holds the keys of each system. They also select the model for the NPU. The
-// function [Adjust] adds what no key can say.
+// Modes holds the keys of each published system. The keys of a published system also
+// select the model for the NPU. The function [Adjust] adds the parts of a published
+// system that no key can set.
 var Modes = config.Modes{
 	CoordGen: keys("256,64"),
 	Paper:    keys("128,32"),
@@ -48,8 +51,8 @@ func keys(rows string) map[string]string {
 }
 
 // Adjust gives a model that runs in a published mode that system's drafter and its rule
-// for switching graphs. A key that is set next to the mode wins. Other models stay as
-// they are.
+// for switching graphs. A key that is set next to a published mode overrides the mode's
+// value. Adjust does not change models without a published mode.
 func Adjust(o *launch.Options) error {
 	c := &o.Config
 	if !slices.Contains([]string{CoordGen, Paper}, c.Mode) {
@@ -66,7 +69,7 @@ func Adjust(o *launch.Options) error {
 	return nil
 }
 
-// greedy plans with the published rule.
+// greedy plans prompts with the published greedy rule.
 type greedy struct{ engine.Policy }
 
 // PlanPrompt implements [engine.Policy].

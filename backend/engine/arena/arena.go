@@ -2,11 +2,11 @@
 // ports of graphs.
 //
 // A device registers one large buffer faster than many small buffers. The engine
-// therefore puts all memory that one block binds into one buffer: [Arena.Place]
+// therefore puts all memory that one block binds into one buffer. [Arena.Place]
 // reserves a [Region], [Arena.Allocate] allocates the buffer for all regions, and
 // [Bind] lists the regions in the order of a graph's signature.
 //
-// The package allocates buffers and computes offsets. The package does not know the
+// Package arena allocates buffers and computes offsets. Package arena does not know the
 // contents of a region, runs no graph and starts no goroutine.
 //
 // # Invariants
@@ -32,22 +32,22 @@ const Alignment = 64
 // Region is a part of a device buffer.
 type Region struct {
 	Buffer backend.Buffer
-	// Offset and Size are in bytes.
+	// Offset and Size of a region are in bytes.
 	Offset, Size int
 }
 
 // Bytes returns the first n bytes of the region.
 func (r Region) Bytes(n int) []byte { return r.Buffer.Bytes()[r.Offset : r.Offset+n : r.Offset+n] }
 
-// All returns the bytes of the whole region.
+// All returns all bytes of the region.
 func (r Region) All() []byte { return r.Bytes(r.Size) }
 
-// From returns the rest of the region after its first skip bytes.
+// From returns the part of the region after its first skip bytes.
 func (r Region) From(skip int) Region {
 	return Region{Buffer: r.Buffer, Offset: r.Offset + skip, Size: r.Size - skip}
 }
 
-// Arena collects regions that will lie in one buffer. The zero value is an empty arena.
+// Arena collects regions that will lie in one buffer. The zero Arena is empty.
 type Arena struct {
 	sizeBytes int
 	regions   []*Region
@@ -64,8 +64,8 @@ func (a *Arena) Place(r *Region, size int) {
 // SizeBytes returns the size of the buffer that holds all regions placed so far.
 func (a *Arena) SizeBytes() int { return a.sizeBytes }
 
-// Allocate allocates the buffer and sets it in each region. The caller closes the
-// buffer.
+// Allocate allocates the buffer and assigns a part of it to each region. The caller of
+// Allocate closes the buffer.
 func (a *Arena) Allocate(dev backend.Device) (backend.Buffer, error) {
 	b, err := dev.NewBuffer(a.sizeBytes)
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *Arena) Allocate(dev backend.Device) (backend.Buffer, error) {
 	return b, nil
 }
 
-// Bind returns the regions of a graph's ports in the order of its signature. If a port
+// Bind returns bindings for a graph's ports, in the order of its signature. If a port
 // has no region, or a region that is too small, Bind returns [backend.ErrBinding].
 func Bind(graph string, s backend.Signature, ports map[string]*Region) ([]backend.Binding, error) {
 	bindings := make([]backend.Binding, 0, len(s.Inputs)+len(s.Outputs))
@@ -85,7 +85,7 @@ func Bind(graph string, s backend.Signature, ports map[string]*Region) ([]backen
 		for _, port := range list {
 			r := ports[port.Name]
 			if r == nil || port.SizeBytes() > r.Size {
-				return nil, fmt.Errorf("engine: graph %s: port %s of %d bytes has no region, or a region that is too small: %w", graph, port.Name, port.SizeBytes(), backend.ErrBinding)
+				return nil, fmt.Errorf("engine: graph %s: port %s of %d bytes has no region of memory, or one that is too small: %w", graph, port.Name, port.SizeBytes(), backend.ErrBinding)
 			}
 			bindings = append(bindings, backend.Binding{Buffer: r.Buffer, Offset: r.Offset})
 		}

@@ -13,7 +13,8 @@ import (
 type Config struct {
 	Model  model.Config
 	Recipe model.Recipe
-	// Views are the kinds of attention in the model. Each view has its own angles and mask.
+	// Views are the kinds of attention in the model, such as full attention or a
+	// sliding window. Each kind of attention has its own angles and mask.
 	Views []model.View
 	// Rows is the width of the widest graph. PartRows is the width of the graphs that
 	// compute a wider pass in several slices of rows. PartRows divides Rows, and
@@ -21,14 +22,15 @@ type Config struct {
 	Rows, PartRows int
 	// Sequences is the number of sequences, and Context the number of slots of each.
 	Sequences, Context int
-	// Ends holds, for each block, the index after its last layer.
+	// Ends holds, for each block, the number of layers up to its end.
 	Ends []int
 }
 
-// Buffers is the memory of one context tier that the graphs bind. Create Buffers with [New].
+// Buffers is the memory of one context tier that the graphs bind. [New] creates
+// Buffers.
 type Buffers struct {
 	config Config
-	buffer backend.Buffer // buffer holds everything but the KV cache
+	buffer backend.Buffer // buffer holds all memory except the KV cache
 	cache  *kvcache.Cache
 	// hidden holds the hidden states: a block reads one region and writes the other
 	// one.
@@ -38,22 +40,22 @@ type Buffers struct {
 	// graphs compute the pass.
 	whole viewSet
 	parts []viewSet
-	// blind is a mask row that hides every slot.
+	// blind is a row of an attention mask that hides every slot.
 	blind    []byte
 	rowBytes int   // rowBytes is the size of one row of hidden states in bytes
-	ioBytes  int64 // ioBytes is the size of everything but the KV cache
+	ioBytes  int64 // ioBytes is the size in bytes of all memory except the KV cache
 }
 
-// viewSet is the memory of the angles and the mask of each view.
+// viewSet is the memory of angles and mask for each kind of attention.
 type viewSet struct {
 	views  []viewPorts
-	filled *Rows // filled is the pass whose angles and masks the memory holds
+	filled *Rows // filled is the pass whose angles and masks the viewSet holds now
 }
 
 type viewPorts struct{ cos, sin, mask arena.Region }
 
-// New allocates the memory on dev. The KV cache comes first, because a device must
-// place each block's part of the cache in one piece.
+// New allocates the memory of Buffers on the device dev. The KV cache is allocated
+// first, because a device must place each block's part of the cache in one piece.
 func New(dev backend.Device, c Config) (_ *Buffers, err error) {
 	b := &Buffers{config: c}
 	defer func() {
@@ -95,7 +97,7 @@ func New(dev backend.Device, c Config) (_ *Buffers, err error) {
 	return b, err
 }
 
-// Close frees the memory.
+// Close frees the memory of all buffers.
 func (b *Buffers) Close() error {
 	var err error
 	if b.cache != nil {
@@ -113,11 +115,11 @@ func (b *Buffers) Cache() *kvcache.Cache { return b.cache }
 // IOBytes returns the size of all memory except the KV cache.
 func (b *Buffers) IOBytes() int64 { return b.ioBytes }
 
-// TotalBytes returns the size of all buffers.
+// TotalBytes returns the size in bytes of all buffers.
 func (b *Buffers) TotalBytes() int64 { return b.cache.SizeBytes() + b.ioBytes }
 
 // Hidden returns the first n rows of the hidden states that a block reads. The head
-// reads the hidden states that follow the last block.
+// reads the hidden states after the last block.
 func (b *Buffers) Hidden(block, rows int) []byte {
 	return b.hidden[block%2].Bytes(rows * b.rowBytes)
 }
@@ -128,7 +130,7 @@ func (b *Buffers) ClearHidden(block, first, end int) {
 }
 
 // Ports maps the ports of a block's graph of the given width to memory, once for each
-// slice of rows that this graph can compute. The block consists of the layers [first,
+// slice of rows that this graph can compute. The block is given by its layers [first,
 // end).
 func (b *Buffers) Ports(block, first, end, rows int) []map[string]*arena.Region {
 	if len(b.parts) == 0 || rows != b.config.PartRows {

@@ -9,20 +9,20 @@ import (
 // sequence.
 const Root = -1
 
-// Rows describes the rows of a pass, as far as masks depend on them. All slices have
-// one element per row.
+// Rows describes the rows of a pass, as far as masks depend on them. All slices of Rows
+// have one element per row.
 type Rows struct {
-	// Sequences holds the sequence of each row. Parents holds, for each row, the row
-	// before it in the same pass, or [Root].
+	// Sequences holds the number of the sequence of each row. Parents holds, for each
+	// row, the row before it in the same pass, or [Root].
 	Sequences, Parents []int
 	// Positions holds the position of each row's token.
 	Positions []int32
-	// Slots holds the cache position at which each row is stored if a block computes
-	// the pass in slices of rows: the nth row of a sequence takes the nth free slot
-	// of that sequence.
+	// Slots is used if a block computes the pass in slices of rows. Slots holds the
+	// cache position for each row: the nth row of a sequence takes the nth free slot of
+	// that sequence.
 	Slots []int
-	// Bases holds, for each sequence, the number of tokens that are stored in their
-	// slots.
+	// Bases holds, for each sequence, the number of its tokens that are in the KV
+	// cache.
 	Bases map[int]int
 }
 
@@ -33,8 +33,8 @@ func (r *Rows) Add(sequence, parent int, position int32, slot int) {
 }
 
 // Fill writes the angles and masks of one slice of a pass's rows, for graphs of the
-// given width. Slice number part starts at row part*width. A pass that one graph
-// run computes has one slice.
+// given width. Slice number part begins at row part*width of the pass. A pass that one
+// graph run computes has one slice.
 func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
 	set := &b.whole
 	if parts > 1 {
@@ -57,10 +57,10 @@ func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
 	}
 }
 
-// fillMask writes the mask of n rows of the pass for one view, starting at row first:
-// groups*n mask rows of slots+n columns. The rows before row first are in the KV cache
-// when the graph runs, so the mask shows those of their slots that belong to ancestors.
-// blind is a mask row that hides every slot.
+// fillMask writes the mask of n rows of the pass for one kind of attention, starting at
+// row first: groups*n mask rows of slots+n columns. Earlier rows of the pass are in the
+// KV cache when the graph runs, so the mask shows the slots of those that are
+// ancestors. blind is a mask row that hides every slot.
 func (r *Rows) fillMask(mask, blind []byte, v model.View, layout kvcache.Layout, element, groups, first, n int) {
 	slots := layout.Slots()
 	stride := (slots + n) * element
@@ -68,7 +68,7 @@ func (r *Rows) fillMask(mask, blind []byte, v model.View, layout kvcache.Layout,
 		row := mask[i*stride : (i+1)*stride]
 		show := func(from, to int) { clear(row[from*element : to*element]) }
 		copy(row, blind)
-		show(slots+i, slots+i+1) // each row sees itself, even a padding row
+		show(slots+i, slots+i+1) // in the mask, each row sees itself, even a padding row
 		if first+i >= len(r.Parents) {
 			continue
 		}

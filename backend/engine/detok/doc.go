@@ -5,9 +5,9 @@
 // character or a stop string, and hands out all other text as a [Piece]. The text
 // does not depend on how its bytes were divided into tokens.
 //
-// The package has no vocabulary: the caller passes the bytes of each token. The package
-// draws no token and starts no goroutine. A Text has one owner and is not safe for
-// concurrent use.
+// Package detok has no vocabulary: the caller passes the bytes of each token. Package
+// detok draws no token and starts no goroutine. A Text has one owner and is not safe
+// for concurrent use.
 //
 // # Invariants
 //
@@ -16,6 +16,6 @@
 //   - bytes that are not UTF-8 become U+FFFD, one for each byte, as in a conversion
 //     to []rune.
 //
-// Cost: one step per byte and stop string (Knuth-Morris-Pratt search), and one pass
-// over the logits for log-probabilities.
+// Package detok takes one step per byte and stop string (Knuth-Morris-Pratt search),
+// and one pass over the logits for log-probabilities.
 package detok

@@ -7,7 +7,7 @@ import (
 )
 
 // TokenLogprob describes one output token. Logprob and Top are set if the request asked
-// for them.
+// for log-probabilities.
 type TokenLogprob struct {
 	ID      int32
 	Text    string
@@ -16,8 +16,8 @@ type TokenLogprob struct {
 }
 
 // Logprobs returns the log-probability of a token and of the n likeliest tokens, from
-// the softmax of all logits before any sampling filter. n is positive. Of tokens with
-// equal logits, the one with the lower id comes first.
+// the softmax of all logits before any sampling filter. n is positive. Among tokens
+// with equal logits, the one with the lower id comes first.
 func Logprobs(logits []float32, token int32, n int, text func(id int32) string) TokenLogprob {
 	top := float64(slices.Max(logits))
 	sum := 0.0
@@ -44,7 +44,7 @@ func Best(logits []float32, n int) []int32 {
 		if len(ids) == n && l <= logits[ids[n-1]] {
 			continue
 		}
-		// Insert after equal logits, so that the ids of equal logits ascend.
+		// A logit is inserted after equal ones, so that the ids of equal logits ascend.
 		at, _ := slices.BinarySearchFunc(ids, l, func(id int32, l float32) int {
 			if logits[id] >= l {
 				return -1

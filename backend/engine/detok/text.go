@@ -12,15 +12,15 @@ type Piece struct {
 	Tokens []TokenLogprob
 }
 
-// Text joins the bytes of tokens to text. Create a Text with [NewText].
+// Text joins the bytes of tokens to text. NewText creates a Text.
 type Text struct {
 	stops   []matcher
-	partial []byte // last bytes of the output that may be an incomplete character
-	pending []byte // pending holds characters that are not handed out yet
+	partial []byte // partial holds the last bytes of the output, which may be an incomplete character
+	pending []byte // pending holds characters of the output that are not handed out yet
 	// read counts the token bytes that have become characters, and written the bytes of
-	// these characters. The last pending byte is number written.
+	// these characters. The last pending byte is byte number written of the output.
 	read, written int
-	tokens        []textToken // tokens that are not handed out yet
+	tokens        []textToken // tokens holds the tokens that are not handed out yet
 	begin         int         // begin is the offset in the output of the first token that is not handed out
 	stopped       bool
 }
@@ -34,8 +34,8 @@ type textToken struct {
 }
 
 // NewText returns a text that ends before the stop string that is complete first. If
-// several stop strings are complete at the same byte, the longest counts. Empty stop
-// strings are ignored.
+// several stop strings are complete at the same byte, the longest one counts. Empty
+// stop strings are ignored.
 func NewText(stops []string) *Text {
 	t := &Text{}
 	for _, s := range stops {
@@ -46,11 +46,12 @@ func NewText(stops []string) *Text {
 	return t
 }
 
-// toUTF8 replaces each byte that is not part of a UTF-8 character.
+// toUTF8 replaces each byte that is not part of a UTF-8 character by a replacement
+// character.
 func toUTF8(b []byte) string { return string([]rune(string(b))) }
 
-// Stopped reports whether a stop string was found. After a stop string, the caller must
-// not add tokens.
+// Stopped reports whether a stop string was found. After a stop string was found, the
+// caller must not add tokens.
 func (t *Text) Stopped() bool { return t.stopped }
 
 // Add takes the bytes of a token and returns the text that can be handed out now.
@@ -64,8 +65,8 @@ func (t *Text) Add(bytes []byte, token TokenLogprob) Piece {
 	return t.take(len(t.pending) - t.held())
 }
 
-// Finish returns the text that was held back. The caller calls Finish when no more
-// tokens follow.
+// Finish returns the text that was held back until now. The caller calls Finish when no
+// more tokens follow.
 func (t *Text) Finish() Piece {
 	for len(t.partial) > 0 && !t.stopped {
 		t.decodeRune()
@@ -74,8 +75,8 @@ func (t *Text) Finish() Piece {
 	return t.take(len(t.pending))
 }
 
-// decodeRune moves one character from partial to pending. If the character completes a
-// stop string, decodeRune cuts pending before the stop string.
+// decodeRune moves one character from the bytes in partial to pending. If the character
+// completes a stop string, decodeRune cuts pending before the stop string.
 func (t *Text) decodeRune() {
 	r, size := utf8.DecodeRune(t.partial)
 	t.partial = t.partial[size:]
@@ -100,8 +101,8 @@ func (t *Text) decodeRune() {
 	}
 }
 
-// dropTokens removes the tokens that begin after the cut, and shortens a token that the
-// cut divides.
+// dropTokens removes the tokens that begin after the end of a cut text, and shortens a
+// token that the cut divides.
 func (t *Text) dropTokens() {
 	begin := t.begin
 	for i := range t.tokens {
@@ -138,7 +139,8 @@ func (t *Text) held() int {
 	return n
 }
 
-// take hands out the first n pending bytes and the tokens that end in them.
+// take hands out the first n pending bytes of the output and the tokens that end in
+// them.
 func (t *Text) take(n int) Piece {
 	if n == 0 {
 		return Piece{}

@@ -18,24 +18,25 @@ const (
 	// relative to an occurrence in the current text. escape is the initial weight of
 	// tokens that never followed a context; see [spec.Weights].
 	databaseWeight, escape = 0.15, 3
-	// learningRate is the step size with which the weights of the sources are learned.
-	// On recorded texts, all rates from 0.02 to 0.1 give equal results.
+	// learningRate is the step size with which the weights of the draft sources are
+	// learned. On recorded texts, all learning rates from 0.02 to 0.1 give equal
+	// results.
 	learningRate = 0.05
 )
 
-// blend is the product's [Proposer]: it combines the counts of all sources in one tree,
-// with weights that it learns.
+// blend is the product's [Proposer]: it combines the counts of all draft sources in one
+// tree, with weights that it learns.
 type blend struct {
 	mode    Mode
 	learned *Experience
-	begun   spec.Weights // begun holds the weights at the start of the request
+	begun   spec.Weights // begun holds the weights of the sources at the start of the request
 	drafter *spec.Drafter
 	table   *calibration.Table // table is nil if the mode does not learn from the model's probabilities
 	context [observedDepth]int32
 }
 
-// newBlend returns a blend of the sources that the mode selects: the text so far, the
-// model's probabilities and the database.
+// newBlend returns a blend of the draft sources that the mode selects: the text so far,
+// the model's probabilities and the database.
 func newBlend(m Mode, text *spec.Index, database spec.Source, learned *Experience) *blend {
 	b := &blend{mode: m, learned: learned, drafter: spec.NewDrafter(escape)}
 	if m.Lookup || m.Automaton {
@@ -51,7 +52,7 @@ func newBlend(m Mode, text *spec.Index, database spec.Source, learned *Experienc
 	return b
 }
 
-// Begin implements [Proposer]: it starts with the weights that earlier requests
+// Begin implements [Proposer] and starts with the weights that earlier requests have
 // learned.
 func (b *blend) Begin([]int32) {
 	if b.table != nil {
@@ -61,13 +62,13 @@ func (b *blend) Begin([]int32) {
 	b.begun = b.drafter.Weights
 }
 
-// learn adjusts the weights to the fact that token follows text. The sources must not
-// contain that token yet.
+// learn adjusts the weights of the sources, given that token follows text. When learn
+// is called, the sources must not contain the new token yet.
 func (b *blend) learn(text []int32, token int32) {
 	b.drafter.Learn(text, token, learningRate)
 }
 
-// keep makes the learned weights available to later requests.
+// keep makes the weights that this request has learned available to later requests.
 func (b *blend) keep() { b.learned.add(&b.begun, &b.drafter.Weights) }
 
 // Observe implements [Proposer].
@@ -104,10 +105,10 @@ func (b *blend) contextOf(text []int32, t *spec.Tree, row int32) []int32 {
 func (b *blend) Propose(t *spec.Tree, text []int32, rows int) { b.drafter.Propose(t, text, rows) }
 
 // Experience holds the weights of the draft sources that requests with one mode have
-// learned. The weights are lost when the process ends. An Experience may be used from
-// several goroutines. The zero value has no learned weights.
+// learned. The learned weights are lost when the process ends. An Experience may be
+// used from several goroutines. The zero Experience has no learned weights.
 type Experience struct {
-	mu      sync.Mutex // guards weights and known
+	mu      sync.Mutex // mu guards weights and known
 	weights spec.Weights
 	known   bool
 }

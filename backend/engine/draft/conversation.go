@@ -1,10 +1,10 @@
 package draft
 
 // conversations finds out which requests belong to the same conversation, so that the
-// token database can delete a conversation as a whole. A request continues the
-// conversation whose earlier prompt is the longest prefix of the new prompt. A
-// request without such an earlier prompt starts a new conversation. conversations
-// remembers only the latest prompts of this process.
+// token database can delete a conversation completely. A request continues the
+// conversation that has the longest earlier prompt with which the new prompt begins. A
+// request whose prompt begins with no earlier prompt starts a new conversation.
+// conversations remembers only the latest prompts of this process.
 type conversations struct {
 	recent [64]promptRecord
 	next   int

@@ -22,7 +22,7 @@ type Database struct {
 	// files, if set, is the database on disk; then index is not used.
 	files         *tokendb.DB
 	logger        *slog.Logger
-	broken        bool // broken is set if reading the files has failed
+	broken        bool // broken is set if reading the database files has failed
 	conversations conversations
 }
 
@@ -32,9 +32,9 @@ func NewDatabase(maxTokens int) *Database {
 	return &Database{index: spec.NewIndex(contextDepth), maxTokens: maxTokens}
 }
 
-// OnDisk returns a database that is stored in files. The caller closes files after the
-// last use of the database. If reading a file fails, the database logs a warning, and
-// drafts continue without the database.
+// OnDisk returns a database that is stored in files on the disk. The caller closes
+// files after the last use of the database. If reading a file fails, the database logs
+// a warning, and drafts continue without the database.
 func OnDisk(files *tokendb.DB, logger *slog.Logger) *Database {
 	return &Database{files: files, logger: logger}
 }
@@ -54,20 +54,20 @@ func (d *Database) remember(text []int32, prompt int) {
 	if !broken {
 		conversation = d.conversations.of(text, prompt)
 	}
-	d.mu.Unlock() // unlock first, so that other requests can draft during the disk write
+	d.mu.Unlock() // the lock is released first, so that other requests can draft during the disk write
 	if broken {
 		return
 	}
 	err := d.files.Commit(tokendb.Document{Conversation: conversation, Time: time.Now().Unix(), Tokens: text[prompt:]})
 	if err != nil {
-		d.logger.Warn("token database: could not store an answer", "detail", err)
+		d.logger.Warn("token database: an answer could not be stored", "detail", err)
 	}
 }
 
 // append adds a text to the database in memory.
 func (d *Database) append(tokens []int32) {
 	if len(tokens) >= d.maxTokens {
-		return // the text is longer than the whole database may be
+		return // the text is longer than the whole database may be, so it is not added
 	}
 	for d.index.Len()+1+len(tokens) > d.maxTokens {
 		if d.index, d.next = d.next, nil; d.index == nil {
@@ -88,7 +88,7 @@ func (d *Database) append(tokens []int32) {
 	}
 }
 
-// refresh reads texts that another process has added to the files.
+// refresh reads texts that another process has added to the database files.
 func (d *Database) refresh() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +97,8 @@ func (d *Database) refresh() {
 	}
 }
 
-// check logs the first error of the files and stops using them. The caller holds mu.
+// check logs the first error of the database files and stops using them. The caller of
+// check holds mu.
 func (d *Database) check(err error) {
 	if err != nil {
 		d.broken = true
@@ -106,8 +107,8 @@ func (d *Database) check(err error) {
 }
 
 // read calls f. While f runs, the database is a source of drafts. read reports whether
-// the results of f are valid. If the results are not valid, call read again: it then
-// runs f without the database.
+// the drafts of f are valid. If the drafts are not valid, call read again: it then runs
+// f without the database.
 func (d *Database) read(f func() error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +120,7 @@ func (d *Database) read(f func() error) bool {
 }
 
 // source returns the database as a draft source, or nil if the database cannot be read.
-// The caller holds mu.
+// The caller of source holds mu.
 func (d *Database) source() spec.Source {
 	switch {
 	case d.broken:

@@ -27,9 +27,9 @@
 //   - A Database is a source only inside its read method, which holds its lock.
 //   - A failure of the database's files ends no request: drafts continue without them.
 //
-// Drafting a tree of 31 rows takes about 20 µs, plus the cache misses of the database.
-// Committing one token takes a few µs. Neither drafting nor committing allocates memory
-// after the first requests.
+// Drafting a tree of 31 rows takes about 20 µs, and additional time for cache misses of
+// the database. Committing one token takes a few µs. Neither drafting nor committing
+// allocates memory after the first requests.
 //
 // # Why automatic drafts are the default
 //

@@ -11,11 +11,12 @@ type Drafter struct {
 	text     *spec.Index
 	prompt   int // prompt is the number of tokens in the prompt
 	proposer Proposer
-	blend    *blend // blend is the proposer if it is a blend, which learns, or nil if it is a baseline
+	blend    *blend // blend is the proposer if it learns its weights, or nil if the proposer is a baseline
 	allowed  func(token int32) bool
 
-	// fill lets the proposer fill tree, and study lets it learn from token. New creates
-	// the functions fill and study once, so that calling them allocates nothing.
+	// fill makes the proposer fill the draft tree, and study lets it learn from token.
+	// New creates the functions fill and study once, so that calling them allocates
+	// nothing.
 	tree        *spec.Tree
 	rows        int
 	token       int32
@@ -48,7 +49,8 @@ func New(m Mode, database *Database, learned *Experience) *Drafter {
 	return d
 }
 
-// depth returns the length of the longest context for which the text is indexed.
+// depth returns the length of the longest context for which the drafter indexes the
+// text.
 func (m Mode) depth() int {
 	if m.Lookup && !m.Automaton {
 		return lookupDepth
@@ -56,10 +58,11 @@ func (m Mode) depth() int {
 	return contextDepth
 }
 
-// Len returns the number of tokens of the text.
+// Len returns the number of tokens of the drafter's text.
 func (d *Drafter) Len() int { return d.text.Len() }
 
-// Begin starts a request. The prompt contains all earlier tokens of the sequence.
+// Begin starts a request. The prompt that Begin gets contains all earlier tokens of the
+// sequence.
 func (d *Drafter) Begin(prompt []int32) {
 	d.text.Reset()
 	d.text.Reserve(len(prompt))
@@ -106,12 +109,12 @@ func (d *Drafter) ObserveRejected(last int, t *spec.Tree, row int32, tokens []in
 }
 
 // Restrict limits the first token of each draft to tokens that allowed accepts, such as
-// those of a grammar. The model cannot choose a token that allowed rejects. Nil allows
-// all.
+// those of a grammar. The model cannot choose a token that the function allowed
+// rejects. Nil allows all.
 func (d *Drafter) Restrict(allowed func(token int32) bool) {
 	d.allowed = allowed
 	if d.blend != nil {
-		d.blend.drafter.First = allowed // check allowed early, so that forbidden tokens take no rows
+		d.blend.drafter.First = allowed // allowed is checked early, so that forbidden tokens take no rows
 	}
 }
 
@@ -125,11 +128,12 @@ func (d *Drafter) Propose(t *spec.Tree, rows int) {
 		d.database.read(d.fill)
 	}
 	if d.allowed != nil {
-		t.Keep(d.allowed) // some proposers do not check allowed themselves
+		t.Keep(d.allowed) // some proposers do not check themselves which tokens are allowed
 	}
 }
 
-// End ends the request. If the request succeeded, End adds its output to the database.
+// End ends the drafter's request. If the request succeeded, End adds its output to the
+// database.
 func (d *Drafter) End(success bool) {
 	if !success {
 		return

@@ -14,7 +14,7 @@ var ErrMode = errors.New("unknown draft mode")
 // comment gives the reason why it does not stand for [Auto].
 type Mode struct {
 	// Lookup and Automaton draft tokens that followed the same context earlier in the
-	// text: Lookup uses contexts of up to 3 tokens, Automaton contexts of up to 8.
+	// text. Lookup uses contexts of up to 3 tokens, Automaton contexts of up to 8.
 	// Automaton includes Lookup.
 	Lookup, Automaton bool
 	// Calibration drafts tokens that the model found likely, but did not choose, in the
@@ -31,7 +31,7 @@ type Mode struct {
 	// drafts may cost: see [spec.Guard]. Drafts never delay the first token.
 	Auto bool
 	// Baseline, if set, is a published drafter that replaces the blend of sources. Only
-	// the laboratory sets it.
+	// the laboratory sets the field Baseline.
 	Baseline Baseline
 }
 
@@ -64,9 +64,10 @@ func Retired(s string) bool {
 	return slices.Contains([]string{"paper", "paper-cal", "paper-ext", "paper-cal-ext"}, s)
 }
 
-// Parse returns the mode that a text names: "auto", "off", "default", or terms joined by "+"
-// (pld, sam, cal, ext, rec, db). The term auto adds the guard of [Auto] to other sources.
-// An error is [ErrMode] and names the valid terms. The caller names the text and its source.
+// Parse returns the mode that a text names. The text is "auto", "off", "default", or
+// terms joined by "+" (pld, sam, cal, ext, rec, db). The term auto adds the guard of
+// [Auto] to other sources. An error is [ErrMode] and names the valid terms. The caller
+// names the text and its source.
 func Parse(s string) (Mode, error) {
 	switch s {
 	case "auto":
@@ -118,5 +119,5 @@ func (m Mode) String() string {
 	return strings.Join(list, "+")
 }
 
-// Rejected reports whether the mode learns from rejected rows.
+// Rejected reports whether the mode learns from rows whose draft was rejected.
 func (m Mode) Rejected() bool { return m.Extension || m.Recycling }

@@ -4,7 +4,7 @@ import "github.com/sdnpu/sdnpu/spec"
 
 // Baseline creates a published drafter, which the laboratory compares with the
 // product's blend of sources. The product contains no implementation of Baseline.
-// Implementations must be comparable with ==, because modes are compared.
+// Implementations of Baseline must be comparable with ==, because modes are compared.
 type Baseline interface {
 	// New returns a proposer for one sequence. The proposer may read database only
 	// inside Propose; database is nil unless the mode's Database is set.
@@ -13,16 +13,16 @@ type Baseline interface {
 	Name(m Mode) string
 }
 
-// Proposer fills draft trees for one sequence. The [Drafter] that calls it keeps the
-// text and the database.
+// Proposer fills draft trees for one sequence. The [Drafter] that calls a Proposer
+// keeps the text and the database.
 type Proposer interface {
 	// Begin starts a request.
 	Begin(prompt []int32)
-	// Observe records the tokens that the model found likely after context, the most
-	// likely first.
+	// Observe records the tokens that the model found likely after the text context,
+	// the most likely first.
 	Observe(context, tokens []int32, probabilities []float32)
 	// ObserveRejected records the tokens that the model found likely after a row that
-	// was not accepted. The draft tree t continued text.
+	// was not accepted. In this call, the draft tree t continued the text named text.
 	ObserveRejected(text []int32, t *spec.Tree, row int32, tokens []int32, probabilities []float32)
 	// Propose fills an empty draft tree with at most rows rows that continue text.
 	Propose(t *spec.Tree, text []int32, rows int)

@@ -47,7 +47,7 @@ func (s *suite) sameCache(t *testing.T, want, got *engine.Engine, wantSequence, 
 	s.sameFloats(t, s.decode(t, a), s.decode(t, b), what+": keys and values")
 }
 
-// decode decodes keys or values to float32.
+// decode decodes keys or values from the KV cache to float32.
 func (s *suite) decode(t *testing.T, b []byte) []float32 {
 	t.Helper()
 	f := make([]float32, len(b)/s.recipe.Cache.Size())
@@ -75,7 +75,7 @@ func (s *suite) sameTokens(t *testing.T, name string, prompt, want, got []int32,
 	t.Logf("%s: token %d is %d and not %d; the reference's gap is %.4f", what, i, got[i], want[i], gap)
 }
 
-// referenceGap returns the difference of the two best logits of the float device.
+// referenceGap returns the difference between the two best logits of the float device.
 func (s *suite) referenceGap(t *testing.T, name string, tokens []int32) float64 {
 	t.Helper()
 	exact, err := model.FindRecipe("f32")
@@ -106,7 +106,7 @@ func feed(t *testing.T, e *engine.Engine, sequence int, tokens []int32, rows int
 	return logits
 }
 
-// forward runs a pass and returns a copy of its logits.
+// forward runs a pass on the engine and returns a copy of its logits.
 func forward(t *testing.T, e *engine.Engine, p engine.Pass) [][]float32 {
 	t.Helper()
 	r, err := e.Forward(t.Context(), p)
@@ -118,7 +118,7 @@ func forward(t *testing.T, e *engine.Engine, p engine.Pass) [][]float32 {
 	return logits
 }
 
-// ask generates greedily and returns the report.
+// ask generates a greedy text and returns the report.
 func ask(t *testing.T, e *engine.Engine, prompt []int32, n int, reuse bool) engine.Report {
 	t.Helper()
 	return generate(t, e, engine.Request{Prompt: prompt, MaxTokens: n, CachePrompt: reuse})

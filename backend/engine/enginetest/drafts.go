@@ -14,9 +14,9 @@ import (
 )
 
 // drafts compares texts with and without drafts; the requests without drafts read whole
-// rows of logits. On row-exact devices it compares every mode and width with passes of
-// one row. On other devices it compares them with passes of one valid row on the same
-// graph.
+// rows of logits. On row-exact devices the test compares every draft mode and graph
+// width with passes of one row. On other devices the test compares passes with drafts
+// with passes of one valid row on the same graph.
 func drafts(t *testing.T, s *suite) {
 	name, story := s.story()
 	prompt := story[:12]
@@ -33,7 +33,7 @@ func drafts(t *testing.T, s *suite) {
 	widths := [][]int{{32}, {16, 5}}
 	if s.options.Brief {
 		modes, widths = modes[:1], widths[:1]
-	} else if dev.Capabilities().Lane == backend.CPU { // the engine's own tests run all modes on this device
+	} else if dev.Capabilities().Lane == backend.CPU { // for this device, the engine's own tests run all modes
 		modes = modes[:1]
 	}
 	plainRows := []int{1}
@@ -52,7 +52,7 @@ func drafts(t *testing.T, s *suite) {
 			m, err := baseline.Parse(mode)
 			require.NoError(t, err)
 			e := s.engine(t, name, dev, engine.Options{Rows: rows, Draft: m, Context: 256, AlwaysCalibrate: true})
-			for again := range s.some(2, 1) { // the second time, the database contains the text
+			for again := range s.some(2, 1) { // the second time a text is generated, the database contains it
 				for i, r := range requests {
 					got := generate(t, e, r)
 					what := fmt.Sprintf("%s, rows %v, request %d for the time %d", mode, rows, i, again)
@@ -63,7 +63,7 @@ func drafts(t *testing.T, s *suite) {
 					case r.Sampling == sampler.Options{}:
 						s.sameTokens(t, name, prompt, wants[i].Output, got.Output, what)
 						fallthrough
-					default: // do not require equal texts: a probability that differs by one bit can change a draw
+					default: // equal texts are not required, because a probability that differs by one bit can change a draw
 						if !slices.Equal(wants[i].Output, got.Output) {
 							flips++
 						}
@@ -81,7 +81,7 @@ func drafts(t *testing.T, s *suite) {
 	}
 }
 
-// generate answers a request and returns the report.
+// generate answers a request and returns the engine's report.
 func generate(t *testing.T, e *engine.Engine, r engine.Request) engine.Report {
 	t.Helper()
 	report, err := e.Generate(t.Context(), r, ignore)

@@ -40,7 +40,7 @@ func families(t *testing.T, s *suite) {
 	}
 }
 
-// family holds a random model and the device that runs it.
+// family holds a random model of one family and the device that runs it.
 type family struct {
 	*suite
 	model  *modeltest.Model
@@ -48,13 +48,13 @@ type family struct {
 	path   string
 }
 
-// familyContext is the context length of the engines. Rotary angles depend on the context
-// length.
+// familyContext is the context length of the tests' engines. The context length is
+// fixed, because rotary angles depend on it.
 const familyContext = 100
 
 // drawFamily returns a random model of a family. If the family has attention windows,
-// the model's windows are short, and some of its layers have none if the family allows
-// that.
+// the windows of the random model are short, and some of its layers have none if the
+// family allows that.
 func drawFamily(rng *rand.Rand, arch string) *modeltest.Model {
 	for {
 		m := modeltest.New(rng, arch, quant.F16, false)
@@ -93,7 +93,7 @@ func (f *family) widths(t *testing.T, text []int32) {
 }
 
 // trees compares the logits of every node of random draft trees, commits a branch, and
-// repeats both. The passes also contain rows of a second sequence.
+// repeats both. The passes of trees also contain rows of a second sequence.
 func (f *family) trees(t *testing.T, rng *rand.Rand, text []int32) {
 	e := f.engine(t, engine.Options{Rows: []int{16, 4}, Sequences: 2, HeadRows: 16})
 	held := [2][]int32{text[:9], text[10:15]}
@@ -121,7 +121,7 @@ func (f *family) trees(t *testing.T, rng *rand.Rand, text []int32) {
 }
 
 // near requires that logits are close to those of the direct forward pass, relative to
-// the size of the row.
+// the size of the row's logits.
 func (f *family) near(t *testing.T, want []float64, got []float32, what string) {
 	t.Helper()
 	tolerance := map[backend.DataType]float64{backend.Float32: 2e-5, backend.Float16: 4e-2}[f.recipe.Activations]

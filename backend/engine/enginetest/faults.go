@@ -16,8 +16,8 @@ import (
 
 var errFault = errors.New("injected fault")
 
-// faulty wraps a device and calls before at the start of each run of a graph. If before
-// returns an error, the run fails with it.
+// faulty is a device that calls the function before at the start of each run of a
+// graph. If the function before returns an error, the run of the graph fails with it.
 type faulty struct {
 	backend.Device
 	before atomic.Pointer[func() error]
@@ -45,7 +45,8 @@ func (p *faultyProgram) Run(ctx context.Context, graph string, bindings []backen
 	return p.Program.Run(ctx, graph, bindings)
 }
 
-// at makes the device call hook before the k-th run from now, and before no other run.
+// at makes the device call the function hook before the k-th run of a graph from now,
+// and before no other run.
 func (d *faulty) at(k int, hook func() error) {
 	runs := 0
 	before := func() error {
@@ -58,8 +59,8 @@ func (d *faulty) at(k int, hook func() error) {
 	d.before.Store(&before)
 }
 
-// failingRun lets each graph run of a pass fail in turn. After a failure nothing is
-// committed, and repeating the pass succeeds.
+// failingRun lets each graph run of a pass fail, one after the other. After a failed
+// run nothing is committed, and repeating the pass succeeds.
 func failingRun(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := &faulty{Device: s.device(t)}
@@ -69,8 +70,8 @@ func failingRun(t *testing.T, s *suite) {
 	feed(t, fresh, 0, story[:10], 8)
 	p := engine.Pass{Rows: []engine.Row{{Token: story[10], Parent: engine.Root}, {Token: story[11], Logits: true}}}
 	want := forward(t, fresh, p)
-	for k := range 4 { // one run for each of three blocks, and one for the head
-		forward(t, e, p) // this pass is never committed: after the failed pass, Commit must not accept its rows
+	for k := range 4 { // the pass has one run for each of three blocks, and one for the head
+		forward(t, e, p) // the first pass is never committed: after the failed pass, Commit must not accept its rows
 		dev.at(k, func() error { return errFault })
 		_, err := e.Forward(t.Context(), p)
 		require.ErrorIs(t, err, errFault)
@@ -82,8 +83,8 @@ func failingRun(t *testing.T, s *suite) {
 }
 
 // cancelledRun cancels a generation during several of its graph runs, or makes the run
-// fail. Afterwards the cache must hold a prefix of the text, and the engine must answer
-// the next request correctly.
+// fail. After cancelledRun, the cache must hold a prefix of the text, and the engine
+// must answer the next request correctly.
 func cancelledRun(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := &faulty{Device: s.device(t)}
@@ -104,7 +105,9 @@ func cancelledRun(t *testing.T, s *suite) {
 			dev.at(k, func() error {
 				if cancelled {
 					cancel()
-					return nil // the current run ends normally, and the next run must not start
+					// after the cancellation, the current run ends normally, and the
+					// next run must not start
+					return nil
 				}
 				return errFault
 			})
@@ -121,7 +124,7 @@ func cancelledRun(t *testing.T, s *suite) {
 			again := ask(t, e, prompt, 10, true)
 			require.Equal(t, min(len(held), len(prompt)-1), again.CachedTokens)
 			s.sameTokens(t, name, prompt, want.Output, again.Output, fmt.Sprintf("after run %d", k))
-			if s.options.RowExact { // on other devices the texts may differ
+			if s.options.RowExact { // on devices that are not row-exact the texts may differ
 				s.sameCache(t, fresh, e, 0, 0, fmt.Sprintf("after run %d", k))
 			}
 		}

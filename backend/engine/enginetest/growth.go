@@ -98,9 +98,9 @@ func grownTexts(t *testing.T, s *suite) {
 	}
 }
 
-// shift lets an answer exceed the context several times, so that the engine drops old
-// tokens. After each shift the next token must equal the first token that a new request
-// with only the remaining tokens draws.
+// shift generates an answer that exceeds the context several times, so that the engine
+// drops old tokens. After each context shift the next token must equal the first token
+// of a new request with only the remaining tokens.
 func shift(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -136,7 +136,7 @@ func shift(t *testing.T, s *suite) {
 	}
 }
 
-// text is the test's own model of which tokens a context holds after shifts.
+// text models in the test which tokens a context holds after context shifts.
 type text struct {
 	tokens          []int32
 	shifts, dropped int

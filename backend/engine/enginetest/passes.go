@@ -20,7 +20,8 @@ func (s *suite) pair(t *testing.T, name string, o engine.Options) (a, b *engine.
 }
 
 // split computes one text in passes of several widths and with the layers cut into
-// several blocks. Cache, logits and the following tokens must always be the same.
+// several blocks. For all widths and blocks, cache, logits and the following tokens
+// must be the same.
 func split(t *testing.T, s *suite) {
 	name, story := s.story()
 	text, n := story[:s.some(150, 40)], s.some(20, 3)
@@ -30,7 +31,7 @@ func split(t *testing.T, s *suite) {
 	for blocks := 1; blocks <= 5; blocks++ {
 		for i, rows := range []int{128, 32, 8, 1} {
 			if s.options.Brief && i != blocks-2 {
-				continue // with Brief, test each width with one number of blocks only
+				continue // with the option Brief, each width is tested with one number of blocks only
 			}
 			what := fmt.Sprintf("%d rows, %d blocks", rows, blocks)
 			t.Run(what, func(t *testing.T) {
@@ -52,7 +53,7 @@ func split(t *testing.T, s *suite) {
 	}
 }
 
-// randomTree returns rows of one sequence with random parents.
+// randomTree returns rows of one sequence whose parents are random.
 func randomTree(rng *rand.Rand, n, sequence int, tokens []int32) []engine.Row {
 	rows := make([]engine.Row, n)
 	for i := range rows {
@@ -64,7 +65,7 @@ func randomTree(rng *rand.Rand, n, sequence int, tokens []int32) []engine.Row {
 	return rows
 }
 
-// pathTo returns the rows on the path from the root to row i.
+// pathTo returns the rows of a draft tree on the path from the root to row i.
 func pathTo(rows []engine.Row, i int) []int {
 	var path []int
 	for ; i != engine.Root; i = rows[i].Parent {

@@ -16,31 +16,33 @@ import (
 
 // Options tells the suite how exact the device must be.
 type Options struct {
-	// Recipe is the name of the recipe to test. An empty Recipe means "f32".
+	// Recipe is the name of the precision recipe that is tested. If Recipe is empty, it
+	// is "f32".
 	Recipe string
 	// Models are the names in expected.json of the models whose recorded texts are
 	// compared. If Models is empty, the suite takes the models for which other
 	// implementations generate the same texts.
 	Models []string
-	// RowExact requires results that are equal to the bit, whichever way a text is cut
-	// into passes. If RowExact is not set, differences are logged and must be within
-	// Tolerance.
+	// If RowExact is set, results must be equal to the bit, whichever way a text is cut
+	// into passes. If RowExact is not set, differences between results are logged and
+	// must be within Tolerance.
 	RowExact bool
 	// Tolerance is the largest difference that is allowed in logits, keys and values.
 	Tolerance float64
-	// Gap is a difference of logits. If a text differs from the recorded one, the suite
-	// accepts the first different token if the float device's two best logits are
-	// closer than Gap. Zero accepts none.
+	// Gap is a difference between two logits. If a text differs from the recorded one,
+	// the suite accepts the first different token if the float device's two best logits
+	// are closer than Gap. Zero accepts none.
 	Gap float64
-	// Brief runs only a part of each test. The option Brief serves slow devices, and
-	// for builds with the race detector, where one token takes a tenth of a second.
+	// If Brief is set, only a part of each test runs. The option Brief serves slow
+	// devices, and builds with the race detector, where one token takes a tenth of a
+	// second.
 	Brief bool
 }
 
 // defaultModels are the models for which llama.cpp generates the recorded texts, too.
 var defaultModels = []string{"f32", "f16", "ffn192-f16", "qwen2-f16"}
 
-// suite holds the state that all tests share.
+// suite holds the state that all tests of the engine share.
 type suite struct {
 	options   Options
 	recipe    model.Recipe
@@ -49,10 +51,10 @@ type suite struct {
 	expected  map[string]struct {
 		Generations []recording `json:"generations"`
 	}
-	images string // folder of the image cache
+	images string // images is the folder of the image cache
 }
 
-// recording is a text that an independent implementation generated.
+// recording is a text that an independent implementation has generated.
 type recording struct {
 	Prompt []int32 `json:"prompt_ids"`
 	Greedy []int32 `json:"greedy_ids"`
@@ -101,8 +103,8 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, modelDir string, 
 	}
 }
 
-// some returns the amount of work for a test: brief if [Options].Brief is set, else
-// all.
+// some returns the amount of work for a test: the number brief if [Options].Brief is
+// set, else the number all.
 func (s *suite) some(all, brief int) int {
 	if s.options.Brief {
 		return brief
@@ -110,7 +112,7 @@ func (s *suite) some(all, brief int) int {
 	return all
 }
 
-// device opens a device and closes it at the end of the test.
+// device opens a device for a test and closes it at the end of the test.
 func (s *suite) device(t *testing.T) backend.Device {
 	t.Helper()
 	dev := s.newDevice(t)
@@ -124,7 +126,7 @@ func (s *suite) engine(t *testing.T, name string, dev backend.Device, o engine.O
 	return s.open(t, filepath.Join(s.dir, "stories260K-"+name+".gguf"), dev, o)
 }
 
-// open loads a model file.
+// open loads the model in a file.
 func (s *suite) open(t *testing.T, path string, dev backend.Device, o engine.Options) *engine.Engine {
 	t.Helper()
 	if o.Recipe == (model.Recipe{}) {

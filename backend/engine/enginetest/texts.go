@@ -31,9 +31,9 @@ func greedy(t *testing.T, s *suite) {
 							done = p.Done
 						}
 					}})
-					want := 3 // images of two widths of the block, and of the head
+					want := 3 // the cache has images of two widths of the block, and of the head
 					if dev.Capabilities().SharesConstants {
-						want = 2 // one image with both widths, and the head
+						want = 2 // the cache has one image with both widths, and the head
 					}
 					require.Equal(t, want, done)
 					for i, r := range recordings {
@@ -48,11 +48,11 @@ func greedy(t *testing.T, s *suite) {
 	}
 }
 
-// prefixReuse requests texts whose first tokens are already in the KV cache.
+// prefixReuse generates texts whose first tokens are already in the KV cache.
 func prefixReuse(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, fresh := s.pair(t, name, engine.Options{Rows: []int{32, 1}, Context: 128})
-	n := s.some(20, 4) // number of tokens to draw; the cache then holds all but the last of them
+	n := s.some(20, 4) // n is the number of tokens to draw; the cache then holds all but the last of them
 	for _, tt := range []struct {
 		name   string
 		prompt []int32
@@ -79,8 +79,8 @@ func prefixReuse(t *testing.T, s *suite) {
 	}
 }
 
-// leftovers fills the context and then generates a short text, which must not see
-// leftovers of the first.
+// leftovers fills the context and then generates a short text, which must not see keys
+// and values of the first text.
 func leftovers(t *testing.T, s *suite) {
 	name, story := s.story()
 	slots := s.some(256, 110)
@@ -97,7 +97,7 @@ func leftovers(t *testing.T, s *suite) {
 }
 
 // concurrent sends more requests at the same time than the engine has sequences.
-// The check is repeated on graphs with too few rows to hold one row of each
+// concurrent repeats the check on graphs with too few rows to hold one row of each
 // sequence, and with a context that grows.
 func concurrent(t *testing.T, s *suite) {
 	name, story := s.story()

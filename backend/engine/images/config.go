@@ -11,45 +11,48 @@ import (
 )
 
 // Config describes the graphs that a model is compiled into, and how they are compiled.
-// The engine makes a Config from its options and has checked all fields.
+// The engine makes a Config from its options and has already checked all fields.
 type Config struct {
 	Recipe model.Recipe
-	// Rows are the widths of each block's graphs, in descending order. HeadRows are the widths of
-	// the head's graphs, in ascending order.
+	// Rows lists the widths of each block's graphs, in descending order. HeadRows lists
+	// the widths of the head's graphs, in ascending order.
 	Rows, HeadRows []int
 	// Blocks is the number of blocks.
 	Blocks int
-	// Top is the number of largest logits that the head returns separately; zero means
-	// none.
+	// Top is the number of largest logits that the head returns in addition to all
+	// logits; zero means none.
 	Top int
-	// Separate gives each graph its own image, even if the device shares constants.
+	// If Separate is set, each graph has its own image, even if the device shares
+	// constants.
 	Separate bool
-	// Swap lets QNN's library swap the graphs of one image by itself.
+	// If Swap is set, QNN's library swaps the graphs of one image by itself.
 	Swap bool
 	// Idle is set if nothing waits for the images: they are compiled at a low priority,
 	// and [Loader.Prepare] removes no other images from the cache.
 	Idle bool
-	// Cache keeps images. If Cache is nil, images are compiled at each start.
+	// Cache keeps images. If no cache is given, images are compiled at each start.
 	Cache *imagecache.Store
 	// Patience limits the wait for another process that compiles the same image: see
-	// [WorkTime]. A zero Patience means [DefaultPatience].
+	// [WorkTime]. If Patience is zero, it is [DefaultPatience].
 	Patience time.Duration
 	// FirstSlots is the number of past slots of the block graphs at the first context
 	// tier. The cache stores images of block graphs with more slots as differences to
 	// those of the first tier. Zero means that the cache stores all images as a whole.
 	FirstSlots int
-	// Name is the model's name in the image cache, for people.
+	// Name is the name of the model that the image cache shows to people.
 	Name string
-	// Compile, if set, compiles an image in place of the device. Compile calls filled
-	// with the size of each constant that it has written.
+	// Compile, if set, is a function that compiles an image in place of the device.
+	// Compile calls the function filled with the size of each constant that it has
+	// written.
 	Compile func(ctx context.Context, w io.Writer, job Job, filled func(bytes int)) error
-	// Logger and Progress must not be nil.
+	// Logger and Progress of a Config must not be nil.
 	Logger   *slog.Logger
 	Progress func(Progress)
 }
 
-// BlockRange returns the layers [first, end) of a block, if layers layers are cut into
-// blocks blocks. The numbers of layers of two blocks differ by at most one.
+// BlockRange returns the layers [first, end) of a block, for a model of layers layers
+// that is cut into blocks blocks. The numbers of layers of two blocks differ by at most
+// one.
 func BlockRange(block, blocks, layers int) (first, end int) {
 	return block * layers / blocks, (block + 1) * layers / blocks
 }

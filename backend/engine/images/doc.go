@@ -1,4 +1,4 @@
-// Package images turns the graphs of a model into programs on a device.
+// Package images compiles and loads the graphs of a model.
 //
 // A graph set holds the graphs of all widths of one block, or of the head.
 // [WriteBlocks] and [WriteHead] write the sets. A [Loader] makes an [Image] of each
@@ -10,8 +10,8 @@
 // [Prepare] compiles all images without loading them, because they may be for another
 // machine. [Measure] loads and runs each graph alone and times it.
 //
-// The package does not decide which graphs stay loaded (package residency does),
-// and it runs no graph except to measure it.
+// Package images does not decide which graphs stay loaded (package residency does), and
+// it runs no graph except to measure it.
 //
 // # Invariants
 //
@@ -24,8 +24,8 @@
 // # Cost
 //
 // Compiling takes seconds to minutes per image and needs a buffer of the image's size.
-// The key of an image costs one hash over all weights of the image's graphs.
+// Computing the key of an image takes one hash over all weights of the image's graphs.
 //
 // Only one goroutine at a time may use a Loader; [Loader.Silent] returns a copy for
-// another goroutine. The package has no locks.
+// another goroutine. Package images has no locks.
 package images

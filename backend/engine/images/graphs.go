@@ -10,11 +10,11 @@ import (
 
 // layersMark precedes the number of layers in the name of a block's graph, as in
 // block0_rows32_layers14of28: 14 of the model's 28 layers. The emulator sees only one
-// graph at a time. From this name it learns which share of the model the graph is, so
-// that it can simulate the graph's time.
+// graph at a time. From the name of a graph the emulator learns which share of the
+// model the graph is, so that it can simulate the graph's time.
 const layersMark = "_layers"
 
-// blockSources returns the sources of each block's graphs with a given number of past
+// blockSources returns descriptions of each block's graphs with a given number of past
 // slots, the smallest width first. All graphs of a block bind the same memory.
 func blockSources(c Config, layers, slots int) [][]Source {
 	sets := make([][]Source, c.Blocks)
@@ -30,8 +30,8 @@ func blockSources(c Config, layers, slots int) [][]Source {
 	return sets
 }
 
-// headSources returns the sources of the head's graphs. The head's graphs do not depend
-// on the context.
+// headSources returns descriptions of the head's graphs. The head's graphs do not
+// depend on the context.
 func headSources(c Config) []Source {
 	var set []Source
 	for _, rows := range c.HeadRows {

@@ -16,9 +16,9 @@ import (
 type Image struct {
 	program backend.Program   // program is the loaded program, or nil
 	bytes   []byte            // bytes holds the compiled image, which the program may use in place
-	entry   *imagecache.Entry // where the bytes are mapped, or nil if they are in ordinary memory
-	own     bool              // own is set if no other user could have written the bytes
-	graphs  []*Graph          // in the same order as sources
+	entry   *imagecache.Entry // entry maps the bytes; it is nil if they are in ordinary memory
+	own     bool              // own is set if no other user could have written the image's bytes
+	graphs  []*Graph          // graphs has the same order as sources
 	sources []*backend.Graph
 }
 
@@ -93,13 +93,13 @@ func CloseAll(list []*Image) error {
 	return err
 }
 
-// ReloadAll frees images and loads them again, after a restart of the device has made
-// their programs unusable. ReloadAll returns their graphs in the order of
-// [Loader.Load].
+// ReloadAll frees images and loads them again. ReloadAll is used after a restart of the
+// device has made the programs unusable. ReloadAll returns the graphs of the images in
+// the order of [Loader.Load].
 func ReloadAll(ctx context.Context, l *Loader, list []*Image) (graphs []*Graph, err error) {
 	for _, i := range list {
 		if freed := i.Free(); freed != nil {
-			l.config.Logger.Debug("could not free a graph that the device has lost", "reason", freed)
+			l.config.Logger.Debug("a graph that the device has lost could not be freed", "reason", freed)
 		}
 		if err := i.Reload(ctx, l); err != nil {
 			return nil, err
@@ -180,7 +180,7 @@ func Name(graphs []*backend.Graph) string {
 			prefix = prefix[:len(prefix)-1]
 		}
 	}
-	prefix = strings.TrimRight(prefix, "0123456789") // cut whole numbers only: {1,128}, not {,28} after the common digit 1
+	prefix = strings.TrimRight(prefix, "0123456789") // cut whole numbers only, so that names become {1,128}, not {,28} after the common digit 1
 	for i, name := range names {
 		names[i] = strings.TrimPrefix(name, prefix)
 	}

@@ -16,15 +16,15 @@ import (
 
 // ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
 // made from.
-var ErrJob = errors.New("the graphs of this job have changed, because the model's file or the program is another one: start again")
+var ErrJob = errors.New("the graphs of this compile job have changed, because the model's file or the program is another one: start again")
 
 const (
 	// DefaultPatience is the time that a library may be silent while it compiles, in
 	// addition to the time that its work takes. Finalizing a graph is silent and
 	// takes seconds on the emulator.
 	DefaultPatience = 2 * time.Minute
-	// bytesPerSecond is a lower bound of a library's speed. The vendor's library
-	// compiles about 50 MB per second.
+	// bytesPerSecond is a lower bound of the speed at which a library compiles. The
+	// vendor's library compiles about 50 MB per second.
 	bytesPerSecond = 5e6
 )
 
@@ -34,9 +34,9 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return cmp.Or(patience, DefaultPatience) + time.Duration(float64(weights)/bytesPerSecond*float64(time.Second))
 }
 
-// Source describes a graph of a model. A Source has exactly one field set. A graph
-// contains functions that write its constants, so it cannot be sent to another process;
-// a Source can.
+// Source describes a graph of a model in a form that can be sent to another process. A
+// Source has exactly one field set. A graph contains functions that write its
+// constants, so it cannot be sent to another process; a Source can.
 type Source struct {
 	Block *model.Block
 	Head  *model.Head
@@ -49,7 +49,7 @@ func (s Source) name() string {
 	return s.Head.Name
 }
 
-// Recipe returns the graph's recipe.
+// Recipe returns the precision recipe of the graph.
 func (s Source) Recipe() model.Recipe {
 	switch {
 	case s.Block != nil:
@@ -67,7 +67,7 @@ func (s Source) write(m *model.Model) (*backend.Graph, error) {
 	case s.Head != nil:
 		return m.Head(*s.Head)
 	}
-	return nil, fmt.Errorf("%w: a Source describes neither a block nor the head", ErrJob)
+	return nil, fmt.Errorf("%w: a description of a graph (Source) names neither a block nor the head", ErrJob)
 }
 
 // Job describes an image to be compiled.
@@ -83,9 +83,9 @@ type Job struct {
 }
 
 // Compile writes the job's graphs from model m, compiles them, and writes the image to
-// w. Compile calls filled with the size of each constant when the constant is written.
-// If the graphs differ from the job's, because the model or this program is another
-// one, Compile returns [ErrJob].
+// w. Compile calls the function filled with the size of each constant when the constant
+// is written. If the graphs differ from those of the job, because the model or this
+// program is another one, Compile returns [ErrJob].
 func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w io.Writer, filled func(bytes int)) error {
 	graphs, err := writeAll(m, j.Graphs)
 	if err != nil {
@@ -97,7 +97,7 @@ func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w 
 	if err := dev.Compile(ctx, w, countFills(ctx, graphs, filled)...); err != nil {
 		return err
 	}
-	return mapped.Verify() // the image holds the weights of a file that another process may write
+	return mapped.Verify() // Verify fails if another process has changed the model file, whose weights the image holds
 }
 
 // digestOf returns a hash that identifies a list of graphs.

@@ -20,8 +20,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// imageVersion is a part of each image's key. Raise it if equal graphs on an equal
-// device need another image than before.
+// imageVersion is a part of the key of each image. Raise imageVersion if equal graphs
+// on an equal device need another image than before.
 const imageVersion = 2
 
 // Loader compiles graphs to images and loads them.
@@ -30,21 +30,21 @@ type Loader struct {
 	config Config
 	model  *model.Model
 	slots  int // slots is the number of past slots of the block graphs
-	// shares is set if the graphs of a set go into one image.
+	// shares is set if all graphs of a graph set go into one image.
 	shares bool
 	// prefersShared is set if a set of graphs gets a shared image even if the cache
 	// already holds a separate image of each graph.
 	prefersShared bool
-	// progress is the state before the work on the current image.
+	// progress is the progress before the work on the current image began.
 	progress Progress
-	// cache is the image cache of config. cache becomes nil if it cannot store an
-	// image. If the cache were kept, each later image would be compiled twice: for
-	// the cache, and then in memory.
+	// cache is the config's image cache. cache becomes nil if it cannot store an image.
+	// If a cache that cannot store an image were kept, each later image would be
+	// compiled twice: for the cache, and then in memory.
 	cache *imagecache.Store
 }
 
 // NewLoader returns a loader for graph sets of a model. slots is the number of past
-// slots of its block graphs. Most constants of the graphs of one set are equal.
+// slots of its block graphs. Most constants are equal in all graphs of one graph set.
 func NewLoader(dev backend.Device, m *model.Model, c Config, slots int, sets [][]*backend.Graph) *Loader {
 	l := &Loader{
 		dev: dev, config: c, model: m, slots: slots, cache: c.Cache,
@@ -54,7 +54,7 @@ func NewLoader(dev backend.Device, m *model.Model, c Config, slots int, sets [][
 	return l
 }
 
-// countWork sets the progress to the start of loading the sets.
+// countWork sets the progress to the start of loading the graph sets.
 func (l *Loader) countWork(sets [][]*backend.Graph) {
 	l.progress = Progress{}
 	for _, set := range sets {
@@ -94,8 +94,8 @@ func (l *Loader) preparedSeparately(set []*backend.Graph) bool {
 	return !slices.ContainsFunc(set, func(g *backend.Graph) bool { return !l.cache.Has(l.Key([]*backend.Graph{g})) })
 }
 
-// ConstantBytes returns the total size of the graphs' distinct constants. An image that
-// stores each constant once is hardly larger.
+// ConstantBytes returns the total size of the graphs' distinct constants. Constants are
+// counted once, because an image that stores each constant once is hardly larger.
 func ConstantBytes(graphs []*backend.Graph) (size int64) {
 	known := make(map[string]bool)
 	for _, g := range graphs {
@@ -124,7 +124,7 @@ func (l *Loader) Key(graphs []*backend.Graph) string {
 	for _, g := range graphs {
 		fmt.Fprintf(h, "%x\n", g.Digest())
 	}
-	io.WriteString(h, l.dev.Capabilities().Fingerprint) //nolint:errcheck // writing to a hash cannot fail
+	io.WriteString(h, l.dev.Capabilities().Fingerprint) //nolint:errcheck // Ignore the error: writing to a hash cannot fail
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -143,7 +143,7 @@ func (l *Loader) label(graphs []*backend.Graph) imagecache.Label {
 	}
 }
 
-// Load loads a set of graphs into the device, in one image or several. The caller
+// Load loads a graph set into the device, in one image or several. The caller of Load
 // closes the returned images, also after an error.
 func (l *Loader) Load(ctx context.Context, set []*backend.Graph) (graphs []*Graph, list []*Image, err error) {
 	for _, part := range l.Images(set) {
@@ -180,7 +180,7 @@ func mustCompile(err error) bool {
 	return errors.Is(err, imagecache.ErrMiss) || errors.Is(err, backend.ErrImage)
 }
 
-// finish counts the image as done in the progress, unless err is set.
+// finish counts an image as done in the progress, unless err is set.
 func (l *Loader) finish(i *Image, err error, r *reporter) (*Image, error) {
 	if err != nil {
 		return nil, err
@@ -223,8 +223,8 @@ func (l *Loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *
 }
 
 // compile compiles an image into the cache, or into memory if the cache fails. If look
-// is set, compile searches the cache again after it has taken the image's lock,
-// because another process may have compiled the image.
+// is set, compile searches the cache again after it has locked the image, because
+// another process may have compiled it.
 func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
 	if l.cache != nil {
 		i, err := l.compileToCache(ctx, key, graphs, r, look)
@@ -262,16 +262,16 @@ func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backe
 		return nil, err
 	}
 	entry, err := l.cache.Get(key)
-	if err != nil { // the image was written a moment ago, so the disk is not reliable
+	if err != nil { // an image that was written a moment ago cannot be read, so the disk is not reliable
 		return nil, fmt.Errorf("engine: %w: %w", imagecache.ErrStore, err)
 	}
 	return l.openEntry(ctx, graphs, entry)
 }
 
-// lock takes the lock of an image, so that only one process compiles it. A process
-// that is stopped or hangs keeps its lock. After the longest time that the work
-// normally takes, lock logs a warning and returns without the lock: two processes
-// may put the same image.
+// lock takes the lock of an image, so that only one process compiles it. A process that
+// is stopped or hangs keeps its lock. After the longest time that the compilation
+// normally takes, lock logs a warning and returns without the lock: two processes may
+// then store the same image.
 func (l *Loader) lock(ctx context.Context, key string, r *reporter) (release func(), err error) {
 	limit := WorkTime(l.config.Patience, r.weights)
 	patient, cancel := context.WithTimeout(ctx, limit)
@@ -286,7 +286,7 @@ func (l *Loader) lock(ctx context.Context, key string, r *reporter) (release fun
 	return func() {}, nil
 }
 
-// put compiles an image and stores it in the cache.
+// put compiles an image and stores it in the image cache.
 func (l *Loader) put(ctx context.Context, key string, graphs []*backend.Graph, r *reporter) error {
 	if err := l.cache.Reserve(r.weights); err != nil {
 		return err
@@ -327,9 +327,9 @@ func (l *Loader) similar(graphs []*backend.Graph) (string, error) {
 
 // write compiles an image and writes it to w.
 func (l *Loader) write(ctx context.Context, w io.Writer, graphs []*backend.Graph, r *reporter) error {
-	// While it compiles, a device allocates buffers as large as the image. Free these
-	// buffers now: the next garbage collection may run only after gigabytes of further
-	// allocations.
+	// While a device compiles, it allocates buffers as large as the image. The
+	// compiler's buffers are freed now, because the next garbage collection may run
+	// only after gigabytes of further allocations.
 	defer debug.FreeOSMemory()
 	r.bytes.Store(0)
 	r.filled.Store(0)
@@ -345,7 +345,7 @@ func (l *Loader) compileGraphs(ctx context.Context, w io.Writer, graphs []*backe
 		if err := l.dev.Compile(ctx, w, countFills(ctx, graphs, filled)...); err != nil {
 			return err
 		}
-		return mapped.Verify() // the image holds the weights of a file that another process may write
+		return mapped.Verify() // Verify fails if another process has changed the model file, whose weights the image holds
 	}
 	job, err := l.job(graphs, r.weights)
 	if err != nil {
@@ -355,5 +355,5 @@ func (l *Loader) compileGraphs(ctx context.Context, w io.Writer, graphs []*backe
 	return l.config.Compile(ctx, w, job, filled)
 }
 
-// Logger returns the config's logger.
+// Logger returns the logger of the loader's config.
 func (l *Loader) Logger() *slog.Logger { return l.config.Logger }

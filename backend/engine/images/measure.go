@@ -12,26 +12,27 @@ import (
 // WarmUps is the number of runs before the first run that is measured.
 const WarmUps = 2
 
-// defaultRepeats is the default of [MeasureOptions].Repeats.
+// defaultRepeats is the number of repeats if [MeasureOptions].Repeats is zero.
 const defaultRepeats = 5
 
-// MeasureOptions tunes [Measure]. The zero value is ready to use.
+// MeasureOptions tunes [Measure]. The zero MeasureOptions are ready to use.
 type MeasureOptions struct {
 	// Repeats is the number of loads and of runs of each graph that are measured, after
 	// [WarmUps] unmeasured runs. A zero Repeats means 5.
 	Repeats int
-	// HeadRows are the widths of the head's graphs. If HeadRows is empty, the widths
-	// come from the engine's options.
+	// HeadRows lists the widths of the head's graphs that are measured. If HeadRows is
+	// empty, the widths come from the engine's options.
 	HeadRows []int
 	// Each, if set, is called with the measurement of each graph.
 	Each func(Measurement)
 	// Failed, if set, is called with each graph that cannot be measured, and the
-	// measurement continues. If Failed is nil, the first failure ends the measurement.
+	// measurement continues. If Failed is nil, the first graph that fails ends the
+	// measurement.
 	Failed func(what string, err error)
 }
 
-// failed calls the caller's Failed with an error, if it is set. Without Failed,
-// failed returns the error, which ends the measurement.
+// failed calls the caller's function Failed with an error, if it is set. Without the
+// function Failed, failed returns the error, which ends the measurement.
 func (mo MeasureOptions) failed(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -44,9 +45,9 @@ func (mo MeasureOptions) failed(ctx context.Context, what string, err error) err
 	return nil
 }
 
-// Measurement holds the times of one graph that ran alone on the device. Each time is
-// the median of several calls, from call to return. If an emulator simulates a phone,
-// the times are the phone's, and otherwise the host's.
+// Measurement holds the times of one graph that ran alone on the device. Each time of a
+// Measurement is the median of several calls, from call to return. If an emulator
+// simulates a phone, the measured times are the phone's, and otherwise the host's.
 type Measurement struct {
 	Graph string
 	// Block is the number of the graph's block, or -1 for the head. Layers is the
@@ -57,7 +58,7 @@ type Measurement struct {
 	Load          time.Duration
 	// Run is the time of a run in which a row sees Measurements.Context tokens, and
 	// Short of a run in which rows see only the rows of the graph. With the number of
-	// visible tokens, the time grows from Short to Run.
+	// visible tokens, the time of a graph grows from Short to Run.
 	Run, Short time.Duration
 	// Overruns counts runs that took longer on the emulator than on the simulated
 	// phone.
@@ -73,8 +74,8 @@ type Measurements struct {
 	// RunSlowdown is the time of a run during a load divided by the time of a run
 	// alone. RunSlowdown is zero if it could not be measured.
 	RunSlowdown float64
-	// Paced names the phone whose times an emulator simulated, or is empty: see
-	// [backend.Cost].
+	// Paced names the phone whose times an emulator simulated, and is empty if none
+	// was; see [backend.Cost].
 	Paced string
 }
 

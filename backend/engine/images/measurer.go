@@ -21,7 +21,7 @@ type measurer struct {
 	virtual bool // virtual is set if the device's calls take no time on the host's clock
 }
 
-// runnable is a loaded graph with the memory that it runs on.
+// runnable is a loaded graph together with the memory that it runs on.
 type runnable struct {
 	image    *Image
 	buffer   backend.Buffer
@@ -37,8 +37,8 @@ func (r *runnable) close() error {
 	return errors.Join(r.image.Close(), err)
 }
 
-// open loads a graph and allocates its memory: zeros, and masks that let the middle row
-// see context tokens.
+// open loads a graph and allocates its memory: zeros, and masks in which the middle row
+// sees context tokens.
 func (s *measurer) open(ctx context.Context, g *backend.Graph, context int) (_ *runnable, err error) {
 	i, err := s.loader.LoadImage(ctx, []*backend.Graph{g})
 	if err != nil {
@@ -109,9 +109,9 @@ func (s *measurer) measure(ctx context.Context, g *backend.Graph) (m Measurement
 	return m, err
 }
 
-// time returns the time of a call that took own on the host's clock. If an emulator
-// simulates a phone, time returns the phone's time instead. late is set if an
-// emulated call took longer than it would on the phone.
+// time returns the time of a device call that took the duration own on the host's
+// clock. If an emulator simulates a phone, time returns the phone's time instead. late
+// is set if an emulated call took longer than it would on the phone.
 func (s *measurer) time(own time.Duration, cost func(backend.Timed) backend.Cost, p backend.Program) (_ time.Duration, late bool) {
 	c := CallCost(p, cost)
 	if c.Paced == "" {
@@ -131,7 +131,8 @@ func CallCost(p backend.Program, cost func(backend.Timed) backend.Cost) backend.
 	return cost(t)
 }
 
-// loads loads the graph's program several times and returns the median time of a load.
+// loads loads the program of the graph several times and returns the median time of a
+// load.
 func (s *measurer) loads(ctx context.Context, r *runnable) (time.Duration, error) {
 	var times []time.Duration
 	for range s.repeats {
@@ -148,8 +149,8 @@ func (s *measurer) loads(ctx context.Context, r *runnable) (time.Duration, error
 	return median(times), nil
 }
 
-// runs runs the graph several times. runs returns the median time, and the number of
-// runs that took longer than on the simulated phone.
+// runs runs the measured graph several times. runs returns the median time, and the
+// number of runs that took longer than on the simulated phone.
 func (s *measurer) runs(ctx context.Context, r *runnable) (_ time.Duration, overruns int, err error) {
 	var times []time.Duration
 	for i := range WarmUps + s.repeats {
@@ -179,7 +180,7 @@ func (s *measurer) run(ctx context.Context, r *runnable) (_ time.Duration, late 
 
 // runSlowdown runs one graph while another one is loaded, and returns how much longer a
 // run takes than alone. runSlowdown returns zero if the device's calls take no time,
-// because they cannot overlap.
+// because such calls cannot overlap.
 func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) (_ float64, err error) {
 	if s.virtual {
 		return 0, nil
@@ -209,7 +210,7 @@ func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) 
 		t, _, runErr := s.run(ctx, r)
 		select {
 		case err := <-done:
-			// Ignore the last run, because it may have started after the last load.
+			// The last run is ignored, because it may have started after the last load.
 			if err != nil || runErr != nil || len(during) == 0 {
 				return 0, errors.Join(err, runErr)
 			}
@@ -223,8 +224,8 @@ func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) 
 	}
 }
 
-// silent returns a measurer that another goroutine may use. silent reports no progress,
-// and its result is not used.
+// silent returns a measurer that another goroutine may use. The copy reports no
+// progress, and its result is not used.
 func (s *measurer) silent() *measurer {
 	q := *s
 	q.loader, q.result = s.loader.Silent(), &Measurements{Context: s.result.Context}

@@ -11,7 +11,8 @@ import (
 
 // Prepared is an image that an engine will need.
 type Prepared struct {
-	// Key is the image's key in the cache, and Graphs the image's name in a [Progress].
+	// Key is the key of the image in the cache, and Graphs the name of the image in a
+	// [Progress].
 	Key, Graphs string
 	// Names are the names of the image's graphs, in ascending order of rows.
 	Names []string
@@ -20,11 +21,11 @@ type Prepared struct {
 	Context int
 }
 
-// Prepare compiles all images that an engine with the given number of sequences can
-// need, for each of the context lengths, into the image cache. Prepare loads no image:
-// dev may compile for another machine's chip, and this machine may be unable to load
-// the result. If the device shares constants, Prepare compiles one image for each set,
-// even if the cache already holds separate images.
+// Prepare compiles all images that an engine needs for the given number of sequences
+// and the given context lengths, and stores them in the image cache. Prepare loads no
+// image: the device may compile for another machine's chip, and this machine may be
+// unable to load the result. If the device shares constants, Prepare compiles one image
+// for each graph set, even if the cache already holds separate images.
 func Prepare(ctx context.Context, dev backend.Device, m *model.Model, c Config, contexts []int, sequences int) (list []Prepared, err error) {
 	head, err := WriteHead(m, c)
 	if err != nil {
@@ -35,7 +36,7 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, c Config, 
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 { // the head does not depend on the context
+		if i == 0 { // the head is compiled once, because it does not depend on the context
 			sets = append(sets, head)
 		}
 		l := NewLoader(dev, m, c, context*sequences, sets)
@@ -123,7 +124,8 @@ func (l *Loader) prepareLocked(ctx context.Context, key string, graphs []*backen
 	return true, l.put(ctx, key, graphs, r)
 }
 
-// prepare compiles an image into the cache, unless the cache already has it.
+// prepare compiles an image and stores it in the cache, unless the cache already has
+// it.
 func (l *Loader) prepare(ctx context.Context, graphs []*backend.Graph) error {
 	r := newReporter(l.config.Progress, l.progress, graphs)
 	defer r.start()()

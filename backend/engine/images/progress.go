@@ -12,31 +12,31 @@ import (
 
 // Progress tells how many of the images are compiled and loaded.
 type Progress struct {
-	// Done images of Total are ready.
+	// Of the Total images, Done are ready.
 	Done, Total int
-	// Graph names the graph that is compiled or loaded now, or several graphs of one
-	// image: block0_rows{1,128}.
+	// Graph names the graph that is compiled or loaded now. If several graphs share the
+	// image, their names are joined: block0_rows{1,128}.
 	Graph string
-	// WeightsDone bytes of constants, of Weights in total, are compiled or loaded.
+	// Of the bytes of constants, Weights in total, WeightsDone are compiled or loaded.
 	WeightsDone, Weights int64
-	// Bytes is the size of the part of the image that is written so far.
+	// Bytes is the size of the part of the image that has been written.
 	Bytes int64
-	// Elapsed is the time spent on the current image so far.
+	// Elapsed is the time since the work on the current image began.
 	Elapsed time.Duration
 	// Waiting is set while this process waits for another process that compiles the
 	// image.
 	Waiting bool
-	// Cached is set if the image comes from the cache.
+	// Cached is set if the image was found in the cache.
 	Cached bool
 }
 
 // reporter reports the progress of the work on one image. Calls of the device can take
-// minutes and report nothing meanwhile, so a goroutine reports once a second. The
-// loader's goroutine sets the atomic fields.
+// minutes without a report, so a goroutine reports once a second. The loader's
+// goroutine sets the atomic fields of the reporter.
 type reporter struct {
 	report  func(Progress)
-	base    Progress // base is the state before the work on the image
-	weights int64    // total bytes of the image's constants
+	base    Progress // base is the progress before the work on the image
+	weights int64    // weights is the total size in bytes of the image's constants
 	filled  atomic.Int64
 	bytes   atomic.Int64
 	cached  atomic.Bool
@@ -49,8 +49,8 @@ func newReporter(report func(Progress), base Progress, graphs []*backend.Graph) 
 	return &reporter{report: report, base: base, weights: ConstantBytes(graphs)}
 }
 
-// start reports that the work begins, and then reports the progress each second until
-// the caller calls stop.
+// start reports that the work on an image begins, and then reports the progress each
+// second until the caller calls stop.
 func (r *reporter) start() (stop func()) {
 	r.report(r.base)
 	began := time.Now()
@@ -88,9 +88,9 @@ func (r *reporter) start() (stop func()) {
 	}
 }
 
-// countFills returns copies of the graphs that call filled once for each constant when
-// it is written. Writing a constant fails if ctx is done: a device itself checks ctx
-// only once per graph.
+// countFills returns copies of the graphs that call the function filled once for each
+// constant when it is written. Writing a constant fails if ctx is done, because a
+// device checks ctx only once per graph.
 func countFills(ctx context.Context, graphs []*backend.Graph, filled func(bytes int)) []*backend.Graph {
 	counted := make([]*backend.Graph, len(graphs))
 	var known sync.Map
@@ -131,7 +131,7 @@ func countFills(ctx context.Context, graphs []*backend.Graph, filled func(bytes 
 	return counted
 }
 
-// countBytes is a writer that counts bytes and discards them.
+// countBytes is a writer that counts the bytes written to it and discards them.
 type countBytes struct{ n *atomic.Int64 }
 
 func (c countBytes) Write(p []byte) (int, error) {

@@ -7,13 +7,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
 )
 
-// Keys and Values select one of the two arrays of a layer.
+// Keys and Values select one of the two arrays of a layer: that of the keys or that of
+// the values.
 const (
 	Keys = iota
 	Values
 )
 
-// Cache is the KV cache: the keys and values of every layer. Create a Cache with [New].
+// Cache is the KV cache: the keys and values of every layer. [New] creates a Cache.
 type Cache struct {
 	layout    Layout
 	layers    []layer
@@ -25,19 +26,19 @@ type Cache struct {
 type layer struct {
 	past, fresh [2]arena.Region
 	// If a pass runs in slices of rows, collected holds the new rows of all slices,
-	// [KVHeads, Rows, HeadDim]. Graphs do not read or write collected. collected is nil
-	// until the first pass that runs in slices of rows.
+	// [KVHeads, Rows, HeadDim]. Graphs do not read or write the array collected. The
+	// array collected is nil until the first pass that runs in slices of rows.
 	collected [2][]byte
-	// width is the number of rows per head in the array with the last pass's rows. The
-	// array with the last pass's rows is `collected` if inParts is set, and otherwise
-	// `fresh`.
+	// width is the number of rows per head in the array that holds the rows of the last
+	// pass. If inParts is set, the rows of the last pass are in the array `collected`,
+	// and otherwise in `fresh`.
 	width   int
 	inParts bool
 }
 
 // New allocates a cache of zeros on dev, with one buffer for each block. A device may
 // run each block in its own session, and a session maps only the buffers that its block
-// binds. Block i consists of the layers before ends[i] that belong to no earlier block.
+// binds. Block i consists of all layers before ends[i] that belong to no earlier block.
 func New(dev backend.Device, l Layout, ends []int) (_ *Cache, err error) {
 	c := &Cache{layout: l, layers: make([]layer, l.Layers)}
 	defer func() {
@@ -65,7 +66,7 @@ func New(dev backend.Device, l Layout, ends []int) (_ *Cache, err error) {
 	return c, nil
 }
 
-// Close frees the buffers.
+// Close frees the buffers of the cache.
 func (c *Cache) Close() error {
 	var err error
 	for _, b := range c.buffers {
@@ -74,7 +75,7 @@ func (c *Cache) Close() error {
 	return err
 }
 
-// Layout returns the shape of the cache.
+// Layout returns the shape of the KV cache.
 func (c *Cache) Layout() Layout { return c.layout }
 
 // SizeBytes returns the total size of the cache's buffers.
@@ -100,14 +101,15 @@ func (c *Cache) Commit(sequence, position int, rows []int) {
 	c.Store(0, len(c.layers), runs)
 }
 
-// Clear sets the slots of a sequence's positions [from, to) to zero in all layers.
+// Clear sets to zero, in all layers, the slots for the positions [from, to) of a
+// sequence.
 func (c *Cache) Clear(sequence, from, to int) {
 	c.ClearSlots(0, len(c.layers), []Run{{Sequence: sequence, Position: from, N: to - from}})
 }
 
 // Read appends the keys and values of a sequence's first n tokens to dst: for each
-// layer first the keys and then the values, each [KVHeads, n, HeadDim]. The result does
-// not depend on graph widths, blocks, the context or other sequences.
+// layer first the keys and then the values, each [KVHeads, n, HeadDim]. What Read
+// returns does not depend on graph widths, blocks, the context or other sequences.
 func (c *Cache) Read(dst []byte, sequence, n int) []byte {
 	for i := range c.layers {
 		for _, r := range c.layers[i].past {
@@ -121,8 +123,8 @@ func (c *Cache) Read(dst []byte, sequence, n int) []byte {
 }
 
 // CopyFrom copies the first lengths[i] tokens of each sequence i from another cache,
-// which may differ in Context, in Rows and in its blocks. All other slots of this cache must be zero before
-// the call.
+// which may differ in Context, in Rows and in its blocks. Before CopyFrom, all other
+// slots of the cache must be zero.
 func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 	for i := range c.layers {
 		for kv := range 2 {
@@ -138,8 +140,8 @@ func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 	}
 }
 
-// DirtyBytes counts the bytes that are not zero in slots without a token, if each
-// sequence i has lengths[i] tokens. Only tests use DirtyBytes.
+// DirtyBytes counts the bytes that are not zero in slots without a token. Each sequence
+// i has lengths[i] tokens. Only tests use DirtyBytes.
 func (c *Cache) DirtyBytes(lengths []int) (n int) {
 	for i := range c.layers {
 		for _, r := range c.layers[i].past {

@@ -3,18 +3,20 @@
 //
 // # Layout
 //
-// Each layer has two arrays of keys, and two of values: the past, [KVHeads, slots,
-// HeadDim], which graphs read, and the new rows that the last graph wrote, [KVHeads,
-// width, HeadDim]. A slot holds the key and the value of one token of one sequence.
-// Sequence i owns the slots [i*Context, (i+1)*Context) and stores its tokens there in
-// order of position. Graphs of all widths bind the same memory.
+// Each layer has two arrays of keys, and two of values. The first array is the past,
+// [KVHeads, slots, HeadDim], which graphs read. The second array holds the new rows
+// that the last graph wrote, [KVHeads, width, HeadDim]. A slot holds the key and the
+// value of one token of one sequence. Sequence i owns the slots [i*Context,
+// (i+1)*Context) and stores its tokens there in order of position. Graphs of all widths
+// use the same memory for keys and values.
 //
 // # Life of a row
 //
 // A graph writes the keys and values of its rows into separate memory, not into the
 // past. [Cache.Computed] records the graph's width. [Cache.Commit] copies the accepted
 // rows of all layers into the slots after the sequence's tokens. A rejected draft
-// therefore costs nothing, and a pass that fails does not change the past.
+// therefore costs nothing, and a pass that fails does not change the keys and values of
+// past tokens.
 //
 // A pass with more rows than its graph is computed in slices of rows. [Cache.Collect]
 // saves the rows of each slice before the next slice overwrites them. [Cache.Store]
@@ -28,11 +30,11 @@
 //   - the past of one sequence never depends on another sequence, on the width
 //     of the graphs or on how layers were grouped into blocks.
 //
-// The package runs no graph, takes no lock and starts no goroutine: the holder of the
-// engine's device lock calls it. [Cache.Commit] may run for several sequences at the
-// same time, because each call writes only its own sequence's slots.
+// Package kvcache runs no graph, takes no lock and starts no goroutine: the holder of
+// the engine's device lock calls it. [Cache.Commit] may run for several sequences at
+// the same time, because each call writes only its own sequence's slots.
 //
-// Cost: For each run of neighbouring rows, Commit, Store and Collect copy KVHeads
-// pieces per layer, of keys and of values. Commit, Store and Collect allocate
-// nothing per token.
+// Cost: Commit, Store and Collect copy neighbouring rows together: for each group of
+// such rows and each layer, KVHeads pieces of keys and as many of values. Commit, Store
+// and Collect allocate nothing per token.
 package kvcache

@@ -7,7 +7,8 @@ type Layout struct {
 	Layers, KVHeads, HeadDim int
 	// Type is the element type of keys and values.
 	Type backend.DataType
-	// Sequences is the number of sequences, and Context the number of slots of each.
+	// Sequences is the number of sequences, and Context the number of slots of each
+	// sequence.
 	Sequences, Context int
 	// Rows is the width of the widest graph.
 	Rows int
@@ -16,34 +17,34 @@ type Layout struct {
 // Slots returns the total number of slots of all sequences.
 func (l Layout) Slots() int { return l.Sequences * l.Context }
 
-// Slot returns the number of the slot of a sequence's token, counted over all
-// sequences. The number is also the token's column in an attention mask.
+// Slot returns the number of the slot that holds a token of a sequence, counted over
+// all sequences. The slot's number is also the token's column in an attention mask.
 func (l Layout) Slot(sequence, position int) int { return sequence*l.Context + position }
 
-// rowBytes returns the size in bytes of one head's key, or value, of one token.
+// rowBytes returns the size in bytes of one head's key (or value) of one token.
 func (l Layout) rowBytes() int { return l.HeadDim * l.Type.Size() }
 
-// pastBytes and newBytes return the size in bytes of one layer's keys (or values): in
-// all slots, and in the new rows of the widest graph.
+// pastBytes and newBytes return sizes in bytes of one layer's keys (or values):
+// pastBytes those in all slots, newBytes those in the new rows of the widest graph.
 func (l Layout) pastBytes() int { return l.KVHeads * l.Slots() * l.rowBytes() }
 func (l Layout) newBytes() int  { return l.KVHeads * l.Rows * l.rowBytes() }
 
-// span returns the byte range of n slots of one head, starting at the given slot.
+// span returns the range of bytes of n slots of one head, starting at the given slot.
 func (l Layout) span(head, slot, n int) (from, to int) {
 	from = (head*l.Slots() + slot) * l.rowBytes()
 	return from, from + n*l.rowBytes()
 }
 
-// Run describes n neighbouring rows of a pass that belong to n neighbouring slots of
-// one sequence.
+// Run describes a group of n neighbouring rows of a pass that belong to n neighbouring
+// slots of one sequence.
 type Run struct {
-	// Row is the index of the first row, and Position the position of that row's token
-	// in the sequence.
+	// Row is the index of the group's first row, and Position the position of that
+	// row's token in the sequence.
 	Row, Sequence, Position, N int
 }
 
-// Runs groups rows [first, end) of a pass into runs. The caller's function returns the
-// sequence and the position of each row.
+// Runs divides the rows [first, end) of a pass into groups of type Run. The function
+// that the caller of Runs passes returns the sequence and the position of a row.
 func Runs(first, end int, place func(row int) (sequence, position int)) (runs []Run) {
 	for row := first; row < end; row++ {
 		sequence, position := place(row)

@@ -16,7 +16,7 @@ func (c *Cache) Computed(first, end, width int) {
 }
 
 // Collect saves the n rows that a graph of the given width has just written for the
-// layers [first, end). The saved rows are the n rows of the pass from `row` on.
+// layers [first, end). The saved rows are the rows of the pass from index `row` on.
 func (c *Cache) Collect(first, end, width, row, n int) {
 	size := c.layout.rowBytes()
 	for i := first; i < end; i++ {
@@ -43,7 +43,7 @@ func (c *Cache) Store(first, end int, runs []Run) {
 	}
 }
 
-// ClearSlots sets the slots of the runs to zero, in the layers [first, end).
+// ClearSlots sets the slots of the given rows to zero, in the layers [first, end).
 func (c *Cache) ClearSlots(first, end int, runs []Run) {
 	for i := first; i < end; i++ {
 		for _, r := range c.layers[i].past {
@@ -79,12 +79,12 @@ func (l *layer) rows(kv int) []byte {
 }
 
 // FirstNotFinite returns the first of the layers [first, end) that has an infinity or a
-// NaN in the first n rows of the last pass. FirstNotFinite returns -1 if no layer has
-// one.
+// NaN in the first n rows of the last pass. If no layer has an infinity or a NaN,
+// FirstNotFinite returns -1.
 //
-// A mask is added to attention scores, so a hidden slot with such a number still makes
-// the score NaN. A NaN would spoil every row of this pass and, once committed, of all
-// later passes.
+// A mask is added to attention scores, so a hidden slot that holds an infinity or a NaN
+// still makes the score NaN. A NaN in the cache would spoil every row of the pass and,
+// once committed, of all later passes.
 func (c *Cache) FirstNotFinite(first, end, n int) (layer int) {
 	size := c.layout.rowBytes()
 	for i := first; i < end; i++ {
@@ -106,10 +106,10 @@ func finite(b []byte, t backend.DataType) bool {
 	switch {
 	case t == backend.Float16:
 		return quant.FirstNotFiniteF16(b) < 0
-	case t.Fixed(): // fixed-point elements are always finite
+	case t.Fixed(): // elements of fixed-point types are always finite
 		return true
 	}
-	const exponent = 0x7f800000 // the exponent bits, which are all set in infinities and NaNs
+	const exponent = 0x7f800000 // exponent holds the exponent bits, which are all set in infinities and NaNs
 	for ; len(b) >= 4; b = b[4:] {
 		if binary.LittleEndian.Uint32(b)&exponent == exponent {
 			return false

@@ -1,13 +1,13 @@
-// Package power requests the clock rates that each phase of a request needs from the
-// device.
+// Package power asks the device for the clock rates that each phase of a request needs.
 //
-// A vote for a clock rate holds until the next vote. Each pass votes for its phase.
-// When the last request ends, the vote is [backend.Idle]. If a device has no clock
-// votes, or rejects one, it gets no further votes and runs at the clock rate that it
-// has. Votes change how long a request takes, and never its result.
+// A vote for a clock rate holds until the next vote. Each pass votes for the clock
+// rates of its phase. When the last request ends, the engine votes for [backend.Idle].
+// If a device has no clock votes, or rejects one, it gets no further votes and runs at
+// the clock rate that it has. Votes for clock rates change how long a request takes,
+// and never its result.
 //
-// Any goroutine may use a [Voter]. The only lock of a Voter is held during the call of
-// the device. A Voter calls the device only if the phase changes.
+// Any goroutine may use a [Voter]. A Voter holds its only lock while it calls the
+// device. A Voter calls the device only if the phase changes.
 package power
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Voter requests clock rates from a device. Create a Voter with [NewVoter].
+// Voter asks a device for clock rates. [NewVoter] creates a Voter.
 type Voter struct {
 	logger *slog.Logger
 
 	mu       sync.Mutex      // guards what follows
 	device   backend.Powered // device is nil if the device has no clock votes
-	phase    backend.Phase   // phase of the latest vote
+	phase    backend.Phase   // phase is the phase of the latest vote
 	requests int             // that run now
 }
 
@@ -42,12 +42,12 @@ func (v *Voter) Vote(phase backend.Phase) {
 	v.vote(phase)
 }
 
-// vote votes for a phase. The caller holds mu.
+// vote votes for the clock rates of a phase. The caller of vote holds mu.
 func (v *Voter) vote(phase backend.Phase) {
 	if v.device == nil || phase == v.phase {
 		return
 	}
-	if err := v.device.Vote(phase); err != nil { // a rejected vote is no error: the device runs at another clock rate
+	if err := v.device.Vote(phase); err != nil { // a rejected vote is no error, because the device then runs at another clock rate
 		v.logger.Debug("the device rejected a vote for clock rates, and gets no more votes", "phase", phase, "reason", err)
 		v.device = nil
 		return
@@ -63,15 +63,16 @@ func (v *Voter) Forget() {
 	v.mu.Unlock()
 }
 
-// RequestStarted counts a request that starts.
+// RequestStarted counts a request that starts, so that the voter knows when all have
+// ended.
 func (v *Voter) RequestStarted() {
 	v.mu.Lock()
 	v.requests++
 	v.mu.Unlock()
 }
 
-// RequestEnded counts a request that ends. After the last request, RequestEnded votes
-// for [backend.Idle].
+// RequestEnded counts a request that has ended. After the last request, RequestEnded
+// votes for [backend.Idle].
 func (v *Voter) RequestEnded() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,42 +11,45 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Block is a run of consecutive layers, with its graphs.
+// Block holds the graphs of consecutive layers.
 type Block struct {
-	// Index is the block's number. The block consists of the layers [First, End).
+	// Index is the number of the block in the model. The layers of the block are
+	// [First, End).
 	Index, First, End int
 
-	graphs []*BlockGraph // one graph for each width, ascending
-	// latest is the graph that was loaded last, if plans switch the block's graphs.
-	// Guarded by the switcher's mutex.
+	graphs []*BlockGraph // graphs holds one graph for each width, ascending
+	// latest is the block's graph that was loaded last, if plans switch the block's
+	// graphs. The switcher's mutex guards latest.
 	latest graphswap.Variant
 }
 
-// BlockGraph is a block's graph of one width. The graph is loaded while bound is set.
+// BlockGraph is a block's graph of one width. A BlockGraph is loaded while its field
+// bound is set.
 type BlockGraph struct {
-	// Rows is the width of the graph.
+	// Rows is the number of rows of the graph, its width.
 	Rows int
 
 	source *backend.Graph
-	// ports is the memory that the graph binds, for each slice of a pass's rows. A
-	// graph that always computes all rows of a pass at once has one slice.
+	// ports is the memory that the graph's ports use, for each slice of a pass's rows.
+	// If a graph always computes all rows of a pass at once, ports has one slice.
 	ports []map[string]*arena.Region
-	// image is the graph's own image, or nil before the first load and if graphs share an image
+	// image is the graph's own image. The field image is nil before the first load, and
+	// if graphs share an image
 	image *images.Image
 	// bound is the loaded graph, or nil. The switcher's mutex guards bound, if graphs
 	// are switched.
 	bound *BoundGraph
 }
 
-// BoundGraph is a loaded graph with the memory that it is bound to.
+// BoundGraph is a loaded graph with the memory that its ports use.
 type BoundGraph struct {
 	*images.Graph
 	bindings [][]backend.Binding // of each part
 }
 
-// Bind returns a loaded graph that is bound to the memory of each slice of rows. If
-// the device has to map the memory into its session, Bind makes it do so now. If the
-// session has no room, Bind then fails, and not a later pass.
+// Bind returns a loaded graph that is bound to memory for each slice of rows. If the
+// device has to map the memory into its session, Bind makes it do so now. If the
+// session has no room for the memory, Bind fails now, and not a later pass.
 func Bind(g *images.Graph, ports []map[string]*arena.Region) (*BoundGraph, error) {
 	bound := &BoundGraph{Graph: g, bindings: make([][]backend.Binding, len(ports))}
 	for part := range ports {
@@ -63,19 +66,19 @@ func Bind(g *images.Graph, ports []map[string]*arena.Region) (*BoundGraph, error
 	return bound, nil
 }
 
-// Bindings returns the memory on which the graph computes the given slice of a pass's rows.
+// Bindings returns the memory on which the graph computes one slice of a pass's rows.
 func (g *BoundGraph) Bindings(part int) []backend.Binding { return g.bindings[part] }
 
-// Parts returns the largest number of slices of a pass's rows that the graph can
-// compute one after the other.
+// Parts returns the largest number of slices of rows in which the graph can compute a
+// pass.
 func (g *BlockGraph) Parts() int { return len(g.ports) }
 
-// Bound returns the loaded graph, or nil if it is not loaded. The caller must have
-// acquired the block, unless graphs are never switched.
+// Bound returns the loaded graph with its memory, or nil if the graph is not loaded.
+// The caller of Bound must have acquired the block, unless graphs are never switched.
 func (g *BlockGraph) Bound() *BoundGraph { return g.bound }
 
-// Graph returns the block's prefill graph, which has the largest width, or its decode
-// graph, which has the smallest.
+// Graph returns the block's prefill graph, which is the widest one, or its decode
+// graph, which is the narrowest.
 func (b *Block) Graph(v graphswap.Variant) *BlockGraph {
 	switch v {
 	case graphswap.Prefill:
@@ -101,7 +104,7 @@ func (b *Block) Narrowest(n int) (best *BlockGraph) {
 	return best
 }
 
-// resident returns which of the block's prefill and decode graphs are loaded.
+// resident returns which of a block's prefill and decode graphs are loaded.
 func (b *Block) resident() (v graphswap.Variant) {
 	for _, one := range []graphswap.Variant{graphswap.Prefill, graphswap.Decode} {
 		if b.Graph(one).bound != nil {
@@ -111,14 +114,14 @@ func (b *Block) resident() (v graphswap.Variant) {
 	return v
 }
 
-// open loads and binds a graph that has its own image. The caller stores the result in
-// bound.
+// open loads a graph that has its own image, and binds it to memory. The caller of open
+// stores the result in the field bound.
 func (g *BlockGraph) open(ctx context.Context, l *images.Loader) (*BoundGraph, error) {
 	var err error
 	if g.image != nil {
 		err = g.image.Reload(ctx, l)
 	}
-	if errors.Is(err, backend.ErrImage) { // compile a damaged image again
+	if errors.Is(err, backend.ErrImage) { // a damaged image is compiled again
 		l.Logger().Warn("the device rejected an image that it has loaded before: compiling it again", "graph", g.source.Name, "reason", err)
 		err = g.image.Close()
 		g.image = nil
@@ -136,8 +139,8 @@ func (g *BlockGraph) open(ctx context.Context, l *images.Loader) (*BoundGraph, e
 	return bound, nil
 }
 
-// free frees the graph's program and keeps its image for the next load. The caller has
-// set bound to nil before.
+// free frees the graph's program and keeps its image for the next load. The caller of
+// free has set bound to nil before.
 func (g *BlockGraph) free() error {
 	if err := g.image.Free(); err != nil {
 		return fmt.Errorf("engine: free %s: %w", g.source.Name, err)
@@ -148,7 +151,7 @@ func (g *BlockGraph) free() error {
 // sizeBytes returns the device memory of the graph's own image.
 func (g *BlockGraph) sizeBytes() int64 { return g.image.SizeBytes() }
 
-// close frees the graph's program and releases its image.
+// close frees the program of the graph and releases its image.
 func (g *BlockGraph) close() error {
 	g.bound = nil
 	err := g.image.Close()

@@ -13,32 +13,33 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// correction is the weight of the newest ratio between the actual time of a lane and
-// its forecast.
+// correction is the weight that the newest ratio of actual time to forecast gets in the
+// learned ratio of a lane.
 const correction = 0.3
 
-// Costs holds the times and sizes from which plans are computed. The times and sizes
-// come from a given cost model of the device, or from measuring each graph at its first
-// load. After each plan, Costs learns how much the forecast was off. A nil Costs
-// measures nothing.
+// Costs holds the times and sizes from which switch plans are computed. The costs of
+// graphs come from a given cost model of the device, or from measuring each graph at
+// its first load. After each plan, Costs learns by how much the forecast was wrong. A
+// nil Costs measures nothing.
 type Costs struct {
-	given *graphswap.Cost // given is the given cost model, or nil if graphs are measured
+	given *graphswap.Cost // given is the given cost model, or nil if the engine measures its graphs
 	rows  []int           // graph widths, descending
 
 	mu sync.Mutex // guards what follows
-	// blocks and head hold the measurements of all graphs that have been loaded at
+	// blocks and head hold the measured times of all graphs that have been loaded at
 	// least once.
 	blocks []measured
 	head   measured
-	// npu and io are the ratios of actual times to forecasts, for the NPU lane and the
-	// IO lane.
+	// npu and io are the learned ratios of actual times to forecasts, for the NPU lane
+	// and the IO lane.
 	npu, io float64
 	// noSpare is set if the device had no memory for a spare graph slot.
 	noSpare bool
 }
 
-// NewCosts returns the costs of blocks with the given numbers of layers, whose graphs
-// have the widths rows, descending. If given is nil, graphs will be measured.
+// NewCosts returns the costs of blocks with the given numbers of layers. The graphs of
+// the blocks have the widths rows, descending. If given is nil, graphs are measured
+// when they are loaded.
 func NewCosts(given *graphswap.Cost, rows, layers []int) *Costs {
 	c := &Costs{given: given, npu: 1, io: 1, rows: rows, blocks: make([]measured, len(layers)), head: newMeasured(0)}
 	for i, n := range layers {
@@ -47,8 +48,8 @@ func NewCosts(given *graphswap.Cost, rows, layers []int) *Costs {
 	return c
 }
 
-// Measured reports whether graphs are measured, and not described by a given cost
-// model.
+// Measured reports whether the costs come from measured graphs, and not from a given
+// cost model.
 func (c *Costs) Measured() bool { return c != nil && c.given == nil }
 
 // SpareRefused reports whether the device had no memory for a spare graph slot.
@@ -64,17 +65,17 @@ func (c *Costs) refuseSpare() {
 	c.noSpare = true
 }
 
-// measured holds the measurements of a block's graphs, or of the head's.
+// measured holds the measured times of the graphs of a block, or of the head.
 type measured graphswap.MeasuredGraph
 
 func newMeasured(layers int) measured {
 	return measured{Layers: layers, Widths: make(map[int]graphswap.MeasuredWidth)}
 }
 
-// at returns the cost of the graph with the given width. If that graph was never loaded
-// because the plan does not use it, at assumes the cost of the narrowest measured graph
-// that holds its rows. If no measured graph holds the rows, at assumes the cost of the
-// widest measured graph, repeated for all rows.
+// at returns the cost of the graph that has the given width. If the graph was never
+// loaded, because the plan does not use it, at assumes the cost of the narrowest
+// measured graph that holds its rows. If no measured graph holds the rows, at assumes
+// the cost of running the widest measured graph as often as the rows need.
 func (m measured) at(rows int) graphswap.MeasuredWidth {
 	if w, known := m.Widths[rows]; known || len(m.Widths) == 0 {
 		return w
@@ -89,11 +90,12 @@ func (m measured) at(rows int) graphswap.MeasuredWidth {
 	return w
 }
 
-// measure runs a graph and returns its times. load is the time that its load took. The
-// graph runs on whatever its memory contains, and nothing reads the results.
+// measure runs a graph and returns its times. load is the time that loading it took.
+// The measured graph runs on whatever its memory contains, and nothing reads the
+// results.
 func measure(ctx context.Context, g *BoundGraph, load time.Duration) (w graphswap.MeasuredWidth, err error) {
 	w.LoadMs, w.Bytes = Milliseconds(planTime(g.Program, backend.Timed.LoadCost, load)), g.Program.SizeBytes()
-	for range images.WarmUps { // only the last run is measured
+	for range images.WarmUps { // the result of the last run counts, because the earlier runs only warm up
 		run, err := TimeRun(ctx, g, planTime)
 		if err != nil {
 			return w, err
@@ -104,7 +106,8 @@ func measure(ctx context.Context, g *BoundGraph, load time.Duration) (w graphswa
 }
 
 // TimeRun runs a graph on whatever its memory contains and returns the time of the run.
-// clock chooses between the host's time and the time that the device reports.
+// The function clock chooses between the host's time and the time that the device
+// reports.
 func TimeRun(ctx context.Context, g *BoundGraph, clock func(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration) (time.Duration, error) {
 	begin := time.Now()
 	if err := g.Program.Run(ctx, g.Name, g.bindings[0]); err != nil {
@@ -113,8 +116,8 @@ func TimeRun(ctx context.Context, g *BoundGraph, clock func(p backend.Program, c
 	return clock(g.Program, backend.Timed.RunCost, time.Since(begin)), nil
 }
 
-// DeviceTime returns the time of a call on the device's clock: what the device reports
-// if it simulates another one, else the host's time.
+// DeviceTime returns the time of a call on the device's clock: the time that the device
+// reports if it simulates another one, else the host's time.
 func DeviceTime(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration {
 	if c := images.CallCost(p, cost); c.Virtual || c.Paced != "" {
 		return c.Took
@@ -132,9 +135,9 @@ func planTime(p backend.Program, cost func(backend.Timed) backend.Cost, host tim
 	return host
 }
 
-// measureBlock measures a block's graph that was just loaded. measureBlock skips
-// graphs whose cost is known, because at a longer context tier graphs are loaded
-// while passes use the device.
+// measureBlock measures the graph of a block that was just loaded. measureBlock skips
+// graphs whose cost is known, because at a longer context tier graphs are loaded while
+// passes use the device.
 func (c *Costs) measureBlock(ctx context.Context, b *Block, rows int, g *BoundGraph, load time.Duration) error {
 	if !c.Measured() {
 		return nil
@@ -155,7 +158,7 @@ func (c *Costs) measureBlock(ctx context.Context, b *Block, rows int, g *BoundGr
 	return nil
 }
 
-// MeasureHead measures the head's graphs, which have the widths rows.
+// MeasureHead measures the graphs of the head, which have the widths rows.
 func (c *Costs) MeasureHead(ctx context.Context, rows []int, graphs []*BoundGraph) error {
 	if !c.Measured() {
 		return nil
@@ -172,8 +175,8 @@ func (c *Costs) MeasureHead(ctx context.Context, rows []int, graphs []*BoundGrap
 	return nil
 }
 
-// PassMs returns the time in milliseconds of a pass through all blocks, plus the head's
-// runs at the given widths.
+// PassMs returns the time in milliseconds of a pass through all blocks, together with
+// runs of the head at the given widths.
 func (c *Costs) PassMs(width int, heads []int) (ms float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +189,7 @@ func (c *Costs) PassMs(width int, heads []int) (ms float64) {
 	return ms
 }
 
-// Source names the source of the times in plans, as the end of a sentence.
+// Source returns the end of a sentence that names the source of the times in plans.
 func (c *Costs) Source() string {
 	switch {
 	case c.given == nil:
@@ -229,9 +232,10 @@ func (c *Costs) Model(device string, sizes ModelSizes) *graphswap.Cost {
 	return &graphswap.Cost{Profile: p, Name: device, Model: m}
 }
 
-// corrected returns the given cost model, with corrections if they apply. If the given
-// cost model was measured on this device, the times of later requests correct it. Any
-// other cost model describes another device and stays as it is.
+// corrected returns the given cost model, multiplied by learned corrections if they
+// apply. If the given cost model was measured on this device, the times of later
+// requests correct it. Any other cost model describes another device and is never
+// corrected.
 func (c *Costs) corrected() *graphswap.Cost {
 	if p := c.given.Profile; p == nil || p.Kind != graphswap.Measured {
 		return c.given
@@ -248,14 +252,15 @@ func (c *Costs) corrected() *graphswap.Cost {
 	return &own
 }
 
-// correct multiplies a measurement by the learned ratios of actual times to forecasts.
+// correct multiplies the times of a graph by the learned ratios of actual times to
+// forecasts.
 func (c *Costs) correct(w graphswap.MeasuredWidth) graphswap.MeasuredWidth {
 	w.LoadMs, w.RunMs, w.ShortContextMs = w.LoadMs*c.io, w.RunMs*c.npu, w.ShortContextMs*c.npu
 	return w
 }
 
-// Learn compares a plan's timeline with its forecast. The plan must have run without
-// deviations.
+// Learn compares a plan's timeline with its forecast. The plan that Learn gets must
+// have run without deviations.
 func (c *Costs) Learn(actual, forecast *graphswap.Timeline) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,23 +1,23 @@
 // Package residency keeps track of which block graphs are loaded, and switches them as
 // a plan of package graphswap prescribes.
 //
-// A [Set] holds the graphs of all blocks at one context tier. A [Switcher] lets two
-// lanes work on a set at the same time: on the NPU lane, passes run graphs, and on the
-// IO lane, the loader of a [Run] loads and frees graphs. A Run carries out one plan,
-// for the prompt that the plan was made for. [Costs] learns how long loads and runs
-// take, and a [Recorder] records what a Run did.
+// A [Set] holds the loaded and unloaded graphs of all blocks at one context tier. A
+// [Switcher] lets two lanes use the graphs at the same time: on the NPU lane, passes
+// run graphs, and on the IO lane, the loader of a [Run] loads and frees graphs. A Run
+// carries out one switch plan, for the prompt for which the plan was made. [Costs]
+// learns how long loads and runs take, and a [Recorder] records what a Run did.
 //
-// The package makes no plans (package graphswap does) and computes no rows: the engine
-// acquires a block, runs the graph that it gets, and releases the block.
+// Package residency makes no plans (package graphswap does) and computes no rows: the
+// engine acquires a block, runs the graph that it gets, and releases the block.
 //
 // # How a block is switched
 //
-// The loader starts a load when the plan's step before the load is done. Without a
-// spare graph slot it frees the block's old graph before the load, and with a spare
+// The loader starts a load when the step before it in the plan is done. Without a spare
+// graph slot the loader frees the block's old graph before the load, and with a spare
 // graph slot after it. If the load fails, the loader loads the old graph again. A pass
-// that needs a graph waits in [Switcher.Acquire] while the graph is being loaded. If a
-// block has no loaded graph and no load is planned, Acquire returns [ErrNotResident],
-// and the caller must load all graphs again with [Set.Reload].
+// that needs a graph that is being loaded waits in [Switcher.Acquire]. If a block has
+// no loaded graph and no load is planned, Acquire returns [ErrNotResident], and the
+// caller must load all graphs again with [Set.Reload].
 //
 // After three consecutive plans with failed loads, [Switcher.Disabled] reports true and
 // the engine makes no more plans.
@@ -25,8 +25,8 @@
 // Run.freeGraph frees one graph during a plan, and [Set.Unload] frees all graphs.
 // freeGraph and Unload call the device's Program.Close.
 //
-// If the device's calls take no time on the host's clock (virtual time), a Run has no
-// loader: the caller runs steps and loads in the order of graphswap's event clock, with
+// On a virtual clock, on which the device's calls take no time, a Run has no loader:
+// the caller runs steps and loads in the order of graphswap's event clock, with
 // [Run.LoadNow] and [Run.FreeNow].
 //
 // # Invariants
@@ -40,13 +40,13 @@
 //
 // Switcher.mu guards the switcher, the changing fields of its Runs, and the loaded
 // graphs of each block (BlockGraph.bound). Costs.mu and Recorder.mu guard the fields of
-// their own structs. No goroutine holds two of these locks, except that it may take
-// Costs.mu while it holds Switcher.mu. None of these locks is held while a graph runs,
-// loads or is freed. A goroutine that also needs the engine's device lock takes the
-// device lock first.
+// the structs that they are in. No goroutine holds two locks of package residency,
+// except that it may take Costs.mu while it holds Switcher.mu. No lock of package
+// residency is held while a graph runs, loads or is freed. A goroutine that also needs
+// the engine's device lock takes the device lock first.
 //
 // # Cost
 //
-// Acquire and Release each take one mutex, for each block of a pass. Each change of the
+// Acquire and Release each take one mutex for each block of a pass. Each change of the
 // switcher wakes all waiting goroutines.
 package residency

@@ -9,7 +9,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// runLoads is the goroutine of the loader: it carries out the plan's loads in order.
+// runLoads is the goroutine of the loader. runLoads carries out the plan's loads in
+// order.
 func (x *Run) runLoads() {
 	var err error
 	for i := range x.Plan.Loads {
@@ -28,7 +29,7 @@ func (x *Run) runLoads() {
 	x.finish(last)
 }
 
-// finish ends the run. last is set if the run's failure has disabled switching.
+// finish ends the plan run. last is set if its failure has disabled switching.
 func (x *Run) finish(last bool) {
 	if last {
 		x.loader.Logger().Warn("graph switching is off, because loads failed too often: the graphs that are loaded stay loaded",
@@ -38,8 +39,8 @@ func (x *Run) finish(last bool) {
 	close(x.done)
 }
 
-// waitToLoad waits until the given load may start. waitToLoad returns false if the load
-// must not start at all.
+// waitToLoad waits until a load of the plan may start. waitToLoad returns false if the
+// load must not start at all.
 func (x *Run) waitToLoad(load int) bool {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()
@@ -48,7 +49,7 @@ func (x *Run) waitToLoad(load int) bool {
 	return err == nil && !x.noMoreLoads
 }
 
-// graphsOf returns the graph that a plan's load brings in, and the graph that it
+// graphsOf returns the graph that a load of the plan brings in, and the graph that it
 // replaces.
 func (x *Run) graphsOf(load graphswap.Load) (b *Block, to, from *BlockGraph) {
 	b = x.set.Blocks[load.Block]
@@ -56,8 +57,8 @@ func (x *Run) graphsOf(load graphswap.Load) (b *Block, to, from *BlockGraph) {
 }
 
 // switchGraph loads one graph of a block and frees the other one. With a spare graph
-// slot it frees after the load, and otherwise before. If the load fails, the block
-// keeps its old graph.
+// slot, switchGraph frees the old graph after the load, and otherwise before. If the
+// load fails, the block keeps its old graph.
 func (x *Run) switchGraph(i int) error {
 	s, load := x.switcher, x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)
@@ -65,7 +66,7 @@ func (x *Run) switchGraph(i int) error {
 	s.update(func() { x.loading = i })
 	bound, err := x.loadReplacement(b, to, from)
 	s.update(func() {
-		task.EndMs = x.Log.Now() // record the end before any pass can run the graph
+		task.EndMs = x.Log.Now() // the end of the load is recorded before any pass can run the graph
 		x.loading = -1
 		if x.loaded[i] = err == nil; err == nil {
 			to.bound, b.latest = bound, load.Variant
@@ -82,11 +83,11 @@ func (x *Run) switchGraph(i int) error {
 	return nil
 }
 
-// loadReplacement loads the graph to, which replaces the graph from. Without a spare
-// graph slot it frees from before that. If the load fails, loadReplacement loads the
-// graph from again.
+// loadReplacement loads the graph `to`, which replaces the graph `from`. Without a
+// spare graph slot, loadReplacement first frees the old graph. If the load fails,
+// loadReplacement loads the old graph again.
 func (x *Run) loadReplacement(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
-	if to.bound != nil { // the graph is loaded already, which the plan did not know
+	if to.bound != nil { // the new graph is loaded already, which the plan did not know
 		return to.bound, nil
 	}
 	if !x.Plan.Spare {
@@ -117,11 +118,11 @@ func (x *Run) open(ctx context.Context, g *BlockGraph) (*BoundGraph, error) {
 	return bound, err
 }
 
-// freeGraph waits until no pass runs the block, and frees one graph of the block.
+// freeGraph waits until no pass runs the block, and then frees one graph of the block.
 func (x *Run) freeGraph(b *Block, g *BlockGraph) error {
 	s := x.switcher
 	s.mu.Lock()
-	err := s.wait(context.Background(), func() bool { return s.busyBlock != b }) // no ctx is needed, because a graph's run always ends
+	err := s.wait(context.Background(), func() bool { return s.busyBlock != b }) // the wait needs no ctx, because a graph's run always ends
 	g.bound = nil
 	s.broadcast()
 	s.mu.Unlock()
@@ -131,8 +132,8 @@ func (x *Run) freeGraph(b *Block, g *BlockGraph) error {
 	return err
 }
 
-// LoadNow carries out one load of a run in virtual time. LoadNow returns the time that
-// the device would take.
+// LoadNow carries out one load of a plan run on a virtual clock. LoadNow returns the
+// time that the device would take.
 func (x *Run) LoadNow(i int) (ms float64, err error) {
 	load := x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)
@@ -154,15 +155,15 @@ func (x *Run) LoadAllNow() error {
 	return nil
 }
 
-// FreeNow frees the graph that a load into the spare graph slot has replaced, in a
-// run in virtual time.
+// FreeNow frees the graph that a load into the spare graph slot has replaced, in a plan
+// run on a virtual clock.
 func (x *Run) FreeNow(i int) error {
 	b, _, from := x.graphsOf(x.Plan.Loads[i])
 	return x.freeGraph(b, from)
 }
 
-// EndVirtual ends a run in virtual time. err is the error of a pass, and loadErr the
-// error of a load.
+// EndVirtual ends a plan run on a virtual clock. err is the error of a pass, and
+// loadErr the error of a load.
 func (x *Run) EndVirtual(err, loadErr error) {
 	last := false
 	x.switcher.update(func() {

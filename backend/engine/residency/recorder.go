@@ -8,11 +8,11 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// maxTasks bounds the number of tasks that a [Recorder] keeps. maxTasks is enough
-// for a prompt of a thousand chunks.
+// maxTasks bounds the number of tasks that a [Recorder] keeps. maxTasks is enough for a
+// prompt of a thousand chunks.
 const maxTasks = 1 << 14
 
-// Recorder records what a run does, in the same form as the plan's forecast.
+// Recorder records what a plan run does, in the same form as the plan's forecast.
 type Recorder struct {
 	began time.Time
 
@@ -25,16 +25,16 @@ func NewRecorder(began time.Time, plan *graphswap.Plan) *Recorder {
 	return &Recorder{began: began, timeline: graphswap.Timeline{Source: graphswap.Executed, Plan: plan}}
 }
 
-// Now returns the milliseconds since the plan began.
+// Now returns the time in milliseconds since the plan began.
 func (r *Recorder) Now() float64 { return r.At(time.Now()) }
 
-// At converts a time to milliseconds since the plan began.
+// At converts a time to milliseconds since the start of the plan.
 func (r *Recorder) At(t time.Time) float64 { return Milliseconds(t.Sub(r.began)) }
 
 // Milliseconds converts a duration to milliseconds, the unit of timelines.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Add appends a task to the timeline.
+// Add appends a task to the recorded timeline.
 func (r *Recorder) Add(t graphswap.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,21 +43,21 @@ func (r *Recorder) Add(t graphswap.Task) {
 	}
 }
 
-// Set replaces the timeline.
+// Set replaces the recorded timeline.
 func (r *Recorder) Set(t *graphswap.Timeline) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timeline = *t
 }
 
-// Update calls f with the timeline, which f may change.
+// Update calls a function that may change the recorded timeline.
 func (r *Recorder) Update(f func(*graphswap.Timeline)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f(&r.timeline)
 }
 
-// Timeline returns the tasks that are recorded so far.
+// Timeline returns the timeline of the tasks that are recorded so far.
 func (r *Recorder) Timeline() graphswap.Timeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,8 +66,8 @@ func (r *Recorder) Timeline() graphswap.Timeline {
 	return t
 }
 
-// Snapshot returns the tasks that are recorded so far, with totals for a planning
-// problem.
+// Snapshot returns the timeline of the tasks that are recorded so far, with totals for
+// a planning problem.
 func (r *Recorder) Snapshot(p *graphswap.Problem) graphswap.Timeline {
 	t := r.Timeline()
 	t.Sum(p)

@@ -9,19 +9,19 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Forecast holds a plan, the problem that the plan solves, and the timeline that is
-// expected.
+// Forecast holds a switch plan, the planning problem that it solves, and the timeline
+// that is expected.
 type Forecast struct {
 	Plan    *graphswap.Plan
 	Problem *graphswap.Problem
-	// Timeline is nil if there is no prediction.
+	// If there is no prediction, Timeline is nil.
 	Timeline *graphswap.Timeline
 	// InOrder is set if each chunk goes through all blocks before the next chunk
 	// starts, because other requests are running.
 	InOrder bool
 }
 
-// NewForecast simulates a plan and returns its forecast.
+// NewForecast simulates a switch plan and returns its forecast.
 func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, error) {
 	line, err := graphswap.Simulate(plan, problem)
 	if err != nil {
@@ -30,51 +30,52 @@ func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, e
 	return &Forecast{Plan: plan, Problem: problem, Timeline: line}, nil
 }
 
-// Unplanned stands for the chunk of a pass that belongs to no plan.
+// Unplanned is the chunk number of a pass that belongs to no plan.
 const Unplanned = -1
 
-// Run carries out a switch plan. Passes of the plan's prompt run the plan's steps, and
-// the loader carries out the plan's loads. Other passes run on whatever graphs are
-// loaded.
+// Run carries out a switch plan on loaded graphs. Passes of the plan's prompt run the
+// plan's steps, and the loader carries out the plan's loads. Passes that do not belong
+// to the plan run on whatever graphs are loaded.
 type Run struct {
 	// Plan and Forecast do not change after NewRun.
 	Plan     *graphswap.Plan
 	Forecast *Forecast
-	// Owner identifies the prompt for the caller.
+	// Owner is the value by which the caller identifies the prompt.
 	Owner any
 	// Reason, if set, is a reason for reports that goes before the plan's own. It must
 	// not change after Begin.
 	Reason string
-	// Log records what the run has done.
+	// Log records what the plan run has done.
 	Log *Recorder
 
 	switcher *Switcher
 	set      *Set
 	loader   *images.Loader
-	at       map[graphswap.Step]int // at holds the index of each step in the plan, by chunk and block
+	at       map[graphswap.Step]int // at holds the index in the plan of each step, by chunk and block
 
-	// The switcher's mutex guards the fields below. Only the goroutine that computes
-	// the prompt changes chunk.
-	chunk   int    // chunk that the prompt's next pass computes
+	// The switcher's mutex guards the fields of Run below. Only the goroutine that
+	// computes the prompt changes the field chunk.
+	chunk   int    // chunk is the number of the chunk that the prompt's next pass computes
 	loading int    // loading is the index of the load that runs now, or -1
-	steps   int    // one more than the index of the last step that is done
+	steps   int    // done is one more than the index of the last step that is done
 	loaded  []bool // by load
-	// promptDone is set if the whole prompt is computed: the remaining loads then start at once
+	// promptDone is set if the whole prompt is computed; the remaining loads then start
+	// at once
 	promptDone  bool
-	noMoreLoads bool  // noMoreLoads is set if no further load may start
-	loaderDone  bool  // loaderDone is set if the loader has ended
+	noMoreLoads bool  // noMoreLoads is set if the loader may start no further load
+	loaderDone  bool  // loaderDone is set if the loader's goroutine has ended
 	err         error // why it failed
-	taught      bool  // taught is set if Costs has learned from the run
-	before      *Run  // if this run is idle: the last run that belongs to a prompt
+	taught      bool  // taught is set if Costs has learned from the plan run
+	before      *Run  // before is set only for an idle run: it is the last run that belongs to a prompt
 
 	// idle is set if the run belongs to no prompt. idle does not change after NewRun.
 	idle   bool
 	cancel context.CancelFunc
-	ctx    context.Context //nolint:containedctx // ends the goroutine of the loader
+	ctx    context.Context //nolint:containedctx // ctx ends the goroutine of the loader
 	done   chan struct{}   // done is closed when the loader has ended
 }
 
-// NewRun returns a run of a plan for a prompt. [Switcher.Begin] starts it.
+// NewRun returns a plan run for a prompt. [Switcher.Begin] starts it.
 func (s *Switcher) NewRun(set *Set, f *Forecast, owner any) *Run {
 	began := time.Now()
 	x := &Run{
@@ -89,17 +90,18 @@ func (s *Switcher) NewRun(set *Set, f *Forecast, owner any) *Run {
 	return x
 }
 
-// NewIdleRun returns a run that belongs to no prompt: its plan only loads graphs.
+// NewIdleRun returns a plan run that belongs to no prompt. The plan of an idle run only
+// loads graphs.
 func (s *Switcher) NewIdleRun(set *Set, f *Forecast) *Run {
 	x := s.NewRun(set, f, nil)
-	x.idle, x.promptDone = true, true // no prompt is computed, so loads need not wait for one
+	x.idle, x.promptDone = true, true // an idle run computes no prompt, so loads need not wait for one
 	return x
 }
 
-// wants returns the graph on which the plan runs a block in a pass of the given chunk,
+// wants returns the graph on which the plan lets a pass of the given chunk run a block,
 // or Both if any graph will do. A pass that belongs to no plan may use any graph until
-// the prompt is computed, and then waits for the remaining loads. The caller holds the
-// mutex.
+// the prompt is computed, and then waits for the remaining loads. The caller of wants
+// holds the mutex.
 func (x *Run) wants(block, chunk int) graphswap.Variant {
 	switch {
 	case x.noMoreLoads || x.loaderDone:
@@ -112,11 +114,13 @@ func (x *Run) wants(block, chunk int) graphswap.Variant {
 	if i, ok := x.at[graphswap.Step{Chunk: chunk, Block: block}]; ok {
 		return x.Plan.Steps[i].Variant
 	}
-	return x.Plan.After[block] // rows of other requests have cut the prompt into more chunks than planned
+	// such a chunk exists if rows of other requests have cut the prompt into more
+	// chunks than planned
+	return x.Plan.After[block]
 }
 
 // willLoad reports whether the loader will still load one of the given graphs of a
-// block. The caller holds the mutex.
+// block. The caller of willLoad holds the mutex.
 func (x *Run) willLoad(block int, graphs graphswap.Variant) bool {
 	if x.loaderDone {
 		return false
@@ -129,8 +133,8 @@ func (x *Run) willLoad(block int, graphs graphswap.Variant) bool {
 	return false
 }
 
-// PromptEnded tells the run that the prompt is computed, or has failed. If the prompt
-// failed, no further load starts. A nil run ignores the call.
+// PromptEnded tells the plan run that the prompt is computed, or has failed. If the
+// prompt has failed, no further load starts. PromptEnded of a nil run does nothing.
 func (x *Run) PromptEnded(failed bool) {
 	if x == nil {
 		return
@@ -149,16 +153,16 @@ func (x *Run) Chunk() int {
 	return x.chunk
 }
 
-// ChunkDone tells the run that a pass has computed the current chunk. A nil run ignores
-// the call.
+// ChunkDone tells the plan run that a pass has computed the current chunk. ChunkDone of
+// a nil run does nothing.
 func (x *Run) ChunkDone() {
 	if x != nil {
 		x.switcher.update(func() { x.chunk++ })
 	}
 }
 
-// Window returns the plan's next steps, up to the first step after which every chunk
-// that has started is through all blocks. If Window returns more steps than there
+// Window returns the next steps of the plan, up to the first step after which every
+// chunk that has started is through all blocks. If Window returns more steps than there
 // are blocks, several chunks go through a block before the next block gets them.
 func (x *Run) Window() []graphswap.Step {
 	chunk := x.Chunk()
@@ -177,9 +181,9 @@ func (x *Run) Window() []graphswap.Step {
 	return steps
 }
 
-// RecordStep records that a pass of rows rows has run a block on a graph, and wakes the
-// loads that waited for this step. The pass reached the block at the time came and got
-// its graph at began.
+// RecordStep records that a pass with a number of rows has run a block on a graph, and
+// wakes the loads that waited for this step of the plan. The pass reached the block at
+// the time `came` and got its graph at `began`.
 func (x *Run) RecordStep(b *Block, g *BlockGraph, chunk, rows int, came, began time.Time) {
 	v := graphswap.Prefill
 	if g == b.Graph(graphswap.Decode) {
@@ -202,11 +206,11 @@ func (x *Run) RecordStep(b *Block, g *BlockGraph, chunk, rows int, came, began t
 // Costs returns the costs of the run's graphs.
 func (x *Run) Costs() *Costs { return x.set.costs }
 
-// Done returns a channel that is closed when the loader has ended.
+// Done returns a channel that is closed when the loader of the plan run has ended.
 func (x *Run) Done() <-chan struct{} { return x.done }
 
-// Outcome returns the number of graphs that the run has loaded, and the error of failed
-// loads.
+// Outcome returns the number of graphs that the plan run has loaded, and the error of
+// failed loads.
 func (x *Run) Outcome() (switches int, err error) {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()
@@ -218,8 +222,8 @@ func (x *Run) Outcome() (switches int, err error) {
 	return switches, x.err
 }
 
-// TeachCosts lets the costs learn from the run's timeline. The costs learn from a run
-// once, and only if the run has ended without deviations from its plan.
+// TeachCosts lets the costs learn from the timeline of the plan run. The costs learn
+// from a plan run only once, and only if it has ended without deviations from its plan.
 func (x *Run) TeachCosts(actual *graphswap.Timeline) {
 	x.switcher.mu.Lock()
 	defer x.switcher.mu.Unlock()

@@ -13,36 +13,36 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Set holds the graphs of all blocks at one context tier.
+// Set holds the graphs of all blocks at one context tier, loaded or not.
 type Set struct {
-	// Blocks is empty until Load.
+	// Blocks of a Set is empty until Load.
 	Blocks []*Block
 
-	images []*images.Image // images that several graphs share; other graphs have their own
-	loader *images.Loader  // loader loads all programs, and loads switched graphs again
-	costs  *Costs          // costs is nil if no costs are measured
+	images []*images.Image // images holds images that several graphs share; all other graphs have their own
+	loader *images.Loader  // loader loads all programs for the first time, and again when graphs are switched
+	costs  *Costs          // costs is nil if the engine measures no costs
 	// programBytes is the device memory of the loaded images.
 	programBytes atomic.Int64
 }
 
-// NewSet returns a set without graphs. costs, if not nil, learns how long loads and
-// runs take.
+// NewSet returns a set of blocks without graphs. costs, if not nil, learns how long
+// loads and runs take.
 func NewSet(costs *Costs) *Set { return &Set{costs: costs} }
 
-// Layout lists the graphs that a set loads.
+// Layout describes the graphs that a set loads.
 type Layout struct {
-	// Rows are the widths of each block's graphs, descending.
+	// Rows lists the widths of each block's graphs, descending.
 	Rows []int
 	// Layers is the number of layers in the model.
 	Layers int
-	// Ports returns the memory that a block's graph of the given width binds, for each
-	// slice of a pass's rows that the graph computes.
+	// Ports returns the memory that the ports of a block's graph use, for each slice of
+	// a pass's rows that a graph of the given width computes.
 	Ports func(b *Block, rows int) []map[string]*arena.Region
 	// Switched is set if each graph has its own image, so that a block can have only
 	// some of its graphs loaded. Start tells which graphs of each block are loaded
-	// first, and Used which graphs are ever loaded. Resident, if set, lists the graphs
-	// to load first for each block. For a block without graphs in that list, Start
-	// applies.
+	// first, and Used which graphs are loaded at any time. Resident, if set, lists for
+	// each block the graphs that are loaded first. For a block that Resident does not
+	// list, Start applies.
 	Switched    bool
 	Start, Used graphswap.Variant
 	Resident    []graphswap.Variant
@@ -51,7 +51,7 @@ type Layout struct {
 	OnDemand bool
 }
 
-// starts reports whether Load loads a block's graph and keeps it loaded.
+// starts reports whether Load keeps a graph of a block loaded.
 func (o Layout) starts(b *Block, v graphswap.Variant) bool {
 	if o.Resident == nil || o.Resident[b.Index] == graphswap.None {
 		return o.Start&v != 0
@@ -59,8 +59,8 @@ func (o Layout) starts(b *Block, v graphswap.Variant) bool {
 	return o.Resident[b.Index]&v != 0
 }
 
-// Load compiles or loads the graphs of each block. sets holds one graph set per block,
-// with the smallest width first. After an error no graph is loaded.
+// Load compiles or loads the graphs of each block. sets has one list of graphs per
+// block, with the smallest width first. After an error of Load, no graph is loaded.
 func (s *Set) Load(ctx context.Context, l *images.Loader, sets [][]*backend.Graph, o Layout) (err error) {
 	defer func() {
 		if err != nil {
@@ -106,9 +106,9 @@ func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
 	return blocks
 }
 
-// loadSwitched loads the graphs that a set with switched graphs starts with. Before
-// that, loadSwitched loads and frees all other graphs, so that their images exist
-// when a plan needs them.
+// loadSwitched loads the graphs that are loaded first if plans switch graphs. Before
+// that, loadSwitched loads and frees all other graphs, so that their images exist when
+// a plan needs them.
 func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) error {
 	for _, keep := range []bool{false, true} {
 		if !keep && o.OnDemand {
@@ -145,10 +145,10 @@ func (s *Set) loadGraph(ctx context.Context, l *images.Loader, b *Block, v graph
 	return nil
 }
 
-// Reload loads the graphs again, because the device has lost them or because a block
-// has no loaded graph. If a block's graphs are switched, Reload loads those that were
+// Reload loads graphs again, because the device has lost them or because a block has no
+// loaded graph. If plans switch a block's graphs, Reload loads those graphs that were
 // loaded before. If none of a block's graphs was loaded, Reload loads the prefill
-// graph. During the call no pass and no loader may run.
+// graph. No pass and no loader may run during Reload.
 func (s *Set) Reload(ctx context.Context) error {
 	loaded, err := images.ReloadAll(ctx, s.loader.Silent(), s.images)
 	if err != nil {
@@ -170,11 +170,12 @@ func (s *Set) Reload(ctx context.Context) error {
 	return nil
 }
 
-// reloadGraph frees a graph that has its own image, and loads it again if load is set.
+// reloadGraph frees a graph that has its own image. If load is set, reloadGraph then
+// loads it again.
 func (s *Set) reloadGraph(ctx context.Context, g *BlockGraph, load bool) (err error) {
 	s.programBytes.Add(-g.sizeBytes())
-	if freed := g.free(); freed != nil { // an error is expected if the device has lost the graph
-		s.loader.Logger().Debug("could not free a graph that the device has lost", "reason", freed)
+	if freed := g.free(); freed != nil { // if the device has lost the graph, an error of Close is expected
+		s.loader.Logger().Debug("a graph that the device has lost could not be freed", "reason", freed)
 	}
 	if !load {
 		return nil
@@ -184,7 +185,7 @@ func (s *Set) reloadGraph(ctx context.Context, g *BlockGraph, load bool) (err er
 	return err
 }
 
-// Unload frees all programs and images.
+// Unload frees all programs and images of the set.
 func (s *Set) Unload() error {
 	err := images.CloseAll(s.images)
 	for _, b := range s.Blocks {

@@ -12,38 +12,41 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Switcher lets passes run block graphs while the loader of a plan run switches other
-// block graphs. A pass acquires each block before it runs the block's graph, and
-// releases it afterwards.
+// Switcher lets passes run graphs of some blocks while the loader of a plan run
+// switches the graphs of others. A pass acquires each block before it runs the block's
+// graph, and releases it afterwards.
 type Switcher struct {
-	// mu guards the fields below, the changing fields of every [Run], and
-	// BlockGraph.bound.
+	// mu guards the fields of the Switcher below it, the changing fields of every
+	// [Run], and BlockGraph.bound.
 	mu sync.Mutex
-	// changed is closed and replaced when anything that mu guards changes.
+	// changed is a channel that is closed and replaced when anything that mu guards
+	// changes.
 	changed chan struct{}
 	// busyBlock is the block whose graph runs now, or nil.
 	busyBlock *Block
 	// set is the set whose graphs passes run now. It is nil while no run may begin.
 	set *Set
-	// plan is the current plan run or, if that has ended, the last one.
+	// plan is the current plan run or, if none runs, the last one.
 	plan *Run
 	// failures is the number of consecutive plan runs with failed loads.
 	failures int
 }
 
 // maxFailures consecutive plan runs with failed loads disable graph switching, because
-// each of them cost its prompt a useless load.
+// each of them has cost its prompt a useless load.
 const maxFailures = 3
 
-// ErrNotResident is returned if a block has no loaded graph and none will be loaded.
+// ErrNotResident is returned if a block has no loaded graph and no load of one is
+// planned.
 var ErrNotResident = errors.New("a block has no loaded graph: the next request loads all graphs again")
 
 // NewSwitcher returns a switcher that has no plan run yet.
 func NewSwitcher() *Switcher { return &Switcher{changed: make(chan struct{})} }
 
-// countFailure records whether the loads of a run failed. The caller holds mu. A run
-// that was cancelled, or during which the device restarted, counts neither as failed
-// nor as successful. countFailure reports whether this failure disables switching.
+// countFailure records whether the loads of a plan run failed. The caller of
+// countFailure holds mu. A plan run that was cancelled, or during which the device
+// restarted, counts neither as failed nor as successful. countFailure reports whether
+// switching is now disabled.
 func (s *Switcher) countFailure(x *Run, err error) (last bool) {
 	switch {
 	case err != nil && x.ctx.Err() == nil && !errors.Is(err, backend.ErrRestarted):
@@ -55,7 +58,8 @@ func (s *Switcher) countFailure(x *Run, err error) (last bool) {
 	return false
 }
 
-// update calls f while it holds the lock, and then wakes all waiting goroutines.
+// update calls a function while it holds the lock, and then wakes all waiting
+// goroutines.
 func (s *Switcher) update(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,14 +67,15 @@ func (s *Switcher) update(f func()) {
 	s.broadcast()
 }
 
-// broadcast wakes all waiting goroutines. The caller holds mu.
+// broadcast wakes all goroutines that wait for a change of the switcher. The caller of
+// broadcast holds mu.
 func (s *Switcher) broadcast() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// wait waits until ready returns true or ctx is done. The caller holds mu, and wait
-// holds mu during each call of ready.
+// wait waits until the function ready returns true or ctx is done. The caller of wait
+// holds mu, and wait holds mu during each call of ready.
 func (s *Switcher) wait(ctx context.Context, ready func() bool) error {
 	for !ready() {
 		changed := s.changed
@@ -86,9 +91,9 @@ func (s *Switcher) wait(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// Acquire chooses the graph that runs a block's rows. The loader cannot free that graph
-// until Release. chunk is the chunk of the plan that the pass computes, or [Unplanned].
-// width is the number of rows that the graph should hold.
+// Acquire chooses the graph on which a block computes rows. The loader cannot free the
+// chosen graph until Release. chunk is the chunk of the plan that the pass computes, or
+// [Unplanned]. width is the number of rows that the graph should hold.
 //
 // If the plan names a graph for the block, Acquire chooses that graph. If the plan
 // names none and the pass computes a chunk of the plan, Acquire chooses the block's
@@ -117,11 +122,11 @@ func (s *Switcher) Acquire(ctx context.Context, b *Block, chunk, width int) (g *
 	return g, s.plan, time.Now(), nil
 }
 
-// Release tells the switcher that the graph of the acquired block has run.
+// Release tells the switcher that the pass has run the graph of the acquired block.
 func (s *Switcher) Release() { s.update(func() { s.busyBlock = nil }) }
 
-// choose returns the graph to run now, or sets loading if a pass should wait for a
-// graph that is being loaded.
+// choose returns the graph that a pass runs now, or sets loading if the pass should
+// wait for a graph that is being loaded.
 func (s *Switcher) choose(b *Block, chunk, width int) (g *BlockGraph, loading bool) {
 	x := s.plan
 	want := graphswap.Both
@@ -147,7 +152,7 @@ func (s *Switcher) choose(b *Block, chunk, width int) (g *BlockGraph, loading bo
 	return nil, x != nil && x.willLoad(b.Index, graphswap.Both)
 }
 
-// Resident returns which graphs of each block of a set are loaded.
+// Resident returns which of each block's graphs are loaded.
 func (s *Switcher) Resident(set *Set) []graphswap.Variant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,9 +163,9 @@ func (s *Switcher) Resident(set *Set) []graphswap.Variant {
 	return list
 }
 
-// Begin makes x the current plan run and starts its loader. Begin returns false if
-// another plan run has not ended, or if the run's set is not attached. In virtual time it starts no loader, because the
-// caller carries out the loads.
+// Begin makes x the current plan run and starts the loader of x. Begin returns false if
+// another plan run has not ended, or if the run's set is not attached. On a virtual
+// clock, Begin starts no loader, because the caller carries out the loads.
 func (s *Switcher) Begin(x *Run, virtual bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +216,7 @@ func (s *Switcher) CanBegin() bool {
 	return s.isFree()
 }
 
-// isFree reports whether no plan run is active. The caller holds mu.
+// isFree reports whether no plan run is in progress. The caller of isFree holds mu.
 func (s *Switcher) isFree() bool {
 	return s.plan == nil || s.plan.loaderDone && (s.plan.promptDone || s.plan.noMoreLoads)
 }
@@ -234,15 +239,15 @@ func (s *Switcher) Active() *Run {
 	return nil
 }
 
-// Last returns the current plan run, or the last one, or nil if there was none.
+// Last returns the current plan run or, if there is none, the last one; it returns nil
+// before the first.
 func (s *Switcher) Last() *Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.plan
 }
 
-// LastPromptRun returns the current or last plan run that belongs to a prompt, or nil
-// if there was none.
+// LastPromptRun is like Last, but considers only plan runs that belong to a prompt.
 func (s *Switcher) LastPromptRun() *Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,8 +268,8 @@ func (s *Switcher) AbortIdleLoads() {
 	}
 }
 
-// WaitForIdleLoad waits until the idle run has ended, so that the loaded graphs no
-// longer change.
+// WaitForIdleLoad waits until the idle run has ended, so that the set of loaded graphs
+// no longer changes.
 func (s *Switcher) WaitForIdleLoad(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,16 +5,17 @@
 // the KV cache. Package kvcache owns the cache itself; a [Pool] only knows the number
 // and the tokens of the slots in use. A request acquires a sequence, preferably one
 // that begins like its prompt, extends it as tokens are committed, and releases it. The
-// tokens stay in the sequence for the next request.
+// tokens of a released sequence stay in it for the next request.
 //
 // # Invariants
 //
 //   - a sequence has one user at a time, and only its user changes it;
 //   - requests that wait are served in the order in which they came.
 //
-// Several goroutines may call all methods. Pool.mu guards the sequences and is never
-// held while a request waits. Acquire compares the prompt with each free sequence. Each
-// of the other methods costs at most one copy of the tokens.
+// Several goroutines may call all methods of a Pool. Pool.mu guards the sequences and
+// is never held while a request waits. Acquire compares the prompt with the tokens of
+// each free sequence. The cost of every method except Acquire is at most one copy of
+// the tokens.
 package sequences
 
 import (
@@ -24,9 +25,9 @@ import (
 	"sync"
 )
 
-// Pool manages a fixed number of sequences. Create one with [NewPool].
+// Pool manages a fixed number of sequences. [NewPool] creates a Pool.
 type Pool struct {
-	free chan struct{} // free has one element for each free sequence
+	free chan struct{} // free is a channel with one element for each free sequence
 
 	mu        sync.Mutex
 	sequences []sequence // sequences is guarded by mu
@@ -37,7 +38,7 @@ type sequence struct {
 	tokens []int32 // committed
 	prompt int     // prompt is the length of the last request's prompt
 	busy   bool
-	used   uint64 // used is the value of Pool.clock at the sequence's last release
+	used   uint64 // used is the value of Pool.clock when the sequence was last released
 }
 
 // NewPool returns a pool of n empty sequences.
@@ -49,11 +50,11 @@ func NewPool(n int) *Pool {
 	return p
 }
 
-// Acquire waits for a free sequence. Acquire returns the sequence's index and the
-// number of the prompt's first tokens that the request may reuse (see reusable). With
-// reuse, Acquire prefers the sequence with the most tokens in common with the prompt,
-// if these are at least half of the sequence or half of the prompt, whichever is
-// shorter. If no sequence has that much in common, Acquire returns the free sequence
+// Acquire waits for a free sequence. Acquire returns the index of the sequence and the
+// number of the prompt's first tokens that the request may reuse (see reusable). If
+// reuse is set, Acquire prefers the sequence with the most tokens in common with the
+// prompt, if these are at least half of the sequence or half of the prompt, whichever
+// is shorter. If no sequence has that much in common, Acquire returns the free sequence
 // that was released first.
 func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, common int, err error) {
 	if err := ctx.Err(); err != nil {
@@ -67,7 +68,7 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	index = -1
-	worthwhile := false // set if enough tokens are in common to prefer the sequence
+	worthwhile := false // worthwhile is set if the sequence and the prompt have enough tokens in common
 	for i := range p.sequences {
 		s := &p.sequences[i]
 		if s.busy {
@@ -97,18 +98,20 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, 
 	return index, common, nil
 }
 
-// reuseStep is the number of tokens at whose multiples reuse of a prefix may end.
+// Reuse of a cached prefix may end only at multiples of reuseStep tokens.
 const reuseStep = 32
 
-// reusable returns how many of the common tokens a request may reuse. A client sees
-// the number in the report and in the time to the first token. If reuse ended at any
-// token, a client could guess the prompt of an earlier request one token at a time:
-// the number tells whether the last token was right. Because reuse ends at multiples
-// of reuseStep, a client has to guess reuseStep tokens at once, or the rest of the
-// prompt or of the whole text.
+// reusable returns how many of the tokens that a sequence and a prompt have in common
+// may be reused. A client sees the number of reused tokens in the report and in the
+// time to the first token. If reuse could end at any token, a client could guess the
+// prompt of an earlier request one token at a time: the number of reused tokens tells
+// whether the last token was right. Because reuse ends at multiples of reuseStep, a
+// client has to guess reuseStep tokens at once, or the rest of the prompt or of the
+// whole text.
 //
-// The usual next requests lose nothing: one that continues the whole text, and one
-// that repeats the prompt. Others compute at most reuseStep-1 tokens again.
+// The usual next requests lose nothing by this rule: one that continues the whole text,
+// and one that repeats the prompt. Other requests compute at most reuseStep-1 tokens
+// again.
 func (s *sequence) reusable(common, prompt int) int {
 	if common == len(s.tokens) || common == prompt && common == s.prompt {
 		return common
@@ -116,7 +119,7 @@ func (s *sequence) reusable(common, prompt int) int {
 	return common - common%reuseStep
 }
 
-// Release makes a sequence free again. The tokens of the sequence stay.
+// Release makes a sequence free for another request. The tokens of the sequence stay.
 func (p *Pool) Release(index int) {
 	p.mu.Lock()
 	p.clock++
@@ -125,7 +128,7 @@ func (p *Pool) Release(index int) {
 	p.free <- struct{}{}
 }
 
-// Busy returns the number of sequences in use.
+// Busy returns the number of sequences that requests use now.
 func (p *Pool) Busy() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

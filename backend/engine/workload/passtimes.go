@@ -6,32 +6,35 @@ import (
 )
 
 // PassCost is the fixed cost of a pass, expressed in rows: the time of a pass of w rows
-// is proportional to w+PassCost. The fixed cost stands for reading the weights, which
-// each pass does once. The value 11 follows from the only published times of one model
-// on an NPU at two widths: 51 ms for 1 row and 182 ms for 32 rows (Qwen2.5-1.5B,
-// sd.npu).
+// is proportional to w+PassCost. The fixed cost of a pass stands for reading the
+// weights, which each pass does once. The value 11 for PassCost follows from the only
+// published times of one model on an NPU at two widths: 51 ms for 1 row and 182 ms for
+// 32 rows (Qwen2.5-1.5B, sd.npu).
 const PassCost = 11
 
-// unconfirmedPasses is the number of passes of a width, after the first one, that it
-// takes until the measured time of the width is trusted.
+// unconfirmedPasses is the number of passes of a width, in addition to the first one,
+// after which the measured time of the width is trusted.
 const unconfirmedPasses = 2
 
-// PassTimes holds the times of passes of each graph width. Create a PassTimes with
-// [NewPassTimes].
+// PassTimes holds the times of passes of each graph width. [NewPassTimes] creates a
+// PassTimes.
 type PassTimes struct {
-	widths      []int // descending
-	times       map[int]time.Duration
-	unconfirmed map[int]int // how many more passes of each width it takes until the width's time is trusted
-	// prior are times that were measured on a part of the model.
+	widths []int // descending
+	times  map[int]time.Duration
+	// unconfirmed counts, for each width, the passes that are missing until its time is
+	// trusted
+	unconfirmed map[int]int
+	// prior holds times of widths that were measured on a part of the model.
 	prior map[int]time.Duration
-	// moved is set until the first pass after all times have changed.
+	// moved is set after all times have changed, until the next pass.
 	moved bool
-	// shared is the share of a change that is expected in the times of all widths.
+	// shared is the share of a time's change that is expected in the times of all
+	// widths.
 	shared float64
 }
 
 // NewPassTimes returns the times of passes for the given widths, which are in
-// descending order. At first no time is measured.
+// descending order. A new PassTimes holds no measured time.
 func NewPassTimes(widths []int) *PassTimes {
 	return &PassTimes{widths: widths, times: make(map[int]time.Duration), unconfirmed: make(map[int]int), prior: make(map[int]time.Duration)}
 }
@@ -41,21 +44,22 @@ func NewPassTimes(widths []int) *PassTimes {
 func (p *PassTimes) Prepare(width int, t time.Duration) { p.prior[width] = t }
 
 // Move announces that the times of all widths have changed by about the same factor,
-// such as with a longer context tier. The next pass shows the factor.
+// for example with a longer context tier. The next pass after Move shows by which
+// factor the times have changed.
 func (p *PassTimes) Move() { p.moved = true }
 
-// ShareChanges declares that most changes affect all widths alike: on the host's clock
-// they come from other load or from throttling. Without ShareChanges, a width without
-// passes keeps its time from calmer moments, and the width in use seems slow. On a
-// simulated device's clock nothing of the kind happens.
+// ShareChanges declares that most changes affect all widths alike, because on the
+// host's clock they come from other load or from throttling. Without ShareChanges, a
+// width without passes would keep its time from calmer moments, and the width in use
+// would seem slow. On a simulated device's clock, other load does not change the times.
 func (p *PassTimes) ShareChanges() { p.shared = sharedChange }
 
-// sharedChange leaves a fifth of each change to the width itself, so that wrong ratios
-// are corrected too.
+// sharedChange leaves a fifth of each change of time to the width itself, so that wrong
+// ratios of widths are corrected too.
 const sharedChange = 0.8
 
-// follow changes the times of all other widths by the factor by which the time of one
-// width has changed.
+// follow multiplies the times of all other widths by the factor by which the time of
+// one width has changed.
 func (p *PassTimes) follow(width int, t time.Duration) {
 	p.moved = false
 	old, known := p.times[width]
@@ -73,9 +77,9 @@ func (p *PassTimes) Measured(width int) time.Duration { return p.times[width] }
 
 // Expected returns the expected time of a pass of the given width: the measured time
 // or, if there is none, an estimate from another width. Until the measured time is
-// trusted, Expected returns the smaller one of measured time and estimate. The first
-// pass of a width may have waited for memory or for other work, and a width that seems
-// too slow would never be used and measured again.
+// trusted, Expected returns the smaller one of the measured time and the estimate. The
+// first pass of a width may have waited for memory or for other work. A width that
+// seems too slow would never be used and measured again.
 func (p *PassTimes) Expected(width int) time.Duration {
 	t, measured := p.times[width]
 	estimate, fromNarrower := p.estimate(width)
@@ -102,7 +106,8 @@ func (p *PassTimes) estimate(width int) (t time.Duration, fromNarrower bool) {
 	return time.Duration(width+PassCost) * time.Millisecond, false
 }
 
-// ratio returns the expected time of a pass relative to one of another width.
+// ratio returns the expected time of a pass of one width, divided by that of another
+// width.
 func (p *PassTimes) ratio(width, other int) float64 {
 	t, known := p.prior[width]
 	if o, both := p.prior[other]; known && both {
@@ -112,7 +117,7 @@ func (p *PassTimes) ratio(width, other int) float64 {
 }
 
 // Record records the time that a pass of the given width took. For the first passes of
-// a width Record keeps the shortest time, and then a mean.
+// a width Record keeps the shortest time, and then computes a mean.
 func (p *PassTimes) Record(width int, t time.Duration) {
 	if p.moved {
 		p.follow(width, t)

@@ -2,13 +2,13 @@
 // lengths of answers, the tokens per pass, and the times of passes and of the head.
 //
 // Each statistic is a mean in which later requests count more. The statistics influence
-// how the engine computes an answer, and never the answer: whether it calibrates a
-// prompt, which plan it chooses for a prompt, and how many drafts a pass gets. The
-// statistics are lost when the process ends.
+// how the engine computes an answer, and never the answer itself. The statistics decide
+// whether the engine calibrates a prompt, which plan it chooses, and how many drafts a
+// pass gets. The engine's statistics are lost when the process ends.
 //
-// [Statistics] has one lock, and any goroutine may use it. [PassTimes] has none: the
-// engine's device lock guards it. Every call takes constant time, or time in the number
-// of graph widths.
+// [Statistics] has one lock, and any goroutine may use it. [PassTimes] has no lock: the
+// engine's device lock guards it. Every call of package workload takes constant time,
+// or time in the number of graph widths.
 package workload
 
 import (
@@ -20,22 +20,24 @@ import (
 const learningRate = 0.2
 
 // calibrationGain is the fraction of the decoding time that calibrating a prompt saves.
-// The value comes from replaying answers of SmolLM2 with a database of earlier answers:
-// calibration reduced the number of decode passes by 9 % (from 3.21 to 3.52 tokens per
-// pass). Summaries gain more (from 2.50 to 2.85 tokens per pass), and paraphrases of
-// one sentence nothing (2.16 and 2.17).
+// The value of calibrationGain comes from replaying answers of SmolLM2 with a database
+// of earlier answers: calibration reduced the number of decode passes by 9 % (from 3.21
+// to 3.52 tokens per pass). Calibration gains more for summaries (from 2.50 to 2.85
+// tokens per pass), and nothing for paraphrases of one sentence (2.16 and 2.17).
 const calibrationGain = 0.09
 
-// Statistics holds means over earlier requests. The zero value has no measurements.
+// Statistics holds means over earlier requests. The zero Statistics has no
+// measurements.
 type Statistics struct {
 	mu sync.Mutex // guards all fields
 	// outputs is the mean number of tokens in an answer, and perToken the mean time per
 	// token.
 	outputs  float64
 	perToken time.Duration
-	// accepted is the mean number of tokens per pass.
+	// accepted is the mean number of output tokens per pass.
 	accepted float64
-	// headRow is the head's time per row if it computes several rows at once.
+	// headRow is the time that the head takes per row if it computes several rows at
+	// once.
 	headRow time.Duration
 }
 
@@ -47,7 +49,7 @@ func (s *Statistics) Answered(tokens int, accepted float64, decode time.Duration
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	per := decode / time.Duration(tokens-1) // the first token came from the prompt's pass, not from decoding
+	per := decode / time.Duration(tokens-1) // the first token is not counted, because it came from the prompt's pass
 	if s.perToken == 0 {
 		s.outputs, s.perToken, s.accepted = float64(tokens), per, accepted
 		return
@@ -61,7 +63,7 @@ func (s *Statistics) Answered(tokens int, accepted float64, decode time.Duration
 // rows.
 func (s *Statistics) HeadRan(rows int, took time.Duration) {
 	if rows <= 1 {
-		return // ignore a single row: its time is that of reading the whole matrix
+		return // a single row is ignored, because its time is that of reading the whole matrix
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,17 +75,17 @@ func (s *Statistics) HeadRan(rows int, took time.Duration) {
 }
 
 // Expected returns the expected number of tokens in an answer, and of tokens per pass.
-// The two numbers are zero if nothing was measured yet.
+// If nothing was measured yet, both results of Expected are zero.
 func (s *Statistics) Expected() (output, accept float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outputs, s.accepted
 }
 
-// Calibration predicts the cost of calibrating a prompt with the given number of
-// computed rows, and the decoding time that this saves in an answer of at most limit
-// tokens. A negative limit means no limit. The two results are zero if no answer was
-// measured yet.
+// Calibration predicts what calibrating a prompt with the given number of computed rows
+// costs, and how much decoding time it saves in an answer of at most limit tokens. A
+// negative limit means that the answer's length has no limit. If no answer was measured
+// yet, both results of Calibration are zero.
 func (s *Statistics) Calibration(rows, limit int) (cost, gain time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// anchorSuccessors bounds the number of successors of a token: the paper's figure
-	// shows three, and its text gives no number.
+	// anchorSuccessors bounds the number of successors of a token: the figure in the
+	// sd.npu paper shows three, and its text gives no number.
 	anchorSuccessors = 3
-	// anchorDepth is the depth of the tree that starts at a token, from the paper's
-	// two-step search. anchorNodes bounds the number of rows of that tree.
+	// anchorDepth is the depth of the tree that starts at a token, from the two-step
+	// search of the sd.npu paper. anchorNodes bounds the number of rows of that tree.
 	anchorDepth, anchorNodes = 2, 16
 )
 
@@ -30,10 +30,10 @@ type Successor struct {
 	Probability float32
 }
 
-// NewAnchors returns empty anchors.
+// NewAnchors returns anchors that know no prompt yet.
 func NewAnchors() *Anchors { return &Anchors{successors: make(map[int32][]Successor)} }
 
-// Reset forgets the prompt.
+// Reset forgets the prompt that was observed.
 func (a *Anchors) Reset() { clear(a.successors) }
 
 // Observe records the tokens that the model found likely after a token of the prompt.
@@ -51,10 +51,10 @@ func (a *Anchors) Observe(token int32, tokens []int32, probabilities []float32) 
 	a.successors[token] = list[:min(anchorSuccessors, len(list))]
 }
 
-// Tree enumerates the tree of a token's successors: it calls add for each row, parents
-// first. root is the row of the token itself. score is the product of the probabilities
-// on the path. add returns the number of the new row, which Tree passes as parent for
-// the row's children. No path of the tree contains a token twice.
+// Tree calls add for each row of the tree of a token's successors, parents first. root
+// is the row of the token itself. score is the product of the probabilities on the
+// path. add returns the number of the new row, which Tree passes as parent for the
+// row's children. No path of the tree of successors contains a token twice.
 func (a *Anchors) Tree(token, root int32, add func(token, parent int32, score float32) (row int32)) {
 	left := anchorNodes
 	a.path = append(a.path[:0], token)

@@ -6,8 +6,9 @@ import "github.com/sdnpu/sdnpu/spec"
 // decoding). Automaton finds the longest suffix of the text that occurred earlier,
 // and the position of that occurrence, in constant time per token.
 //
-// A state keeps the end of its latest occurrence, not of its first one. If clones
-// copied the first end, every draft would come from the earliest occurrence.
+// A state of the automaton keeps the end of its latest occurrence, not of its first
+// one. If copied states kept the end of the first occurrence, every draft would come
+// from the earliest occurrence.
 type Automaton struct {
 	text   []int32
 	states []state
@@ -17,8 +18,8 @@ type Automaton struct {
 
 type state struct {
 	length, link int32
-	end          int32 // end is the index of the last token of the second newest occurrence
-	latest       int32 // latest is the index of the last token of the newest occurrence
+	end          int32 // end is the index of the last token of the state's second newest occurrence
+	latest       int32 // latest is the index of the last token of the state's newest occurrence
 	first        int32 // first is the index of the state's first edge, or -1
 }
 
@@ -38,7 +39,7 @@ func NewAutomaton(text []int32) *Automaton {
 	return a
 }
 
-// Reset empties the automaton but keeps its memory.
+// Reset empties the automaton but keeps its allocated memory.
 func (a *Automaton) Reset() {
 	a.text, a.edges = a.text[:0], a.edges[:0]
 	a.states = append(a.states[:0], state{link: -1, end: -1, latest: -1, first: -1})
@@ -69,8 +70,8 @@ func (a *Automaton) Append(token int32) {
 	}
 }
 
-// suffix returns the state that stands for p's text followed by token. If that text is
-// only part of a longer state, suffix splits the longer state.
+// suffix returns the state for the text of the state p followed by token. If the text
+// of p and the token is only part of a longer state, suffix splits the longer state.
 func (a *Automaton) suffix(p, token int32) int32 {
 	q := a.arc(p, token).to
 	if a.states[q].length == a.states[p].length+1 {
@@ -109,8 +110,9 @@ func (a *Automaton) connect(s, token, to int32) {
 }
 
 // LongestMatch returns the length of the longest suffix of the text that occurred
-// earlier, and the index of the token that followed that occurrence. The occurrence is
-// the latest one, unless Append has skipped its update because of maxRefresh.
+// earlier, and the index of the token that followed that occurrence. The occurrence
+// that LongestMatch returns is the latest one, unless Append has skipped its update
+// because of maxRefresh.
 func (a *Automaton) LongestMatch() (length, next int) {
 	s := a.states[a.last].link
 	if s <= 0 {
@@ -119,8 +121,8 @@ func (a *Automaton) LongestMatch() (length, next int) {
 	return int(a.states[s].length), int(a.states[s].end) + 1
 }
 
-// chain is a drafter that drafts the tokens that followed the longest match, as a
-// single chain.
+// chain is a drafter that drafts the tokens that followed the longest match, as a tree
+// without branches.
 type chain struct {
 	blind
 	automaton *Automaton

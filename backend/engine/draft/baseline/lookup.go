@@ -2,26 +2,27 @@ package baseline
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Lookup implements prompt lookup decoding, the usual baseline. Lookup searches the
-// text for an earlier occurrence of its last few tokens and drafts the tokens that
-// followed them there, as a single chain.
+// Lookup implements prompt lookup decoding, the baseline with which most papers
+// compare. Lookup searches the text for an earlier occurrence of its last few tokens
+// and drafts the tokens that followed them there, as a single chain.
 type Lookup struct {
 	blind
-	// MaxNgram is the length of the longest suffix that is searched for; shorter
-	// suffixes are tried next. A zero MaxNgram means 3.
+	// MaxNgram is the length of the longest suffix of the text that is searched for;
+	// shorter suffixes are tried next. A zero MaxNgram means 3.
 	MaxNgram int
 	// Tokens is the number of tokens in a draft. A zero Tokens means 10.
 	Tokens int
-	// Latest selects the latest occurrence, even if fewer than Tokens tokens follow
-	// that occurrence. If Latest is not set, Lookup takes the first occurrence that has
-	// Tokens tokens after it, as in the published code.
+	// If Latest is set, Lookup takes the latest occurrence, even if fewer than Tokens
+	// tokens follow it. If Latest is not set, Lookup takes the first occurrence that
+	// has Tokens tokens after it, as in the published code.
 	Latest bool
 }
 
 // Begin implements [draft.Proposer].
 func (Lookup) Begin([]int32) {}
 
-// Propose implements [draft.Proposer]. Propose scans the text: O(len(text)·MaxNgram).
+// Propose implements [draft.Proposer]. Propose searches the whole text for each draft,
+// so its cost grows with the text. O(len(text)·MaxNgram).
 func (l Lookup) Propose(t *spec.Tree, text []int32, rows int) {
 	longest, tokens := l.MaxNgram, l.Tokens
 	if longest == 0 {
@@ -54,7 +55,7 @@ func (l Lookup) find(text []int32, n, tokens int) int {
 	return found
 }
 
-// matches reports whether text begins with prefix.
+// matches reports whether a list of tokens begins with prefix.
 func matches(text, prefix []int32) bool {
 	for i, token := range prefix {
 		if text[i] != token {

@@ -6,16 +6,16 @@ import (
 )
 
 // The published drafters. Paper obeys the fields Calibration, Extension and Database of
-// the mode, so the laboratory may switch parts of it off.
+// the mode, so the laboratory may switch these draft sources off.
 var (
 	PromptLookup    = draft.Mode{Lookup: true, Baseline: promptLookup{}}
 	SuffixAutomaton = draft.Mode{Automaton: true, Baseline: suffixAutomaton{}}
 	Paper           = draft.Mode{Automaton: true, Calibration: true, Extension: true, Database: true, Baseline: paper{}}
 )
 
-// Parse returns the mode for a name that the laboratory accepts. "pld" and "sam" are
-// the published chains. "paper" is sd.npu's pipeline; [draft.Parse] reads all other
-// names.
+// Parse returns the mode for a name that the laboratory accepts. The names "pld" and
+// "sam" stand for the published drafters that draft one chain. The name "paper" stands
+// for sd.npu's pipeline; [draft.Parse] reads all other names.
 func Parse(s string) (draft.Mode, error) {
 	switch s {
 	case "pld":
@@ -62,7 +62,7 @@ func (paper) Name(m draft.Mode) string {
 
 func (paper) New(m draft.Mode, database spec.Source) draft.Proposer { return newPipeline(m, database) }
 
-// blind is embedded in drafters that do not use the tokens that the model found likely.
+// blind is embedded in drafters that ignore the tokens that the model found likely.
 type blind struct{}
 
 // Observe implements [draft.Proposer].

@@ -5,9 +5,9 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// The scores of the draft sources in the published tree, and the factor by which a
-// draft's score falls from token to token. The first token after a match of l tokens
-// has the score l/(l+1).
+// The constants below are the scores of the draft sources in the published tree, and
+// the factor by which a draft's score falls from token to token. The first token after
+// a match of l tokens has the score l/(l+1).
 const (
 	databaseScore, calibrationScore, reuseScore = 0.8, 0.9, 0.7
 	stepFactor                                  = 0.9
@@ -31,7 +31,7 @@ type pipeline struct {
 	automaton *Automaton
 	anchors   *Anchors
 	reuse     reuse
-	prompt    int // prompt is the number of tokens in the prompt
+	prompt    int // prompt is the number of tokens in the prompt of the request
 	// candidates is the tree of all candidate drafts. rows holds each candidate's row
 	// in the final tree, or [spec.None].
 	candidates spec.Tree
@@ -89,7 +89,7 @@ func (p *pipeline) Propose(t *spec.Tree, text []int32, rows int) {
 	p.choose(t, rows)
 }
 
-// match adds the tokens that followed the longest match to the candidates.
+// match adds to the candidates the tokens that followed the longest match.
 func (p *pipeline) match(text []int32) {
 	length, next := p.automaton.LongestMatch()
 	if known := p.known(text); known >= 2 && known > length+databaseBias {

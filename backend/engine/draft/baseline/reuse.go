@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// reuseLife is the number of verification passes for which a segment is drafted
-	// again. reuseSegments bounds the number of segments.
+	// reuseLife is the number of verification passes for which a rejected segment is
+	// drafted again. reuseSegments bounds the number of segments.
 	reuseLife, reuseSegments = 8, 16
-	// reuseAlign bounds the number of newest text tokens that are searched for in a
-	// segment.
+	// reuseAlign bounds the number of the text's newest tokens that are searched for in
+	// a segment.
 	reuseAlign = 4
 	// reuseFade is the factor by which a segment's score falls in each verification
 	// pass.
@@ -20,19 +20,20 @@ const (
 
 // reuse implements draft extension as published (sd.npu section 4.4). If the model
 // rejects a draft, it may still agree with later tokens of that draft. reuse keeps the
-// longest run of such tokens. The text often contains the same run a few tokens later.
+// longest sequence of such tokens. The text often contains the kept tokens a few tokens
+// later.
 type reuse struct {
 	segments []segment // segments is in order of age, the newest last
-	// run holds, for each row of the verified tree, the length of the run of agreed
-	// tokens that ends there. longest holds the tokens of the longest run.
+	// run holds, for each row of the verified tree, the number of agreed tokens in
+	// sequence that end there. longest holds the tokens of the longest such sequence.
 	run, longest []int32
 }
 
-// segment is a run of rejected tokens that will be drafted again.
+// segment is a sequence of rejected tokens that will be drafted again.
 type segment struct {
 	tokens []int32
 	age    int // in steps
-	next   int // next is the index of the segment's token that would continue the text
+	next   int // next is the index of the token of the segment that would continue the text
 }
 
 // score returns the score of a segment, which falls with the segment's age.
@@ -47,7 +48,7 @@ func (s *segment) score() float32 {
 func (r *reuse) reset() { r.segments, r.run, r.longest = r.segments[:0], r.run[:0], r.longest[:0] }
 
 // rejected records which token the model chose after a row that was not accepted. The
-// caller reports the rows in ascending order.
+// caller of rejected reports the rows in ascending order.
 func (r *reuse) rejected(t *spec.Tree, row, token int32) {
 	child := t.Child(row, token)
 	if child == spec.None {
@@ -67,8 +68,8 @@ func (r *reuse) rejected(t *spec.Tree, row, token int32) {
 	slices.Reverse(r.longest)
 }
 
-// step makes a segment of the longest run of this pass. step ages all segments and
-// finds, for each, the token that would continue the text.
+// step makes a segment of the longest sequence of agreed tokens in this pass. step ages
+// all segments and finds, for each, the token that would continue the text.
 func (r *reuse) step(text []int32) {
 	if len(r.longest) > 0 {
 		if len(r.segments) == reuseSegments {

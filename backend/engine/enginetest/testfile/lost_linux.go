@@ -11,8 +11,8 @@ import (
 )
 
 // Lost maps a file and writes to it, so that its bytes are lost: a copy of the file
-// would take 1 TiB of memory. On the disk, the file takes one block. From then on
-// [mapped.Verify] fails, until the caller closes the file. The test skips if the
+// would take 1 TiB of memory. On the disk, the file takes one block. After Lost,
+// [mapped.Verify] fails until the caller closes the file. Lost skips the test if the
 // system gives no lease of the file.
 func Lost(t testing.TB) *mapped.File {
 	t.Helper()
@@ -34,7 +34,7 @@ func Lost(t testing.TB) *mapped.File {
 		t.Skipf("no file leases here: %s", m.Protection())
 	}
 	require.NoError(t, mapped.Verify())
-	require.NoError(t, os.Truncate(path, 1)) // returns when the lease has ended
+	require.NoError(t, os.Truncate(path, 1)) // the call returns when the lease has ended
 	require.ErrorIs(t, mapped.Verify(), mapped.ErrGone)
 	return m
 }
