@@ -2,11 +2,11 @@ package backend
 
 import "fmt"
 
-// Builder writes a [Graph] node by node. Builder's methods compute the shapes of
-// results. If a method fails, the builder keeps the first error and [Builder.Graph]
-// returns it, so a model reads as a sequence of operators without error checks. The
-// first argument of each method names the node; the node's first output has the same
-// name.
+// Builder makes a [Graph] node by node. Builder's methods compute the shapes of the
+// operators' results. If a method fails, the builder keeps the first error, and
+// [Builder.Graph] returns it, so code that builds a model needs no error checks between
+// operators. The first argument of each operator method names the node; the node's
+// first output has the same name.
 type Builder struct {
 	graph Graph
 	err   error
@@ -17,7 +17,8 @@ func NewBuilder(name string) *Builder {
 	return &Builder{graph: Graph{Name: name}}
 }
 
-// Graph validates and returns the graph. Do not use the builder afterwards.
+// Graph validates and returns the graph that was built. The builder must not be used
+// after Graph.
 func (b *Builder) Graph() (*Graph, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -28,8 +29,8 @@ func (b *Builder) Graph() (*Graph, error) {
 	return &b.graph, nil
 }
 
-// Shape returns the shape of a tensor of the graph. The caller must not change
-// it.
+// Shape returns the shape of a tensor of the graph. The caller of Shape must not change
+// the returned slice.
 func (b *Builder) Shape(id TensorID) []int {
 	if id < 0 || int(id) >= len(b.graph.Tensors) {
 		return nil
@@ -50,7 +51,7 @@ func (b *Builder) tensor(t Tensor) TensorID {
 	return TensorID(len(b.graph.Tensors) - 1)
 }
 
-// Input declares a tensor that the caller binds.
+// Input declares a tensor whose memory the caller binds for each run.
 func (b *Builder) Input(name string, t DataType, shape ...int) TensorID {
 	return b.tensor(Tensor{Name: name, Kind: Input, Type: t, Shape: shape})
 }
@@ -60,7 +61,8 @@ func (b *Builder) Constant(name string, t DataType, values Values, shape ...int)
 	return b.tensor(Tensor{Name: name, Kind: Constant, Type: t, Shape: shape, Values: values})
 }
 
-// EncodedInput declares a fixed-point tensor that the caller binds.
+// EncodedInput declares a fixed-point tensor whose memory the caller binds for each
+// run.
 func (b *Builder) EncodedInput(name string, t DataType, e Encoding, shape ...int) TensorID {
 	return b.tensor(Tensor{Name: name, Kind: Input, Type: t, Shape: shape, Encoding: e})
 }
@@ -116,10 +118,11 @@ func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) 
 	return n.Outputs[0]
 }
 
-// secondResult is appended to a node's name to name its second result.
+// secondResult is the suffix for the name of a node's second result.
 const secondResult = "_indices"
 
-// FullyConnected multiplies x by weight and adds bias. A bias of -1 means none.
+// FullyConnected multiplies x by weight and adds bias. For a bias of -1, nothing is
+// added.
 func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID {
 	if bias < 0 {
 		return b.Apply(name, FullyConnected, []TensorID{x, weight})
@@ -143,12 +146,12 @@ func (b *Builder) ApplyEncoded(name string, op Op, e Encoding, inputs ...TensorI
 	return b.Apply(name, op, inputs, Param{"scale", e.Scale}, Param{"offset", e.Offset})
 }
 
-// Quantize converts x to fixed-point numbers.
+// Quantize converts the tensor x to fixed-point numbers.
 func (b *Builder) Quantize(name string, x TensorID, to DataType, e Encoding) TensorID {
 	return b.Apply(name, Quantize, []TensorID{x}, Param{"to", uint32(to)}, Param{"scale", e.Scale}, Param{"offset", e.Offset})
 }
 
-// Dequantize converts x to floating-point numbers.
+// Dequantize converts the tensor x to floating-point numbers.
 func (b *Builder) Dequantize(name string, x TensorID, to DataType) TensorID {
 	return b.Apply(name, Dequantize, []TensorID{x}, Param{"to", uint32(to)})
 }
@@ -162,23 +165,23 @@ func (b *Builder) MatMul(name string, a, c TensorID, transpose bool) TensorID {
 	return b.Apply(name, MatMul, []TensorID{a, c}, Param{"transpose_in1", true})
 }
 
-// RmsNorm normalises x along the last dimension.
+// RmsNorm normalises the tensor x along the last dimension.
 func (b *Builder) RmsNorm(name string, x, gamma, beta TensorID, epsilon float32) TensorID {
 	return b.Apply(name, RmsNorm, []TensorID{x, gamma, beta}, Param{"epsilon", epsilon})
 }
 
-// Reshape gives x another shape.
+// Reshape gives the tensor x another shape.
 func (b *Builder) Reshape(name string, x TensorID, shape ...int) TensorID {
 	return b.Apply(name, Reshape, []TensorID{x}, Param{"shape", ints(Uint32, shape, len(shape))})
 }
 
-// Transpose reorders the dimensions of x.
+// Transpose reorders the dimensions of the tensor x.
 func (b *Builder) Transpose(name string, x TensorID, perm ...int) TensorID {
 	return b.Apply(name, Transpose, []TensorID{x}, Param{"perm", ints(Uint32, perm, len(perm))})
 }
 
-// Slice returns the elements [begin,end) of x along one axis; the other axes stay
-// whole.
+// Slice returns the elements [begin,end) of the tensor x along one axis; the other axes
+// stay whole.
 func (b *Builder) Slice(name string, x TensorID, axis, begin, end int) TensorID {
 	shape := b.Shape(x)
 	ranges := make([]int, 0, 3*len(shape))
@@ -192,18 +195,18 @@ func (b *Builder) Slice(name string, x TensorID, axis, begin, end int) TensorID 
 	return b.Apply(name, StridedSlice, []TensorID{x}, Param{"ranges", ints(Int32, ranges, len(shape), 3)})
 }
 
-// Concat joins tensors along axis.
+// Concat joins tensors along an axis.
 func (b *Builder) Concat(name string, axis int, x ...TensorID) TensorID {
 	return b.Apply(name, Concat, x, Param{"axis", uint32(axis)})
 }
 
-// Cast converts x to another floating-point type.
+// Cast converts the tensor x to another floating-point type.
 func (b *Builder) Cast(name string, x TensorID, to DataType) TensorID {
 	return b.Apply(name, Cast, []TensorID{x}, Param{"to", uint32(to)})
 }
 
-// TopK returns the k largest elements of each row and their indices. The
-// indices have the node's name with "_indices" appended.
+// TopK returns the k largest elements of each row and their indices. The tensor of
+// indices has the node's name with "_indices" appended.
 func (b *Builder) TopK(name string, x TensorID, k int) (values, indices TensorID) {
 	values = b.Apply(name, TopK, []TensorID{x}, Param{"k", uint32(k)})
 	if values < 0 {

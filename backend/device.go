@@ -5,24 +5,26 @@ import (
 	"io"
 )
 
-// Device compiles and runs graphs. Device's methods may be called from any
-// goroutine. The caller closes programs and buffers before the device.
+// Device compiles graphs to images, and loads and runs them. Device's methods may be
+// called from any goroutine. The caller closes all programs and buffers before it
+// closes the device.
 type Device interface {
-	// Capabilities returns a description of the device. The capabilities do not change.
+	// Capabilities returns a description of the device. The capabilities of a device do
+	// not change.
 	Capabilities() Capabilities
-	// Compile writes one image that holds the graphs. Devices that share
-	// constants store equal constants of the graphs once. If the device does
-	// not support a node, the error wraps [errors.ErrUnsupported] and names
-	// graph and node.
+	// Compile writes one image that holds the graphs. If a device shares constants,
+	// Compile stores equal constants of the graphs once. If the device does not support
+	// a node, Compile's error wraps [errors.ErrUnsupported] and names graph and node.
 	Compile(ctx context.Context, w io.Writer, graphs ...*Graph) error
-	// Load loads an image into device memory. The program's graphs are run by
-	// name. The error wraps [ErrImage] if another device or version made the
+	// Load loads an image into device memory. The graphs of the loaded program are run
+	// by name. Load's error wraps [ErrImage] if another device or version made the
 	// image, and [ErrNoMemory] if the device is out of memory.
 	Load(ctx context.Context, image Image) (Program, error)
 	// NewBuffer allocates zeroed memory that programs use in runs, such as the KV
-	// cache. The error wraps [ErrNoMemory] if the device has no memory left for it.
+	// cache. NewBuffer's error wraps [ErrNoMemory] if the device has no memory left for
+	// the buffer.
 	NewBuffer(sizeBytes int) (Buffer, error)
-	// Close releases the device. Close may be called twice.
+	// Close releases the device's resources. Close may be called twice.
 	Close() error
 }
 
@@ -30,30 +32,29 @@ type Device interface {
 // reports count operators per lane.
 type Lane string
 
-// The lanes that can run graphs.
+// The constants below are the lanes that can run graphs.
 const (
 	NPU Lane = "npu"
 	CPU Lane = "cpu"
 )
 
-// Capabilities describes a device, for people who read it and for the keys of image
-// caches.
+// Capabilities describes a device, for people and for the keys of image caches.
 type Capabilities struct {
 	// Lane is the unit that runs the graphs of this device.
 	Lane Lane
-	// Name is the name that the user gave to select the device: "float", "emulator" or
-	// a path.
+	// Name is the name by which the user selected the device, such as "float",
+	// "emulator" or a path.
 	Name string
 	// Provider and BuildID are the names that the device's library gives itself.
 	Provider, BuildID string
 	// SoC is the chip that images are compiled for, or empty if images fit any
 	// chip.
 	SoC string
-	// SharesConstants reports constant sharing: graphs of one image store equal
-	// constants once. Several widths of a block then take the memory of one
+	// SharesConstants tells whether graphs of one image store equal constants once. On
+	// a device that shares constants, several widths of a block take the memory of one
 	// block's weights.
 	SharesConstants bool
-	// SwapsGraphs reports that the device itself can swap the graphs of an image: each
+	// SwapsGraphs tells that the device itself can swap the graphs of an image: each
 	// run first loads the graph that it needs. See [Image].
 	SwapsGraphs bool
 	// Fingerprint changes whenever older images become invalid: it covers versions,
@@ -61,37 +62,39 @@ type Capabilities struct {
 	Fingerprint string
 }
 
-// Image is the output of Compile. Bytes must stay valid and unchanged until the
-// programs loaded from it are closed, because devices use mapped images in
+// Image is a compiled image, the output of Compile. Bytes must stay valid and unchanged
+// until the programs loaded from it are closed, because devices use mapped images in
 // place.
 type Image struct {
 	Bytes []byte
-	// Own is set if no other user could have written Bytes: this process compiled them, or they
-	// come from a folder that only this user can write. A device that cannot check an image
-	// against the image's own description loads only images with Own set.
+	// Own is set if no other user could have written Bytes: this process compiled the
+	// image, or it comes from a folder that only this user can write. A device that
+	// cannot check an image against the image's own description loads only images with
+	// Own set.
 	Own bool
-	// Swap makes the device keep fewer graphs of the image in memory than it has. The
-	// device swaps graphs inside the runs that need them, and these runs then take
+	// If Swap is set, the device keeps fewer graphs of the image in memory than it has.
+	// The device swaps graphs inside the runs that need them, and these runs then take
 	// longer. If Swap is set and Capabilities.SwapsGraphs is not, Load returns
 	// [errors.ErrUnsupported].
 	Swap bool
 }
 
-// Program is a loaded image. The caller makes one run of a program at a time. Runs
-// of different programs may overlap, with each other and with Load and Close.
+// Program is an image that a device has loaded. The caller never makes two runs of a
+// program at the same time. Runs of different programs may overlap, with each other and
+// with Load and Close.
 type Program interface {
-	// Signature returns the ports of a graph. For an unknown name, Signature
-	// returns [ErrNoGraph].
+	// Signature returns the ports of a graph of the program. For an unknown name,
+	// Signature returns [ErrNoGraph].
 	Signature(graph string) (Signature, error)
-	// Run executes a graph once. bindings are in the order of the signature,
-	// inputs first. If the number of bindings is wrong or a buffer is too
-	// small, Run returns [ErrBinding] and executes nothing. A run cannot be
-	// interrupted: ctx is checked before it starts.
+	// Run executes a graph once. bindings are in the order of the signature, inputs
+	// first. If the number of bindings is wrong or a buffer is too small, Run returns
+	// [ErrBinding] and runs nothing. Run cannot be interrupted: ctx is checked only
+	// before it starts.
 	Run(ctx context.Context, graph string, bindings []Binding) error
 	// SizeBytes returns the device memory that the program holds.
 	SizeBytes() int64
-	// Close waits for a run in progress and frees the program's memory. Later
-	// runs return [ErrClosed]. Close may be called twice.
+	// Close waits until a run in progress ends and frees the program's memory. Runs
+	// after Close return [ErrClosed]. Close may be called twice.
 	Close() error
 }
 
@@ -118,18 +121,19 @@ func (p Port) SizeBytes() int {
 	return n
 }
 
-// Binding assigns memory to a port: the bytes of Buffer from Offset on. Offset
-// is a multiple of 64.
+// Binding assigns memory to a port: a part of Buffer that begins at Offset. Offset is a
+// multiple of 64.
 type Binding struct {
 	Buffer Buffer
 	Offset int
 }
 
-// Buffer is memory that the caller and the device both access. The caller must
-// not touch bytes that a running graph uses.
+// Buffer is memory that both the caller and the device access. The caller must not
+// touch bytes that a running graph uses.
 type Buffer interface {
-	// Bytes returns the whole memory. Bytes is valid until Close.
+	// Bytes returns the whole memory of the buffer. The slice that Bytes returns is
+	// valid until Close.
 	Bytes() []byte
-	// Close frees the memory. Close may be called twice.
+	// Close frees the memory of the buffer. Close may be called twice.
 	Close() error
 }

@@ -2,8 +2,8 @@
 //
 // A model is written as [Graph] values: data that says which operators run on which
 // tensors. A [Device] compiles graphs into one image, loads images as [Program]s and
-// runs their graphs on [Buffer]s. Nothing in the package depends on transformers, QNN
-// or files. The usual sequence is
+// runs their graphs on [Buffer]s. Package backend knows nothing of transformers, QNN or
+// files. The diagram below shows the usual order of calls.
 //
 //	Builder -> Graph -> Device.Compile -> image -> Device.Load -> Program
 //	Device.NewBuffer -> Buffer -> Binding -> Program.Run
@@ -33,7 +33,7 @@
 //
 // # Extending the contract
 //
-// To add an operator, change
+// To add an operator, change these places.
 //
 //   - its constant and its row in rules (op.go), its infer function (infer.go, or
 //     infer_fixed.go for fixed point), its method of [Builder] (builder.go) and a case
@@ -50,6 +50,6 @@
 // A new device implements [Device] and passes backendtest.Run; optional.go lists the
 // interfaces that it may implement in addition.
 //
-// The time to validate a graph is linear in the graph's size. The package imports the
-// standard library only and never touches a device.
+// The time to validate a graph is linear in the graph's size. Package backend imports
+// the standard library only and never touches a device.
 package backend

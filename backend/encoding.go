@@ -11,34 +11,34 @@ type Encoding struct {
 	// Grain tells which elements share a scale and an offset: the whole tensor, a row
 	// or a block.
 	Grain Grain
-	// Scale and Offset are set for PerTensor only. With PerRow and PerBlock, the
-	// constant's [Values] contain the scales and offsets.
+	// Scale and Offset of an Encoding are set only if Grain is PerTensor. If Grain is
+	// PerRow or PerBlock, the constant's [Values] contain the scales and offsets.
 	Scale  float32
 	Offset int32
-	// Block is the number of neighbouring elements along the last dimension that share
-	// a scale (PerBlock) or an integer scale factor (PerRow, see
-	// [Encoding.Multiplied]).
+	// Block is a number of neighbouring elements along the last dimension. They share a
+	// scale (PerBlock) or an integer scale factor (PerRow, see [Encoding.Multiplied]).
 	Block int
 	// Bits is the number of significant bits of an element; the other bits are copies
-	// of its sign bit. A zero Bits means that all bits are significant.
+	// of its sign bit. If Bits is zero, all bits of an element are significant.
 	Bits int
 }
 
-// MostMultiple is the largest integer scale factor that a block can have, see
-// [Encoding.Multiplied].
+// MostMultiple is the largest integer scale factor that a block of weights can have,
+// see [Encoding.Multiplied].
 const MostMultiple = 16
 
 // Multiplied reports whether each block of a row has an integer scale factor: an
 // element is an integer of Bits bits times its block's factor, which is from 1 to
-// [MostMultiple]. The tensor stores these products, in units of the row's scale.
+// [MostMultiple]. The tensor stores the products of integers and factors, in units of
+// the row's scale.
 func (e Encoding) Multiplied() bool { return e.Grain == PerRow && e.Block != 0 }
 
 // Grain is the part of a tensor that has its own scale.
 type Grain uint8
 
-// The grains. Only constants may have a grain finer than PerTensor. A row is a row of a
-// weight matrix [N,K], so each output channel has a scale. In a vector, each element is
-// a row. In a vector, each element has a scale.
+// The grains. Only constants may have scales for parts smaller than the whole tensor.
+// With PerRow, each row of a weight matrix [N,K], which computes one output channel,
+// has a scale. If the constant is a vector, PerRow gives each element a scale.
 const (
 	PerTensor Grain = iota
 	PerRow
@@ -46,12 +46,12 @@ const (
 )
 
 // ScaleOffset holds the scale and the offset of one row or block: the real numbers are
-// (stored + Offset) · Scale. Offset is the negative of the zero point. Offset is zero
-// for rows, and may be fractional for blocks.
+// (stored + Offset) · Scale. Offset is the negative of the zero point. An Offset is
+// zero for rows, and may be fractional for blocks.
 type ScaleOffset struct{ Scale, Offset float32 }
 
 // ScaleCount returns the number of scales that the constant's Values contain.
-// ScaleCount is zero if the scale is part of the tensor's Encoding.
+// ScaleCount is zero if the scale is part of the tensor's Encoding itself.
 func (t *Tensor) ScaleCount() int {
 	switch t.Encoding.Grain {
 	case PerRow:
@@ -63,7 +63,7 @@ func (t *Tensor) ScaleCount() int {
 }
 
 // Limits returns the smallest and the largest integer that a tensor of type t can hold.
-// The limits are zero if t is not a fixed-point type.
+// If t is not a fixed-point type, both limits are zero.
 func (e Encoding) Limits(t DataType) (low, high float64) {
 	if !t.Fixed() {
 		return 0, 0

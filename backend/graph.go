@@ -8,10 +8,11 @@ import (
 	"math"
 )
 
-// Graph describes a static computation: tensors, and nodes in topological order. Build
-// a Graph with a [Builder] and do not change it afterwards.
+// Graph describes a static computation. It holds tensors, and nodes in topological
+// order. A [Builder] makes a Graph, which must not change afterwards.
 type Graph struct {
-	// No other graph in the same image has the same Name.
+	// Name is the name of the graph, and differs from the names of all other graphs in
+	// the same image.
 	Name    string
 	Tensors []Tensor
 	Nodes   []Node
@@ -19,31 +20,32 @@ type Graph struct {
 
 // Node is one operator applied to tensors.
 type Node struct {
-	// No other node in the same graph has the same Name.
+	// Name is the name of the node, and differs from the names of all other nodes in
+	// the same graph.
 	Name            string
 	Op              Op
 	Inputs, Outputs []TensorID
 	Params          []Param
 }
 
-// Param is one parameter of a node. Value is a bool, float32, int32, uint32 or [Array],
-// depending on the operator's rule.
+// Param is one parameter of a node's operator. Value is a bool, float32, int32, uint32
+// or [Array], as the operator's rule requires.
 type Param struct {
 	Name  string
 	Value any
 }
 
-// Array is a parameter that holds several integers.
+// Array is the value of a parameter that holds several integers.
 type Array struct {
-	// Type is Int32 or Uint32.
+	// Type of an Array is Int32 or Uint32.
 	Type  DataType
 	Shape []int
-	// Values are the elements in row-major order.
+	// Values are the elements of the array in row-major order.
 	Values []int32
 }
 
-// Param returns the value of the named parameter, or nil if the node does not
-// have it.
+// Param returns the value of the node's parameter with the given name, or nil if the
+// node does not have it.
 func (n *Node) Param(name string) any {
 	for _, p := range n.Params {
 		if p.Name == name {
@@ -69,8 +71,8 @@ func (g *Graph) Signature() Signature {
 }
 
 // Validate checks the whole graph: names are unique, each tensor is produced by one
-// node before its first use, and each node obeys its operator's rule. The error wraps
-// [ErrInvalidGraph] and names the node.
+// node before its first use, and each node obeys its operator's rule. Validate's error
+// wraps [ErrInvalidGraph] and names the node.
 func (g *Graph) Validate() error {
 	if g.Name == "" {
 		return fmt.Errorf("backend: %w: the graph has no name", ErrInvalidGraph)
@@ -98,8 +100,8 @@ func (g *Graph) Validate() error {
 	return nil
 }
 
-// checkTensors checks each tensor. ready tells for each tensor whether it has elements
-// before any node runs.
+// checkTensors checks each tensor of a graph. ready tells for each tensor whether it
+// has elements before any node runs.
 func (g *Graph) checkTensors() (ready []bool, err error) {
 	ready = make([]bool, len(g.Tensors))
 	names := make(map[string]bool, len(g.Tensors))
@@ -113,7 +115,7 @@ func (g *Graph) checkTensors() (ready []bool, err error) {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		if t.Type.Size() == 0 {
-			return nil, fmt.Errorf("tensor %q has the unknown type %v", t.Name, t.Type)
+			return nil, fmt.Errorf("the tensor %q has the unknown type %v", t.Name, t.Type)
 		}
 		if err := t.checkEncoding(); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
@@ -123,12 +125,12 @@ func (g *Graph) checkTensors() (ready []bool, err error) {
 			ready[i] = true
 		case Constant:
 			if scaled := t.ScaleCount() > 0; t.Values.ID == "" || scaled != (t.Values.Fill == nil) || scaled != (t.Values.FillScaled != nil) {
-				return nil, fmt.Errorf("constant %q has no function that writes its values", t.Name)
+				return nil, fmt.Errorf("the constant %q has no function that writes its values", t.Name)
 			}
 			ready[i] = true
 		case Output, Intermediate:
 		default:
-			return nil, fmt.Errorf("tensor %q has the unknown kind %d", t.Name, t.Kind)
+			return nil, fmt.Errorf("the tensor %q has the unknown kind %d", t.Name, t.Kind)
 		}
 	}
 	return ready, nil
@@ -141,22 +143,23 @@ func checkShape(shape []int) error {
 	n := 1
 	for _, d := range shape {
 		if d <= 0 || n > math.MaxUint32/d {
-			return fmt.Errorf("shape %v has a dimension that is not positive, or is too large", shape)
+			return fmt.Errorf("the shape %v has a dimension that is not positive, or is too large", shape)
 		}
 		n *= d
 	}
 	return nil
 }
 
-// checkNode checks a node against its operator's rule and marks its outputs as ready.
+// checkNode checks a node against the rule of its operator and marks the node's outputs
+// as ready.
 func (g *Graph) checkNode(n *Node, ready []bool) error {
 	in := make([]*Tensor, len(n.Inputs))
 	for i, id := range n.Inputs {
 		if id < 0 || int(id) >= len(g.Tensors) {
-			return fmt.Errorf("input %d is tensor %d, but the graph has %d tensors", i, id, len(g.Tensors))
+			return fmt.Errorf("the node's input %d is tensor %d, but the graph has %d tensors", i, id, len(g.Tensors))
 		}
 		if in[i] = &g.Tensors[id]; !ready[id] {
-			return fmt.Errorf("input %q is used before a node produces it", in[i].Name)
+			return fmt.Errorf("the node's input %q is used before a node produces it", in[i].Name)
 		}
 	}
 	want, err := infer(n, in)
@@ -168,14 +171,14 @@ func (g *Graph) checkNode(n *Node, ready []bool) error {
 	}
 	for i, id := range n.Outputs {
 		if id < 0 || int(id) >= len(g.Tensors) {
-			return fmt.Errorf("output %d is tensor %d, but the graph has %d tensors", i, id, len(g.Tensors))
+			return fmt.Errorf("the node's output %d is tensor %d, but the graph has %d tensors", i, id, len(g.Tensors))
 		}
 		t := &g.Tensors[id]
 		if ready[id] {
-			return fmt.Errorf("output %q is an input or a constant, or another node produces it too", t.Name)
+			return fmt.Errorf("the node's output %q is an input or a constant, or another node produces it too", t.Name)
 		}
 		if t.Type != want[i].Type || !equalShape(t.Shape, want[i].Shape) || t.Encoding != want[i].Encoding {
-			return fmt.Errorf("output %q has the form %v: want %v", t.Name, t.form(), want[i].form())
+			return fmt.Errorf("the node's output %q has the form %v: want %v", t.Name, t.form(), want[i].form())
 		}
 		ready[id] = true
 	}
@@ -194,9 +197,9 @@ func equalShape(a, b []int) bool {
 	return true
 }
 
-// Digest returns a hash of what the graph computes: its structure, its parameters and
-// the IDs of its constants. Two graphs with equal digests give equal programs on the
-// same device.
+// Digest returns a hash of what the graph computes: the hash covers its structure, its
+// parameters and the IDs of its constants. Two graphs with equal digests give equal
+// programs on the same device.
 func (g *Graph) Digest() [32]byte {
 	h := digester{sha256.New()}
 	h.text(g.Name)

@@ -122,7 +122,7 @@ func inferSame(_ *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: in[0].Type, Shape: in[0].Shape}, floats(in)
 }
 
-// array returns the value of an Array parameter as ints. array checks that the
+// array returns the value of an Array parameter as ints. array also checks that the
 // parameter has the type and shape that the operator needs.
 func array(n *Node, name string, want DataType, shape ...int) ([]int, error) {
 	a, _ := n.Param(name).(Array)

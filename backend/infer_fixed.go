@@ -9,8 +9,8 @@ import (
 // fixedType reports whether t is a fixed-point type that activations can have.
 func fixedType(t DataType) bool { return t == Ufixed8 || t == Ufixed16 }
 
-// denseTypes returns an error unless the types are one of the combinations that
-// [FullyConnected] allows.
+// denseTypes returns an error unless the types of the inputs are one of the
+// combinations that [FullyConnected] allows.
 func denseTypes(in []*Tensor) error {
 	x, w := in[0], in[1]
 	if !w.Type.Fixed() {
@@ -23,20 +23,20 @@ func denseTypes(in []*Tensor) error {
 	case x.Type.Float() && w.Encoding.Multiplied():
 		return fmt.Errorf("x is %v and the weights are %v: want x of type u8 or u16", x.Type, w.form())
 	case x.Type == Float16 && len(in) == 3 && in[2].Type != Float16:
-		return fmt.Errorf("the bias is %v: want f16, the type of x", in[2].Type)
+		return fmt.Errorf("the bias has type %v: want f16, the type of x", in[2].Type)
 	case x.Type == Float16:
 		return nil
 	case !fixedType(x.Type) || grain != PerRow:
 		return fmt.Errorf("x is %v and the weights are %v: want x of f16, or of u8 or u16 with a weight scale per row", x.Type, w.form())
 	case len(in) == 3 && (in[2].Type != Sfixed32 || in[2].Encoding.Grain != PerRow):
-		return fmt.Errorf("the bias is %v: want s32 with a scale per row", in[2].form())
+		return fmt.Errorf("the bias has type %v: want s32 with a scale per row", in[2].form())
 	}
 	return nil
 }
 
 // resultEncoding returns the encoding that a node's parameters give to its result. A
-// node must have these parameters if its result is fixed-point, and must not have them
-// otherwise.
+// node must have the parameters of an encoding if its result is fixed-point, and must
+// not have them otherwise.
 func resultEncoding(n *Node, fixed bool) (Encoding, error) {
 	scale, hasScale := n.Param("scale").(float32)
 	offset, hasOffset := n.Param("offset").(int32)
@@ -47,7 +47,7 @@ func resultEncoding(n *Node, fixed bool) (Encoding, error) {
 		return Encoding{}, errors.New("a floating-point result must not have parameters scale and offset")
 	}
 	if fixed && (!(scale > 0) || math.IsInf(float64(scale), 0)) {
-		return Encoding{}, fmt.Errorf("parameter scale=%v is not positive", scale)
+		return Encoding{}, fmt.Errorf("the parameter scale=%v is not positive", scale)
 	}
 	return Encoding{Scale: scale, Offset: offset}, nil
 }
@@ -83,8 +83,8 @@ func inferSigmoid(n *Node, in []*Tensor) (Tensor, error) {
 }
 
 // inferEncoded infers the result of a node on fixed-point tensors as if they were
-// floating-point tensors. The result has the type of the tensors, and the encoding from
-// the node's parameters.
+// floating-point tensors. The result of inferEncoded has the type of the tensors, and
+// the encoding from the node's parameters.
 func inferEncoded(n *Node, in []*Tensor, infer func(n *Node, in []*Tensor) (Tensor, error)) (Tensor, error) {
 	t := in[0].Type
 	encoding, err := resultEncoding(n, t.Fixed())

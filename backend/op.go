@@ -5,73 +5,78 @@ import (
 	"fmt"
 )
 
-// Op is the name of an operator in QNN. The comment of each constant gives the
-// operator's inputs → output, and its parameters; D is the last dimension of x.
+// Op is the name of an operator in QNN. The comment of each constant gives the inputs
+// and the output of the operator, as inputs → output, and its parameters; D stands for
+// the last dimension of x.
 type Op string
 
 const (
 	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K], optional
-	// bias [N] → [M,N]. Inputs with other numbers of dimensions, which QNN allows, are
-	// left out: the vendor's validation rejects some that its compiler would accept
-	// (error 3110).
+	// bias [N] → [M,N]. FullyConnected does not allow inputs with other numbers of
+	// dimensions, which QNN allows, because the vendor's validation rejects some that
+	// its compiler would accept (error 3110).
 	//
-	// Three combinations of types are allowed. In the first, all tensors have one
-	// floating-point type. In the second, x and bias are Float16, and the weights are
-	// Sfixed8 with scales per row or block. In the third, x is Ufixed8 or Ufixed16, the
-	// weights are Sfixed8 with a scale per row, and the bias is Sfixed32 with a scale
-	// per row: x's scale times the weight row's scale. In the third case the result has
-	// x's type. The parameters scale (float32) and offset (int32) define its encoding,
+	// FullyConnected allows three combinations of types. In the first combination, all
+	// tensors have one floating-point type. In the second combination, x and bias are
+	// Float16, and the weights are Sfixed8 with scales per row or block. In the third
+	// combination, x is Ufixed8 or Ufixed16, and the weights are Sfixed8 with a scale
+	// per row. The bias is Sfixed32 with a scale per row: x's scale times the weight
+	// row's scale. In the third combination, the result has x's type. The parameters
+	// scale (float32) and offset (int32) define the encoding of a fixed-point result,
 	// which QNN has in the output tensor.
 	FullyConnected Op = "FullyConnected"
 	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N]. Each
-	// earlier dimension is equal in a and b, or is 1 in one of them. The parameters
-	// transpose_in0 and transpose_in1 (bool) swap the last two dimensions: a is then
-	// […,K,M], and b […,N,K].
+	// dimension of MatMul before the last two is equal in a and b, or is 1 in one of
+	// them. The parameters transpose_in0 and transpose_in1 (bool) of MatMul swap the
+	// last two dimensions: a is then […,K,M], and b […,N,K].
 	MatMul Op = "MatMul"
 	// RmsNorm computes x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D], beta [D];
-	// parameter epsilon (float32). Beta is required and must be all zero: older
+	// parameter epsilon (float32). RmsNorm requires a beta that is all zero: older
 	// versions of the vendor's library fail without a beta and silently ignore other
 	// values. x has at most 3 dimensions, because the vendor's f16 form gave wrong
 	// values for 4 dimensions (core API 2.40).
 	RmsNorm Op = "RmsNorm"
 	// Softmax normalises along D.
 	Softmax Op = "Softmax"
-	// Add, Subtract and Multiply compute element by element. A dimension of size 1 is
-	// broadcast. Multiply also takes two tensors of Ufixed8 or two of Ufixed16. The
-	// result then has that type, encoded by scale and offset as in FullyConnected.
+	// Add, Subtract and Multiply compute element by element. If one operand has size 1
+	// in a dimension, its elements are repeated along that dimension. Multiply also
+	// takes two tensors of Ufixed8 or two of Ufixed16. The result of such a product has
+	// the type of its inputs, encoded by scale and offset as in FullyConnected.
 	Add      Op = "ElementWiseAdd"
 	Subtract Op = "ElementWiseSubtract"
 	Multiply Op = "ElementWiseMultiply"
 	// Sigmoid computes 1/(1+exp(-x)). Sigmoid allows Ufixed8 and Ufixed16 in the same
 	// way as Multiply.
 	Sigmoid Op = "Sigmoid"
-	// Reshape changes the shape and keeps the elements in order. The parameter shape
-	// (Array, Uint32) is the new shape, which QNN has in the output tensor.
+	// Reshape changes the shape of a tensor and keeps the elements in order. The
+	// parameter shape (Array, Uint32) of Reshape is the new shape, which QNN has in the
+	// output tensor.
 	Reshape Op = "Reshape"
 	// Transpose reorders dimensions: dimension i of the output is dimension perm[i] of
 	// the input (perm is an Array, Uint32).
 	Transpose Op = "Transpose"
-	// StridedSlice selects a range of each dimension. The parameter ranges (Array
-	// [rank,3], Int32) holds begin, end and stride ≥ 1 of each dimension.
+	// StridedSlice selects a range of indices in each dimension. The parameter ranges
+	// (Array [rank,3], Int32) of StridedSlice holds begin, end and stride ≥ 1 for each
+	// dimension.
 	StridedSlice Op = "StridedSlice"
 	// Concat joins its inputs along one dimension, the parameter axis (uint32).
 	Concat Op = "Concat"
-	// Cast converts between floating-point types. The parameter to (uint32) is the
-	// DataType of the result, which QNN has in the output tensor.
+	// Cast converts a tensor between floating-point types. The parameter to (uint32) of
+	// Cast is the DataType of the result, which QNN has in the output tensor.
 	Cast Op = "Cast"
-	// TopK selects the k largest elements along D: x […,D] → values […,k], the largest
-	// first, and their indices […,k] of type Uint32. The parameter k (uint32) is from 1
-	// to D. Devices may put equal elements in any order. If not all elements that equal
-	// the smallest selected one fit, devices may select any of them. A NaN counts as
-	// -Inf.
+	// TopK selects the k largest elements of each row along D. Its results for x […,D]
+	// are the values […,k], the largest first, and their indices […,k] of type Uint32.
+	// The parameter k (uint32) of TopK is from 1 to D. In TopK, devices may put equal
+	// elements in any order. If more elements equal the smallest selected one than can
+	// be selected, devices may select any of them. In TopK, a NaN counts as -Inf.
 	TopK Op = "TopK"
 	// Quantize rounds floating-point numbers to the nearest numbers that a fixed-point
-	// result can hold. The parameter to (uint32) is Ufixed8 or Ufixed16; scale
-	// (float32) and offset (int32) define the result's encoding. QNN has all three in
-	// the output tensor.
+	// result can hold. The parameter to (uint32) of Quantize is Ufixed8 or Ufixed16;
+	// scale (float32) and offset (int32) define the result's encoding. QNN has the
+	// parameters of Quantize in the output tensor.
 	Quantize Op = "Quantize"
 	// Dequantize converts fixed-point elements to floating-point numbers. The parameter
-	// to (uint32) is the floating-point DataType of the result.
+	// to (uint32) of Dequantize is the floating-point DataType of the result.
 	Dequantize Op = "Dequantize"
 )
 
@@ -113,12 +118,12 @@ var rules = map[Op]rule{
 	Dequantize:   {1, 1, []paramRule{{"to", true, is[uint32]}}, inferDequantize},
 }
 
-// encodingParams returns the parameters that define the encoding of a result.
+// encodingParams lists the parameters that define the encoding of a fixed-point result.
 func encodingParams(required bool) []paramRule {
 	return []paramRule{{"scale", required, is[float32]}, {"offset", required, is[int32]}}
 }
 
-// Ops returns all operators of this package, in no particular order.
+// Ops returns all operators of package backend, in no particular order.
 func Ops() []Op {
 	ops := make([]Op, 0, len(rules))
 	for op := range rules {
@@ -165,7 +170,7 @@ func (r *rule) checkParams(n *Node) error {
 			fits = fits || rule.name == p.Name && rule.fits(p.Value)
 		}
 		if !fits || seen[p.Name] {
-			return fmt.Errorf("parameter %s %T is unknown, has a wrong type or is given twice", p.Name, p.Value)
+			return fmt.Errorf("the parameter %s %T is unknown, has a wrong type or is given twice", p.Name, p.Value)
 		}
 		seen[p.Name] = true
 	}

@@ -20,8 +20,8 @@ const (
 	Int32
 	Uint32
 	Bool8
-	// A fixed-point type holds integers. An [Encoding] defines the real numbers that
-	// they stand for.
+	// A fixed-point type holds integers. An [Encoding] defines the real numbers for
+	// which the integers of a fixed-point tensor stand.
 	Ufixed8
 	Ufixed16
 	Sfixed8
@@ -47,13 +47,13 @@ var dataTypes = map[DataType]struct {
 // Size returns the size of one element in bytes, or 0 for an unknown type.
 func (t DataType) Size() int { return dataTypes[t].size }
 
-// Float reports whether the type is a floating-point type.
+// Float reports whether the element type is a floating-point type.
 func (t DataType) Float() bool { return t == Float32 || t == Float16 }
 
-// Fixed reports whether the type is a fixed-point type.
+// Fixed reports whether the element type is a fixed-point type.
 func (t DataType) Fixed() bool { return t >= Ufixed8 && t <= Sfixed32 }
 
-// String returns the short name of the type, such as "f16".
+// String returns the short name of the element type, such as "f16".
 func (t DataType) String() string {
 	if d, ok := dataTypes[t]; ok {
 		return d.name
@@ -61,7 +61,7 @@ func (t DataType) String() string {
 	return fmt.Sprintf("DataType(%d)", uint8(t))
 }
 
-// Kind defines where the elements of a tensor are stored.
+// Kind tells where the elements of a tensor are stored.
 type Kind uint8
 
 // The constants below are the kinds of tensors.
@@ -82,7 +82,8 @@ type TensorID int
 
 // Tensor describes one tensor of a graph.
 type Tensor struct {
-	// No other tensor of the same graph has the same Name.
+	// Name is the name of the tensor, and differs from the names of all other tensors
+	// of the same graph.
 	Name  string
 	Kind  Kind
 	Type  DataType
@@ -102,12 +103,12 @@ func (t *Tensor) Elements() int {
 	return n
 }
 
-// SizeBytes returns the size of all elements in bytes.
+// SizeBytes returns the size of all elements of the tensor in bytes.
 func (t *Tensor) SizeBytes() int { return t.Elements() * t.Type.Size() }
 
-// PackedBytes returns the size of all elements in bytes, if elements with fewer
-// significant bits than their type are packed. Devices store them like this. The size
-// does not include scales.
+// PackedBytes returns the size of all elements in bytes if elements with fewer
+// significant bits than their type are packed. Devices store elements with few
+// significant bits packed. PackedBytes does not count scales.
 func (t *Tensor) PackedBytes() int {
 	if t.Encoding.Bits == 0 {
 		return t.SizeBytes()
@@ -119,12 +120,12 @@ func (t *Tensor) PackedBytes() int {
 // from a mapped file, so a device calls Fill or FillScaled while it compiles, and not
 // before.
 type Values struct {
-	// ID identifies the elements. Within a process, constants with equal ID, type and
-	// shape have equal elements. Devices store equal constants once, and image caches
-	// use the ID in their keys.
+	// ID identifies the elements of a constant. Within a process, constants with equal
+	// ID, type and shape have equal elements. Devices store equal constants once, and
+	// image caches use the ID in their keys.
 	ID string
-	// Fill writes all elements to dst, whose length is the tensor's size in
-	// bytes. The device may call it several times, from one goroutine at a
+	// Fill writes all elements of the constant to dst, whose length is the tensor's
+	// size in bytes. The device may call Fill several times, from one goroutine at a
 	// time.
 	Fill func(dst []byte) error
 	// FillScaled replaces Fill if [Tensor.ScaleCount] is positive. FillScaled writes
@@ -144,8 +145,8 @@ func (t *Tensor) Fill(dst []byte) ([]ScaleOffset, error) {
 	return scales, t.Values.FillScaled(dst, scales)
 }
 
-// Literal returns values with the given data as elements. The caller must not change
-// data afterwards.
+// Literal returns values with the given data as elements. The caller of Literal must
+// not change the data afterwards.
 func Literal(data []byte) Values {
 	sum := sha256.Sum256(data)
 	return Values{

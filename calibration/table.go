@@ -2,11 +2,13 @@ package calibration
 
 import "github.com/sdnpu/sdnpu/spec/ngram"
 
-// Options tunes a [Table]. The zero value is ready to use.
+// Options tunes a [Table]. The zero Options are ready to use.
 type Options struct {
-	// Depth is the length in tokens of the longest context. A zero Depth means 4.
+	// Depth is the length in tokens of the longest context that a Table keeps. A zero
+	// Depth means 4.
 	Depth int
-	// Weight is the count that a token of probability 1 gets. A zero Weight means 4.
+	// Weight is the count that a Table adds for a token of probability 1. A zero Weight
+	// means 4.
 	Weight float32
 }
 
@@ -18,16 +20,18 @@ const maxFanout = 64
 // Source of package spec. A Table is not safe for concurrent use.
 type Table struct {
 	options Options
-	slots   []slot // open-addressed hash table of contexts; holds no pointers
+	slots   []slot // slots is an open-addressed hash table of contexts; it holds no pointers
 	used    int
 	edges   []edge
 }
 
 // slot is the table entry of one context.
 type slot struct {
-	check           uint32  // check is the ngram.Hash.Check of the context; 0 marks an empty slot
-	total, distinct float32 // total: sum of the successors' weights; distinct: the same sum with each weight limited to 1
-	first           int32   // first is the index in edges of the successor with the largest weight
+	check uint32 // check is the ngram.Hash.Check of the context; 0 marks an empty slot
+	// total is the sum of the successors' weights; distinct is the same sum with each
+	// weight limited to 1
+	total, distinct float32
+	first           int32 // first is the index in edges of the successor with the largest weight
 }
 
 // edge is one successor of a context, in a linked list that is sorted by falling
@@ -51,7 +55,7 @@ func New(o Options) *Table {
 	return t
 }
 
-// Reset empties the table and keeps its allocated memory.
+// Reset empties the table but keeps its allocated memory.
 func (t *Table) Reset() {
 	clear(t.slots)
 	t.edges, t.used = t.edges[:0], 0
@@ -60,10 +64,10 @@ func (t *Table) Reset() {
 // SizeBytes returns the memory that the table uses.
 func (t *Table) SizeBytes() int { return len(t.slots)*16 + cap(t.edges)*12 }
 
-// Observe adds the probabilities of the next token after context. context holds the
-// tokens up to a position, the newest last. Observe uses only the last Depth tokens
-// of context. tokens are the most likely next tokens, the most likely first.
-// Probabilities outside (0,1] are ignored.
+// Observe adds the probabilities of the next token after a context. context holds the
+// tokens up to a position, the newest last. Observe uses only the last Depth tokens of
+// context. tokens are the most likely next tokens, the most likely first. Observe
+// ignores probabilities outside (0,1].
 func (t *Table) Observe(context, tokens []int32, probabilities []float32) {
 	if 4*(t.used+t.options.Depth) > 3*len(t.slots) {
 		t.resize(2 * len(t.slots))
@@ -88,8 +92,8 @@ func (t *Table) Observe(context, tokens []int32, probabilities []float32) {
 	}
 }
 
-// add increases the weight of a successor and moves the successor forward in the
-// sorted list.
+// add increases the weight of a successor and moves it forward in the list, which is
+// sorted by weight.
 func (t *Table) add(s *slot, token int32, weight float32) {
 	at, before, n := s.first, ngram.End, 0
 	for ; at != ngram.End && t.edges[at].token != token; at = t.edges[at].next {
@@ -103,7 +107,7 @@ func (t *Table) add(s *slot, token int32, weight float32) {
 		at = int32(len(t.edges))
 		t.edges = append(t.edges, edge{token: token})
 	default:
-		return // the list has maxFanout successors
+		return // the list of successors is full, with maxFanout entries
 	}
 	e := &t.edges[at]
 	old := e.weight
@@ -152,8 +156,8 @@ func (t *Table) Successor(at int32) (token int32, weight float32, next int32) {
 	return e.token, e.weight, e.next
 }
 
-// find returns the slot of a context, or the empty slot where the context would be
-// stored.
+// find returns the slot of a context in the hash table, or the empty slot where the
+// context would be stored.
 func (t *Table) find(check uint32) *slot {
 	for i := ngram.Slot(check, len(t.slots)); ; i++ {
 		if i == len(t.slots) {
@@ -165,7 +169,7 @@ func (t *Table) find(check uint32) *slot {
 	}
 }
 
-// resize moves the contexts to a table of n slots.
+// resize moves the contexts to a hash table of n slots.
 func (t *Table) resize(n int) {
 	old := t.slots
 	t.slots = make([]slot, n)

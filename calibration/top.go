@@ -11,16 +11,16 @@ type Row struct {
 }
 
 const (
-	// topTokens is the number of tokens that a row keeps.
+	// topTokens is the number of tokens that a Row keeps.
 	topTokens = 8
 	// farBelow leaves small probabilities out of the sum: logits that are more than
 	// farBelow below the largest logit count as zero.
 	farBelow = 12
 )
 
-// Read fills the row from all logits of a position. Among equal logits the lowest
-// token comes first. If the logits are no distribution (none is finite, or one is
-// NaN), the row becomes empty.
+// Read fills the Row from all logits of a position. Among equal logits, the token with
+// the lowest id comes first. If the logits are no distribution (none is finite, or one
+// is NaN), the Row becomes empty.
 func (r *Row) Read(logits []float32) {
 	r.Tokens, r.Probabilities = r.Tokens[:0], r.Probabilities[:0]
 	least := float32(math.Inf(-1))
@@ -45,8 +45,8 @@ func (r *Row) Read(logits []float32) {
 	}
 }
 
-// insert adds a token in the order of logits. Until normalise runs, Probabilities
-// holds logits.
+// insert adds a token to the Row in the order of logits. Until normalise runs, the
+// field Probabilities holds logits.
 func (r *Row) insert(token int32, v float32) {
 	r.Tokens, r.Probabilities = append(r.Tokens, token), append(r.Probabilities, v)
 	for i := len(r.Tokens) - 1; i > 0 && r.Probabilities[i-1] < v; i-- {
@@ -55,10 +55,9 @@ func (r *Row) insert(token int32, v float32) {
 	}
 }
 
-// ReadTop fills the row from the device's top-k of a position: tokens and their
-// logits, the most likely first. share is the probability of the first token. If
-// share is not a probability, the logits are no distribution and the row becomes
-// empty.
+// ReadTop fills the Row from the device's top-k of a position: tokens and their logits,
+// the most likely first. share is the probability of the first token. If share is not a
+// probability, the logits are no distribution and the Row becomes empty.
 func (r *Row) ReadTop(tokens []int32, logits []float32, share float32) {
 	r.Tokens, r.Probabilities = r.Tokens[:0], r.Probabilities[:0]
 	if len(tokens) == 0 || !(share > 0 && share < 1.01) || logits[0] > math.MaxFloat32 {
@@ -73,7 +72,7 @@ func (r *Row) ReadTop(tokens []int32, logits []float32, share float32) {
 	}
 }
 
-// normalise replaces the logits in Probabilities by probabilities.
+// normalise replaces the logits in the field Probabilities by probabilities.
 func (r *Row) normalise(logits []float32) {
 	top := r.Probabilities[0]
 	sum := 0.0

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Sum computes a timeline's ends, stalls, totals and memory from its tasks.
+// Sum computes the ends, stalls, totals and memory of a timeline from its tasks.
 func (t *Timeline) Sum(p *Problem) {
 	t.sortTasks()
 	t.PrefillMs, t.SwitchEndMs, t.StallMs, t.NPUBusyMs, t.IOBytes = 0, 0, 0, 0, 0
@@ -28,7 +28,7 @@ func (t *Timeline) Sum(p *Problem) {
 	t.sumMemory(p)
 }
 
-// SumResident does the same as Sum for a run without loads, whose memory use is
+// SumResident does the same as Sum for a plan run without loads, whose memory use is
 // constant.
 func (t *Timeline) SumResident(bytes int64) {
 	*t = Timeline{Source: t.Source, Kind: t.Kind, Plan: t.Plan, Tasks: t.Tasks, Memory: []MemoryPoint{{0, bytes}}, PeakBytes: bytes}
@@ -42,17 +42,17 @@ func (t *Timeline) SumResident(bytes int64) {
 	t.SwitchEndMs = t.PrefillMs
 }
 
-// sortTasks sorts the tasks by start time, and tasks with equal start by lane.
+// sortTasks sorts tasks by start time, and those with equal start by lane.
 func (t *Timeline) sortTasks() {
 	slices.SortStableFunc(t.Tasks, func(a, b Task) int {
 		return cmp.Or(cmp.Compare(a.StartMs, b.StartMs), cmp.Compare(a.Lane, b.Lane))
 	})
 }
 
-// sumMemory computes the memory in use at each time. A load occupies the memory of
-// its graph from its start. The graph that a load replaces is freed when the load
-// starts. With a spare graph slot, that graph is freed when the load and the
-// block's running step have both ended.
+// sumMemory computes the memory that the plan uses at each time. A load uses the memory
+// of its graph from the start of the load. The graph that a load replaces is freed when
+// the load starts. If there is a spare graph slot, the replaced graph is freed when the
+// load and the block's running step have both ended.
 func (t *Timeline) sumMemory(p *Problem) {
 	resident := slices.Clone(t.Plan.Before)
 	now := p.HostBytes + p.SessionBytes
@@ -138,11 +138,12 @@ func (t *Timeline) LoadMs() (sum float64) {
 	return sum
 }
 
-// slack is the largest difference at which two times count as equal, because sums
-// and the clocks of recorded timelines are rounded.
+// slack is the largest difference at which two times count as equal, because sums and
+// the clocks of recorded timelines are rounded.
 const slack = 1e-6
 
-// Check returns an error for the first of these rules that a timeline breaks:
+// Check tests a timeline against the rules below and returns an error for the first
+// rule that it breaks.
 //
 //   - each lane runs one task at a time;
 //   - every step and load of the plan runs once, after the steps and loads that it
@@ -166,17 +167,17 @@ func (t *Timeline) Check(p *Problem) error {
 	return nil
 }
 
-// checker compares a timeline with its plan and problem.
+// checker compares a timeline with its plan and its planning problem.
 type checker struct {
 	timeline *Timeline
 	plan     *Plan
 	problem  *Problem
-	steps    []Task // steps holds the tasks in the order of the plan's Steps
+	steps    []Task // steps holds the tasks in the order of the plan's field Steps
 	created  []Task
 }
 
-// tasks finds the task of each step and load of the plan. Each step and each
-// load must have exactly one task.
+// tasks finds the task of the timeline for each step and load of the plan. Each step
+// and each load of the plan must have exactly one task.
 func (c *checker) tasks() error {
 	c.steps, c.created = make([]Task, len(c.plan.Steps)), make([]Task, len(c.plan.Loads))
 	seen := map[[2]int]bool{}
@@ -194,7 +195,7 @@ func (c *checker) tasks() error {
 		}
 		key := [2]int{int(t.Lane), t.Index}
 		if t.Index < 0 || t.Index >= len(into) || seen[key] {
-			return fmt.Errorf("%s %d is not in the plan, or ran twice", t.Kind, t.Index)
+			return fmt.Errorf("the task %s %d is not in the plan, or ran twice", t.Kind, t.Index)
 		}
 		seen[key] = true
 		into[t.Index] = t
@@ -219,21 +220,21 @@ func (c *checker) tasks() error {
 	return nil
 }
 
-// lanes checks that each lane runs one task at a time.
+// lanes checks that each lane of a timeline runs one task at a time.
 func (c *checker) lanes() error {
 	var end [len(laneNames)]float64
 	byStart := slices.Clone(c.timeline.Tasks)
 	slices.SortStableFunc(byStart, func(a, b Task) int { return cmp.Compare(a.StartMs, b.StartMs) })
 	for _, t := range byStart {
 		if int(t.Lane) >= len(end) || t.StartMs < end[t.Lane]-slack {
-			return fmt.Errorf("two tasks on %s at %v ms", t.Lane, t.StartMs)
+			return fmt.Errorf("two tasks run on %s at %v ms", t.Lane, t.StartMs)
 		}
 		end[t.Lane] = t.EndMs
 	}
 	return nil
 }
 
-// order checks that steps and loads run in the plan's order.
+// order checks that steps and loads of a timeline run in the plan's order.
 func (c *checker) order() error {
 	for i := 1; i < len(c.steps); i++ {
 		if c.steps[i].StartMs < c.steps[i-1].EndMs-slack {
@@ -245,11 +246,11 @@ func (c *checker) order() error {
 			return fmt.Errorf("load %d started before load %d ended", j, j-1)
 		}
 	}
-	return nil // Validate has checked the steps' order against the data dependencies
+	return nil // Validate has already checked the order of the steps against the data that they need
 }
 
-// loads checks that each load starts after the step that it waits for, and not
-// while its block runs.
+// loads checks that each load starts after the step for which it waits, and not while
+// its block runs.
 func (c *checker) loads() error {
 	for j, t := range c.created {
 		if after := c.plan.Loads[j].After; after >= 0 && t.StartMs < c.steps[after].EndMs-slack {
@@ -276,8 +277,8 @@ func (c *checker) residency() error {
 			if t.EndMs > s.StartMs+slack {
 				break
 			}
-			// If a load ends just when a step starts, the step may run on the old
-			// or the new graph.
+			// If a load ends just when a step starts, the step may run on either graph,
+			// the old or the new one.
 			if !(c.plan.Spare && t.EndMs > s.StartMs-slack && s.Variant&now != 0) {
 				now = t.Variant
 			}
@@ -289,8 +290,8 @@ func (c *checker) residency() error {
 	return nil
 }
 
-// memory checks the peak: at most one graph per block, one more if the plan has a
-// spare graph slot, and at most the memory that the session allows.
+// memory checks the largest memory of a timeline: at most one graph per block, one more
+// if the plan has a spare graph slot, and at most the memory that the session allows.
 func (c *checker) memory() error {
 	p := c.problem
 	most, largest := p.HostBytes+p.SessionBytes, int64(0)
@@ -308,10 +309,10 @@ func (c *checker) memory() error {
 		most += largest
 	}
 	if c.timeline.PeakBytes > most {
-		return fmt.Errorf("the peak is %d bytes, but the plan's graphs need at most %d", c.timeline.PeakBytes, most)
+		return fmt.Errorf("the timeline uses up to %d bytes, but the plan's graphs need at most %d", c.timeline.PeakBytes, most)
 	}
 	if p.WindowBytes > 0 && c.timeline.PeakBytes-p.HostBytes > p.WindowBytes {
-		return fmt.Errorf("%w: the peak is %d bytes: want at most %d", ErrMemory, c.timeline.PeakBytes-p.HostBytes, p.WindowBytes)
+		return fmt.Errorf("%w: the timeline uses up to %d bytes: want at most %d", ErrMemory, c.timeline.PeakBytes-p.HostBytes, p.WindowBytes)
 	}
 	return nil
 }
@@ -336,7 +337,7 @@ func (c *checker) totals() error {
 	}
 	var lanes [len(laneNames)]float64
 	for _, t := range c.timeline.Tasks {
-		if t.Kind == Run || t.Kind == Create { // other tasks (decode passes) may follow the last load
+		if t.Kind == Run || t.Kind == Create { // other tasks, such as decode passes, may follow the last load
 			lanes[t.Lane] += t.EndMs - t.StartMs
 		}
 	}

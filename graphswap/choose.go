@@ -9,13 +9,13 @@ import (
 type Choice struct {
 	Config   Config
 	Plan     *Plan
-	Forecast *Timeline // simulated timeline of the plan
+	Forecast *Timeline // Forecast is the simulated timeline of the plan
 	Problem  *Problem  // Problem holds the costs of the conversation turn, which are the input of the plan
 	// Prompt is the number of new tokens in this conversation turn, and Cached
 	// the number of tokens that the KV cache already holds.
 	Prompt, Cached int
 	// Verify is the number of rows that a decode step verifies, in one pass or in
-	// several.
+	// several passes.
 	Verify int
 	Reason string // one sentence
 }
@@ -28,8 +28,8 @@ type Chooser struct {
 	Setting Setting
 }
 
-// Choose returns the plan with which the prompt and an answer of the expected
-// length end first. The configuration is fixed, and resident lists the graphs that
+// Choose returns the plan with which the prompt and an answer of the expected length
+// end first. For Choose, the configuration is fixed, and resident lists the graphs that
 // are loaded when the conversation turn starts.
 func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*Choice, error) {
 	all, err := c.Candidates(cfg, resident, prompt, cached)
@@ -39,9 +39,9 @@ func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*C
 	return c.Pick(all, c.Setting.Expected()), nil
 }
 
-// Candidates returns the plans of a configuration that are the best ones for some
-// length of answer. Pick then decides between the candidates by the expected
-// length.
+// Candidates returns those plans of a configuration that are the best for some length
+// of answer. Pick then chooses among the candidate plans by the expected length of the
+// answer.
 func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int) ([]Choice, error) {
 	p, err := c.Cost.TurnProblem(&c.Setting, cfg, resident, prompt, cached)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 	for _, name := range names {
 		for _, spare := range []bool{false, true} {
 			if spare && !(cfg.Spare && Switches(name)) {
-				continue // a plan does not have to use an available spare graph slot
+				continue // even if a spare graph slot exists, a plan without it may be better
 			}
 			plan, err := p.Make(name, spare)
 			if err != nil {
@@ -76,13 +76,13 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 	return all, nil
 }
 
-// reverseGain is the smallest share of a conversation turn's prefill time that
-// going back to the prefill graphs must save. If the gain is smaller, the decode
-// graphs stay loaded and the prompt runs on them.
+// reverseGain is the smallest share of a conversation turn's prefill time that going
+// back to the prefill graphs must save. If going back saves less than reverseGain, the
+// decode graphs stay loaded and the prompt runs on them.
 const reverseGain = 0.02
 
-// Pick returns a copy of the candidate whose conversation turn is shortest if
-// the answer has output tokens.
+// Pick returns a copy of the candidate plan whose conversation turn is shortest if the
+// answer has output tokens.
 func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 	best, stay := -1, -1
 	least := math.Inf(1)
@@ -104,8 +104,8 @@ func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 	return &choice
 }
 
-// TurnMs returns the time of a turn: the prefill including switching, and an answer
-// of output tokens.
+// TurnMs returns the time in milliseconds of a conversation turn: the prefill including
+// switching, and an answer of output tokens.
 func (c *Chooser) TurnMs(choice *Choice, output float64) float64 {
 	context := float64(choice.Cached+choice.Prompt) + output/2
 	_, perToken := c.DecodeStep(choice, context)
@@ -113,8 +113,8 @@ func (c *Chooser) TurnMs(choice *Choice, output float64) float64 {
 }
 
 // DecodeStep returns how many rows a decode step verifies when context tokens are
-// cached, and the time per answered token. If the blocks were measured, a pass
-// takes the sum of their measured times; otherwise the cost formulas give the time.
+// cached, and the time per answered token. If the blocks were measured, a pass takes
+// the sum of their measured times; otherwise the cost formulas give the time.
 func (c *Chooser) DecodeStep(choice *Choice, context float64) (verify int, perToken float64) {
 	cfg, variant := choice.Config, decodeVariant(choice.Plan)
 	rows := cfg.rows(variant)
@@ -138,7 +138,7 @@ func decodeVariant(p *Plan) Variant {
 	return Decode
 }
 
-// reason explains in one sentence why the choice was made for an answer of output
+// reason explains in one sentence why the plan was chosen for an answer of output
 // tokens.
 func (c *Choice) reason(output float64) string {
 	cfg, window := c.Config, float64(c.Problem.WindowBytes)*1e-9

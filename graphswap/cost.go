@@ -10,15 +10,15 @@ import (
 // Cost computes the times and sizes of one model's graphs on a device. The
 // simulator and the paced emulator both use a Cost.
 //
-// Numbers of rows include padding rows, because a static graph takes the same time
-// with one token as with all.
+// Times are computed for a number of rows that includes padding rows, because a static
+// graph takes the same time with one token as with all.
 type Cost struct {
 	Profile *Profile
-	Name    string // name of the model
+	Name    string // Name is the name of the model
 	Model   Model
 }
 
-// Cost returns the costs of one of the profile's models.
+// Cost returns the costs of one of the models in the profile.
 func (p *Profile) Cost(model string) (*Cost, error) {
 	m, ok := p.Models[model]
 	if !ok {
@@ -28,9 +28,9 @@ func (p *Profile) Cost(model string) (*Cost, error) {
 	return &Cost{Profile: p, Name: model, Model: m}, nil
 }
 
-// GenericCost estimates the costs of a model that the profile does not list from
-// the model's sizes. Each tile of rows reads all weights once, and each row adds
-// its own time.
+// GenericCost estimates the costs of a model that the profile does not list from the
+// model's sizes. Each tile of rows reads all weights once, and each row adds its own
+// time.
 func (p *Profile) GenericCost(name string, m Model) *Cost {
 	g := p.Compute.Generic
 	m.DispatchMs = g.DispatchMs
@@ -44,21 +44,22 @@ func (p *Profile) GenericCost(name string, m Model) *Cost {
 	return &Cost{Profile: p, Name: name, Model: m}
 }
 
-// tiles returns how many tiles of the matrix unit the given rows fill.
+// tiles returns how many tiles of the NPU's matrix unit the given number of rows fills.
 func (c *Cost) tiles(rows int) float64 {
 	t := c.Profile.Compute.TileRows
 	return float64((rows + t - 1) / t)
 }
 
-// Body returns the time of all layers on graphs with the given rows when context
-// tokens are cached. The result leaves out the fixed cost of each execute.
+// Body returns the time of all layers on graphs with the given number of rows when
+// context tokens are cached. Body does not include the fixed cost of each execute.
 func (c *Cost) Body(rows int, context float64) float64 {
 	p, m := &c.Profile.Compute, &c.Model
 	row := m.RowMs * (1 - p.RowContextShare + p.RowContextShare*context/p.RowContextRef)
 	return float64(m.Layers)*m.DispatchMs + c.tiles(rows)*m.TileMs + float64(rows)*row
 }
 
-// Head returns the time of the head if the given number of rows need logits.
+// Head returns the time that the model's head takes if the given number of rows need
+// logits.
 func (c *Cost) Head(rows int) float64 {
 	return c.tiles(rows)*c.Model.HeadTileMs + float64(rows)*c.Model.HeadRowMs
 }
@@ -89,8 +90,8 @@ func (c *Cost) PeakGB(extraBlocks float64) float64 {
 	return c.Profile.Memory.BaseMB*1e-3 + (float64(m.BodyBytes)*(1+extraBlocks)+float64(m.HeadBytes)+float64(m.EmbedBytes))*1e-9
 }
 
-// Shares returns which share of the model's layers each block has. Blocks are
-// contiguous and differ by at most one layer, as in the engine.
+// Shares returns, for each block, its share of the model's layers. Blocks are
+// contiguous layers, and their sizes differ by at most one layer, as in the engine.
 func (m *Model) Shares(blocks int) []float64 {
 	shares := make([]float64, blocks)
 	for b := range shares {
@@ -100,8 +101,8 @@ func (m *Model) Shares(blocks int) []float64 {
 	return shares
 }
 
-// Step returns the time of a decode step: the passes that verify the given rows,
-// and the time of drafting if the step is expected to yield more than one token.
+// Step returns the time of a decode step: the passes that verify the given rows, and
+// the time of drafting if the step is expected to yield more than one token.
 func (c *Cost) Step(blocks, rows, verify int, context, accept float64) float64 {
 	passes := (verify + rows - 1) / rows
 	ms := float64(passes) * c.Pass(rows, context, blocks, rows)

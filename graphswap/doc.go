@@ -6,29 +6,29 @@
 // graphs, graphs must be switched one block after the other, while other blocks
 // compute.
 //
-// The package computes plans and never loads a graph: the input is a [Problem] with
-// costs, the result is a [Plan]. The engine loads and runs the graphs. The engine
-// records a plan run as a [Timeline], which is also the type that the simulator
-// returns. [Timeline.Check] checks timelines of both origins. A [Chooser] chooses a
-// plan for one prompt if the graphs are given; package session also chooses the
-// graphs.
+// Package graphswap computes plans and never loads a graph: the input is a [Problem]
+// with costs, the result is a [Plan]. The engine loads and runs the graphs that a plan
+// names. The engine records a plan run as a [Timeline], which is also the type that the
+// simulator returns. [Timeline.Check] checks timelines of both origins. A [Chooser]
+// chooses a plan for one prompt if the graphs are given; package session also chooses
+// the graphs.
 //
 // # Plans
 //
-// [Plan].Steps lists the NPU's work in order, and [Plan].Loads the loader's work. A
-// step waits until its graph is loaded. A load waits for the step in its field
-// After and for the load before it. Steps and loads have no other conditions, so
-// the code that runs a plan makes no decisions. [Problem.Make] makes a plan by
-// name, and [Simulate] computes its timeline. [Drive] is the simulator's event
+// In a plan, [Plan].Steps lists the NPU's work in order, and [Plan].Loads the loader's
+// work. A step of a plan waits until its graph is loaded. A load of a plan waits for
+// the step in its field After and for the load before it. Steps and loads have no other
+// conditions, so the code that runs a plan makes no decisions. [Problem.Make] makes a
+// plan by name, and [Simulate] computes its timeline. [Drive] is the simulator's event
 // clock; an executor can use it too.
 //
 // # Costs
 //
-// A [Profile] holds the measured, estimated or fitted costs of a device.
-// [Profile.Cost] returns the costs of one model on that device. The profiles in the
-// folder devices are part of the program; each one states its origin.
-// [Cost.Problem] computes the problem of one prompt from the costs. If blocks were
-// measured, the measured times replace the formulas.
+// A [Profile] holds the measured, estimated or fitted costs of a device. [Profile.Cost]
+// returns the costs of one model on that device. The profiles in the folder devices are
+// part of the program; each one states its origin. [Cost.Problem] computes the problem
+// of one prompt from the costs. If a profile has measured times of blocks, the measured
+// times replace the formulas.
 //
 // # Invariants
 //
@@ -39,7 +39,7 @@
 //   - no step waits for a load that waits for that step;
 //   - the package has no clock, file, goroutine or global state.
 //
-// Planning takes less than a millisecond for 8 blocks and 16 chunks. README.md has
-// figures and a map that shows which plan is best for which prompt; testdata/plans
-// shows plans as text.
+// Planning a prompt takes less than a millisecond for 8 blocks and 16 chunks. README.md
+// of package graphswap has figures and a map that shows which plan is best for which
+// prompt; testdata/plans shows plans as text.
 package graphswap

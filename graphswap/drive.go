@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// Runner runs the steps and loads of a plan, or only computes how long they take.
-// The times that a Runner returns are in milliseconds and leave out the slow-down
-// by loads that run at the same time. [Drive] adds this slow-down.
+// Runner runs the steps and loads of a plan, or only computes how long they take. The
+// times that a Runner returns are in milliseconds and do not include the slow-down by
+// loads that run at the same time. [Drive] adds the slow-down.
 type Runner interface {
-	// Run runs one execute of a step on the given graph. run counts the executes of
-	// the step.
+	// Run runs one execute of a plan's step on the given graph. run counts the executes
+	// of the step.
 	Run(step, run int, g Variant) (ms float64, err error)
 	// Load loads a graph. Without a spare graph slot, Load first frees the block's
 	// other graph.
 	Load(load int) (ms float64, err error)
-	// Free frees the graph that a load has replaced. Drive calls it only if there
-	// is a spare graph slot.
+	// Free frees the graph that a load has replaced. Drive calls Free only if there is
+	// a spare graph slot.
 	Free(load int) error
 }
 
-// Drive runs a plan on one virtual clock. Drive calls the runner for each task in
-// the order in which tasks start, and records the tasks with their times. If the
-// runner only computes times, Drive is a simulator. If the runner executes graphs,
-// Drive executes the plan in virtual time.
+// Drive runs a plan on one virtual clock, without waiting in real time. Drive calls the
+// runner for each task in the order in which tasks start, and records the tasks with
+// their times. If the runner only computes times, Drive is a simulator. If the runner
+// executes graphs, Drive executes the plan in virtual time.
 func Drive(plan *Plan, problem *Problem, r Runner) (*Timeline, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func Drive(plan *Plan, problem *Problem, r Runner) (*Timeline, error) {
 	return d.timeline, nil
 }
 
-// driver is the state of a run: when each lane becomes free, and which graphs are
+// driver is the state of a plan run: when each lane becomes free, and which graphs are
 // loaded.
 type driver struct {
 	plan     *Plan
@@ -57,22 +57,22 @@ type driver struct {
 
 	now      float64 // now is the time from which the NPU is free
 	resident []Variant
-	ends     []float64 // ends holds end times of the steps that ran
-	done     int       // done is the number of steps that have ended
+	ends     []float64 // ends holds the end times of the steps that have run
+	done     int       // done is the number of steps of the plan that have ended
 
 	next    int     // next is the index of the next load in the plan's Loads
-	loading bool    // loading is set while a load runs, or while its graph cannot be used yet
+	loading bool    // loading is set while a load runs, or while the loaded graph cannot be used yet
 	loadEnd float64 // loadEnd is the end time of the running load
 	free    float64 // free is the time from which the loader and the spare graph slot are free
 
 	running   int // running is the block of the running step, or -1
-	stepBlock int // stepBlock is the block of the last step that ended
-	// stepBegins is the start of the last step that ended; a load may have ended during that
-	// step
+	stepBlock int // stepBlock is the block of the last step that has ended
+	// stepBegins is the start time of the last step that has ended; a load may have
+	// ended during that step
 	stepBegins float64
 }
 
-// step waits for the graph of step i and runs the step.
+// step waits for the graph of the plan's step i and runs the step.
 func (d *driver) step(i int) error {
 	s, from := d.plan.Steps[i], d.now
 	if err := d.settle(d.now); err != nil {
@@ -121,8 +121,8 @@ func (d *driver) step(i int) error {
 	return d.settle(d.now)
 }
 
-// waits reports whether step i must wait because its graph is not loaded, or
-// because a load that may already start will free that graph.
+// waits reports whether step i of the plan must wait because its graph is not loaded,
+// or because a load that may already start will free that graph.
 func (d *driver) waits(i int) bool {
 	s := d.plan.Steps[i]
 	if s.Variant&d.resident[s.Block] == 0 {
@@ -131,9 +131,9 @@ func (d *driver) waits(i int) bool {
 	if d.plan.Spare {
 		return false
 	}
-	// A load of this block that may start before this step comes first, even if the
-	// loader is still busy with another load: the plan runs the step on the newly
-	// loaded graph.
+	// If a load of the step's block may start before the step, the load comes first,
+	// even if the loader is still busy with another one: the plan runs the step on the
+	// newly loaded graph.
 	for j := d.next; j < len(d.plan.Loads); j++ {
 		if l := d.plan.Loads[j]; l.Block == s.Block && l.After < i {
 			return true
@@ -142,7 +142,8 @@ func (d *driver) waits(i int) bool {
 	return false
 }
 
-// settle ends and starts loads in the order of their times, until the time now.
+// settle ends and starts loads of the plan in the order of their times, until the time
+// now.
 func (d *driver) settle(now float64) error {
 	for {
 		if d.loading {
@@ -173,7 +174,7 @@ func (d *driver) settle(now float64) error {
 	}
 }
 
-// start starts a load at the time at.
+// start starts a load of the plan at the given time.
 func (d *driver) start(l Load, at float64) error {
 	if !d.plan.Spare {
 		if d.running == l.Block {
@@ -194,9 +195,9 @@ func (d *driver) start(l Load, at float64) error {
 	return nil
 }
 
-// finish reports whether the graph of the ended load can be used now. With a spare
-// graph slot, this is not before the running step of its block ends. finish also
-// sets when the loader and the slot become free.
+// finish reports whether the graph that a load has brought in can be used now. With a
+// spare graph slot, the new graph can be used when the running step of its block has
+// ended. finish also sets when the loader and the slot become free.
 func (d *driver) finish() bool {
 	l := d.plan.Loads[d.next-1]
 	if d.plan.Spare && d.running == l.Block {
@@ -209,8 +210,8 @@ func (d *driver) finish() bool {
 	return true
 }
 
-// retire makes the loaded graph the one that its block uses, and frees the replaced
-// graph.
+// retire makes the newly loaded graph the one that its block uses, and frees the
+// replaced graph.
 func (d *driver) retire() error {
 	l := d.plan.Loads[d.next-1]
 	old := d.resident[l.Block]
@@ -235,7 +236,7 @@ func Simulate(plan *Plan, problem *Problem) (*Timeline, error) {
 	return line, nil
 }
 
-// costs is the Runner of the simulator: it returns the times of a problem.
+// costs is the Runner of the simulator: it returns the times of a planning problem.
 type costs struct {
 	plan    *Plan
 	problem *Problem

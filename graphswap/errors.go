@@ -14,7 +14,7 @@ var (
 	// plan name.
 	ErrRequest = errors.New("bad request")
 	// ErrMemory is returned when a plan needs more memory than the session has.
-	ErrMemory = errors.New("does not fit into the session's memory")
+	ErrMemory = errors.New("the plan does not fit into the session's memory")
 	// ErrPlan is returned when a plan contradicts itself: a step comes before its
 	// input, a load frees a graph that later steps need, or steps and loads wait
 	// for each other.

@@ -1,8 +1,8 @@
 package graphswap
 
-// Exact returns the best plan whose blocks may switch at any chunk. Exact searches
-// all orders that the planner tries or, if inOrder is set, the papers' order alone.
-// Exact takes seconds, so it is only a reference for the planner. If some block
+// Exact returns the best plan whose blocks may switch at any chunk. Exact searches all
+// orders of steps that the planner tries or, if inOrder is set, the papers' order
+// alone. Exact takes seconds, so it is only a reference for the planner. If some block
 // starts without its prefill graph, Exact returns the planner's plan.
 func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
 	effort, orders := exactEffort, p.orders(inOrder)
@@ -21,10 +21,11 @@ func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
 	return best.plan(name)
 }
 
-// exact finds the best cuts in one order by depth-first search: at the end of each
-// step, the block either switches to its decode graph or does not. The search
-// leaves out branches that cannot be better than the best plan so far. All blocks
-// must start with their prefill graphs.
+// exact finds the best cuts, which say when each block switches, in one order of steps.
+// It is a depth-first search: at the end of each step, the block either switches to its
+// decode graph or does not. The exact search leaves out branches that cannot be better
+// than the best plan so far. In the exact search, all blocks must start with their
+// prefill graphs.
 type exact struct {
 	*search
 	switched  []bool
@@ -32,11 +33,11 @@ type exact struct {
 	best      score
 	bestCuts  cuts
 	loadsLeft float64 // loadsLeft is the total time of the loads that have not started
-	// restPrefill and restDecode hold a lower bound of a block's remaining time
-	// from a chunk on, if the block has its prefill graph or its decode graph
-	// there. Shape: (block, chunk).
+	// restPrefill and restDecode hold lower bounds of a block's remaining time from a
+	// chunk on: restPrefill if the block has its prefill graph there, and restDecode if
+	// it has its decode graph. Shape: (block, chunk).
 	restPrefill, restDecode [][]float64
-	npuLeft                 float64 // npuLeft is the lower bound of the NPU's remaining time
+	npuLeft                 float64 // npuLeft is a lower bound of the NPU's remaining time
 }
 
 // best implements [searcher].
@@ -68,8 +69,8 @@ func (e *exact) begin(b int, io float64) {
 	e.switchBlock(b, 0, 0, io, func(io float64) { e.begin(b+1, io) })
 }
 
-// switchBlock switches a block at a cut, calls the function then, and undoes the
-// switch.
+// switchBlock lets a block switch at the given chunk, calls the function then, and
+// undoes the switch.
 func (e *exact) switchBlock(b, cut int, now, io float64, then func(io float64)) {
 	load := e.problem.LoadMs[1][b]
 	more := e.restDecode[b][cut] - e.restPrefill[b][cut]
@@ -80,7 +81,7 @@ func (e *exact) switchBlock(b, cut int, now, io float64, then func(io float64)) 
 	e.switched[b], e.loadsLeft, e.npuLeft, e.ready[b] = false, e.loadsLeft+load, e.npuLeft-more, ready
 }
 
-// step runs step i and then tries every possible continuation.
+// step runs step i of the plan and then tries every possible continuation.
 func (e *exact) step(i int, now, io float64) {
 	if i == len(e.steps) {
 		if end := max(now, io); end < e.best.end-Epsilon {
@@ -120,8 +121,8 @@ func (e *exact) step(i int, now, io float64) {
 	e.npuLeft += spent
 }
 
-// time returns the duration of a step that starts at now while the loader is busy
-// until io.
+// time returns the duration of a step that starts at the time now while the loader is
+// busy until the time io.
 func (s *search) time(total float64, count int, now, io float64) float64 {
 	if s.slow > 1 && now < io {
 		return slowed(total, count, now, io, s.slow)
@@ -129,8 +130,8 @@ func (s *search) time(total float64, count int, now, io float64) float64 {
 	return total
 }
 
-// rests returns lower bounds of a block's remaining time from each chunk on, if the
-// block still has its prefill graph there and if it has its decode graph.
+// rests returns lower bounds of a block's remaining time from each chunk on: one if the
+// block still has its prefill graph there, and one if it has its decode graph.
 func (s *search) rests(b int) (prefill, decode []float64) {
 	prefill, decode = make([]float64, s.chunks+1), make([]float64, s.chunks+1)
 	for c := s.chunks - 1; c >= 0; c-- {

@@ -1,16 +1,18 @@
 package graphswap
 
-// exactSlot finds the best loads with a spare graph slot, for one order of the
-// NPU's work. exactSlot tries all orders of loads; each load starts as soon as
-// the slot is free, or at the end of any later step. All blocks must start with
+// exactSlot finds the best loads with a spare graph slot, for one order of the NPU's
+// work. exactSlot tries all orders of loads; each load starts as soon as the spare slot
+// is free, or at the end of any later step. For exactSlot, all blocks must start with
 // their prefill graphs.
 type exactSlot struct {
 	*slotSearch
 	loads, bestLoads []Load
 	best             float64
 	loadsLeft        float64
-	rest             [][2][]float64 // rest holds the same bounds as exact.restPrefill and exact.restDecode
-	npuLeft          float64        // npuLeft is the lower bound of the NPU's remaining time
+	// rest holds lower bounds of remaining times, like exact.restPrefill and
+	// exact.restDecode
+	rest    [][2][]float64
+	npuLeft float64 // npuLeft is a lower bound of the NPU's remaining time
 }
 
 // best implements [searcher].
@@ -29,14 +31,14 @@ func (s *slotSearch) best(known candidate) candidate {
 	return candidate{search: s, loads: e.bestLoads, score: s.eval(e.bestLoads, never)}
 }
 
-// runningLoad is the load that runs now; block -1 means none.
+// runningLoad is the load that runs now; its block is -1 if none runs.
 type runningLoad struct {
 	block int
 	end   float64
 }
 
-// idle tries both choices before step i: to start a load, or not. All loads that
-// have ended must be settled before.
+// idle tries both choices before step i of the plan: to start a load, or not. Before
+// idle is called, all loads that have ended must be settled.
 func (e *exactSlot) idle(i int, now, free float64, run runningLoad) {
 	if *e.effort--; *e.effort < 0 {
 		return
@@ -54,7 +56,8 @@ func (e *exactSlot) idle(i int, now, free float64, run runningLoad) {
 	e.step(i, now, free, run)
 }
 
-// beginEach tries each remaining load as the next one, started after step i-1.
+// beginEach tries each remaining load as the next one, started after step i-1 of the
+// plan.
 func (e *exactSlot) beginEach(i int, at float64, then func(runningLoad)) {
 	for b := range e.blocks {
 		if e.hasBegun(b) {
@@ -69,7 +72,7 @@ func (e *exactSlot) beginEach(i int, at float64, then func(runningLoad)) {
 	}
 }
 
-// hasBegun reports whether a block's load has started.
+// hasBegun reports whether the load of a block has started.
 func (e *exactSlot) hasBegun(b int) bool {
 	for _, l := range e.loads {
 		if l.Block == b {
@@ -79,7 +82,7 @@ func (e *exactSlot) hasBegun(b int) bool {
 	return false
 }
 
-// step runs step i and settles the loads that end while it runs.
+// step runs step i of the plan and settles the loads that end while the step runs.
 func (e *exactSlot) step(i int, now, free float64, run runningLoad) {
 	if i == len(e.steps) {
 		e.finish(now, free, run)
@@ -102,7 +105,7 @@ func (e *exactSlot) step(i int, now, free float64, run runningLoad) {
 	e.npuLeft += spent
 }
 
-// during settles the loads that end while step i runs, one after the other.
+// during settles the loads that end while step i of the plan runs, one after the other.
 func (e *exactSlot) during(i int, end, free float64, run runningLoad) {
 	if run.block < 0 || run.end > end {
 		e.idle(i+1, end, free, run)
@@ -111,7 +114,7 @@ func (e *exactSlot) during(i int, end, free float64, run runningLoad) {
 	done := run.block
 	free = run.end
 	if e.steps[i].block == done && !e.switched[done] {
-		free = end // the slot stays occupied until the block's step ends
+		free = end // the spare graph slot stays occupied until the running step of the block ends
 	}
 	was := e.switched[done]
 	e.switched[done] = true
@@ -128,7 +131,7 @@ func (e *exactSlot) during(i int, end, free float64, run runningLoad) {
 	e.switched[done] = was
 }
 
-// nextChunk returns the first chunk that a block computes after step i.
+// nextChunk returns the first chunk that a block computes after step i of the plan.
 func (e *exactSlot) nextChunk(block, i int) int {
 	for j := i + 1; j < len(e.steps); j++ {
 		if e.steps[j].block == block {
@@ -138,8 +141,8 @@ func (e *exactSlot) nextChunk(block, i int) int {
 	return e.chunks
 }
 
-// finish loads the blocks that are left after the last step, whose order then does
-// not matter.
+// finish loads the blocks that have no load after the last step; their order does not
+// matter then.
 func (e *exactSlot) finish(now, free float64, run runningLoad) {
 	io := free
 	if run.block >= 0 {

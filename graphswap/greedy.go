@@ -3,23 +3,24 @@ package graphswap
 // GreedyOptions selects how the published greedy rule is interpreted, where the
 // papers leave it open.
 type GreedyOptions struct {
-	// Skip matters if a block is needed before its load can end. If Skip is true,
-	// the rule then tries the next lower block, or loads nothing. If Skip is false,
-	// the rule loads anyway and the NPU waits.
+	// The field Skip matters if a block is needed before its load can end. If Skip is
+	// true, the greedy rule then tries the next lower block, or loads nothing. If Skip
+	// is false, the greedy rule loads the block anyway and the NPU waits.
 	Skip bool
-	// If WaitForLoad is true, a round of the rule ends when its load ends. If
-	// WaitForLoad is false, a round ends after the steps whose time covers the
-	// load.
+	// If WaitForLoad is true, a round of the greedy rule ends when its load ends. If
+	// WaitForLoad is false, a round of the greedy rule ends after the steps whose time
+	// covers the load.
 	WaitForLoad bool
 	Spare       bool
-	FirstStep   int // first step at which a load may start
+	FirstStep   int // FirstStep is the first step at which a load may start
 }
 
-// Greedy returns the plan of the published rule. Before a step, the rule takes the
-// last block that has not switched. The rule finds the smallest number of following
-// steps whose time covers the load of that block; steps of the block itself count.
-// The load runs during these steps; then the rule decides again. The second result
-// is the time at which the rule itself expects the plan to end.
+// Greedy returns the plan of the published greedy rule. Before a step, the greedy rule
+// takes the last block that has not switched. The greedy rule finds the smallest number
+// of following steps whose time covers the load of the block; steps of the block itself
+// count. The load runs during the steps that cover it; then the greedy rule decides
+// again. The second result of Greedy is the time at which the rule itself expects the
+// plan to end.
 func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	plan := p.fixedPlan(name, Prefill)
 	plan.Spare = o.Spare
@@ -42,22 +43,23 @@ func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	return plan, end
 }
 
-// never is a time later than any other.
+// never stands for a time that is later than any other.
 const never = 1e300
 
-// greedyState holds the state that the rule expects at each step, while it plans.
+// greedyState holds the state that the greedy rule expects at each step, while it
+// plans.
 type greedyState struct {
 	problem *Problem
 	plan    *Plan
 	rule    GreedyOptions
 	now     float64
-	idle    float64   // idle is the time from which loader and slot are free
+	idle    float64   // idle is the time from which the loader and the spare graph slot are free
 	loaded  []float64 // loaded holds, per block, the time at which the block's load ends
 	waiting int       // waiting is the number of blocks whose load has not started
-	round   int       // round is the next step at which the rule decides
+	round   int       // round is the next step at which the greedy rule decides
 }
 
-// graph returns the variant that a block has at the time at.
+// graph returns the variant, prefill or decode, that a block has at the given time.
 func (s *greedyState) graph(b int, at float64) Variant {
 	if s.loaded[b] == never || s.rule.Spare && s.loaded[b] > at {
 		return Prefill
@@ -65,7 +67,7 @@ func (s *greedyState) graph(b int, at float64) Variant {
 	return Decode
 }
 
-// decide starts a load before step i if the rule requires one.
+// decide starts a load before step i if the greedy rule requires one.
 func (s *greedyState) decide(i int) {
 	if i < s.rule.FirstStep || s.waiting == 0 || s.now < s.idle || !s.rule.WaitForLoad && i < s.round {
 		return
@@ -86,8 +88,8 @@ func (s *greedyState) decide(i int) {
 	}
 }
 
-// cover returns the smallest number of steps from step i on whose time covers the
-// load of block b. conflict reports whether one of them is a step of b, which must
+// cover returns the smallest number of steps from step i on whose time covers the load
+// of block b. conflict reports whether one of these steps is a step of b, which must
 // then wait.
 func (s *greedyState) cover(i, b int) (k int, conflict bool) {
 	total := 0.0
@@ -100,7 +102,7 @@ func (s *greedyState) cover(i, b int) (k int, conflict bool) {
 	return k, conflict
 }
 
-// time returns the duration of a step on the given graph.
+// time returns the duration of a plan's step on the given graph.
 func (s *greedyState) time(step Step, g Variant) float64 {
 	if g == Decode {
 		return s.problem.DecodeMs[step.Chunk][step.Block]
@@ -108,7 +110,8 @@ func (s *greedyState) time(step Step, g Variant) float64 {
 	return s.problem.PrefillMs[step.Chunk][step.Block]
 }
 
-// run advances the clock by step i and writes the step's variant into the plan.
+// run advances the clock by step i of the plan and writes the step's variant into the
+// plan.
 func (s *greedyState) run(i int) {
 	step := &s.plan.Steps[i]
 	b := step.Block
@@ -125,7 +128,7 @@ func (s *greedyState) run(i int) {
 	if s.rule.Spare {
 		step.Variant = Both
 		if g == Prefill && s.loaded[b] > begin && s.loaded[b] < s.now {
-			s.idle = max(s.idle, s.now) // the slot stays occupied until the running step of b ends
+			s.idle = max(s.idle, s.now) // the spare graph slot stays occupied until the running step of block b ends
 		}
 	}
 }

@@ -4,9 +4,9 @@ package graphswap
 // requests must save.
 const idleGain = 0.05
 
-// IdleLoads returns the loads that give every block the variant v. The first block
-// comes first, because the next prompt needs it first. The loads wait for no step,
-// because nothing runs between requests.
+// IdleLoads returns the loads that give every block the variant v, prefill or decode.
+// The first block's load comes first, because the next prompt needs that block first.
+// Idle loads wait for no step, because nothing runs between requests.
 func IdleLoads(resident []Variant, v Variant) (loads []Load) {
 	for b, now := range resident {
 		if now&v == 0 {
@@ -17,6 +17,6 @@ func IdleLoads(resident []Variant, v Variant) (loads []Load) {
 }
 
 // IdleLoadsPay reports whether loads between requests shorten the next conversation
-// turn enough. The arguments are the expected time of that conversation turn
-// without and with the loads.
+// turn enough. The arguments of IdleLoadsPay are the expected times of the next
+// conversation turn without and with the loads.
 func IdleLoadsPay(withoutMs, withMs float64) bool { return withMs <= (1-idleGain)*withoutMs }

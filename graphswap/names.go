@@ -2,15 +2,16 @@ package graphswap
 
 import "strings"
 
-// The names of plans say how device memory holds a model's graphs. The
-// constants below are also the values of the setting sdnpu.plan.
+// The names of plans below say how device memory holds a model's graphs. The constants
+// below are also the values of the setting sdnpu.plan.
 const (
-	// PlanAuto lets the engine decide by the device, the widths and the prompt.
+	// PlanAuto lets the engine choose the plan by the device, the widths and the
+	// prompt.
 	PlanAuto = "auto"
 	// PlanResident keeps both graphs of every block loaded; weights that both use
 	// are stored once.
 	PlanResident = "resident"
-	// PlanSeparate keeps both graphs of every block loaded; each has its own copy
+	// PlanSeparate keeps both graphs of every block loaded; each graph has its own copy
 	// of the weights.
 	PlanSeparate = "separate"
 	// PlanSwitch switches graphs block by block during the prefill, by the schedule
@@ -27,13 +28,13 @@ const (
 	// graphs use PlanSwitch instead.
 	PlanLibrary = "library"
 
-	// PlanSwitchInOrder is like PlanSwitch, but takes every chunk through all
-	// blocks before the next chunk. The engine uses this plan while other requests
+	// PlanSwitchInOrder is like PlanSwitch, but takes every chunk through all blocks
+	// before the next chunk. The engine uses PlanSwitchInOrder while other requests
 	// run, so that their rows can share the passes of the chunks.
 	PlanSwitchInOrder = "switch_in_order"
 )
 
-// PlanNames lists the plans that [Problem.Make] makes.
+// PlanNames lists the names of the plans that [Problem.Make] makes.
 func PlanNames() []string {
 	return []string{PlanPrefillOnly, PlanDecodeOnly, PlanSwitchInOrder, PlanSwitch, PlanSeparate, PlanResident}
 }
@@ -52,7 +53,7 @@ func CutSpare(text string) (name string, required, forbidden bool) {
 	return name, required, forbidden
 }
 
-// oldPlans maps values that sdnpu.plan had in earlier versions to today's values.
+// oldPlans maps the plan names of earlier versions to today's names.
 var oldPlans = map[string]string{
 	"both_resident":    PlanResident,
 	"shared_pair":      PlanResident,
@@ -70,8 +71,8 @@ var oldPlans = map[string]string{
 }
 
 // CurrentPlan returns today's plan name for a value of sdnpu.plan. Models may have
-// values of earlier versions, with or without "+spare" or "-spare". Any other value
-// is returned unchanged.
+// values of earlier versions, with or without "+spare" or "-spare". CurrentPlan returns
+// any other value unchanged.
 func CurrentPlan(value string) string {
 	if plan, replaced := oldPlans[value]; replaced {
 		return plan

@@ -2,13 +2,13 @@ package graphswap
 
 import "slices"
 
-// order returns the NPU's steps for windows of the given numbers of chunks. All
-// chunks of a window go through a block before the next block gets them. If every
-// window has one chunk, this is the order of the papers. With larger windows a
-// block finishes its chunks earlier, so its graph can be switched while the later
-// blocks compute. The results are the same for all window sizes, because a chunk
-// needs only the output of the previous block and the keys and values of the
-// previous chunks.
+// order returns the NPU's steps if chunks go through the blocks in windows of the given
+// numbers of chunks. All chunks of a window go through a block before the next block
+// gets them. If every window has one chunk, the order of the steps is that of the
+// papers. With larger windows a block finishes its chunks earlier, so its graph can be
+// switched while the later blocks compute. The computed results are the same for all
+// window sizes, because a chunk needs only the output of the previous block and the
+// keys and values of the previous chunks.
 func order(blocks int, windows []int) []Step {
 	var steps []Step
 	first := 0
@@ -23,20 +23,19 @@ func order(blocks int, windows []int) []Step {
 	return steps
 }
 
-// chunkByChunk returns the windows of the papers' order, in which each window has one chunk.
+// chunkByChunk returns windows of one chunk each, as in the papers' order.
 func chunkByChunk(chunks int) []int { return slices.Repeat([]int{1}, chunks) }
 
-// cuts says for each block which chunks run on which graph: chunks before toPrefill
-// on the decode graph, then chunks before toDecode on the prefill graph, and the
-// rest on the decode graph. A cut equal to the number of chunks means a switch
-// after the last chunk. For a block that starts with its prefill graph, toPrefill
-// is 0.
+// cuts tells for each block which chunks run on which graph: chunks before toPrefill on
+// the decode graph, then chunks before toDecode on the prefill graph, and the rest on
+// the decode graph. If toDecode equals the number of chunks, the block switches after
+// the last chunk. For a block that starts with its prefill graph, toPrefill is 0.
 type cuts struct{ toPrefill, toDecode []int }
 
-// plan returns the plan for the given cuts. Each load may start as soon as its
-// block no longer needs the graph that the load replaces; loads run in the order in
-// which they become possible. The steps need loads of one variant in the same
-// order.
+// plan returns the plan in which blocks switch at the given chunks, the cuts. Each load
+// of the plan may start as soon as its block no longer needs the graph that the load
+// replaces; loads run in the order in which they become possible. Among the loads of
+// one variant, the order is that in which the steps need them.
 func (p *Problem) plan(name string, windows []int, at cuts) *Plan {
 	plan := p.newPlan(name, windows)
 	chunks := len(p.Chunks)

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// partition is a model cut into blocks, with their costs. The costs of a partition
-// were measured, or come from the cost formulas.
+// partition is a model that is cut into blocks, with the costs of the blocks. The costs
+// of a partition were measured, or come from the cost formulas.
 type partition struct {
 	cost     *Cost
 	shares   []float64
-	measured []MeasuredGraph // measured is nil if the blocks of this partition were not measured
+	measured []MeasuredGraph // measured is nil if no times were measured for the blocks of this partition
 }
 
 // partition cuts the model into the given number of blocks.
@@ -22,9 +22,9 @@ func (c *Cost) partition(blocks int) partition {
 	return g
 }
 
-// add adds the time of one pass, on graphs with the given rows, to the times of the
-// blocks. The average row of the pass reads the tokens before the pass and half of
-// the pass's own rows, which is the context that counts.
+// add adds the time of one pass, on graphs with the given number of rows, to the times
+// of the blocks. The average row of a pass reads the tokens before the pass and half of
+// the pass's own rows. The time is computed for this context.
 func (g partition) add(times []float64, rows, before int) {
 	context := float64(before) + float64(rows)/2
 	for b, share := range g.shares {
@@ -60,8 +60,8 @@ func (g partition) loads(rows int) (ms []float64, bytes []int64) {
 	return ms, bytes
 }
 
-// headMs returns the time of the head for the given number of rows with logits, if
-// its graphs have the given widths. The time of the head is added to that of the
+// headMs returns the time of the head for the given number of rows with logits. The
+// widths are those of the head's graphs. The time of the head is added to that of the
 // last block.
 func (c *Cost) headMs(widths []int, logits int) (ms float64) {
 	for logits > 0 {
@@ -72,8 +72,8 @@ func (c *Cost) headMs(widths []int, logits int) (ms float64) {
 	return ms
 }
 
-// smallestHolding returns the smallest width that holds the rows, or the largest
-// width if none does. widths are ascending.
+// smallestHolding returns the smallest width that holds the rows, or the largest width
+// if none does. widths must be ascending.
 func smallestHolding(widths []int, rows int) int {
 	for _, w := range widths {
 		if w >= rows {

@@ -2,12 +2,13 @@ package graphswap
 
 import "fmt"
 
-// Variant is a set of the two graphs of a block, with one bit for each graph. A
-// Variant says which graphs are loaded, or which graphs may run a step.
+// Variant is a set of graphs of a block: prefill, decode, both or none, with one bit
+// for each graph. A Variant tells which graphs are loaded, or which graphs may run a
+// step of a plan.
 type Variant uint8
 
 const (
-	// None is the empty set: no graph is loaded, so the block cannot run.
+	// None is the empty set of graphs: no graph is loaded, so the block cannot run.
 	None Variant = 0
 	// Prefill is the graph for prompts (AR-128 or AR-256).
 	Prefill Variant = 1
@@ -17,8 +18,8 @@ const (
 	Both = Prefill | Decode
 )
 
-// variantNames are shown to users. fileNames are written to files and follow the
-// papers.
+// variantNames are the names of variants that users see. fileNames are written to files
+// and follow the papers.
 var (
 	variantNames = [...]string{"none", "prefill", "decode", "both"}
 	fileNames    = [...]string{"none", "G1", "G2", "both"}
@@ -51,30 +52,30 @@ func (v *Variant) UnmarshalText(text []byte) error {
 	return fmt.Errorf("graphswap: %w: graph %q: want none, G1, G2 or both", ErrPlan, text)
 }
 
-// Step is the work of one chunk in one block: one execute of the prefill graph, or
-// as many executes of the decode graph as the chunk's rows need.
+// Step is the work of one chunk in one block: one execute of the prefill graph, or as
+// many executes of the decode graph as the rows of the chunk need.
 type Step struct {
 	Chunk int `json:"chunk"` // from 0
 	Block int `json:"block"` // from 0
 	// Variant is the graph that runs the step; the step waits until this graph is
-	// loaded. The value Both means that the step never waits: it takes a loaded
-	// graph, and of two loaded graphs the one that was loaded last. Plans with a
-	// spare graph slot use it.
+	// loaded. The value Both means that the step never waits: it takes a loaded graph,
+	// and if two are loaded, the one that was loaded last. Plans with a spare graph
+	// slot use the value Both.
 	Variant Variant `json:"graph"`
 }
 
-// Load is the loading of one graph of a block.
+// Load is a load in a plan: it brings in one graph of a block.
 //
 // Without a spare graph slot, the load first frees the block's other graph, and the
-// block cannot run until the load ends. With a spare graph slot, the other graph
-// stays until both the load and the running step of the block have ended. Until the
-// other graph is freed, the spare graph slot and the loader are busy.
+// block cannot run until the load ends. With a spare graph slot, the block's other
+// graph stays until both the load and the running step of the block have ended. Until
+// the other graph is freed, the spare graph slot and the loader are busy.
 type Load struct {
 	Block   int     `json:"block"`
-	Variant Variant `json:"graph"` // Variant is the graph to load: Prefill or Decode
-	// After is the index in Steps of the step after which the load may start. If
-	// After is -1, the load may start at once. Loads run one at a time, in the
-	// order of Plan.Loads.
+	Variant Variant `json:"graph"` // Variant is the graph that is loaded: Prefill or Decode Prefill or Decode
+	// After is the index in Plan.Steps of the step after which the load may start. If
+	// After is -1, the load may start at once. Loads run one at a time, in the order of
+	// Plan.Loads.
 	After int `json:"after"`
 }
 
@@ -92,15 +93,15 @@ type Plan struct {
 	Chunks []int `json:"chunks"`
 	Spare  bool  `json:"spare"` // Spare tells whether the plan uses a spare graph slot
 
-	Before []Variant `json:"before"` // Before holds per block the graphs that are loaded at the start
-	Steps  []Step    `json:"steps"`  // Steps holds the NPU's work, in order
-	Loads  []Load    `json:"loads"`  // Loads holds the loader's work, in order
-	After  []Variant `json:"after"`  // After holds per block the graphs that are loaded at the end
+	Before []Variant `json:"before"` // Before holds, per block, the graphs that are loaded at the start of the plan
+	Steps  []Step    `json:"steps"`  // Steps holds the NPU's work in order
+	Loads  []Load    `json:"loads"`  // Loads holds the loader's work in order
+	After  []Variant `json:"after"`  // After holds, per block, the graphs that are loaded at the end of the plan
 
-	// DecodeFrom is, for each block, the first chunk that runs on the decode graph,
-	// or the number of chunks if none does. For plans with a spare graph slot,
-	// DecodeFrom comes from the simulation. DecodeFrom can be computed from Steps
-	// and Loads; it is stored for readers of the file.
+	// DecodeFrom is, for each block, the first chunk that runs on the decode graph, or
+	// the number of chunks if none does. For plans with a spare graph slot, DecodeFrom
+	// comes from the simulation. DecodeFrom can be computed from Steps and Loads; it is
+	// stored for people who read the file.
 	DecodeFrom []int `json:"first"`
 	// Window is the largest number of chunks that go through a block before the
 	// next block gets them. In the papers' order, Window is 1.

@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// The search is limited by the number of window steps that it evaluates, not by
-// time, so that equal problems get equal plans on every machine. The limits on
-// window steps keep planning below a millisecond, and the exact search below some
-// seconds.
+// The planner's search is limited by the number of window steps that it evaluates, not
+// by time, so that equal problems get equal plans on every machine. The limits below
+// keep planning under a millisecond, and the exact search under some seconds.
 const (
 	plannerEffort = 15_000
-	slotEffort    = 9_000 // smaller, because evaluating a step takes longer with a spare graph slot
+	slotEffort    = 9_000 // slotEffort is smaller, because evaluating a step takes longer with a spare graph slot
 	proofEffort   = 3_000
 	exactEffort   = 200_000_000
 )
 
-// Make makes the plan with one of the names of [PlanNames]. Make does not check
-// whether the graphs fit into the session's memory: see [Timeline.Check].
+// Make makes the plan with one of the names in [PlanNames]. Make does not check whether
+// the plan's graphs fit into the session's memory: see [Timeline.Check].
 func (p *Problem) Make(name string, spare bool) (*Plan, error) {
 	var plan *Plan
 	switch name {
@@ -40,8 +39,8 @@ func (p *Problem) Make(name string, spare bool) (*Plan, error) {
 	return plan, nil
 }
 
-// orders returns the orders to search, each as a list of window sizes. If inOrder
-// is set, only the papers' order is searched.
+// orders returns the orders of steps that are searched, each as a list of window sizes.
+// If inOrder is set, only the papers' order of steps is searched.
 func (p *Problem) orders(inOrder bool) [][]int {
 	if inOrder {
 		return [][]int{chunkByChunk(len(p.Chunks))}
@@ -49,9 +48,9 @@ func (p *Problem) orders(inOrder bool) [][]int {
 	return p.candidateOrders()
 }
 
-// candidateOrders returns the orders that the planner tries: one chunk per window
-// (the papers'), one window for all chunks, and every split into two windows.
-// Trying all other orders too would save 0.07 % of the time on average
+// candidateOrders returns the orders of steps that the planner tries: one chunk per
+// window (the papers'), one window for all chunks, and every split into two windows.
+// Trying all other orders of steps too would save 0.07 % of the time on average
 // (TestTwoWindowsAreEnough).
 func (p *Problem) candidateOrders() [][]int {
 	chunks := len(p.Chunks)
@@ -69,10 +68,10 @@ func (p *Problem) candidateOrders() [][]int {
 }
 
 // lowerBound returns a time before which no plan can end if all blocks start with
-// prefill graphs. The bound is the larger of two times: all loads, and all steps
-// plus the part of the last loads that nothing can hide. The last block that runs
-// its last chunk on the prefill graph can load only after that chunk, while the
-// following blocks compute.
+// prefill graphs. The lower bound is the larger of two times: that of all loads, and
+// that of all steps plus the part of the last loads that nothing can hide. The last
+// block that runs its last chunk on the prefill graph can load only after that chunk,
+// while the following blocks compute.
 func (p *Problem) lowerBound() float64 {
 	io, npu := p.leastWork()
 	least, extra, following := math.Inf(1), 0.0, 0.0
@@ -110,18 +109,19 @@ func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 	return p.searchOrders(p.newSearcher(spare, &effort), orders, &effort).plan(name)
 }
 
-// searcher searches for plans in one order of the NPU's work. A searcher varies
-// the steps at which blocks switch or, with a spare graph slot, the order of
-// the loads.
+// searcher searches for the best plan in one order of the NPU's steps. A searcher
+// varies the steps at which blocks switch or, with a spare graph slot, the order of the
+// loads.
 type searcher interface {
-	// rankedStarts returns starting points for the local search, the best first.
-	// Starting points that end much later than the known time are left out.
+	// rankedStarts returns starting points for the planner's local search, the best
+	// first. Starting points whose plan ends much later than the best known one are
+	// left out.
 	rankedStarts(known float64) []candidate
-	// improve changes a candidate until no single change makes it better.
+	// improve changes a candidate plan until no single change makes it better.
 	improve(c candidate) candidate
-	// best searches exhaustively for the best candidate, if the blocks start with
-	// prefill graphs. If the effort is used up before best finds a better
-	// candidate, it returns the known one.
+	// best searches exhaustively for the best candidate plan, if the blocks start with
+	// prefill graphs. If the limit of evaluated steps is reached before best finds a
+	// better candidate plan, it returns the known one.
 	best(known candidate) candidate
 	plan(name string, c candidate) *Plan
 	// inOrder reports whether each chunk goes through all blocks before the next
@@ -129,7 +129,8 @@ type searcher interface {
 	inOrder() bool
 }
 
-// candidate is a plan in the order of a searcher: its cuts or loads, and its score.
+// candidate is a plan in the order of a searcher: the steps at which blocks switch
+// (cuts) or the loads, and the plan's score.
 type candidate struct {
 	search searcher
 	cuts   cuts
@@ -139,8 +140,8 @@ type candidate struct {
 
 func (c candidate) plan(name string) *Plan { return c.search.plan(name, c) }
 
-// newSearcher returns a function that makes a searcher for given windows: one that
-// varies loads if there is a spare graph slot, otherwise one that varies cuts.
+// newSearcher returns a function that makes a searcher for given windows. With a spare
+// graph slot, the searcher varies loads, otherwise the steps at which blocks switch.
 func (p *Problem) newSearcher(spare bool, effort *int) func(windows []int) searcher {
 	if spare && (p.startsWith(Prefill) || p.startsWith(Decode)) {
 		return func(windows []int) searcher { return newSlotSearch(p, windows, effort) }
@@ -148,7 +149,7 @@ func (p *Problem) newSearcher(spare bool, effort *int) func(windows []int) searc
 	return func(windows []int) searcher { return newSearch(p, windows, effort) }
 }
 
-// lowerBoundFor returns a time before which no plan ends, or a negative time if no
+// lowerBoundFor returns a time before which no plan can end, or a negative time if no
 // bound is known.
 func (p *Problem) lowerBoundFor(s searcher) float64 {
 	if !p.startsWith(Prefill) {
@@ -162,15 +163,15 @@ func (p *Problem) lowerBoundFor(s searcher) float64 {
 }
 
 // The local search improves the improvedStarts best starting points of each of the
-// first improvedOrders orders.
+// first improvedOrders orders of steps.
 const (
 	improvedOrders = 3
 	improvedStarts = 4
 )
 
-// searchOrders evaluates the starting points of all orders and improves the best
-// ones. With the effort that is left, searchOrders searches exhaustively for a
-// better plan.
+// searchOrders evaluates the starting points in all orders of steps and improves the
+// best ones. If steps are left within the search's limit, searchOrders searches
+// exhaustively for a better plan.
 func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int, effort *int) candidate {
 	all := make([][]candidate, 0, len(orders))
 	best, bound := candidate{score: score{end: never}}, -1.0
@@ -194,7 +195,7 @@ func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int
 	slices.SortStableFunc(all, func(a, b []candidate) int { return a[0].score.compare(b[0].score) })
 	for i, ranked := range all {
 		if i >= improvedOrders && !ranked[0].search.inOrder() {
-			continue // the papers' order is always improved
+			continue // the plan in the papers' order is always improved
 		}
 		for _, c := range ranked[:min(improvedStarts, len(ranked))] {
 			if c = c.search.improve(c); c.score.better(best.score) {
@@ -210,7 +211,7 @@ func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int
 	}
 	for _, ranked := range all {
 		if ranked[0].search.inOrder() {
-			*effort = max(*effort, proofEffort) // the exhaustive search in the papers' order always gets some effort
+			*effort = max(*effort, proofEffort) // the exhaustive search in the papers' order always gets some of the limited steps
 		}
 		best = ranked[0].search.best(best)
 	}

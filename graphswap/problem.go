@@ -2,42 +2,44 @@ package graphswap
 
 import "fmt"
 
-// Problem holds the costs of one prompt on one partition. Problem is the input for
-// making a plan. Chunks and blocks are numbered from 0; times are in milliseconds.
-// In fields with an index [2], 0 selects the prefill graph and 1 the decode graph.
+// Problem holds the costs of one prompt on one partition of the model. Problem is the
+// planner's input for making a plan. In a Problem, chunks and blocks are numbered from
+// 0; times are in milliseconds. In fields with an index [2], 0 selects the prefill
+// graph and 1 the decode graph.
 type Problem struct {
 	PrefillRows, DecodeRows int
 	Chunks                  []int // Chunks holds the number of tokens of each chunk
 
-	PrefillMs [][]float64 // (chunk, block): time of one execute of the prefill graph
-	DecodeMs  [][]float64 // (chunk, block): time of all executes of the decode graph
+	PrefillMs [][]float64 // PrefillMs is the time of one execute of the prefill graph, indexed (chunk, block)
+	DecodeMs  [][]float64 // DecodeMs is the time of all executes of the decode graph, indexed (chunk, block)
 	// VerifyMs is the time of each block in a decode pass.
 	VerifyMs [2][]float64
 
-	LoadMs [2][]float64 // LoadMs holds per block the time to free the other graph and load this one
-	// Bytes holds per block the size of the graph, or 0 if it shares the weights of the other
-	// one
+	LoadMs [2][]float64 // LoadMs holds, per block, the time to free the other graph and load this one
+	// Bytes holds, per block, the size of the graph, or 0 if it shares the weights of
+	// the other graph
 	Bytes [2][]int64
 
-	Slowdown float64 // Slowdown is the factor for executes that start while a load runs; 0 means 1
+	Slowdown float64 // Slowdown is the factor for the time of executes that start while a load runs; 0 means 1
 
-	// Before lists, per block, the graphs that are loaded at the start. If Before
-	// is nil, the plan decides: decode graphs for decode_only, prefill graphs for
-	// the others.
+	// Before lists, per block, the graphs that are loaded at the start of the prompt.
+	// If Before is nil, the plan decides: the plan decode_only starts with decode
+	// graphs, and all others with prefill graphs.
 	Before []Variant
 
-	// HostBytes is memory in the host process, outside of the device session.
-	// HostBytes counts for the reported peak, not for the limit. SessionBytes is
-	// the memory of the session without the blocks: head, KV cache and buffers.
+	// HostBytes is memory in the host process, outside of the device session. HostBytes
+	// is included in the memory that is reported, but not limited by WindowBytes.
+	// SessionBytes is the memory of the session without the blocks: head, KV cache and
+	// buffers.
 	HostBytes, SessionBytes int64
 	// WindowBytes limits the memory of the session; 0 means no limit.
 	WindowBytes int64
 }
 
-// Blocks returns the number of blocks.
+// Blocks returns the number of blocks of the problem.
 func (p *Problem) Blocks() int { return len(p.LoadMs[0]) }
 
-// variantBefore returns which graphs of a block are loaded at the start.
+// variantBefore returns which graphs of a block are loaded at the start of the prompt.
 func (p *Problem) variantBefore(block int) Variant {
 	if p.Before == nil {
 		return Prefill
@@ -57,7 +59,8 @@ func (p *Problem) startsWith(g Variant) bool {
 
 func (p *Problem) slowdown() float64 { return max(p.Slowdown, 1) }
 
-// executes returns how many executes a step with the given tokens takes on graph g.
+// executes returns how many executes a step with the given number of tokens takes on
+// graph g.
 func executes(decodeRows, tokens int, g Variant) int {
 	if g == Decode {
 		return (tokens + decodeRows - 1) / decodeRows
@@ -65,7 +68,7 @@ func executes(decodeRows, tokens int, g Variant) int {
 	return 1
 }
 
-// executeMs returns the time of one execute of a step on graph g.
+// executeMs returns the time in milliseconds of one execute of a step on graph g.
 func (p *Problem) executeMs(s Step, g Variant) float64 {
 	if g == Decode {
 		return p.DecodeMs[s.Chunk][s.Block] / float64(executes(p.DecodeRows, p.Chunks[s.Chunk], Decode))
@@ -73,10 +76,10 @@ func (p *Problem) executeMs(s Step, g Variant) float64 {
 	return p.PrefillMs[s.Chunk][s.Block]
 }
 
-// loadMs returns the time of the load l.
+// loadMs returns the time in milliseconds that the load l takes.
 func (p *Problem) loadMs(l Load) float64 { return p.LoadMs[l.Variant-1][l.Block] }
 
-// bytes returns the size of a block's graphs in the set g.
+// bytes returns the total size of those graphs of a block that are in the set g.
 func (p *Problem) bytes(block int, g Variant) (n int64) {
 	for i := range p.Bytes {
 		if g&(1<<i) != 0 {
@@ -86,8 +89,8 @@ func (p *Problem) bytes(block int, g Variant) (n int64) {
 	return n
 }
 
-// PlainPrefillMs returns the time of the prefill if it runs on prefill graphs only
-// and nothing is loaded. Exposed time is the switching time in excess of
+// PlainPrefillMs returns the time that the prefill would take on prefill graphs only,
+// with nothing to load. The exposed time of a plan is its time in excess of
 // PlainPrefillMs.
 func (p *Problem) PlainPrefillMs() (ms float64) {
 	for _, row := range p.PrefillMs {
@@ -98,7 +101,7 @@ func (p *Problem) PlainPrefillMs() (ms float64) {
 	return ms
 }
 
-// Request describes a prompt and the partition that computes it.
+// Request describes a prompt and the partition of the model that computes it.
 type Request struct {
 	Blocks                  int
 	PrefillRows, DecodeRows int
@@ -107,24 +110,25 @@ type Request struct {
 	// AllLogits asks for the logits of every row of the prompt, not only of the
 	// last row.
 	AllLogits bool
-	// Heads are the widths of the head's graphs, in ascending order. For each
-	// chunk, the head runs on the smallest graph that holds the chunk's rows with
-	// logits, or several times on the largest graph. If Heads is empty, defaults
-	// apply. With AllLogits, the prompt's head graph is as wide as the decode
-	// graph, otherwise it has one row. Decode passes use a head of their own width.
+	// Heads are the widths of the head's graphs, in ascending order. For each chunk,
+	// the head runs on the smallest graph that holds the chunk's rows with logits, or
+	// several times on the largest graph. If Heads is empty, default widths apply. If
+	// AllLogits is set, the default head graph for the prompt is as wide as the decode
+	// graph, otherwise it has one row. Decode passes use a graph of the head that has
+	// their own width.
 	Heads []int
-	// Shared means that the graphs of a block share their weights.
+	// Shared tells that the graphs of a block share their weights.
 	Shared bool
 	Before []Variant // see [Problem].Before
-	// Context is the number of tokens for which the KV cache has room. A zero
-	// Context means as many tokens as the prompt needs.
+	// Context is the number of tokens for which the KV cache has room. If Context is
+	// zero, the KV cache has room for the tokens that the prompt needs.
 	Context int
 }
 
 // maxTokens is the longest allowed prompt; no model has a longer context.
 const maxTokens = 1 << 20
 
-// check returns an error for values that are impossible for a model of the given
+// check returns an error for a request that is impossible for a model of the given
 // number of layers.
 func (r *Request) check(layers int) error {
 	switch {
@@ -145,7 +149,8 @@ func (r *Request) check(layers int) error {
 	return nil
 }
 
-// Problem computes the costs of a request.
+// Problem computes the planning problem of a request: the times and sizes of all chunks
+// and blocks.
 func (c *Cost) Problem(r Request) (*Problem, error) {
 	if err := r.check(c.Model.Layers); err != nil {
 		return nil, err
@@ -154,7 +159,8 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 	cache := int64(max(r.Context, r.Cached+r.Prompt)) * c.Model.KVBytes
 	p := &Problem{
 		PrefillRows: r.PrefillRows, DecodeRows: r.DecodeRows, Before: r.Before, Slowdown: c.Profile.Load.Slowdown,
-		// Memory.BaseMB is everything except weights, and so includes the KV cache.
+		// Memory.BaseMB is the memory of everything except weights, and so includes the
+		// KV cache.
 		HostBytes:    max(int64(c.Profile.Memory.BaseMB*1e6)-cache, 0) + c.Model.EmbedBytes,
 		SessionBytes: c.Model.HeadBytes + cache,
 		WindowBytes:  int64(c.Profile.Memory.WindowGB * 1e9),
@@ -172,7 +178,7 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 		for sub := 0; sub < tokens; sub += r.DecodeRows {
 			g.add(decode, r.DecodeRows, r.Cached+at+sub)
 		}
-		logits := c.headMs(r.headWidths(head), r.logitRows(tokens, last)) // time of the head for the chunk, equal with both graphs
+		logits := c.headMs(r.headWidths(head), r.logitRows(tokens, last)) // logits is the time of the head for the chunk, which is equal with both graphs
 		prefill[r.Blocks-1] += logits
 		decode[r.Blocks-1] += logits
 		p.PrefillMs, p.DecodeMs = append(p.PrefillMs, prefill), append(p.DecodeMs, decode)

@@ -13,16 +13,16 @@ import (
 //go:embed devices/*.json
 var deviceFiles embed.FS
 
-// The kinds of profiles say where their numbers come from. Every result that is
-// computed from a profile names the kind.
+// The constants below are the kinds of profiles, which say where their numbers come
+// from. Every result that is computed from a profile names the profile's kind.
 const (
-	Fitted    = "fitted"    // chosen so that published figures come out; no phone was measured by us
-	Estimated = "estimated" // computed by the vendor's compiler
-	Measured  = "measured"  // timed on the device itself
+	Fitted    = "fitted"    // Fitted numbers were chosen so that published figures come out; no phone was measured by us
+	Estimated = "estimated" // Estimated numbers were computed by the vendor's compiler
+	Measured  = "measured"  // Measured numbers were timed on the device itself
 )
 
-// Profile holds the costs of a device. Times are in milliseconds, sizes in bytes or
-// in GB of 10^9 bytes.
+// Profile holds the costs of a device: times and sizes for loading and running graphs.
+// Times are in milliseconds, sizes in bytes or in GB of 10^9 bytes.
 type Profile struct {
 	Schema  string           `json:"schema"`
 	Kind    string           `json:"kind"`
@@ -44,14 +44,15 @@ type Profile struct {
 
 // Compute holds the costs of computing on the NPU.
 type Compute struct {
-	// TileRows is the number of rows that fill one tile of the matrix unit
+	// TileRows is the number of rows that fill one tile of the NPU's matrix unit
 	TileRows   int     `json:"tile_rows"`
 	RPCMs      float64 `json:"rpc_ms"` // per execute
 	DispatchMs float64 `json:"dispatch_ms_per_layer"`
 	Generic    Generic `json:"generic"`
 	// RowContextShare is the share of a row's time that grows with the length of the context
 	RowContextShare float64 `json:"row_context_share"`
-	// RowContextRef is the length of the context in tokens for which the row times hold
+	// RowContextRef is the length of the context in tokens for which the times per row
+	// hold
 	RowContextRef float64 `json:"row_context_ref"`
 	JitterPct     float64 `json:"jitter_pct"`
 	MaxConcurrent int     `json:"max_concurrent_executes"`
@@ -70,10 +71,10 @@ type LoadCost struct {
 	BandwidthGBps float64 `json:"bandwidth_gbps"`
 	UnloadMs      float64 `json:"unload_ms"`
 	MaxParallel   int     `json:"max_parallel"`
-	// Slowdown is the factor for executes that start while a load runs.
+	// Slowdown is the factor for the time of executes that start while a load runs.
 	Slowdown float64 `json:"compute_slowdown_while_loading"`
-	// Residency says whether a device has a spare graph slot: "shadow" if it
-	// has one, "replace" if not.
+	// Residency tells whether a device has a spare graph slot: "shadow" if it has one,
+	// "replace" if not.
 	Residency string `json:"residency"`
 }
 
@@ -89,7 +90,7 @@ type CPUCost struct {
 	DraftMs             float64 `json:"draft_ms_per_step"`
 	CalibrationMs       float64 `json:"calibration_ms_per_input_token"`
 	CalibrationOverlaps bool    `json:"calibration_overlaps_prefill"`
-	// DecodeMs holds, by model name, the time per token on the CPU alone, without an NPU
+	// DecodeMs maps model names to the time per token on the CPU alone, without an NPU
 	DecodeMs map[string]float64 `json:"decode_ms_per_token,omitempty"`
 }
 
@@ -101,7 +102,7 @@ type Power struct {
 	Idle    float64 `json:"idle"`
 }
 
-// Model holds a model's sizes and its times on this device.
+// Model holds the sizes of a model and its times on the profile's device.
 type Model struct {
 	Layers     int   `json:"layers"`
 	Hidden     int   `json:"hidden"`
@@ -120,18 +121,18 @@ type Model struct {
 	RowMs      float64 `json:"row_ms"`
 	HeadRowMs  float64 `json:"head_row_ms"`
 
-	// Blocks and Head hold measured times. The measured times replace the formulas
-	// for plans with the same number of blocks. Profiles of kind fitted have no
-	// measured times.
+	// Blocks and Head hold measured times of the model's graphs. For plans with the
+	// measured number of blocks, the measured times replace the formulas. Profiles of
+	// kind fitted have no measured times.
 	Blocks []MeasuredGraph `json:"blocks,omitempty"`
 	Head   *MeasuredGraph  `json:"head,omitempty"`
 }
 
-// MeasuredGraph holds the measurements of a block, or of the head, for several
-// graph widths.
+// MeasuredGraph holds the measured times of a block, or of the head, for several graph
+// widths.
 type MeasuredGraph struct {
 	Layers int                   `json:"layers,omitempty"`
-	Widths map[int]MeasuredWidth `json:"widths"` // by the number of rows of the graph
+	Widths map[int]MeasuredWidth `json:"widths"` // Widths maps the number of rows of a graph to its measured times
 }
 
 // MeasuredWidth holds the load time, the run time and the size of one graph.
@@ -145,9 +146,9 @@ type MeasuredWidth struct {
 	Bytes          int64   `json:"bytes"`
 }
 
-// at returns the time of a run at a given context, interpolated between the two
-// measured times. If the shorter context took longer, the difference is noise and
-// is ignored.
+// at returns the time of a graph's run at a given context, interpolated between the two
+// measured times. If the run with the shorter context took longer, the difference is
+// noise and is ignored.
 func (w MeasuredWidth) at(rows int, context, measured float64) float64 {
 	short := float64(rows) / 2
 	if w.ShortContextMs <= 0 || w.ShortContextMs >= w.RunMs || measured <= short {
@@ -156,7 +157,7 @@ func (w MeasuredWidth) at(rows int, context, measured float64) float64 {
 	return w.ShortContextMs + (w.RunMs-w.ShortContextMs)*(context-short)/(measured-short)
 }
 
-// DeviceNames lists the profiles that come with the program.
+// DeviceNames lists the names of the profiles that come with the program.
 func DeviceNames() []string {
 	entries, err := deviceFiles.ReadDir("devices")
 	if err != nil {
@@ -199,7 +200,7 @@ func ParseProfile(data []byte) (*Profile, error) {
 	return p, p.check()
 }
 
-// vary replaces fields of a profile by those of one of its variants.
+// vary replaces fields of a profile by those of one of the profile's variants.
 func vary(data []byte, name string) ([]byte, error) {
 	var profile map[string]any
 	if err := json.Unmarshal(data, &profile); err != nil {
@@ -218,7 +219,7 @@ func vary(data []byte, name string) ([]byte, error) {
 	return json.Marshal(profile)
 }
 
-// overlay copies the values of over into under; nested maps are merged.
+// overlay copies the values of the map over into the map under; nested maps are merged.
 func overlay(under, over map[string]any) {
 	for key, value := range over {
 		deeper, isMap := value.(map[string]any)
@@ -231,7 +232,7 @@ func overlay(under, over map[string]any) {
 	}
 }
 
-// check returns an error for values that would make the costs meaningless.
+// check returns an error for values of a profile that would make the costs meaningless.
 func (p *Profile) check() error {
 	wrong := func(what string) error {
 		return fmt.Errorf("graphswap: %w: %s: %s", ErrProfile, p.ID, what)

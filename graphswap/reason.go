@@ -2,7 +2,7 @@ package graphswap
 
 import "fmt"
 
-// fixedReasons explains the plans that need no search.
+// fixedReasons maps plans that need no search to a sentence that explains them.
 var fixedReasons = map[string]string{
 	PlanPrefillOnly: "nothing is switched: decode passes run padded on the prefill graphs",
 	PlanDecodeOnly:  "nothing is switched: prompts run on the decode graphs too",
@@ -10,8 +10,8 @@ var fixedReasons = map[string]string{
 	PlanResident:    "both graphs of every block are resident and share their weights",
 }
 
-// Reason explains in one sentence why a timeline looks as it does. If the plan has
-// its own reason, that is the explanation.
+// Reason explains in one sentence why a plan's timeline looks as it does. If the plan
+// has a reason of its own, Reason returns that.
 func (t *Timeline) Reason(p *Problem) string {
 	reason := t.Plan.Reason
 	if reason == "" {
@@ -26,7 +26,7 @@ func (t *Timeline) Reason(p *Problem) string {
 	return reason
 }
 
-// searchReason explains a plan that the planner's search found.
+// searchReason explains in a sentence a plan that the planner's search found.
 func (t *Timeline) searchReason(p *Problem) string {
 	order := "chunk by chunk"
 	if t.Plan.Window > 1 {

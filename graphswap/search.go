@@ -5,34 +5,37 @@ import (
 	"slices"
 )
 
-// search computes the scores of cuts in one order of the NPU's work, without
-// building plans. The search takes a few nanoseconds per window step. The times
-// of search equal the simulator's, except that the slow-down by loads is spread
-// evenly over the executes of a window step.
+// search computes the scores of plans in one order of the NPU's steps, without building
+// the plans. A plan is given by its cuts, which say when each block switches. Computing
+// a score takes a few nanoseconds per window step. The times that search computes equal
+// the simulator's, except that the slow-down by loads is spread evenly over the
+// executes of a window step.
 type search struct {
-	problem     *Problem
-	windows     []int
-	blocks      int
-	chunks      int
-	steps       []windowStep
-	leastFrom   []float64 // leastFrom holds per step the lower bound of the time from this step to the end
+	problem *Problem
+	windows []int
+	blocks  int
+	chunks  int
+	steps   []windowStep
+	// leastFrom holds, per step, a lower bound of the time from the step to the end of
+	// the plan
+	leastFrom   []float64
 	allowedCuts []int
 	allLoadsMs  float64 // allLoadsMs is the time of loading all decode graphs
 	slow        float64
 	ready       []float64 // ready is scratch memory for the end time of each block's latest load
-	effort      *int      // effort is the number of steps that may still be evaluated
+	effort      *int      // effort is the number of window steps that the search may still evaluate
 }
 
 // windowStep is the work that the chunks of one window have in one block.
 type windowStep struct {
-	block, first, end       int // the chunks first to end-1 run in the block numbered block
+	block, first, end       int // the chunks from first to end-1 run in the block with the given number
 	prefillRuns, decodeRuns int // executes
 	prefill, decode         float64
 }
 
-// newSearch returns a search for plans with the given windows. In this search
-// blocks switch only between windows, because a block has no time to load within a
-// window.
+// newSearch returns a search for plans in which chunks go through blocks in the given
+// windows. In such a search blocks switch only between windows, because a block has no
+// time to load within a window.
 func newSearch(p *Problem, windows []int, effort *int) *search {
 	s := &search{problem: p, windows: windows, allowedCuts: []int{0}, effort: effort}
 	first := 0
@@ -67,7 +70,7 @@ func newSearchAnywhere(p *Problem, windows []int, effort *int) *search {
 	return s
 }
 
-// windowStep returns the work of the chunks first to end-1 in a block.
+// windowStep returns the work that the chunks first to end-1 have in a block.
 func (p *Problem) windowStep(block, first, end int) windowStep {
 	l := windowStep{block: block, first: first, end: end, prefillRuns: end - first}
 	for c := first; c < end; c++ {
@@ -78,7 +81,7 @@ func (p *Problem) windowStep(block, first, end int) windowStep {
 	return l
 }
 
-// prepare computes the values that all evaluations use.
+// prepare computes the values that all evaluations of the search use.
 func (s *search) prepare() *search {
 	p := s.problem
 	s.blocks, s.chunks, s.slow = p.Blocks(), len(p.Chunks), p.slowdown()
@@ -93,9 +96,9 @@ func (s *search) prepare() *search {
 	return s
 }
 
-// score orders plans: by the end of prefill and switching, then by stalls, then by
-// the number of executes on prefill graphs. Of otherwise equal plans, more executes
-// on prefill graphs take less energy.
+// score is the value by which plans are compared: the end of prefill and switching,
+// then the stalls, then the number of executes on prefill graphs. Among otherwise equal
+// plans, more executes on prefill graphs take less energy.
 type score struct {
 	end, stall  float64
 	prefillRuns int
@@ -105,7 +108,7 @@ type score struct {
 // matters.
 const Epsilon = 1e-9
 
-// better reports whether the plan with score a is better than the one with score b.
+// better reports whether the plan with score a is better than the plan with score b.
 func (a score) better(b score) bool {
 	switch {
 	case a.end < b.end-Epsilon || a.end > b.end+Epsilon:
@@ -116,7 +119,7 @@ func (a score) better(b score) bool {
 	return a.prefillRuns > b.prefillRuns
 }
 
-// compare sorts the best score first.
+// compare orders scores so that the best one comes first.
 func (a score) compare(b score) int {
 	switch {
 	case a.better(b):
@@ -127,8 +130,8 @@ func (a score) compare(b score) int {
 	return 0
 }
 
-// eval returns the score of the given cuts. eval stops early once the end is
-// certain to exceed limit.
+// eval returns the score of the plan in which blocks switch at the given cuts. eval
+// stops early once the end is certain to exceed limit.
 func (s *search) eval(at cuts, limit float64) score {
 	now, stall, prefillRuns := 0.0, 0.0, 0
 	io := s.startFirstLoads(at)
@@ -160,8 +163,8 @@ func (s *search) eval(at cuts, limit float64) score {
 	return score{end: max(now, io), stall: stall, prefillRuns: prefillRuns}
 }
 
-// startFirstLoads starts the loads that wait for no step. startFirstLoads returns the time at
-// which these loads end.
+// startFirstLoads starts the loads of a plan that wait for no step. startFirstLoads
+// returns the time at which these loads end.
 func (s *search) startFirstLoads(at cuts) (io float64) {
 	for b := range s.blocks {
 		s.ready[b] = 0
@@ -178,11 +181,11 @@ func (s *search) startFirstLoads(at cuts) (io float64) {
 	return io
 }
 
-// slowed returns the time of count executes while the loader is busy until io:
-// executes that start before io take longer.
+// slowed returns the time of count executes while the loader is busy until the time io:
+// executes that start before that time take longer.
 func slowed(total float64, count int, now, io, slow float64) float64 {
 	each := total / float64(count)
-	during := (io - now) / (each * slow) // executes that start during the load
+	during := (io - now) / (each * slow) // during is the number of executes that start during the load
 	inside := min(math.Ceil(during), float64(count))
 	return total + inside*each*(slow-1)
 }
@@ -191,8 +194,8 @@ func (s *search) inOrder() bool { return len(s.windows) == s.chunks }
 
 func (s *search) plan(name string, c candidate) *Plan { return s.problem.plan(name, s.windows, c.cuts) }
 
-// improve changes the cuts of one block at a time until no change gives a better
-// score.
+// improve changes the cuts of one block at a time, that is, when it switches, until no
+// change gives a better score.
 func (s *search) improve(c candidate) candidate {
 	c.cuts = c.cuts.clone()
 	for improved := true; improved && *s.effort > 0; {
@@ -204,8 +207,9 @@ func (s *search) improve(c candidate) candidate {
 	return c
 }
 
-// improveBlock tries all cuts of block b. A block that starts with its prefill
-// graph never has to go back to it, so its toPrefill stays 0.
+// improveBlock tries all cuts of block b, that is, all steps at which it could switch.
+// A block that starts with its prefill graph never has to go back to it, so its field
+// toPrefill stays 0.
 func (s *search) improveBlock(at cuts, b int, best *score) bool {
 	toPrefill, toDecode := at.toPrefill[b], at.toDecode[b]
 	improved := false
@@ -216,7 +220,7 @@ func (s *search) improveBlock(at cuts, b int, best *score) bool {
 	for _, up := range returns {
 		for _, down := range s.allowedCuts {
 			if down < up || up == toPrefill && down == toDecode || up == down && up > 0 && up < s.chunks {
-				continue // a block that stays on its decode graph needs only one pair of cuts
+				continue // for a block that stays on its decode graph, one pair of cuts is enough
 			}
 			at.toPrefill[b], at.toDecode[b] = up, down
 			if got := s.eval(at, best.end+Epsilon); got.better(*best) {

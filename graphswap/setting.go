@@ -9,14 +9,16 @@ import (
 // Setting describes the graphs that can be prepared for a model, and the memory
 // that a session needs for other things.
 type Setting struct {
-	Blocks                  []int // Blocks holds the numbers of blocks to choose from
-	PrefillRows, DecodeRows []int // graph widths to choose from
-	Context                 int   // Context is the number of tokens for which the KV cache has room
-	// Shared means that the graphs were compiled together, for a device that stores
+	Blocks []int // Blocks holds the numbers of blocks among which a configuration is chosen
+	// PrefillRows and DecodeRows hold the graph widths among which a configuration is
+	// chosen
+	PrefillRows, DecodeRows []int
+	Context                 int // Context is the number of tokens for which the KV cache has room
+	// Shared tells that the graphs were compiled together, for a device that stores
 	// equal weights once.
 	Shared bool
-	// Accept is the accept length that drafts approach if the graph has many rows;
-	// 1 means no drafts.
+	// Accept is the accept length that drafts approach if the graph has many rows; 1
+	// means that there are no drafts.
 	Accept float64
 	// Saturation is the number of draft rows at which the accept length comes close
 	// to Accept. If Saturation is zero, 8 rows are assumed.
@@ -31,7 +33,7 @@ type Setting struct {
 	// AllLogits asks for the logits of every row of a prompt, not only of the last
 	// row.
 	AllLogits bool
-	// Heads are the widths of the head's graphs, if they are known: see
+	// Heads are the widths of the head's graphs, if they are known; see
 	// [Request].Heads.
 	Heads []int
 	// InOrder allows only switch plans that take every chunk through all blocks
@@ -39,17 +41,17 @@ type Setting struct {
 	InOrder bool
 }
 
-// saturation is the default of [Setting].Saturation.
+// saturation is the value of [Setting].Saturation if it is zero.
 const saturation = 8
 
-// Tokens returns how many tokens a decode step with the given rows is expected to
-// yield.
+// Tokens returns how many tokens a decode step with the given number of rows is
+// expected to yield.
 func (s *Setting) Tokens(rows int) float64 {
 	enough := cmp.Or(s.Saturation, saturation)
 	return 1 + max(s.Accept-1, 0)*(1-math.Exp(-float64(rows)/enough))
 }
 
-// Expected returns ExpectedOutput, or its default.
+// Expected returns the field ExpectedOutput, or its default if it is zero.
 func (s *Setting) Expected() float64 {
 	if s.ExpectedOutput > 0 {
 		return s.ExpectedOutput
@@ -62,8 +64,8 @@ type Residency string
 
 // The residencies are in order of preference, the best first.
 const (
-	SharedPair Residency = "shared pair" // both graphs are loaded, and equal weights are stored once
-	BothGraphs Residency = "both graphs" // both graphs are loaded, and weights are stored twice
+	SharedPair Residency = "shared pair" // with SharedPair, both graphs are loaded, and equal weights are stored once
+	BothGraphs Residency = "both graphs" // with BothGraphs, both graphs are loaded, and weights are stored twice
 	OneGraph   Residency = "one graph"
 )
 
@@ -77,7 +79,7 @@ type Config struct {
 	Residency   Residency `json:"residency"`
 }
 
-// rows returns the width of the graph v.
+// rows returns the number of rows of the graph v, prefill or decode.
 func (c Config) rows(v Variant) int {
 	if v == Prefill {
 		return c.PrefillRows
@@ -85,8 +87,8 @@ func (c Config) rows(v Variant) int {
 	return c.DecodeRows
 }
 
-// Configs lists the configurations that fit into the memory of a session. Of these,
-// Configs returns only those with the best residency that any reaches: if both
+// Configs lists the configurations that fit into the memory of a session. Configs
+// returns only the configurations with the best residency that any reaches: if both
 // graphs of each block can stay loaded, switching only costs time.
 func (c *Cost) Configs(s *Setting) (all []Config) {
 	for _, blocks := range s.Blocks {
@@ -110,7 +112,8 @@ func (c *Cost) Configs(s *Setting) (all []Config) {
 	return nil
 }
 
-// fit returns cfg with the best residency that fits into the session's memory.
+// fit returns the configuration cfg with the best residency that fits into the
+// session's memory.
 func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 	p, err := c.TurnProblem(s, cfg, nil, 1, 0)
 	if err != nil {
@@ -143,17 +146,18 @@ func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cac
 	})
 }
 
-// PerToken returns the time per answered token if decode passes run on the graph v.
+// PerToken returns the time per answered token if decode passes run on the graph v,
+// prefill or decode.
 func (c *Cost) PerToken(s *Setting, cfg Config, v Variant, context float64) float64 {
 	rows := cfg.rows(v)
 	_, ms := c.decodeStep(s, rows, c.Pass(rows, context, cfg.Blocks, rows))
 	return ms
 }
 
-// decodeStep returns how many rows a decode step verifies and the time per token,
-// on a graph with the given rows whose passes take passMs. A decode step usually
-// has as many rows as the graph. If more passes per step pay off, the step has a
-// larger number of rows from Setting.Verify.
+// decodeStep returns how many rows a decode step verifies and the time per token, on a
+// graph with the given number of rows whose passes take passMs. A decode step usually
+// has as many rows as the graph. If more passes per step pay off, the step has a larger
+// number of rows from Setting.Verify.
 func (c *Cost) decodeStep(s *Setting, rows int, passMs float64) (verify int, perToken float64) {
 	step := func(verify int) float64 {
 		tokens, ms := s.Tokens(verify), float64((verify+rows-1)/rows)*passMs

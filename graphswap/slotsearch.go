@@ -2,33 +2,35 @@ package graphswap
 
 import "slices"
 
-// slotSearch computes the scores of plans with a spare graph slot, for one order of
-// the NPU's work. With a spare graph slot no load takes a graph away, so there are
-// no cuts. A plan is then an order of loads and, for each load, the step after
-// which it may start. If blocks start with decode graphs, the loads of their
-// prefill graphs come first.
+// slotSearch computes the scores of plans with a spare graph slot, for one order of the
+// NPU's work. With a spare graph slot no load takes a graph away, so a plan need not
+// say when blocks switch. With a spare graph slot, a plan is an order of loads and, for
+// each load, the step after which it may start. If blocks start with decode graphs, the
+// loads of their prefill graphs come first in the plan.
 type slotSearch struct {
 	*search
-	ends     []float64 // ends is scratch memory for the end time of each step
+	ends     []float64 // ends is scratch memory for the end time of each step of the plan
 	switched []bool    // switched is scratch memory that tells which blocks have switched
 }
 
-// newSlotSearch returns a search for plans with the given windows.
+// newSlotSearch returns a search for plans in which chunks go through blocks in the
+// given windows.
 func newSlotSearch(p *Problem, windows []int, effort *int) *slotSearch {
 	s := newSearchAnywhere(p, windows, effort)
 	return &slotSearch{search: s, ends: make([]float64, len(s.steps)), switched: make([]bool, s.blocks)}
 }
 
-// loaderState is the state of the loader and the spare graph slot.
+// loaderState is the state of the loader and the spare graph slot at a step of the
+// plan.
 type loaderState struct {
-	next    int     // next is the index of the next load
+	next    int     // next is the index of the next load of the plan
 	loading bool    // loading tells whether the previous load still runs
-	end     float64 // end of the running load
-	free    float64 // free is the time from which loader and slot are free
+	end     float64 // end is the end time of the running load
+	free    float64 // free is the time from which the loader and the spare graph slot are free
 }
 
-// eval returns the score of the given loads. eval stops early once the end is
-// certain to exceed limit.
+// eval returns the score of the plan with the given loads. eval stops early once the
+// end is certain to exceed limit.
 func (s *slotSearch) eval(loads []Load, limit float64) score {
 	for b := range s.switched {
 		s.switched[b] = s.problem.variantBefore(b)&Prefill == 0
@@ -56,7 +58,7 @@ func (s *slotSearch) eval(loads []Load, limit float64) score {
 	return score{end: max(now, io.free), prefillRuns: prefillRuns}
 }
 
-// busy returns the end of the running load, or 0 if none runs.
+// busy returns the end time of the running load, or 0 if none runs.
 func (s *loaderState) busy() float64 {
 	if s.loading {
 		return s.end
@@ -64,7 +66,8 @@ func (s *loaderState) busy() float64 {
 	return 0
 }
 
-// settle ends and starts loads up to the time now, at which i steps have ended.
+// settle ends and starts loads of the plan up to the time now, at which i steps have
+// ended.
 func (s *slotSearch) settle(io *loaderState, loads []Load, i int, now float64) {
 	for {
 		if io.loading {
@@ -95,8 +98,8 @@ func (s *slotSearch) settle(io *loaderState, loads []Load, i int, now float64) {
 	}
 }
 
-// begin returns when step i started, which is the end of the previous step: with a
-// spare graph slot, no step waits.
+// begin returns when step i of the plan started, which is the end of the previous step,
+// because with a spare graph slot no step waits.
 func (s *slotSearch) begin(i int) float64 {
 	if i == 0 {
 		return 0
@@ -104,7 +107,7 @@ func (s *slotSearch) begin(i int) float64 {
 	return s.ends[i-1]
 }
 
-// improve swaps loads, and changes the steps after which they start, until no
+// improve swaps loads of a plan, and changes the steps after which they start, until no
 // change gives a better score.
 func (s *slotSearch) improve(c candidate) candidate {
 	loads := slices.Clone(c.loads)
@@ -140,7 +143,8 @@ func (s *slotSearch) improve(c candidate) candidate {
 	return candidate{search: s, loads: loads, score: best}
 }
 
-// shift tries earlier and later steps as the one after which load k may start.
+// shift tries earlier and later steps of the plan as the one after which load k may
+// start.
 func (s *slotSearch) shift(loads []Load, k int, try func() bool) (improved bool) {
 	for _, by := range [...]int{-s.blocks, -1, 1, s.blocks} {
 		for {

@@ -2,19 +2,20 @@ package graphswap
 
 import "slices"
 
-// minReleases and maxReleases are the limits of what releaseSteps returns.
+// minReleases and maxReleases bound the number that releaseSteps returns.
 const minReleases, maxReleases = 12, 64
 
-// releaseSteps returns how many different steps are tried as the start of the first
-// load. Long prompts have many orders to try, so fewer steps are tried in each.
+// releaseSteps returns how many different steps of the plan are tried as the start of
+// the first load. Long prompts have many orders to try, so fewer starts of the first
+// load are tried in each order.
 func (s *slotSearch) releaseSteps() int {
 	return min(max(slotEffort/(s.chunks*len(s.steps)), minReleases), maxReleases)
 }
 
-// rankedStarts implements [searcher]. A starting point loads the blocks in
-// ascending or descending order, one load after the other, from a certain step on.
-// If blocks start with decode graphs, a starting point first loads their prefill
-// graphs, or keeps the decode graphs.
+// rankedStarts implements [searcher]. A starting point of the search loads the blocks
+// in ascending or descending order, one load after the other, from a certain step on.
+// If blocks start with decode graphs, a starting point of the search first loads their
+// prefill graphs, or keeps the decode graphs.
 func (s *slotSearch) rankedStarts(known float64) []candidate {
 	ascending, descending := make([]int, s.blocks), make([]int, s.blocks)
 	for b := range s.blocks {
@@ -30,7 +31,7 @@ func (s *slotSearch) rankedStarts(known float64) []candidate {
 	}
 	first := s.prefillLoads()
 	if s.problem.startsWith(Decode) {
-		add(nil) // keep the decode graphs and load nothing
+		add(nil) // one starting point keeps the decode graphs and loads nothing
 	}
 	stride := (len(s.steps) + s.releaseSteps() - 1) / s.releaseSteps()
 	loads := append(first, make([]Load, s.blocks)...)
@@ -50,7 +51,7 @@ func (s *slotSearch) rankedStarts(known float64) []candidate {
 	return all
 }
 
-// prefillLoads returns the loads of the prefill graphs that are not loaded at the
+// prefillLoads returns the loads of those prefill graphs that are not loaded at the
 // start.
 func (s *slotSearch) prefillLoads() []Load {
 	resident := make([]Variant, s.blocks)
@@ -60,7 +61,7 @@ func (s *slotSearch) prefillLoads() []Load {
 	return IdleLoads(resident, Prefill)
 }
 
-// plan returns the plan with the loads of a candidate.
+// plan returns the plan that has the loads of a candidate.
 func (s *slotSearch) plan(name string, c candidate) *Plan {
 	p := s.problem
 	plan := p.newPlan(name, s.windows)

@@ -2,8 +2,8 @@ package graphswap
 
 import "slices"
 
-// promising limits the starting points: those that end later than promising times
-// the best end are left out.
+// promising limits the starting points of the search: those whose plan ends later than
+// promising times the best end are left out.
 const promising = 1.1
 
 // rankedStarts implements [searcher].
@@ -24,8 +24,8 @@ func (s *search) rankedStarts(known float64) []candidate {
 	return all
 }
 
-// greedyCuts returns the cuts that the published greedy rule makes, with both
-// values of [GreedyOptions].Skip.
+// greedyCuts returns when each block switches by the published greedy rule (the cuts),
+// for both values of [GreedyOptions].Skip.
 func (p *Problem) greedyCuts() (all []cuts) {
 	if !p.startsWith(Prefill) {
 		return nil
@@ -37,17 +37,18 @@ func (p *Problem) greedyCuts() (all []cuts) {
 	return all
 }
 
-// starts returns the cuts with which local search begins. All blocks switch at one
-// chunk, or the first blocks switch one chunk later than the others, or one, two or
-// three blocks switch per chunk, in ascending or descending order.
+// starts returns the plans, given by their cuts, with which local search begins. At a
+// starting point, all blocks switch at one chunk, or the first blocks switch one chunk
+// later than the others, or one, two or three blocks switch per chunk, in ascending or
+// descending order.
 func (s *search) starts() []cuts {
 	var all []cuts
 	if s.problem.startsWith(Decode) {
 		never := slices.Repeat([]int{s.chunks}, s.blocks)
-		all = append(all, cuts{never, never}) // keep the decode graphs and load nothing
+		all = append(all, cuts{never, never}) // one starting point keeps the decode graphs and loads nothing
 	}
 	toPrefill := make([]int, s.blocks)
-	var room []int // memory for many starting points in one allocation
+	var room []int // room is memory for many starting points in one allocation
 	add := func(toDecode func(b int) int) {
 		if len(room) < s.blocks {
 			room = make([]int, 64*s.blocks)

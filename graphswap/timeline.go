@@ -5,7 +5,7 @@ import "fmt"
 // Lane is a unit that runs one task at a time: NPU, CPU or loader.
 type Lane uint8
 
-// Tasks with equal start are sorted in this order of lanes.
+// Tasks with equal start time are sorted in the order of the lanes below.
 const (
 	NPU Lane = iota
 	CPU
@@ -36,14 +36,14 @@ func (l *Lane) UnmarshalText(text []byte) error {
 	return fmt.Errorf("graphswap: %w: lane %q: want NPU, CPU or IO", ErrTimeline, text)
 }
 
-// The constants below are the kinds of tasks.
+// The constants below are the kinds of tasks in a timeline.
 const (
-	Run       = "run"       // on the NPU: a step of the plan
-	Verify    = "verify"    // on the NPU: a block in a decode pass
-	Create    = "load"      // on the loader: free the old graph and load the new one
-	Draft     = "draft"     // on the CPU: make a draft
-	Sample    = "sample"    // on the CPU: sample tokens from the logits of a pass
-	Calibrate = "calibrate" // on the CPU: learn from the logits of a prompt
+	Run       = "run"       // Run is a task of the NPU: a step of the plan
+	Verify    = "verify"    // Verify is a task of the NPU: a block in a decode pass
+	Create    = "load"      // Create is a task of the loader: free the old graph and load the new one
+	Draft     = "draft"     // Draft is a task of the CPU: make a draft
+	Sample    = "sample"    // Sample is a task of the CPU: sample tokens from the logits of a pass
+	Calibrate = "calibrate" // Calibrate is a task of the CPU: learn from the logits of a prompt
 )
 
 // Task is one piece of work on a lane, with forecast or recorded times.
@@ -52,27 +52,27 @@ type Task struct {
 	Kind    string  `json:"kind"`
 	StartMs float64 `json:"start_ms"`
 	EndMs   float64 `json:"end_ms"`
-	Block   int     `json:"block"` // block number from 0; -1 for all blocks
+	Block   int     `json:"block"` // Block is the number of the block, from 0; -1 stands for all blocks
 	Variant Variant `json:"graph"`
 	// Index is the index of the task in the plan's Steps or Loads, or -1 for tasks
 	// that the plan does not list.
 	Index int `json:"index"`
-	// Chunk is the chunk number of a step, from 0. Decode passes get the numbers
+	// Chunk is the number of the step's chunk, from 0. Decode passes get the numbers
 	// that follow the last chunk.
 	Chunk int `json:"chunk"`
-	// Runs is the number of executes, and Rows the number of rows that they
-	// computed. Valid is the number of rows that held a token; the others were
-	// padding rows. Wasted is the number of rows that held a rejected draft.
+	// Runs is the number of executes, and Rows the number of rows that they computed.
+	// Valid is the number of rows of a task that held a token; the others were padding
+	// rows. Wasted is the number of rows of a task that held a rejected draft.
 	Runs   int `json:"runs,omitempty"`
 	Rows   int `json:"rows,omitempty"`
 	Valid  int `json:"valid,omitempty"`
 	Wasted int `json:"wasted,omitempty"`
-	// WaitMs is the time that the lane waited for the graph of this task (a stall).
+	// WaitMs is the time for which the lane waited for the graph of the task (a stall).
 	WaitMs float64 `json:"wait_ms,omitempty"`
 	Bytes  int64   `json:"bytes,omitempty"` // loaded
 }
 
-// MemoryPoint is the memory in use from a certain time on.
+// MemoryPoint is the memory that a plan uses from a certain time on.
 type MemoryPoint struct {
 	AtMs  float64 `json:"at_ms"`
 	Bytes int64   `json:"bytes"`
@@ -84,20 +84,20 @@ const (
 	Executed  = "executed"
 )
 
-// Timeline lists the tasks of a plan with their times. A timeline from the
-// simulator is a forecast. A timeline from the engine has the measured times.
+// Timeline lists the tasks of a plan with their start and end times. A timeline from
+// the simulator is a forecast. A timeline from the engine has the measured times.
 type Timeline struct {
 	Source string `json:"source"` // Simulated or Executed
-	// Kind is the origin of the profile's numbers, such as [Fitted]
+	// Kind is the origin of the numbers in the profile, such as [Fitted]
 	Kind   string        `json:"kind,omitempty"`
 	Plan   *Plan         `json:"plan"`
-	Tasks  []Task        `json:"tasks"` // Tasks is sorted by start, then by lane
+	Tasks  []Task        `json:"tasks"` // Tasks is sorted by start time, then by lane
 	Memory []MemoryPoint `json:"memory,omitempty"`
 
-	PrefillMs float64 `json:"prefill_ms"` // PrefillMs is the end of the last step
-	// SwitchEndMs is the end of the last load, but at least PrefillMs
+	PrefillMs float64 `json:"prefill_ms"` // PrefillMs is the end of the last step of the plan
+	// SwitchEndMs is the end of the plan's last load, but at least PrefillMs
 	SwitchEndMs float64 `json:"switch_end_ms"`
-	ExposedMs   float64 `json:"exposed_ms"` // SwitchEndMs minus the time of a prefill on prefill graphs alone
+	ExposedMs   float64 `json:"exposed_ms"` // ExposedMs is SwitchEndMs minus the time of a prefill on prefill graphs alone
 	StallMs     float64 `json:"stall_ms"`   // StallMs is the time that the NPU waited for loads
 	NPUBusyMs   float64 `json:"npu_busy_ms"`
 	// FirstPassMs is the end of the first decode pass after the loads

@@ -2,9 +2,9 @@ package graphswap
 
 import "fmt"
 
-// Validate returns an error for a plan that cannot run: a step comes before its
-// input or without its graph, a load frees a graph that later steps need, or a step
-// and a load wait for each other.
+// Validate returns an error for a plan that cannot run. In such a plan, a step comes
+// before its input or without its graph, a load frees a graph that later steps need, or
+// a step and a load wait for each other.
 func (p *Plan) Validate() error {
 	if err := p.shape(); err != nil {
 		return err
@@ -15,12 +15,12 @@ func (p *Plan) Validate() error {
 	return p.residency()
 }
 
-// invalid returns an [ErrPlan] with the plan's name.
+// invalid returns an [ErrPlan] that names the plan.
 func (p *Plan) invalid(format string, args ...any) error {
 	return fmt.Errorf("graphswap: %w %q: %s", ErrPlan, p.Name, fmt.Sprintf(format, args...))
 }
 
-// shape checks the lengths of lists and the range of indices.
+// shape checks the lengths of a plan's lists and the range of its indices.
 func (p *Plan) shape() error {
 	if p.Blocks < 1 || len(p.Chunks) < 1 || len(p.Before) != p.Blocks || len(p.After) != p.Blocks || p.DecodeRows < 1 {
 		return p.invalid("it has %d blocks and %d chunks, but lists the resident graphs of %d blocks before and %d after", p.Blocks, len(p.Chunks), len(p.Before), len(p.After))
@@ -36,10 +36,10 @@ func (p *Plan) shape() error {
 	return nil
 }
 
-// order checks that a chunk enters a block only after the previous block, and after
-// the previous chunk, whose keys and values the block reads.
+// order checks that in a plan a chunk enters a block only after the previous block, and
+// after the previous chunk, whose keys and values the block reads.
 func (p *Plan) order() error {
-	done := make([]int, p.Blocks) // per block: number of the next chunk
+	done := make([]int, p.Blocks) // done holds, per block, the number of the next chunk
 	for i, s := range p.Steps {
 		if s.Block < 0 || s.Block >= p.Blocks || s.Chunk < 0 || s.Chunk >= len(p.Chunks) {
 			return p.invalid("step %d has an impossible value: %+v", i, s)
@@ -52,16 +52,17 @@ func (p *Plan) order() error {
 	return nil
 }
 
-// residency checks that the graph of every step is loaded when the step starts.
+// residency checks that in a plan the graph of every step is loaded when the step
+// starts.
 func (p *Plan) residency() error {
 	now := append([]Variant(nil), p.Before...)
-	startsAfter := make([]int, len(p.Loads)) // per load: index of the last step that must end before the load can start
+	startsAfter := make([]int, len(p.Loads)) // startsAfter holds, per load, the index of the last step that must end before the load can start
 	latest := -1
 	for j, l := range p.Loads {
 		latest = max(latest, l.After)
 		startsAfter[j] = latest
 	}
-	next := make([]int, p.Blocks) // per block: index in Loads of its next load
+	next := make([]int, p.Blocks) // next holds, per block, the index in Loads of its next load
 	for b := range next {
 		next[b] = p.loadOf(b, 0)
 	}
@@ -70,7 +71,7 @@ func (p *Plan) residency() error {
 		for j := next[b]; j < len(p.Loads) && p.Loads[j].After < i; j = next[b] {
 			if startsAfter[j] >= i {
 				if p.Spare {
-					break // the load comes later, so the step runs on the graph that is loaded
+					break // the load comes after the step, so the step runs on the graph that is loaded
 				}
 				return p.invalid("step %d waits for load %d, which waits for step %d", i, j, startsAfter[j])
 			}

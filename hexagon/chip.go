@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Chip is a Snapdragon that graphs can be compiled for.
+// Chip is a Snapdragon for which graphs can be compiled.
 type Chip struct {
-	// Name is the vendor's part number, and Market the product name.
+	// Name is the vendor's part number of the chip, and Market its product name.
 	Name, Market string
 	// SoC is the chip's number in QNN, and Arch its Hexagon version.
 	SoC  uint32
 	Arch int
 }
 
-// Chips lists the chips that can be selected by name. Other chips must be given by
-// their SoC number.
+// Chips lists the chips that can be selected by name. Chips that are not in the list
+// must be given by their SoC number.
 var Chips = []Chip{
 	{"SM8350", "Snapdragon 888", 30, 68},
 	{"SM8450", "Snapdragon 8 Gen 1", 36, 69},

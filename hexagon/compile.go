@@ -13,7 +13,7 @@ import (
 )
 
 // Compile builds the graphs in one QNN context, writes the image to w and frees the
-// context. Compile checks ctx between graphs.
+// context. Compile checks whether ctx is done only between graphs.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) (err error) {
 	defer func() {
 		if err != nil {
@@ -26,7 +26,8 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err := check(graphs); err != nil {
 		return err
 	}
-	// A single graph shares nothing, and a shared image has another format.
+	// A single graph has nothing to share, and an image with sharing has another
+	// format.
 	shared := len(graphs) > 1 && d.sharesConstants()
 	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{WeightSharing: shared})
 	if err != nil {
@@ -58,7 +59,7 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err != nil {
 		return err
 	}
-	if err := c.Close(); err != nil { // free the context's memory now; the deferred Close then does nothing
+	if err := c.Close(); err != nil { // the context's memory is freed now; the deferred Close then does nothing
 		return err
 	}
 	d.tryLoad(contextBinary)
@@ -86,8 +87,8 @@ func (d *Device) BuildAndDiscard(build func(c *qnn.Context) error, logged func(l
 	return build(c)
 }
 
-// Lower builds and finalizes one graph in a context. If o does not set the
-// optimization level, the device's own level is used.
+// Lower translates one graph to QNN and finalizes it in a context. If the options do
+// not set the optimization level, the device's own level is used.
 func (d *Device) Lower(ctx context.Context, c *qnn.Context, g *backend.Graph, o qnn.GraphOptions) error {
 	if err := check([]*backend.Graph{g}); err != nil {
 		return err
@@ -112,10 +113,10 @@ func (d *Device) tryLoad(contextBinary []byte) {
 	}
 }
 
-// check validates the graphs before any call into the library.
+// check validates the graphs before any call into the vendor's library.
 func check(graphs []*backend.Graph) error {
 	if len(graphs) == 0 {
-		return fmt.Errorf("%w: no graphs, want at least one", backend.ErrInvalidGraph)
+		return fmt.Errorf("%w: got no graphs, want at least one", backend.ErrInvalidGraph)
 	}
 	names := make(map[string]bool, len(graphs))
 	for _, g := range graphs {

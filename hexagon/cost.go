@@ -10,10 +10,10 @@ import (
 // The emulator reports these profile events only while it simulates the times of a
 // phone.
 const (
-	eventPaced   qnn.EventType = 9100 // text event: name of the simulated device
-	eventCharged qnn.EventType = 9101 // in ns: simulated time of the call
-	eventOverrun qnn.EventType = 9102 // in ns: how much longer than its simulated time the call really took
-	eventScale   qnn.EventType = 9103 // in millionths: wall time per simulated time
+	eventPaced   qnn.EventType = 9100 // eventPaced is a text event: the name of the simulated device
+	eventCharged qnn.EventType = 9101 // eventCharged is the simulated time of the call in ns
+	eventOverrun qnn.EventType = 9102 // eventOverrun is the time in ns by which the call really took longer than its simulated time
+	eventScale   qnn.EventType = 9103 // eventScale is the wall time per simulated time, in millionths
 )
 
 // pacedVirtual is the value of the event eventPaced if calls compute their
@@ -35,9 +35,9 @@ func closeProfile(p *qnn.Profile) error {
 	return p.Close()
 }
 
-// readCost returns the cost of the last call that used a profile. own is the type
-// of the library's event for the whole call, in µs. If the profile is nil, the cost
-// is zero.
+// readCost returns the cost of the last call that used a QNN profile. own is the type
+// of the library's event for the whole call, in µs. If there is no QNN profile, the
+// cost is zero.
 func readCost(p *qnn.Profile, own qnn.EventType) (backend.Cost, error) {
 	var c backend.Cost
 	if p == nil {
@@ -66,14 +66,14 @@ func readCost(p *qnn.Profile, own qnn.EventType) (backend.Cost, error) {
 	return c, nil
 }
 
-// LoadCost returns the cost of the load.
+// LoadCost returns the cost of the call that loaded the program.
 func (p *program) LoadCost() backend.Cost {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.loadCost
 }
 
-// RunCost returns the cost of the last execute.
+// RunCost returns the cost of the program's last execute.
 func (p *program) RunCost() backend.Cost {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,29 +11,30 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// isCPULibrary reports whether the library is libQnnCpu, the vendor's float library
-// for the CPU. With API 2.36, libQnnCpu has all operators that this package writes
-// in float32, and Cast between float16 and float32. libQnnCpu's validation refuses
-// all other nodes with float16 or fixed-point tensors (code 3110).
+// isCPULibrary reports whether the library is libQnnCpu, the vendor's float library for
+// the CPU. With API 2.36, libQnnCpu has all operators that package hexagon writes in
+// float32, and Cast between float16 and float32. libQnnCpu's validation refuses all
+// other nodes with float16 or fixed-point tensors (code 3110).
 func (d *Device) isCPULibrary() bool { return d.library.Provider().Backend == qnn.BackendCPU }
 
 // explainRefusal adds advice to the error of a node that libQnnCpu refuses.
 func (d *Device) explainRefusal(err error) error {
 	if d.isCPULibrary() && errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("%w; %s computes in float32 only: use recipe f32", err, d.library.Provider().Name)
+		return fmt.Errorf("%w; the library %s computes in float32 only: use recipe f32", err, d.library.Provider().Name)
 	}
 	return err
 }
 
-// expandRmsNorm writes y = x / √(mean x² + ε) · γ as six nodes. The operator
-// RmsNorm of libQnnCpu cannot be used, because it divides by √(mean x²) + ε.
+// expandRmsNorm writes the operator RmsNorm, y = x / √(mean x² + ε) · γ, as six nodes.
+// The operator RmsNorm of libQnnCpu cannot be used, because it divides by √(mean x²) +
+// ε.
 func (l *lowering) expandRmsNorm(n *backend.Node) error {
 	if err := l.checkNorm(n); err != nil {
 		return err
 	}
 	epsilon, ok := n.Param("epsilon").(float32)
 	if !ok {
-		return fmt.Errorf("parameter epsilon has type %T, want float32", n.Param("epsilon"))
+		return fmt.Errorf("the parameter epsilon has type %T, want float32", n.Param("epsilon"))
 	}
 	x, gamma, y := &l.tensors[n.Inputs[0]], &l.tensors[n.Inputs[1]], &l.tensors[n.Outputs[0]]
 	row := slices.Clone(x.Dims)

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// loweringVersion is part of the fingerprint in each image. Increase
+// loweringVersion is part of the fingerprint of the device in each image. Increase
 // loweringVersion when lowering changes the QNN graphs that it makes from the same
 // input, so that old images are compiled again.
 const loweringVersion = 1
@@ -26,33 +26,36 @@ type Options struct {
 	// empty, the system library in the folder of Library is used, or Library itself if it describes
 	// images, as the emulator does.
 	SystemLibrary string
-	// Name names the device in messages and reports. An empty Name means Library.
+	// Name is the name of the device in messages and reports. If Name is empty, it is
+	// the value of Library.
 	Name string
-	// SoC is the vendor's number of the chip to compile for (57 is SM8650). If SoC
-	// is zero, the library chooses; on a phone it finds the phone's own chip.
+	// SoC is the vendor's number of the chip for which graphs are compiled (57 is
+	// SM8650). If SoC is zero, the library chooses the chip; on a phone it finds the
+	// phone's own chip.
 	SoC uint32
 	// ConstantSharing says whether graphs that are compiled together store equal
-	// constants once. ConstantsAuto suits images for this machine; the other
-	// choices are for images that another machine will load.
+	// constants once. ConstantsAuto suits images for this machine; the other values are
+	// for images that another machine will load.
 	ConstantSharing ConstantSharing
-	// Logger receives warnings of this package and, at debug level, the library's
-	// own lines. If Logger is nil, nothing is logged.
+	// Logger receives warnings of package hexagon and, at debug level, the library's
+	// own log lines. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
-	// Costs makes programs measure their calls with the library's profile events;
-	// see [backend.Timed]. Costs adds tens of microseconds to an execute.
+	// If Costs is set, programs measure their calls with the library's profile events;
+	// see [backend.Timed]. Measuring with Costs adds tens of microseconds to an
+	// execute.
 	Costs bool
-	// FastRPC is the path of the library that allocates memory shared with the DSP.
-	// If FastRPC is empty, the system's library is used.
+	// FastRPC is the path of the library that allocates memory shared with the DSP. If
+	// FastRPC is empty, the system's library for shared memory is used.
 	FastRPC string
-	// Trace, if set, is called by Compile before each call into the library, with
-	// the graph's name and the step, such as node "q0" (FullyConnected). If the
-	// compiling process crashes or hangs, its parent process can then tell in which
-	// step.
+	// Trace, if set, is a function that Compile calls before each call into the
+	// library, with the graph's name and the step, such as node "q0" (FullyConnected).
+	// If the compiling process crashes or hangs, its parent process can tell from Trace
+	// in which step.
 	Trace func(graph, step string)
-	// TryLoad makes Compile load each new image once and free it again. If the
-	// library crashes on the image, it then ends the process that compiles, and not
-	// the one that serves requests. If the load fails without a crash, Compile
-	// returns no error: the process that serves will report it.
+	// If TryLoad is set, Compile loads each new image once and frees it again. If the
+	// library crashes on a new image, TryLoad makes it end the process that compiles,
+	// and not the one that serves requests. If loading a new image fails without a
+	// crash, Compile returns no error, because the process that serves will report it.
 	TryLoad bool
 	// provider is a further provider number that Open accepts as the NPU's library.
 	// Tests set provider to the number of libQnnSaver, the vendor's library that
@@ -66,7 +69,7 @@ type ConstantSharing int
 
 // The choices.
 const (
-	ConstantsAuto     ConstantSharing = iota // share constants if this machine's library can load the result
+	ConstantsAuto     ConstantSharing = iota // ConstantsAuto shares constants if this machine's library can load the result
 	ConstantsShared                          // always share
 	ConstantsSeparate                        // never share
 )
@@ -82,32 +85,32 @@ type Device struct {
 	// optimization is the effort of the library's compiler, or 0 if the library has
 	// no such option.
 	optimization int
-	// chip is the SoC number that graphs are compiled for, or 0 if it is unknown.
+	// chip is the SoC number for which graphs are compiled, or 0 if it is unknown.
 	chip uint32
-	// sharesConstants and swapsGraphs probe the library at their first call and
-	// return the remembered answer afterwards.
+	// The functions sharesConstants and swapsGraphs probe the library at their first
+	// call and return the remembered answer afterwards.
 	sharesConstants, swapsGraphs func() bool
-	// system is the library that describes images, or systemErr is the reason why there is none.
-	// system and systemErr are set at the first use.
+	// system is the library that describes images. If there is none, systemErr is the
+	// reason. Both are set at the first use.
 	systemOnce sync.Once
 	system     *qnn.System
 	systemErr  error
-	// fastRPC allocates buffers that contexts register; nil if the library takes
+	// fastRPC allocates buffers that contexts register; it is nil if the library takes
 	// no registered memory.
 	fastRPC *qnn.FastRPC
 	// memoryRefused is set when the library has refused to register memory,
 	// although it claims that it can.
 	memoryRefused atomic.Bool
-	// inPlaceRefused is set when the library has refused to use an image without
+	// inPlaceRefused is set when the library has refused to use a mapped image without
 	// copying it.
 	inPlaceRefused atomic.Bool
 	closed         atomic.Bool
 
 	powerMu sync.Mutex
-	power   *qnn.PowerConfig // current power vote, or nil; guarded by powerMu
+	power   *qnn.PowerConfig // power is the current power vote, or nil; powerMu guards it
 
-	// buildMu is held by BuildAndDiscard, because its listener gets all lines that
-	// the library logs.
+	// buildMu is held by BuildAndDiscard, because its listener gets all lines that the
+	// library logs.
 	buildMu  sync.Mutex
 	listener atomic.Pointer[func(line string)]
 }
@@ -155,9 +158,9 @@ func Open(o Options) (_ *Device, err error) {
 	return d, nil
 }
 
-// openChip opens the NPU's device in the library. libQnnCpu, the vendor's float
-// library for the CPU, has no device, no chip and no compiler options. For any
-// other backend openChip returns an error.
+// openChip opens the NPU's device in the library. libQnnCpu, the vendor's float library
+// for the CPU, has no device, no chip and no compiler options. For any other backend of
+// QNN, openChip returns an error.
 func (d *Device) openChip() (err error) {
 	switch p := d.library.Provider(); p.Backend {
 	case qnn.BackendHTP, d.options.provider:
@@ -180,14 +183,15 @@ func (d *Device) openChip() (err error) {
 // Options returns the options that were passed to [Open], with Name filled in.
 func (d *Device) Options() Options { return d.options }
 
-// logLine logs each line of the library at debug level, whatever its own level.
-// Errors are also part of the failed call's error, and the vendor's compiler warns
-// hundreds of times per model about choices that no caller can change.
+// logLine logs each line of the vendor's library at debug level, whatever level the
+// library gives it. The library's error lines are also part of the failed call's error,
+// and its compiler warns hundreds of times per model about choices that no caller can
+// change.
 func (d *Device) logLine(level qnn.LogLevel, text string) {
 	if listen := d.listener.Load(); listen != nil {
 		(*listen)(text)
 	}
-	if level > qnn.LogWarn { // lines below warnings arrive only while BuildAndDiscard runs
+	if level > qnn.LogWarn { // the library sends lines below warnings only while BuildAndDiscard runs
 		return
 	}
 	severity := "warning"
@@ -197,12 +201,12 @@ func (d *Device) logLine(level qnn.LogLevel, text string) {
 	d.options.Logger.Debug("library", "severity", severity, "text", strings.TrimSpace(text))
 }
 
-// Capabilities describes what the library and the chip can do. The first call
-// compiles and loads two tiny images: one tests constant sharing, the other tests
-// whether the library swaps graphs by itself.
+// Capabilities describes what the library and the chip can do. The first call of
+// Capabilities compiles and loads two tiny images: one tests constant sharing, the
+// other tests whether the library swaps graphs by itself.
 func (d *Device) Capabilities() backend.Capabilities {
 	lane := backend.NPU
-	if d.isCPULibrary() { // this library must not be reported as the NPU
+	if d.isCPULibrary() { // libQnnCpu must not be reported as the NPU
 		lane = backend.CPU
 	}
 	return backend.Capabilities{
@@ -217,9 +221,9 @@ func (d *Device) Capabilities() backend.Capabilities {
 	}
 }
 
-// ownChip returns the SoC number of the chip that the library runs on, or 0 if it
-// reports none. Images that another machine compiled for this number can be loaded
-// here.
+// ownChip returns the SoC number of the chip on which the library runs, or 0 if the
+// library reports none. Images that another machine compiled for this machine's chip
+// can be loaded here.
 func (d *Device) ownChip() uint32 {
 	devices, err := d.device.PlatformInfo()
 	if err != nil || len(devices) == 0 {
@@ -243,7 +247,7 @@ func (d *Device) fingerprint() string {
 }
 
 // Close withdraws the power vote and closes the device, backend, log and library.
-// Programs and buffers of the device must be closed first.
+// Programs and buffers of the device must be closed before the device.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil

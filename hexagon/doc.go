@@ -1,6 +1,6 @@
-// Package hexagon makes the Hexagon NPU a [backend.Device]. The package calls the
-// NPU through QNN: through the vendor's libQnnHtp.so, or a library with the same
-// entry points, such as this project's emulator.
+// Package hexagon makes the Hexagon NPU a [backend.Device]. Package hexagon calls the
+// NPU through QNN: through the vendor's libQnnHtp.so, or a library with the same entry
+// points, such as this project's emulator.
 //
 // Each operator of package backend becomes one QNN operator, because package
 // backend uses QNN's operators. Each node is validated by the library before it is
@@ -13,17 +13,17 @@
 //
 // # Images
 //
-// An image is a file format of this package around the library's context binary.
-// The image's manifest holds names, shapes and the tensor IDs that an execute
-// needs. Checksums cover the manifest and the context binary, because the vendor's
-// library accepts damaged binaries. The checksums detect damage but not
+// An image of package hexagon is a file format around the library's context binary. The
+// manifest in an image holds names, shapes and the tensor IDs that an execute needs.
+// Checksums cover the manifest and the context binary, because the vendor's library
+// accepts damaged binaries. The checksums of an image detect damage but not
 // manipulation, so keep images in a folder where only their owner can write. If the
 // library can use a mapped image, a loaded program uses it without a copy.
 //
-// Graphs that are compiled together store equal constants once, if the library can
-// load such images. [Device.Capabilities] finds this out with a test image. The
-// emulator can load such images; the vendor's x86-64 library compiles them but
-// refuses to load them.
+// Graphs that are compiled together store equal constants once, if the library can load
+// such images. [Device.Capabilities] finds out with a test image whether it can. The
+// emulator can load images with shared constants; the vendor's x86-64 library compiles
+// them but refuses to load them.
 //
 // # Invariants
 //
@@ -49,28 +49,26 @@
 //
 // # Locks
 //
-// The package has three locks: Device.buildMu, Device.powerMu and program.mu. No
-// two locks of package hexagon are held together. Each of the locks may be held
-// during a call into package qnn, so it is taken before the locks of that package.
-// The comment of a field names the lock that guards the field. An execute holds the
-// mu of its program, so Bind and Close of the same program wait for it.
+// Package hexagon has three locks: Device.buildMu, Device.powerMu and program.mu. No
+// two locks of package hexagon are held together. Each lock of package hexagon may be
+// held during a call into package qnn, so it is taken before the locks of that package.
+// The comment of a field names the lock that guards the field. An execute holds the mu
+// of its program, so Bind and Close of the same program wait for it.
 //
 // # What lossless means
 //
-// On the emulator, the result of a row has the same bits in a graph of any width,
-// with any padding, and wherever its past tokens are in the KV cache. On the
-// vendor's x86-64 library, a row has the same bits only among AR-1 and AR-8 graphs,
-// or among AR-32 and AR-128 graphs, and only if all tokens that it attends to are
-// in the same slots. In all other cases, five layers of SmolLM2 give equal tokens,
-// but only 6 to 63 % of the elements are equal when the width, the split into
-// passes or the slots of the past change (testdata/vendor_widths.md). With that
-// library, lossless can only mean equal tokens, and the tokens that differ (flips)
-// are counted.
+// On the emulator, the result of a row has the same bits in a graph of any width, with
+// any padding, and wherever its past tokens are in the KV cache. On the vendor's x86-64
+// library, a row has the same bits only among AR-1 and AR-8 graphs, or among AR-32 and
+// AR-128 graphs, and only if all tokens that it attends to are in the same slots. On
+// the vendor's x86-64 library, lossless can only mean equal tokens, and the tokens that
+// differ (flips) are counted. With that library, lossless can only mean equal tokens,
+// and the tokens that differ (flips) are counted.
 //
 // # Cost
 //
-// An execute adds a few comparisons to the library's call. If its bindings did not
-// change, it allocates no memory. [Device.Compile] takes minutes for a block on the
-// vendor's compiler; [Device.Load] reads the whole image once to verify its
-// checksum.
+// For an execute, package hexagon adds a few comparisons to the library's call. If the
+// bindings of an execute did not change, it allocates no memory. [Device.Compile] takes
+// minutes for a block on the vendor's compiler; [Device.Load] reads the whole image
+// once to verify its checksum.
 package hexagon

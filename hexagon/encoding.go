@@ -27,9 +27,9 @@ func quantization(t *backend.Tensor, scales []backend.ScaleOffset) *qnn.Quantiza
 		q.Scales = append(q.Scales, s.Scale)
 	}
 	if e.Multiplied() {
-		return nil // blockwiseExpansion makes this encoding, because it needs the elements
+		return nil // blockwiseExpansion makes the encoding in this case, because it needs the elements
 	}
-	if e.Grain == backend.PerRow { // one scale per index of axis 0, with offsets of zero
+	if e.Grain == backend.PerRow { // such an encoding has one scale per index of axis 0, with offsets of zero
 		q.Encoding = qnn.AxisScaleOffset
 		if e.Bits != 0 {
 			q.Encoding = qnn.BitsAxisScaleOffset
@@ -46,20 +46,21 @@ func quantization(t *backend.Tensor, scales []backend.ScaleOffset) *qnn.Quantiza
 	return q
 }
 
-// The vendor's name for [backend.Encoding.Multiplied] is LPBQ: 4-bit integers, with
-// an integer scale of 4 bits for each block and a float scale for each output. The
-// NPU multiplies such a matrix with Conv2d. The NPU's MatMul takes several times as
-// long as Conv2d from 32 rows on. The NPU's FullyConnected refuses the matrix or
-// computes wrong results, depending on the sizes. The matrix is therefore stored
-// with the shape [1,1,K,N], and rows become the pixels of Conv2d's input.
+// The vendor's name for the encoding [backend.Encoding.Multiplied] is LPBQ: 4-bit
+// integers, with an integer scale of 4 bits for each block and a float scale for each
+// output. The NPU multiplies a matrix in LPBQ encoding with the operator Conv2d. With
+// 32 rows and more, the NPU's MatMul takes several times as long as Conv2d. The NPU's
+// FullyConnected refuses a matrix in LPBQ encoding or computes wrong results, depending
+// on the sizes. A matrix in LPBQ encoding is therefore stored with the shape [1,1,K,N],
+// and rows become the pixels of Conv2d's input.
 
 // errBlockScale is returned for a block whose integers are not multiples of one
 // scale from 1 to 16.
 var errBlockScale = errors.New("the integers of a block are not multiples of one scale from 1 to 16")
 
-// blockwiseExpansion returns a matrix in QNN's form: its integers, ordered (input,
-// output), in the low bits of bytes, and its quantization. scales are the scales of
-// the rows.
+// blockwiseExpansion returns a matrix in QNN's form for block scales: its integers,
+// ordered (input, output), in the low bits of bytes, and its quantization. scales are
+// the scales of the rows.
 func blockwiseExpansion(t *backend.Tensor, elements []byte, scales []backend.ScaleOffset) ([]byte, *qnn.Quantization, error) {
 	outputs, inputs, block := t.Shape[0], t.Shape[1], t.Encoding.Block
 	data := make([]byte, len(elements))
@@ -84,9 +85,9 @@ func blockwiseExpansion(t *backend.Tensor, elements []byte, scales []backend.Sca
 	return data, q, nil
 }
 
-// blockScale returns the smallest scale from 1 to 16 such that dividing all
-// elements of a block by it leaves integers of at most bits bits. Any such scale
-// gives the same products.
+// blockScale returns the smallest scale from 1 to 16 such that dividing all elements of
+// a block by it leaves integers of at most `bits` bits. If several scales fit a block,
+// all of them give the same products.
 func blockScale(block []byte, bits int) (int8, error) {
 	low, high := int8(0), int8(0)
 	for _, c := range block {
@@ -105,5 +106,5 @@ next:
 		}
 		return int8(m), nil
 	}
-	return 0, fmt.Errorf("%w: the block's integers range from %d to %d", errBlockScale, low, high)
+	return 0, fmt.Errorf("%w: the integers of the block range from %d to %d", errBlockScale, low, high)
 }

@@ -20,8 +20,8 @@ type Fault struct {
 	Remedy string `json:"remedy"`
 }
 
-// faults lists the error codes whose cause is known. The library only logs codes of
-// the driver; calls return QNN's codes.
+// faults lists the known error codes with their causes and remedies. Codes of the DSP's
+// driver appear only in the library's log lines; calls return QNN's codes.
 var faults = []Fault{
 	{"1002", "out of memory", "the graphs with their inputs and outputs do not fit into a DSP session, which holds 3.75 GB", "use more blocks (sdnpu.blocks), a shorter context (sdnpu.context) or a smaller recipe, or end other programs that use the NPU"},
 	{"1007", "system communication", "the DSP crashed and restarted; everything that was loaded is lost", "nothing: sdnpu loads the graphs again and continues. If it happens with every request, update the system's NPU driver"},
@@ -41,7 +41,7 @@ var faults = []Fault{
 	{"0x1", "fastrpc map failed", "the machine's memory is nearly full or fragmented", "end other programs, or use more blocks (sdnpu.blocks), which need smaller pieces of memory"},
 }
 
-// Faults returns the error codes whose cause is known.
+// Faults returns the known error codes with their causes and remedies.
 func Faults() []Fault { return faults }
 
 // FindFault returns the description of an error code such as "1007" or "0x72".
@@ -51,16 +51,16 @@ func FindFault(text string) (Fault, error) {
 	n, err := strconv.ParseUint(strings.ToLower(text), 0, 64)
 	var known []string
 	for _, f := range faults {
-		own, _ := strconv.ParseUint(f.Code, 0, 64) // this package's own table holds only valid numbers
+		own, _ := strconv.ParseUint(f.Code, 0, 64) // the table of faults holds only valid numbers
 		if err == nil && (n == own || n&0xffff == own && own >= 1000 && own < 0xffff) {
 			return f, nil
 		}
 		known = append(known, f.Code)
 	}
-	return Fault{}, fmt.Errorf("hexagon: unknown code %.80q: want one of %s", text, strings.Join(known, ", "))
+	return Fault{}, fmt.Errorf("hexagon: unknown error code %.80q: want one of %s", text, strings.Join(known, ", "))
 }
 
-// explain adds the cause and the remedy to the error of a call, if its code is
+// explain adds the cause and the remedy to the error of a call, if the error's code is
 // known.
 func explain(err error) error {
 	var call *qnn.Error

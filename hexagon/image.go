@@ -13,10 +13,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// An image consists of a header, the manifest as JSON, zeros up to the next page,
-// and the library's context binary. The header holds the sizes and checksums of
-// manifest and context binary, and a checksum of the header itself. The manifest's
-// checksum includes the zeros after the manifest. All numbers are little-endian.
+// An image file of package hexagon consists of a header, the manifest as JSON, zeros up
+// to the next page, and the library's context binary. The header of an image holds the
+// sizes and checksums of manifest and context binary, and a checksum of the header
+// itself. The manifest's checksum includes the zeros after the manifest. All numbers in
+// an image's header are little-endian.
 const (
 	imageMagic   = "sdnpuHTP"
 	imageVersion = 1
@@ -34,16 +35,16 @@ type imageHeader struct {
 	BinarySum    uint32
 	BinaryStart  uint64
 	BinarySize   uint64
-	HeaderSum    uint32 // HeaderSum is the checksum of all fields above
+	HeaderSum    uint32 // HeaderSum is the checksum of all fields above it
 }
 
-// imageHeaderSize is the size of the header in bytes.
+// imageHeaderSize is the size of an image's header in bytes.
 var imageHeaderSize = uint64(binary.Size(imageHeader{}))
 
-// pages rounds n up to whole pages.
+// pages rounds a number of bytes up to whole pages of memory.
 func pages(n uint64) uint64 { return (n + imagePage - 1) / imagePage * imagePage }
 
-// manifest describes the graphs of the context binary.
+// manifest describes the graphs in the context binary of an image.
 type manifest struct {
 	// Fingerprint identifies the device that compiled the image.
 	Fingerprint string
@@ -58,11 +59,11 @@ type graphManifest struct {
 
 type portManifest struct {
 	backend.Port
-	// ID is the number by which the library knows the tensor.
+	// ID is the number by which the library knows the port's tensor.
 	ID uint32
 }
 
-// writeImage writes header, manifest and context binary.
+// writeImage writes the header, the manifest and the context binary of an image.
 func writeImage(w io.Writer, m *manifest, contextBinary []byte) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -98,7 +99,7 @@ func writeImage(w io.Writer, m *manifest, contextBinary []byte) error {
 func (h *imageHeader) sum() uint32 {
 	var b bytes.Buffer
 	if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
-		panic(err) // writing a fixed-size struct to memory cannot fail
+		panic(err) // writing a struct of fixed size to memory cannot fail
 	}
 	return crc32.Checksum(b.Bytes()[:b.Len()-4], castagnoli)
 }
@@ -133,7 +134,8 @@ func readImage(image []byte) (*manifest, []byte, error) {
 	return &m, contextBinary, m.check()
 }
 
-// check rejects graphs, inputs and outputs that an execute could not bind.
+// check rejects a manifest with graphs, inputs or outputs that an execute could not
+// bind.
 func (m *manifest) check() error {
 	names := make(map[string]bool, len(m.Graphs))
 	for _, g := range m.Graphs {
@@ -148,8 +150,9 @@ func (m *manifest) check() error {
 	return nil
 }
 
-// check validates the ports of a graph. Each port has a name and an ID of its own: if two ports
-// had the ID of one tensor, the library would write into the buffer of another tensor.
+// check validates the ports of a graph in a manifest. Each port has a name and an ID of
+// its own: if two ports had the ID of one tensor, the library would write into the
+// buffer of another tensor.
 func (g *graphManifest) check() error {
 	names, ids := make(map[string]bool), make(map[uint32]bool)
 	for _, p := range slices.Concat(g.Inputs, g.Outputs) {
@@ -164,7 +167,8 @@ func (g *graphManifest) check() error {
 	return nil
 }
 
-// check validates a port. QNN counts bytes in 32 bits, which bounds the size.
+// check validates a port. QNN counts the bytes of a tensor in 32 bits, which bounds its
+// size.
 func (p *portManifest) check() error {
 	size := p.Type.Size()
 	if p.ID == 0 || size == 0 || len(p.Shape) == 0 || len(p.Shape) > backend.MaxRank {

@@ -11,13 +11,14 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// errUndescribed is returned if no library here can describe context binaries.
-var errUndescribed = errors.New("no library here describes the image")
+// errUndescribed is returned if no library on this machine can describe context
+// binaries.
+var errUndescribed = errors.New("no library on this machine describes the image")
 
-// Inspect describes an image. Inspect needs no NPU and can read images that this
-// machine cannot load. Inspect checks that the context binary holds the graphs of
-// the manifest and is compiled for this device's chip; otherwise it returns
-// [backend.ErrImage].
+// Inspect describes the graphs and tensors in an image. Inspect needs no NPU and can
+// read images that this machine cannot load. Inspect checks that the context binary
+// holds the graphs of the manifest and is compiled for this device's chip; otherwise it
+// returns [backend.ErrImage].
 func (d *Device) Inspect(image []byte) (info *qnn.BinaryInfo, err error) {
 	defer func() {
 		if err != nil {
@@ -33,20 +34,20 @@ func (d *Device) Inspect(image []byte) (info *qnn.BinaryInfo, err error) {
 		return nil, err
 	}
 	if info.SoC != 0 && info.SoC != d.chip {
-		return nil, fmt.Errorf("%w: it was compiled for SoC %d, want %d", backend.ErrImage, info.SoC, d.chip)
+		return nil, fmt.Errorf("%w: the image was compiled for SoC %d, want %d", backend.ErrImage, info.SoC, d.chip)
 	}
 	_, err = m.declared(info)
 	return info, err
 }
 
-// read reads an image that must be made for this device.
+// read reads an image and checks that it was made for this device.
 func (d *Device) read(image []byte) (*manifest, []byte, error) {
 	m, contextBinary, err := readImage(image)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", backend.ErrImage, err)
 	}
 	if want := d.fingerprint(); m.Fingerprint != want {
-		return nil, nil, fmt.Errorf("%w: it was made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
+		return nil, nil, fmt.Errorf("%w: the image was made for %q, this device is %q", backend.ErrImage, m.Fingerprint, want)
 	}
 	return m, contextBinary, nil
 }
@@ -67,8 +68,9 @@ func (d *Device) describe(contextBinary []byte) (*qnn.BinaryInfo, error) {
 	return info, nil
 }
 
-// openSystem opens the library that describes images: the main library if it can, as the emulator
-// does, and otherwise the vendor's system library in the same folder.
+// openSystem opens the library that describes images: the main library if it can
+// describe them, as the emulator does, and otherwise the vendor's system library in the
+// same folder.
 func (d *Device) openSystem() (*qnn.System, error) {
 	path := d.options.SystemLibrary
 	if path == "" {
@@ -80,8 +82,9 @@ func (d *Device) openSystem() (*qnn.System, error) {
 	return qnn.OpenSystem(path)
 }
 
-// systemLibraryOf returns the path of the vendor's system library that belongs to a library. For a
-// bare name it is a bare name too, which the system's loader finds.
+// systemLibraryOf returns the path of the vendor's system library that belongs to the
+// given library. For a library that is named without a folder, systemLibraryOf returns
+// a name without a folder too, which the system's loader finds.
 func systemLibraryOf(library string) string {
 	name := "libQnnSystem.so"
 	if runtime.GOOS == "windows" {
@@ -93,11 +96,12 @@ func systemLibraryOf(library string) string {
 	return filepath.Join(filepath.Dir(library), name)
 }
 
-// declared returns the descriptions of the manifest's graphs, in the order of the manifest. The
-// descriptions are those of the context binary itself if a library on this machine gives them.
-// Without such a library, they are made of the manifest, which is allowed only if no other user
-// could have written the image: the library reads and writes as many bytes as the context binary
-// holds, whatever the manifest says.
+// declared returns the descriptions of the manifest's graphs, in the order of the
+// manifest. The descriptions of graphs are those of the context binary itself if a
+// library on this machine gives them. Without such a library, descriptions are made of
+// the manifest. This is allowed only if no other user could have written the image: the
+// library reads and writes as many bytes as the context binary holds, whatever the
+// manifest says.
 func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.GraphInfo, error) {
 	info, err := d.describe(contextBinary)
 	switch {
@@ -116,13 +120,13 @@ func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.Gr
 // returns [backend.ErrImage] if the descriptions differ from the manifest.
 func (m *manifest) declared(info *qnn.BinaryInfo) ([]qnn.GraphInfo, error) {
 	if len(info.Graphs) != len(m.Graphs) {
-		return nil, fmt.Errorf("%w: %d graphs, the manifest has %d", backend.ErrImage, len(info.Graphs), len(m.Graphs))
+		return nil, fmt.Errorf("%w: the context binary has %d graphs, the manifest has %d", backend.ErrImage, len(info.Graphs), len(m.Graphs))
 	}
 	list := make([]qnn.GraphInfo, len(m.Graphs))
 	for i, g := range m.Graphs {
 		at := slices.IndexFunc(info.Graphs, func(x qnn.GraphInfo) bool { return x.Name == g.Name })
 		if at < 0 {
-			return nil, fmt.Errorf("%w: graph %q of the manifest is missing", backend.ErrImage, g.Name)
+			return nil, fmt.Errorf("%w: the graph %q of the manifest is missing in the context binary", backend.ErrImage, g.Name)
 		}
 		list[i] = info.Graphs[at]
 		err := errors.Join(samePorts(g.Inputs, list[i].Inputs), samePorts(g.Outputs, list[i].Outputs))
@@ -133,8 +137,8 @@ func (m *manifest) declared(info *qnn.BinaryInfo) ([]qnn.GraphInfo, error) {
 	return list, nil
 }
 
-// samePorts compares the ports of a graph in any order. The IDs of the ports are unique, see
-// [graphManifest.check].
+// samePorts compares the ports of a graph in two descriptions, in any order. The IDs of
+// the ports are unique, as [graphManifest.check] has checked.
 func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	if len(ports) != len(tensors) {
 		return fmt.Errorf("the context binary has %d tensors, the manifest has %d", len(tensors), len(ports))
@@ -142,7 +146,7 @@ func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	for _, p := range ports {
 		i := slices.IndexFunc(tensors, func(t qnn.Tensor) bool { return t.ID == p.ID })
 		if i < 0 {
-			return fmt.Errorf("port %q of the manifest has ID %d, which no tensor has", p.Name, p.ID)
+			return fmt.Errorf("the port %q of the manifest has ID %d, which no tensor has", p.Name, p.ID)
 		}
 		if t := &tensors[i]; t.Name != p.Name || t.Type != types[p.Type] || !slices.Equal(t.Dims, dims(p.Shape)) {
 			return fmt.Errorf("tensor %d is %q of type %v and shape %v, the manifest has %q of type %v and shape %v",
@@ -152,7 +156,7 @@ func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	return nil
 }
 
-// described returns descriptions of the graphs that are made of the manifest.
+// described returns descriptions of the graphs that are made of the manifest alone.
 func (m *manifest) described() []qnn.GraphInfo {
 	list := make([]qnn.GraphInfo, len(m.Graphs))
 	for i, g := range m.Graphs {

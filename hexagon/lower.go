@@ -39,14 +39,14 @@ type lowering struct {
 	source  *backend.Graph
 	tensors []qnn.Tensor
 	trace   func(graph, step string)
-	// cpuLibrary is set if the library is libQnnCpu, see isCPULibrary.
+	// cpuLibrary is set if the library is libQnnCpu; see isCPULibrary.
 	cpuLibrary bool
 	// rank4 holds the tensors with the shape [1,1,M,K] that asRank4 has created.
 	rank4 map[backend.TensorID]*qnn.Tensor
 }
 
-// lower builds and finalizes graphs in the context c. lower passes each constant
-// to the library once for all graphs. lower checks ctx between graphs.
+// lower makes QNN graphs in the context c and finalizes them. lower passes each
+// constant to the library once for all graphs. lower checks ctx between graphs.
 func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.Graph, o qnn.GraphOptions) ([]graphManifest, error) {
 	trace := d.options.Trace
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
@@ -74,7 +74,7 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 			return nil, inGraph(l.source.Name, err)
 		}
 	}
-	if cap(buffer) >= collectAbove { // finalize needs this memory for its own copies of the constants
+	if cap(buffer) >= collectAbove { // the library's finalize needs the buffer's memory for its own copies of the constants
 		buffer = nil
 		debug.FreeOSMemory()
 	}
@@ -91,8 +91,8 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 	return manifests, nil
 }
 
-// collectAbove is the size in bytes above which lower returns its buffer to the
-// operating system.
+// collectAbove is a size in bytes: lower returns a larger buffer to the operating
+// system.
 const collectAbove = 16 << 20
 
 // constantUse is a tensor that holds a certain constant, with the lowering that
@@ -102,8 +102,8 @@ type constantUse struct {
 	tensor   int
 }
 
-// createTensors creates the tensors of a graph. For each constant, it also creates
-// the tensors of the other graphs that hold the same constant. createTensors copies
+// createTensors creates the tensors of a QNN graph. For each constant, createTensors
+// also creates the tensors of the other graphs that hold the same constant. It copies
 // constants into buffer or, if that is too small, into a larger buffer, which it
 // returns.
 func (l *lowering) createTensors(constants map[string][]constantUse, buffer []byte) ([]byte, error) {
@@ -113,7 +113,7 @@ func (l *lowering) createTensors(constants map[string][]constantUse, buffer []by
 		uses, data, scales := []constantUse{{l, i}}, []byte(nil), []backend.ScaleOffset(nil)
 		if t.Kind == backend.Constant {
 			id := constantID(t)
-			if uses = constants[id]; len(uses) == 0 { // already created together with another graph
+			if uses = constants[id]; len(uses) == 0 { // the constant was already created together with another graph
 				continue
 			}
 			delete(constants, id)
@@ -153,11 +153,11 @@ func (l *lowering) create(i int, shape []uint32, data []byte, q *qnn.Quantizatio
 	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
 	to.Dims, to.Data, to.Quantization = shape, data, q
 	err := l.graph.CreateTensor(to)
-	to.Data = nil // the library has copied the data
+	to.Data = nil // the field is cleared, because the library has copied the data
 	return err
 }
 
-// addNodes adds the nodes and then finalizes the graph, which compiles it.
+// addNodes adds the nodes of a graph and then finalizes it, which compiles it.
 func (l *lowering) addNodes() error {
 	name := ""
 	for i := range l.source.Nodes {
@@ -171,7 +171,7 @@ func (l *lowering) addNodes() error {
 	return l.graph.Finalize(nil)
 }
 
-// lowerNode returns the function that translates a node.
+// lowerNode returns the function that translates a node of the given operator.
 func (l *lowering) lowerNode(n *backend.Node) func(n *backend.Node) error {
 	switch {
 	case l.cpuLibrary && n.Op == backend.RmsNorm:
@@ -214,10 +214,10 @@ func (l *lowering) node(n *backend.Node) error {
 	return l.add(op)
 }
 
-// add validates a node and appends it to the graph.
+// add validates a node and appends it to the QNN graph.
 func (l *lowering) add(op *qnn.Op) error {
 	err := l.backend.Validate(op)
-	if errors.Is(err, qnn.ErrOpInvalid) { // the node is valid for package backend, but not for this library
+	if errors.Is(err, qnn.ErrOpInvalid) { // such a node is valid for package backend, but not for this library
 		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	if err != nil {
@@ -226,8 +226,8 @@ func (l *lowering) add(op *qnn.Op) error {
 	return l.graph.AddNode(op)
 }
 
-// checkNorm rejects an RmsNorm whose beta is not zero. The vendor's library accepts
-// such a node and then ignores beta.
+// checkNorm rejects an RmsNorm whose beta is not zero. The vendor's library accepts an
+// RmsNorm whose beta is not zero, and then ignores beta.
 func (l *lowering) checkNorm(n *backend.Node) error {
 	if n.Op != backend.RmsNorm {
 		return nil
@@ -243,7 +243,7 @@ func (l *lowering) checkNorm(n *backend.Node) error {
 	return nil
 }
 
-// droppedParams lists parameters that QNN does not take, because it reads the value
+// droppedParams lists parameters that QNN does not take, because QNN reads their values
 // from the output tensor.
 var droppedParams = map[backend.Op][]string{
 	backend.Reshape: {"shape"}, backend.Cast: {"to"},
@@ -268,9 +268,9 @@ func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 	return nil
 }
 
-// unset returns the given flags with the value false, if the node does not set
-// them. Flags are always passed, because the vendor's validation crashes on a
-// MatMul without both flags if its weights have a scale per channel.
+// unset returns the given flags of an operator with the value false, if the node does
+// not set them. All flags are always passed, because the vendor's validation crashes on
+// a MatMul without both flags if its weights have a scale per channel.
 func unset(n *backend.Node, names ...string) (flags []backend.Param) {
 	for _, name := range names {
 		if n.Param(name) == nil {

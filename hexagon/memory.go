@@ -9,8 +9,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// alignment is the alignment in bytes that the library's vector units need. Package
-// backend requires that offsets into a buffer have this alignment.
+// alignment is the number of bytes to which the library's vector units need memory
+// aligned. Package backend requires that offsets into a buffer have this alignment.
 const alignment = 64
 
 // maxBuffer is the size of the address space of one DSP session, so no device
@@ -26,7 +26,7 @@ const fastRPCLibrary = "libcdsprpc.so"
 type buffer struct {
 	bytes  []byte
 	shared *qnn.SharedMemory // nil: guarded memory
-	free   func() error      // frees guarded memory; nil after Close
+	free   func() error      // free frees guarded memory; it is nil after Close
 }
 
 // openSharedMemory opens the allocator of shared memory, if the library says that
@@ -46,15 +46,15 @@ func (d *Device) openSharedMemory() {
 	}
 }
 
-// NewBuffer allocates memory filled with zeros. The caller closes the buffer after
-// the programs that use it.
+// NewBuffer allocates a buffer that is filled with zeros. The caller closes the buffer
+// after the programs that use it.
 func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	var err error
 	switch {
 	case d.closed.Load():
 		err = backend.ErrClosed
 	case sizeBytes <= 0:
-		err = errors.New("the size must be positive")
+		err = errors.New("the size of a buffer must be positive")
 	case int64(sizeBytes) > maxBuffer:
 		err = fmt.Errorf("%w: a DSP session can address at most %d bytes", backend.ErrNoMemory, int64(maxBuffer))
 	case d.fastRPC == nil || d.memoryRefused.Load():
@@ -72,7 +72,7 @@ func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	return nil, fmt.Errorf("hexagon: allocate a buffer of %d bytes: %w", sizeBytes, err)
 }
 
-// aligned returns zeroed memory whose address is a multiple of alignment.
+// aligned returns memory filled with zeros whose address is a multiple of alignment.
 func aligned(size int) []byte {
 	raw := make([]byte, size+alignment)
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) % alignment)
@@ -101,14 +101,14 @@ func (b *buffer) Close() error {
 // registration identifies memory that is registered for one input or output of a
 // graph.
 type registration struct {
-	port   int // port is the index of the input or output; outputs follow the inputs
+	port   int // port is the index of the graph's input or output; outputs follow the inputs
 	buffer *buffer
 	offset int
 }
 
-// register registers the memory of an input or output with the context, if it is
-// not registered yet. register returns nil if the execute must get an address
-// instead: the memory is not shared, or the library refuses registration.
+// register registers the memory of an input or output with the context, if that has not
+// been done. register returns nil if the execute must get an address instead: the
+// memory is not shared, or the library refuses registration.
 func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Memory, error) {
 	own, ok := b.Buffer.(*buffer)
 	if !ok || own.shared == nil || p.device.memoryRefused.Load() {
@@ -131,12 +131,12 @@ func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Me
 		return nil, fmt.Errorf("register %s (%d bytes, in a buffer of %d bytes): %w", of.Name, of.SizeBytes(), len(own.bytes), err)
 	}
 	if !p.device.memoryRefused.Swap(true) {
-		p.device.options.Logger.Warn("the library refuses to register memory, although it claims that it can, so executes get addresses", "reason", err)
+		p.device.options.Logger.Warn("the QNN library refuses to register memory, although it claims that it can, so executes get addresses", "reason", err)
 	}
 	return nil, nil
 }
 
-// Bind registers the memory of bindings before the first execute that uses them.
+// Bind registers the memory of bindings before the first execute with these bindings.
 // Bind may run in parallel with executes of other programs.
 func (p *program) Bind(graph string, bindings []backend.Binding) error {
 	p.mu.Lock()

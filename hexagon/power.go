@@ -9,16 +9,17 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// hmxVoteArch is the first Hexagon version with votes for its matrix unit (HMX).
+// hmxVoteArch is the first Hexagon version that accepts power votes for its matrix unit
+// (HMX).
 const hmxVoteArch = 79
 
-// votes returns the power vote of a phase. The phase idle has no vote. Prefill is
+// votes returns the power vote of a phase. The phase idle has no power vote. Prefill is
 // limited by the matrix unit, so its vote asks for the highest clocks. Decode is
-// limited by the memory, so its vote keeps the memory bus at its highest clock,
-// while cores and matrix unit may be slower. The vote of verification is between
-// the votes of prefill and decode. In decode and verification, the host polls for
-// as long as the library expects an execute to take. Polling for this time costs
-// less CPU time than the fixed 10 ms of [qnn.Burst], and is as fast.
+// limited by the memory, so its vote keeps the memory bus at its highest clock, while
+// cores and matrix unit may be slower. The vote of verification is between the votes of
+// prefill and decode. In decode and verification, the host polls for the end of an
+// execute for as long as the library expects it to take. Polling for the expected time
+// costs less CPU time than the fixed 10 ms of [qnn.Burst], and is as fast.
 func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	v = qnn.Burst()
 	switch p {
@@ -38,8 +39,8 @@ func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	return v, nil
 }
 
-// Vote asks the device for the clock rates that a phase needs. If a restart of the
-// DSP has lost the vote, Vote votes again.
+// Vote asks the device for the clock rates that a phase needs. If a restart of the DSP
+// has lost the power vote, Vote votes again.
 func (d *Device) Vote(p backend.Phase) (err error) {
 	defer func() {
 		if err != nil {
@@ -59,7 +60,7 @@ func (d *Device) Vote(p backend.Phase) (err error) {
 		if err := d.power.Set(v); err == nil {
 			return nil
 		}
-		d.power = nil // the vote's number is no longer valid after the restart
+		d.power = nil // the number of the vote is no longer valid after the restart
 	}
 	power, err := d.library.NewPowerConfig(0, 0)
 	if err != nil {
@@ -72,7 +73,8 @@ func (d *Device) Vote(p backend.Phase) (err error) {
 	return nil
 }
 
-// withdrawVote withdraws the current vote. The caller holds powerMu.
+// withdrawVote withdraws the current power vote. The caller of withdrawVote holds
+// powerMu.
 func (d *Device) withdrawVote() error {
 	if d.power == nil {
 		return nil

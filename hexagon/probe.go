@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// probeOnce returns a function that runs the probe at its first call and remembers
-// the answer. what completes the log line "the library does not ...".
+// probeOnce returns a function that runs the probe at its first call and remembers the
+// answer. what completes the log line "the library does not ...".
 func (d *Device) probeOnce(what string, probe func() error) func() bool {
 	return sync.OnceValue(func() bool {
 		err := probe()
@@ -19,35 +19,36 @@ func (d *Device) probeOnce(what string, probe func() error) func() bool {
 	})
 }
 
-// probeSide is the number of rows and of columns of the constant in a probe. The
-// constant must be large, because the vendor's compiler keeps small constants out
-// of the shared section, and every library can load an image without a shared
-// section.
+// probeSide is the number of rows and of columns of the constant in a test image. The
+// constant of a test image must be large, because the vendor's compiler keeps small
+// constants out of the shared section, and every library can load an image without a
+// shared section.
 const probeSide = 64
 
 // probeConstantSharing tests constant sharing: it compiles and loads an image with
-// shared constants. The vendor's x86-64 library compiles such images and claims
-// that it supports them, but refuses to load them (code 1000). The library on a
-// phone may refuse to compile them. Any failure counts as "not supported".
+// shared constants. The vendor's x86-64 library compiles images with shared constants
+// and claims that it supports them, but refuses to load them (code 1000). The library
+// on a phone may refuse to compile images with shared constants. Any failure of the
+// probe counts as "not supported".
 func (d *Device) probeConstantSharing() error {
 	return d.probe(qnn.ContextOptions{WeightSharing: true}, qnn.ContextOptions{})
 }
 
-// probeGraphSwapping tests whether the library can swap graphs by itself: it loads
-// an image with the options for that. The vendor's x86-64 library claims that it
-// can, but refuses the call (code 1000).
+// probeGraphSwapping tests whether the library can swap graphs by itself: it loads an
+// image with the options for that. The vendor's x86-64 library claims that it can swap
+// graphs, but refuses the call (code 1000).
 func (d *Device) probeGraphSwapping() error {
 	return d.probe(qnn.ContextOptions{}, swapOptions(1<<20, 2))
 }
 
 // swapOptions returns the options for an image whose graphs the library swaps by
-// itself. The library uses the image without copying it, and its memory hint is the
-// size of one graph.
+// itself. For swapping, the library uses the image without copying it, and gets the
+// size of one graph as its memory hint.
 func swapOptions(sizeBytes, graphs int) qnn.ContextOptions {
 	return qnn.ContextOptions{Persistent: true, MemoryHintMB: uint64(max(sizeBytes/max(graphs, 1)>>20, 1))}
 }
 
-// probe compiles an image of two graphs with equal weights and loads it.
+// probe compiles an image of two graphs with equal weights and tries to load it.
 func (d *Device) probe(build, load qnn.ContextOptions) (err error) {
 	c, err := d.backend.NewContext(d.device, build)
 	if err != nil {
@@ -56,7 +57,7 @@ func (d *Device) probe(build, load qnn.ContextOptions) (err error) {
 	defer func() { _ = c.Close() }()
 	weights := make([]byte, 2*probeSide*probeSide)
 	for i := range weights {
-		weights[i] = byte(i*7) & 0x3b // small float16 numbers, such that all rows differ
+		weights[i] = byte(i*7) & 0x3b // the weights are small float16 numbers, such that all rows differ
 	}
 	for rows := range 2 {
 		if err := probeGraph(c, fmt.Sprintf("rows%d", rows+1), uint32(rows+1), weights); err != nil {
@@ -78,7 +79,7 @@ func (d *Device) probe(build, load qnn.ContextOptions) (err error) {
 	return loaded.Close()
 }
 
-// probeGraph builds and finalizes the graph y = x·wᵀ.
+// probeGraph builds and finalizes the graph y = x·wᵀ of a test image.
 func probeGraph(c *qnn.Context, name string, rows uint32, weights []byte) error {
 	g, err := c.NewGraph(name, qnn.GraphOptions{Optimization: 1})
 	if err != nil {

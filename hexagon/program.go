@@ -11,27 +11,28 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// program is a loaded context with its graphs. A program owns its context. Close
-// frees the context and all of its graphs.
+// program is a loaded context with its graphs. A program owns its QNN context. Close of
+// a program frees its context and all graphs in it.
 type program struct {
 	device *Device
-	size   int64 // size of the context binary in bytes
+	size   int64 // size is the size of the context binary in bytes
 
-	// mu is held during an execute. mu guards the fields below.
+	// mu is held during an execute. mu guards the fields of the program below it.
 	mu                sync.Mutex
-	context           *qnn.Context // context is nil after Close
+	context           *qnn.Context // context is nil after the program's Close
 	graphs            map[string]*loadedGraph
-	image             []byte       // keeps the image alive if the library uses it without a copy
-	profile           *qnn.Profile // profile of executes; nil without Options.Costs
+	image             []byte       // image keeps the image alive if the library uses it without a copy
+	profile           *qnn.Profile // profile measures executes; it is nil without Options.Costs
 	loadCost, runCost backend.Cost
 }
 
-// loadedGraph is a graph with its last bindings. An execute with the same bindings
-// does not bind anything again. All fields are guarded by program.mu.
+// loadedGraph is a graph of a program with its last bindings. If an execute has the
+// same bindings as the last one, nothing is bound again. All fields of a loadedGraph
+// are guarded by program.mu.
 type loadedGraph struct {
 	graph     *qnn.Graph
 	signature backend.Signature
-	ids       []uint32 // tensor IDs of the inputs, followed by those of the outputs
+	ids       []uint32 // ids holds the tensor IDs of the inputs, followed by those of the outputs
 	binding   *qnn.Binding
 	bound     []backend.Binding
 	memories  map[registration]*qnn.Memory // registered memory
@@ -81,9 +82,10 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	return p, nil
 }
 
-// loadContext loads a context binary. If the library can use it without a copy, no
-// copy is made. Whether the library can do so is known only after a try, because
-// the vendor's x86-64 library claims that it can and then refuses.
+// loadContext loads a context binary into the library. If the library can use the
+// context binary without a copy, no copy is made. Only a try shows whether the library
+// can do without a copy, because the vendor's x86-64 library claims that it can and
+// then refuses.
 func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profile *qnn.Profile) (*qnn.Context, error) {
 	if swap {
 		if !isAligned(contextBinary) {
@@ -91,7 +93,7 @@ func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profil
 		}
 		c, err := d.backend.LoadContext(d.device, contextBinary, swapOptions(len(contextBinary), graphs), profile)
 		if errors.Is(err, qnn.ErrNotSupported) {
-			return nil, fmt.Errorf("let the library swap graphs: %w: %w", errors.ErrUnsupported, err)
+			return nil, fmt.Errorf("let the QNN library swap graphs: %w: %w", errors.ErrUnsupported, err)
 		}
 		return c, callError(err)
 	}
@@ -112,7 +114,9 @@ func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profil
 // package backend, and adds the cause and the remedy if they are known.
 func callError(err error) error {
 	if err == nil {
-		return nil // checked first, because every execute calls this function, which must not allocate
+		// a nil error is checked first, because every execute calls callError, which
+		// must not allocate
+		return nil
 	}
 	err = explain(err)
 	switch {
@@ -129,8 +133,8 @@ func callError(err error) error {
 	return err
 }
 
-// loadGraph opens a graph of a context. The manifest must agree with what the context binary
-// declares.
+// loadGraph opens one graph of a loaded context. The manifest of the image must agree
+// with what the context binary declares.
 func loadGraph(c *qnn.Context, m *graphManifest, declared qnn.GraphInfo) (*loadedGraph, error) {
 	graph, err := c.Graph(declared)
 	if err != nil {
@@ -159,7 +163,7 @@ func (p *program) find(name string) (*loadedGraph, error) {
 	return g, nil
 }
 
-// Signature returns the inputs and outputs of a graph.
+// Signature returns the inputs and outputs of a graph of the program.
 func (p *program) Signature(graph string) (backend.Signature, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +174,7 @@ func (p *program) Signature(graph string) (backend.Signature, error) {
 	return g.signature, nil
 }
 
-// Run executes a graph once.
+// Run executes a graph of the program once.
 func (p *program) Run(ctx context.Context, graph string, bindings []backend.Binding) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +197,7 @@ func (p *program) Run(ctx context.Context, graph string, bindings []backend.Bind
 	return nil
 }
 
-// port returns the i-th input or output; outputs follow the inputs.
+// port returns the i-th input or output of a graph; outputs follow the inputs.
 func (g *loadedGraph) port(i int) *backend.Port {
 	if n := len(g.signature.Inputs); i >= n {
 		return &g.signature.Outputs[i-n]
@@ -215,7 +219,7 @@ func (g *loadedGraph) check(bindings []backend.Binding) error {
 	return nil
 }
 
-// bind passes the memory of each changed input and output to the library.
+// bind passes the memory of each changed input and output of a graph to the library.
 func (p *program) bind(g *loadedGraph, bindings []backend.Binding) error {
 	if err := g.check(bindings); err != nil {
 		return err
@@ -287,12 +291,12 @@ func slice(b backend.Binding, p *backend.Port) ([]byte, error) {
 	return bytes[b.Offset : b.Offset+size : b.Offset+size], nil
 }
 
-// SizeBytes returns the size of the context binary. The library does not report how
-// much other memory the context allocates.
+// SizeBytes returns the size of the program's context binary. The library does not
+// report how much other memory the context allocates.
 func (p *program) SizeBytes() int64 { return p.size }
 
-// Close frees the context with all of its graphs. Close waits for a running
-// execute.
+// Close frees the program's context with all of its graphs. Close waits until a running
+// execute ends.
 func (p *program) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

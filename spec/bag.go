@@ -1,10 +1,11 @@
 package spec
 
-// bag sums candidate scores by token in a small hash table. Emptying a bag only
-// increments its round number: a table entry with an older round counts as free.
+// bag sums the scores of candidate tokens in a small hash table, one sum for each
+// token. Emptying a bag only increments its round number: a table entry with an older
+// round counts as free.
 type bag struct {
 	entries []scored
-	places  []place // hash table; its length is a power of two
+	places  []place // places is a hash table; its length is a power of two
 	round   uint32
 }
 
@@ -32,8 +33,8 @@ func (b *bag) empty() {
 	}
 }
 
-// add adds score to the token's sum. If the bag is full, a token that it does not
-// hold yet is ignored.
+// add adds a score to the sum of a token. If the bag is full, add ignores a token that
+// the bag does not hold yet.
 func (b *bag) add(token int32, score float32) {
 	mask := uint32(len(b.places) - 1)
 	for i := uint32(token) * 0x9e3779b1 >> 21 & mask; ; i = (i + 1) & mask {

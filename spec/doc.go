@@ -7,9 +7,9 @@
 // texts that a [Source] knows. [Verify] keeps only the drafts that equal the
 // model's choices, so drafts change the time and never the text.
 //
-// The package knows tokens only: it uses no model, device, clock or file. The
-// package does not choose a graph width, and remembers only the texts that an
-// [Index] was given.
+// Package spec knows tokens only: it uses no model, device, clock or file. Package spec
+// does not choose a graph width, and remembers only the texts that an [Index] was
+// given.
 //
 // # Invariants
 //
@@ -21,7 +21,7 @@
 //
 // # Cost
 //
-// An [Index] needs a few table look-ups and about 50 bytes of memory for each token
-// of its text. A [Drafter] needs about 20 µs to draw a tree of 31 rows. An [Index]
-// and a [Drafter] allocate no memory once warm, except when a table grows.
+// An [Index] needs a few table look-ups and about 50 bytes of memory for each token of
+// its text. A [Drafter] needs about 20 µs to draw a tree of 31 rows. An [Index] and a
+// [Drafter] allocate no memory after the first requests, except when a table grows.
 package spec

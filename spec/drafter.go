@@ -6,39 +6,39 @@ import "fmt"
 // up.
 const maxDepth = 32
 
-// Drafter draws draft trees from several sources.
+// Drafter proposes draft trees from the counts of several sources.
 //
-// A Drafter estimates the probability of a token by blending the counts of all
-// context lengths. The longest known context comes first; each context passes a
-// share of its probability (its escape) on to the shorter contexts, as in PPM
-// (prediction by partial matching; Witten and Bell). For each context length, the
-// weighted counts of all sources are added, so a source that never saw the context
-// changes nothing.
+// A Drafter estimates the probability of a token by blending the counts of all context
+// lengths. A Drafter starts with the longest known context; each context passes a share
+// of its probability (its escape) on to the shorter contexts, as in PPM (prediction by
+// partial matching; Witten and Bell). For each context length, a Drafter adds the
+// weighted counts of all sources, so a source that never saw the context changes
+// nothing.
 //
-// A tree grows best-first: the next row is the one whose path has the largest
-// product of probabilities. Best-first growth gives the rows with the largest
-// expected number of accepted tokens. Learn adapts the weights of sources and
-// context lengths to the model's choices.
+// A draft tree grows best-first: the next row is the one whose path has the largest
+// product of probabilities. Best-first growth gives the rows with the largest expected
+// number of accepted tokens. Learn adapts the weights of sources and context lengths to
+// the model's choices.
 //
-// A Drafter allocates no memory once warm. A Drafter is not safe for concurrent
-// use.
+// A Drafter allocates no memory after the first requests. A Drafter is not safe for
+// concurrent use.
 type Drafter struct {
-	// First, if set, reports whether a token may be the next token of the text.
-	// Propose leaves out root rows whose token First rejects. Propose calls
-	// First for root rows only.
+	// First, if set, is a function that reports whether a token may be the next token
+	// of the text. Propose leaves out first tokens of drafts that the function First
+	// rejects. Propose calls the function First only for the first token of each draft.
 	First func(token int32) bool
-	// Weights holds the weights of the sources and context lengths. Use sets the
-	// weights of a new source, and Learn adapts them.
+	// Weights holds the weights of the draft sources and of the context lengths. Use
+	// sets the weights of a new source, and Learn adapts them.
 	Weights Weights
 	sources []weighted
-	queue   []candidate // candidates by falling score; never more than the tree has free rows
+	queue   []candidate // queue holds candidates by falling score, never more than the tree has free rows
 	bag     bag
 	votes   [maxDepth + 1]vote
 	context [maxDepth]int32
 	path    [maxDepth]int32
 }
 
-// weighted is a source and its answer for the current context.
+// weighted is a draft source and its answer for the current context.
 type weighted struct {
 	Source
 	found           int
@@ -46,13 +46,13 @@ type weighted struct {
 	first           [maxDepth + 1]int32
 }
 
-// candidate is a row that may be added to the tree.
+// candidate is a row that may be added to the draft tree.
 type candidate struct {
 	score         float32
 	token, parent int32
 }
 
-// NewDrafter returns a drafter without sources that uses the same escape for all
+// NewDrafter returns a drafter without draft sources that uses the same escape for all
 // context lengths.
 func NewDrafter(escape float32) *Drafter {
 	d := &Drafter{bag: newBag()}
@@ -62,9 +62,9 @@ func NewDrafter(escape float32) *Drafter {
 	return d
 }
 
-// Use adds a source to the drafter and multiplies its counts by weight. A drafter
-// has at most four sources, and reads them in Propose and Learn. A fifth source
-// makes Use panic.
+// Use adds a draft source to the drafter and multiplies its counts by weight. A drafter
+// has at most four draft sources, and reads them in Propose and Learn. If a fifth draft
+// source is added, Use panics.
 func (d *Drafter) Use(s Source, weight float32) {
 	if len(d.sources) == maxSources {
 		panic(fmt.Sprintf("spec: a drafter has at most %d sources: raise maxSources", maxSources))
@@ -75,8 +75,8 @@ func (d *Drafter) Use(s Source, weight float32) {
 	d.sources = append(d.sources, weighted{Source: s})
 }
 
-// Propose fills an empty tree with at most rows draft tokens that continue text.
-// The tree has fewer rows only if the sources know no further continuation.
+// Propose fills an empty tree with at most rows draft tokens that continue text. The
+// draft tree has fewer rows only if the sources know no further continuation.
 func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 	if rows < 1 {
 		return
@@ -115,8 +115,8 @@ func (d *Drafter) tail(t *Tree, row int32, end []int32) []int32 {
 	return d.path[:n+copy(d.path[n:], end)]
 }
 
-// expand queues the tokens that may follow a row, given the row's score and its
-// context. free is the number of rows that the tree can still take.
+// expand queues the tokens that may follow a row of the draft tree. It gets the row's
+// score and its context. free is the number of rows that the tree can still take.
 func (d *Drafter) expand(context []int32, parent int32, score float32, free int) {
 	longest := d.look(context)
 	d.bag.empty()
@@ -132,8 +132,8 @@ func (d *Drafter) expand(context []int32, parent int32, score float32, free int)
 	}
 }
 
-// look queries all sources for a context. look returns how many of the
-// context's suffixes, counted from the empty one, at least one source knows.
+// look asks all draft sources for a context. look returns how many of the context's
+// suffixes, counted from the empty one, at least one source knows.
 func (d *Drafter) look(context []int32) (longest int) {
 	for i := range d.sources {
 		s := &d.sources[i]
@@ -143,14 +143,14 @@ func (d *Drafter) look(context []int32) (longest int) {
 	return longest
 }
 
-// negligible divides the score of the worst useful candidate: blend leaves out
-// contributions that are smaller than this quotient. negligible is above 1, because
-// several contributions below the worst useful score can add up to a useful score.
+// negligible is a divisor for the score of the worst useful candidate: blend leaves out
+// contributions smaller than the quotient. negligible is above 1, because several
+// contributions below the worst useful score can add up to a useful score.
 const negligible = 8
 
-// blend distributes the probability mass among the tokens that followed the context
-// of k tokens, and returns the rest of the mass for shorter contexts. blend may
-// leave out contributions below threshold.
+// blend distributes probability among the tokens that followed the context of k tokens,
+// and returns the rest of the probability for shorter contexts. blend may leave out
+// contributions below threshold.
 func (d *Drafter) blend(k int, mass, threshold float32) float32 {
 	var total, distinct float32
 	escape := d.Weights.Escapes[level(k)]
@@ -187,7 +187,7 @@ func (d *Drafter) blend(k int, mass, threshold float32) float32 {
 // source.
 const maxSuccessors = 24
 
-// least returns the score that a new candidate must exceed to be useful.
+// least returns the score that a new candidate row must exceed to be useful.
 func (d *Drafter) least(free int) float32 {
 	if len(d.queue) < free {
 		return 0
@@ -195,8 +195,8 @@ func (d *Drafter) least(free int) float32 {
 	return d.queue[free-1].score
 }
 
-// push queues a candidate, unless the queue already holds free candidates that are
-// better.
+// push queues a candidate row, unless the queue already holds as many better candidates
+// as rows are free.
 func (d *Drafter) push(c candidate, free int) {
 	if c.score <= d.least(free) {
 		return

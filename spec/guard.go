@@ -1,60 +1,64 @@
 package spec
 
-// Account compares the time that work took with the time that the same tokens take
-// without drafts. All times of an account have one unit. The zero value is an empty
-// account.
+// Account compares the time that passes took with the time that the same tokens would
+// take without drafts. All times of an account have the same unit. The zero Account is
+// empty.
 type Account struct {
-	// Plain is the time without drafts.
+	// Plain is the time that the tokens would take without drafts.
 	Plain float64
-	// Loss is the time taken beyond Plain. Loss is negative if drafts saved time.
+	// Loss is the time that was taken beyond Plain. Loss is negative if drafts saved
+	// time.
 	Loss float64
 }
 
-// Add adds work that took some time and would have taken plain without drafts.
+// Add adds work to the account: the time that it took, and the time plain that it would
+// have taken without drafts.
 func (a *Account) Add(plain, took float64) {
 	a.Plain += plain
 	a.Loss += took - plain
 }
 
-// room returns the time that may still be lost if the loss is limited to a share of
-// the plain time.
+// room returns the time that may still be lost if the loss is limited to a share of the
+// time without drafts.
 func (a *Account) room(limit float64) float64 { return limit*a.Plain - a.Loss }
 
-// Exceeded reports whether the request has lost more than its limit.
+// Exceeded reports whether the request has lost more time than its limit.
 func (a *Account) Exceeded() bool { return a.room(RequestLimit) < 0 }
 
 const (
 	// TotalLimit bounds the loss of all requests together, and RequestLimit the loss of one
 	// request, as shares of the time without drafts.
 	TotalLimit, RequestLimit = 0.005, 0.02
-	// saved bounds the time that earlier passes saved and later ones may lose, as a share
-	// of the time without drafts.
+	// saved bounds the time that earlier passes saved and later passes may lose, as a
+	// share of the time without drafts.
 	saved = 0.05
-	// fade is the decay of earlier passes: the last thousand count.
+	// fade is the factor by which earlier passes count less: about the last thousand
+	// count.
 	fade = 0.999
 )
 
-// Guard bounds the time that drafts can lose. The guard counts nothing in advance: a
-// pass may only risk a share of the time that was spent before it, or what earlier
-// passes saved.
+// Guard bounds the time that drafts can lose. The guard allows nothing in advance: a
+// pass may risk only a share of the time that was spent before it, or the time that
+// earlier passes saved.
 //
-// If every pass that Guard allows takes its expected time, the following holds at any moment
+// If every pass that Guard allows takes its expected time, the bound below holds at any
+// moment.
 //
 //   - the loss of all passes is at most [TotalLimit] of their time without drafts;
 //   - the loss of each request is at most [RequestLimit] of its time without drafts;
 //
-// The bound holds even if no draft is ever right. The zero value has counted
-// nothing. A Guard is not safe for concurrent use.
+// The bound of the guard holds even if no draft is ever right. The zero Guard has
+// counted nothing. A Guard is not safe for concurrent use.
 type Guard struct{ total Account }
 
 // Room returns the time that the next pass of a request may lose if all its drafts are
-// wrong. Room is negative if the request has lost too much already.
+// wrong. If the request has lost too much already, Room is negative.
 func (g *Guard) Room(request *Account) float64 {
 	return min(g.total.room(TotalLimit), request.room(RequestLimit))
 }
 
-// Exceeded reports whether all requests together have lost more than their limit. Only
-// costs that no pass asks for, such as the work of drafting itself, can exceed the
+// Exceeded reports whether all requests together have lost more time than their limit.
+// Only costs that no pass asks for, such as the work of drafting itself, can exceed the
 // limit of all requests.
 func (g *Guard) Exceeded() bool { return g.total.room(TotalLimit) < 0 }
 

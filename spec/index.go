@@ -6,44 +6,45 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// Separator separates two documents in an [Index]; a context never reaches across
-// it. Every negative token acts as a separator. Callers should use Separator.
+// Separator is the token between two documents in an [Index]; a context never reaches
+// across it. Every negative token acts as a separator in an [Index]. Callers should use
+// the constant Separator.
 const Separator int32 = -1
 
-// maxFanout is the largest number of different successors that an [Index] stores
-// per context. If a context has more successors, a new one replaces the rarest. The
-// limit bounds the time per token, and no draft needs more than 64 alternatives.
+// maxFanout is the largest number of different successors that an [Index] stores per
+// context. If a context has more successors, a new one replaces the rarest. The limit
+// maxFanout bounds the time per token, and no draft needs more than 64 alternatives.
 const maxFanout = 64
 
 // Index counts which tokens followed each context of up to depth tokens in a
 // growing text.
 //
-// An Index returns the same counts as a table of all n-grams, but uses less memory:
-// A context that occurred once gets no entry for each longer context around it.
-// Only the shortest context that is unique gets an entry, which stores the position
-// in the text; when this context occurs again, the longer contexts get entries. A
-// new token therefore adds one or two table entries instead of one per length.
+// An Index returns the same counts as a table of all n-grams, but uses less memory. In
+// an Index, a context that occurred once gets no entry for each longer context that
+// contains it. Only the shortest context that is unique gets an entry, which stores the
+// position in the text; when it occurs again, the longer contexts get entries. A new
+// token therefore adds one or two entries to an Index instead of one per context
+// length.
 //
-// An Index holds no pointers and allocates only when its tables grow. An Index is
-// not safe for concurrent use.
+// An Index holds no pointers and allocates memory only when its tables grow. An Index
+// is not safe for concurrent use.
 type Index struct {
 	depth int
 	text  []int32
-	slots []slot // open-addressed hash table of contexts
+	slots []slot // slots is an open-addressed hash table of contexts
 	used  int
 	edges []edge
 }
 
-// slot is the table entry of one context.
+// slot is the entry of one context in the hash table.
 type slot struct {
 	check uint32 // check is the ngram.Hash.Check of the context; 0 marks an empty slot
-	// counts holds two numbers: in its low totalBits bits, how many tokens followed
-	// the context, and in the bits above, how many different tokens did. The
-	// numbers in counts stop at their largest value.
+	// counts holds two numbers about a context: in its low totalBits bits, how many
+	// tokens followed it, and in the bits above, how many different tokens did. The
+	// numbers in counts stop growing at their largest value.
 	counts uint32
-	// first is the index in edges of the context's most frequent successor. If only
-	// one token followed the context, first is that token's position in the text
-	// instead.
+	// first is the index in edges of the context's most frequent successor. If only one
+	// token followed the context, first is that token's position in the text instead.
 	first int32
 }
 
@@ -56,16 +57,16 @@ const (
 func (s *slot) total() uint32    { return s.counts & maxTotal }
 func (s *slot) distinct() uint32 { return s.counts >> totalBits }
 
-// edge is one successor of a context, in a linked list. A list runs from the most
-// to the least frequent successor; of equally frequent ones, the most recent comes
-// first.
+// edge is one successor of a context, as an element of a linked list. A list of
+// successors runs from the most to the least frequent one; of equally frequent ones,
+// the most recent comes first.
 type edge struct {
 	token int32
 	count uint32
-	next  int32 // next is the index of the next edge, or End after the last edge
+	next  int32 // next is the index of the next edge of the list, or End after the last edge
 }
 
-// minSlots is the number of slots of a new table.
+// minSlots is the number of slots of a new hash table.
 const minSlots = 64
 
 // NewIndex returns an empty index for contexts of at most depth tokens.
@@ -73,7 +74,7 @@ func NewIndex(depth int) *Index {
 	return &Index{depth: depth, slots: make([]slot, minSlots)}
 }
 
-// Reset empties the index and keeps its allocated memory.
+// Reset empties the index but keeps its allocated memory.
 func (x *Index) Reset() {
 	clear(x.slots)
 	x.text, x.edges, x.used = x.text[:0], x.edges[:0], 0
@@ -82,8 +83,8 @@ func (x *Index) Reset() {
 // Len returns the number of tokens in the index, including separators.
 func (x *Index) Len() int { return len(x.text) }
 
-// Text returns the tokens of the index. The caller must not change the returned
-// tokens.
+// Text returns the tokens that the index holds. The caller must not change the tokens
+// that Text returns.
 func (x *Index) Text() []int32 { return x.text }
 
 // SizeBytes returns the memory that the index uses.
@@ -91,8 +92,8 @@ func (x *Index) SizeBytes() int {
 	return cap(x.text)*4 + len(x.slots)*12 + cap(x.edges)*12
 }
 
-// find returns the slot of a context, or the empty slot where the context would be
-// stored.
+// find returns the slot of a context in the hash table, or the empty slot where the
+// context would be stored.
 func (x *Index) find(check uint32) *slot {
 	slots := x.slots
 	for i := ngram.Slot(check, len(slots)); ; i++ {
@@ -105,16 +106,16 @@ func (x *Index) find(check uint32) *slot {
 	}
 }
 
-// Append adds a token to the text and counts it as a successor of the contexts
-// before it. A [Separator] starts a new document.
+// Append adds a token to the text and counts it as a successor of the contexts that end
+// there. The token [Separator] starts a new document.
 func (x *Index) Append(token int32) {
 	place := len(x.text)
 	x.text = append(x.text, token)
 	if token < 0 {
 		return
 	}
-	// A new token adds at most two slots to the table. At least an eighth of
-	// the slots stays empty, so that searches end soon.
+	// A new token adds at most two slots to the hash table. At least an eighth of the
+	// hash table's slots stays empty, so that searches end soon.
 	if 8*(x.used+2) > 7*len(x.slots) {
 		x.resize(len(x.slots) + len(x.slots)/4)
 	}
@@ -141,9 +142,9 @@ func (x *Index) Append(token int32) {
 	}
 }
 
-// add fills an empty slot with a context that occurred once. If the slot is taken,
-// a different context has the same 31-bit check value; the older context keeps the
-// slot.
+// add fills an empty slot of the hash table with a context that occurred once. If a
+// slot is taken, it holds a different context with the same 31-bit check value; the
+// older context keeps the slot.
 func (x *Index) add(s *slot, h ngram.Hash, place int) {
 	if s.check != 0 {
 		return
@@ -152,22 +153,22 @@ func (x *Index) add(s *slot, h ngram.Hash, place int) {
 	x.used++
 }
 
-// startList gives a context a list of successors. Until then the context had
+// startList gives a context a list of successors. Before startList, the context had
 // occurred only once.
 func (x *Index) startList(s *slot, token int32) {
 	s.first = int32(len(x.edges))
 	x.edges = append(x.edges, edge{token: token, count: 1, next: End})
 }
 
-// count counts one more occurrence of token as a successor of a context.
+// count counts one more occurrence of a token as a successor of a context.
 func (x *Index) count(s *slot, token int32) {
 	if s.total() < maxTotal {
 		s.counts++
 	}
-	// Walking once along the list, which is ordered by falling count, finds the
+	// A list of successors is ordered by falling count. Walking along it once finds the
 	// token's edge (at) and the edge that it must follow after its count has grown
-	// (ahead). last is the count of the current group of equal counts, and group is
-	// the edge before that group.
+	// (ahead). last is the count of the current group of equal counts, and group is the
+	// edge before that group.
 	ahead, group, last := End, End, uint32(0)
 	previous, before, at, n := End, End, s.first, 0
 	for edges := x.edges; at != End; {
@@ -193,7 +194,7 @@ func (x *Index) count(s *slot, token int32) {
 		if n < maxFanout {
 			at = int32(len(x.edges))
 			x.edges = append(x.edges, edge{token: token})
-		} else { // the list is full, so the token replaces the rarest successor
+		} else { // the list is full, so the new token replaces the rarest successor
 			at, before = before, previous
 			x.link(s, before, End)
 			x.edges[at] = edge{token: token}
@@ -211,8 +212,8 @@ func (x *Index) count(s *slot, token int32) {
 	x.link(s, ahead, at)
 }
 
-// link makes next the edge that follows the edge before. If before is [End], next
-// becomes the head of the list.
+// link makes `next` the edge that follows the edge `before`. If `before` is [End],
+// `next` becomes the head of the list of successors.
 func (x *Index) link(s *slot, before, next int32) {
 	if before == End {
 		s.first = next
@@ -230,7 +231,7 @@ func (x *Index) Reserve(n int) {
 	}
 }
 
-// resize moves the contexts to a table of n slots.
+// resize moves the contexts to a hash table of n slots.
 func (x *Index) resize(n int) {
 	old := x.slots
 	x.slots = make([]slot, n)

@@ -2,20 +2,21 @@ package spec
 
 import "github.com/sdnpu/sdnpu/spec/ngram"
 
-// Source tells which tokens followed a context and how often. The methods use plain
-// numbers only, so other packages can implement Source without importing this one.
+// Source tells which tokens followed a context and how often. The methods of Source use
+// plain numbers only, so other packages can implement Source without importing package
+// spec.
 type Source interface {
-	// Levels counts what followed the last 0, 1, 2, … tokens of a text. Levels
-	// returns how many of these contexts the source knows; unknown contexts are
-	// always longer than known ones. context holds the text's last tokens, the
-	// newest first. For the context of k tokens, total[k] is the number of tokens
-	// that followed it, distinct[k] the number of different ones, and first[k] the
-	// first entry of their list. The slices total, distinct and first must have
-	// room for len(context)+1 values.
+	// Levels counts the tokens that followed the last 0, 1, 2, … tokens of a text.
+	// Levels returns the number of these contexts that the source knows; unknown
+	// contexts are always longer than known ones. context holds the text's last tokens,
+	// the newest first. For the context of k tokens, Levels sets total[k] to the number
+	// of tokens that followed it, distinct[k] to the number of different ones, and
+	// first[k] to the first entry of their list. The slices total, distinct and first
+	// must have room for len(context)+1 values.
 	Levels(context []int32, total, distinct []float32, first []int32) int
-	// Successor returns the entry at of a list of successors, and the position of
-	// the list's next entry. After the last entry, next is [End]. Counts never
-	// grow along a list of successors.
+	// Successor returns one entry of a list of successors, and the position of the
+	// list's next entry. After the last entry, Successor returns the next position
+	// [End]. Counts never grow along a list of successors.
 	Successor(at int32) (token int32, count float32, next int32)
 }
 
@@ -41,8 +42,8 @@ func (x *Index) Levels(context []int32, total, distinct []float32, first []int32
 	}
 }
 
-// follow writes the levels of a context of k tokens that occurred once, and of all
-// longer contexts that equal the text before that occurrence.
+// follow writes the answer of Levels for a context of k tokens that occurred once, and
+// for all longer contexts that equal the text before that occurrence.
 func (x *Index) follow(place int32, k int, context []int32, total, distinct []float32, first []int32) int {
 	for {
 		total[k], distinct[k], first[k] = 1, 1, ^place
@@ -54,8 +55,8 @@ func (x *Index) follow(place int32, k int, context []int32, total, distinct []fl
 	}
 }
 
-// Successor implements [Source]. A negative position is the bitwise complement of
-// an index of the text: the list then has one entry, the token there.
+// Successor implements [Source]. A negative position is the bitwise complement of an
+// index of the text: its list of successors has one entry, the token there.
 func (x *Index) Successor(at int32) (token int32, count float32, next int32) {
 	if at < 0 {
 		return x.text[^at], 1, End

@@ -1,30 +1,31 @@
 package spec
 
-// None is the parent of the rows that directly follow the last committed token.
+// None is the parent of rows of a draft tree that directly follow the last committed
+// token.
 const None int32 = -1
 
-// Tree is a draft tree: its rows continue the committed text, and the parent of
-// each row is an earlier row or [None]. Rows with the same parent have different
-// tokens. The zero value is an empty tree.
+// Tree is a draft tree: its rows continue the committed text, and the parent of each
+// row is an earlier row or [None]. In a draft tree, rows with the same parent have
+// different tokens. The zero Tree is empty.
 type Tree struct {
-	// Tokens[i] and Parents[i] are the token and the parent of row i. Parents[i] is
-	// less than i, or [None].
+	// Tokens[i] is the token of row i of the tree, and Parents[i] its parent.
+	// Parents[i] is the index of an earlier row, or [None].
 	Tokens, Parents []int32
-	// Scores[i] estimates the probability that row i is accepted. The score of a
-	// row is at most that of its parent.
+	// Scores[i] is an estimate of the probability that row i is accepted. The score of
+	// a row of a tree is at most that of its parent.
 	Scores []float32
 }
 
-// Len returns the number of rows in the tree.
+// Len returns the number of rows in the draft tree.
 func (t *Tree) Len() int { return len(t.Tokens) }
 
-// Reset empties the tree and keeps its allocated memory.
+// Reset empties the draft tree but keeps its allocated memory.
 func (t *Tree) Reset() {
 	t.Tokens, t.Parents, t.Scores = t.Tokens[:0], t.Parents[:0], t.Scores[:0]
 }
 
-// Add appends a row and returns its index. The caller must not add two rows with
-// the same parent and token.
+// Add appends a row to the draft tree and returns its index. The caller of Add must not
+// add two rows with the same parent and token.
 func (t *Tree) Add(token, parent int32, score float32) int32 {
 	t.Tokens = append(t.Tokens, token)
 	t.Parents = append(t.Parents, parent)
@@ -32,13 +33,13 @@ func (t *Tree) Add(token, parent int32, score float32) int32 {
 	return int32(len(t.Tokens) - 1)
 }
 
-// Head returns a tree of the first n rows. The returned tree shares the memory of
-// t.
+// Head returns a tree of the first n rows. The tree that Head returns shares the memory
+// of the whole tree.
 func (t *Tree) Head(n int) *Tree {
 	return &Tree{Tokens: t.Tokens[:n], Parents: t.Parents[:n], Scores: t.Scores[:n]}
 }
 
-// Child returns the row that continues parent with token, or [None].
+// Child returns the row of the tree that continues a parent with a token, or [None].
 func (t *Tree) Child(parent, token int32) int32 {
 	for i := int(parent) + 1; i < len(t.Tokens); i++ {
 		if t.Parents[i] == parent && t.Tokens[i] == token {
@@ -48,9 +49,9 @@ func (t *Tree) Child(parent, token int32) int32 {
 	return None
 }
 
-// Keep calls allowed for the tokens that directly follow the committed text. Keep
-// removes the rows whose token is rejected, with all rows below them. Keep does not
-// check the tokens of deeper rows.
+// Keep calls the function allowed for the tokens that directly follow the committed
+// text. Keep removes the rows whose token the function rejects, with all rows below
+// them in the tree. Keep does not check the tokens of deeper rows of the tree.
 func (t *Tree) Keep(allowed func(token int32) bool) {
 	moved, n := make([]int32, t.Len()), int32(0)
 	for i, parent := range t.Parents {
@@ -68,5 +69,5 @@ func (t *Tree) Keep(allowed func(token int32) bool) {
 	t.Tokens, t.Parents, t.Scores = t.Tokens[:n], t.Parents[:n], t.Scores[:n]
 }
 
-// removed marks, as a parent, a row that Keep removes.
+// removed is used as the parent of a row that Keep removes.
 const removed int32 = -2

@@ -1,14 +1,14 @@
 package spec
 
-// Verify walks a draft tree from its root along the model's choices. choose returns
-// the token that the model chooses after a row, or after the committed text if row
-// is [None]. choose must use the same rule and the same random numbers as decoding
-// without drafts. Verify calls choose once per emitted token, in order, so a seed
-// gives the same text with any tree or none.
+// Verify walks a draft tree from its root along the model's choices. The function
+// choose returns the token that the model chooses after a row, or after the committed
+// text if row is [None]. It must use the same rule and the same random numbers as
+// decoding without drafts. Verify calls choose once per emitted token, in order, so a
+// seed gives the same text with any draft tree or none.
 //
-// Verify appends the indices of the accepted rows to path. Verify appends the
-// tokens of the accepted rows, and then the model's next token, to tokens. If
-// choose returns false, its token is the last one and the walk ends.
+// Verify appends the indices of the accepted rows to the slice path. Verify appends the
+// tokens of the accepted rows, and then the model's next token, to the slice tokens. If
+// choose returns false, its token is the last one, and Verify ends.
 func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, tokens []int32) ([]int32, []int32) {
 	row := None
 	for {
@@ -24,17 +24,17 @@ func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, toke
 	}
 }
 
-// Trust compares how many drafts were accepted with how many their scores promised.
-// Scores estimate the probability that a draft is accepted. Within one text, these
-// estimates are wrong by about the same factor, so Trust measures that factor. A
-// Trust with the zero value does not correct the scores.
+// Trust compares how many drafts were accepted with the number that their scores
+// promised. Scores estimate the probability that a draft is accepted. Within one text,
+// the scores of drafts are wrong by about the same factor, so Trust measures that
+// factor. A zero Trust does not correct the scores.
 type Trust struct{ expected, accepted float64 }
 
-// forget is the factor by which older trees count less than the next one, so that
+// forget is the factor by which older draft trees count less than the next one, so that
 // only the last few dozen matter.
 const forget = 0.97
 
-// Observe records a verified tree: the scores of its rows and how many rows were
+// Observe records a verified draft tree: the scores of its rows and how many rows were
 // accepted.
 func (t *Trust) Observe(scores []float32, accepted int) {
 	t.expected *= forget
@@ -45,6 +45,6 @@ func (t *Trust) Observe(scores []float32, accepted int) {
 	t.accepted += float64(accepted)
 }
 
-// Factor returns the number of accepted drafts per expected accepted draft. The
-// factor is one before the first observation.
+// Factor returns the number of accepted drafts per expected accepted draft. Before the
+// first observation, Factor returns one.
 func (t *Trust) Factor() float64 { return (t.accepted + 1) / (t.expected + 1) }

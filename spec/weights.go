@@ -3,10 +3,10 @@ package spec
 import "math"
 
 const (
-	// levels is the number of context lengths that have their own weights. All
+	// levels is the number of context lengths that have weights of their own. All
 	// contexts that are longer than levels tokens share the last weight.
 	levels = 9
-	// maxSources is the largest number of sources of a [Drafter].
+	// maxSources is the largest number of draft sources of a [Drafter].
 	maxSources = 4
 )
 
@@ -14,42 +14,45 @@ const (
 func level(k int) int { return min(k, levels-1) }
 
 // Weights are the learned parameters of a [Drafter]. Another drafter with the same
-// sources may start with these weights.
+// draft sources may start with the learned weights.
 type Weights struct {
-	// Sources[i][k] multiplies the counts of source i for contexts of k tokens. For
-	// example, counts of a database may be useful after contexts of eight tokens
-	// and useless after two.
+	// Sources[i][k] is the factor for the counts of source i after contexts of k
+	// tokens. For example, counts of a database may be useful after contexts of eight
+	// tokens and useless after two.
 	Sources [maxSources][levels]float32
 	// Escapes[k] sets how likely a token is that never followed the context of k
-	// tokens: each different successor adds this number to the evidence for such a
-	// token. In Witten and Bell's method C the escape is 1; on recorded texts,
-	// about 3 gives the best drafts.
+	// tokens: each different successor adds this number to the evidence for a new
+	// token. In Witten and Bell's method C the escape is 1; on recorded texts, about 3
+	// gives the best drafts.
 	Escapes [levels]float32
 }
 
 // vote holds what contexts of one length contribute to the probability of a token.
 type vote struct {
-	counts          [maxSources]float32 // weighted counts of the token, per source
-	hits            float32             // hits is the sum of counts over the sources
-	total, distinct float32             // total: weighted count of all tokens; distinct: number of different ones
-	all             float32             // total plus the weight of unseen tokens
-	probability     float32             // contribution to the blended probability
+	counts [maxSources]float32 // counts holds the weighted counts of the token, per source
+	hits   float32             // hits is the sum of the token's counts over the sources
+	// total is the weighted count of all tokens, and distinct the number of different
+	// ones
+	total, distinct float32
+	all             float32 // all is the total plus the weight of unseen tokens
+	// probability is the contribution to the blended probability of the token
+	probability float32
 }
 
-// unseen is the probability that is assumed for a token that no source has seen.
+// unseen is the probability of a token that no source has seen.
 const unseen = 1e-4
 
-// Learn adapts the weights to a token that followed text, so that the blend would
-// have given the token a larger probability. Learn must be called before the token
-// is added to any source. rate is the step size of the gradient ascent.
+// Learn adapts the weights to a token that followed the text, so that the blend would
+// have given the token a larger probability. Learn must be called before the token is
+// added to any draft source. rate is the step size of the gradient ascent.
 //
-// Learn follows the gradient of log p, where p is the blended probability of the
-// token, with respect to the logarithms of the weights. Let P be the contribution
-// of contexts of k tokens to p, and Q the contribution of all shorter contexts. For
-// each source, let n be its weighted count of the token after the context, and N
-// its weighted count of all tokens there. Let T be the sum of N over the sources,
-// and E the weight of unseen tokens there (escape times successors). With these,
-// the gradient of the weights is
+// Learn follows the gradient of log p, where p is the blended probability of the token,
+// with respect to the logarithms of the weights. In the formulas of Learn, P is the
+// contribution of contexts of k tokens to p, and Q the contribution of all shorter
+// contexts. For each source, n is its weighted count of the token after the context,
+// and N its weighted count of all tokens there. T is the sum of N over the sources, and
+// E is the weight of unseen tokens there (escape times successors). The formulas below
+// give the gradient of the weights.
 //
 //	p·∂ln p/∂ln w = P·n/Σn − (P+Q)·N/(T+E)
 //	p·∂ln p/∂ln e = Q − (P+Q)·E/(T+E)
@@ -74,8 +77,8 @@ func (d *Drafter) Learn(text []int32, token int32, rate float32) {
 	}
 }
 
-// vote reads from the sources how often token followed the last k tokens of the
-// current context, which look has set.
+// vote reads from the draft sources how often the token followed the last k tokens of
+// the current context, which look has set.
 func (d *Drafter) vote(k int, token int32) (l vote) {
 	for i := range d.sources {
 		s := &d.sources[i]
@@ -101,9 +104,9 @@ func (d *Drafter) vote(k int, token int32) (l vote) {
 	return l
 }
 
-// climb adjusts the weights for contexts of k tokens by one gradient step. The
-// contexts of k tokens contributed the share own of the blended probability, and
-// shorter contexts the share shorter.
+// climb adjusts the weights for contexts of k tokens by one gradient step of Learn. For
+// climb, the contexts of k tokens contributed the share own of the blended probability,
+// and shorter contexts the share shorter.
 func (d *Drafter) climb(k int, l *vote, own, shorter, rate float32) {
 	for i := range d.sources {
 		s := &d.sources[i]
@@ -121,11 +124,11 @@ func (d *Drafter) climb(k int, l *vote, own, shorter, rate float32) {
 	*e = scale(*e, rate*(shorter-(own+shorter)*(l.all-l.total)/l.all))
 }
 
-// scale multiplies a weight by e to the power of x, within the limits of bound.
+// scale multiplies a weight by e to the power of x, within the limits that bound sets.
 func scale(w, x float32) float32 { return bound(w * float32(math.Exp(float64(x)))) }
 
-// bound limits a weight to 1/64 to 64, so that a source that was useless for long
-// can recover quickly.
+// bound limits a weight to the range from 1/64 to 64, so that a source that was useless
+// for long can recover quickly.
 func bound(w float32) float32 { return min(max(w, 1.0/64), 64) }
 
 // Change multiplies each weight by the factor by which it grew from before to
@@ -141,8 +144,8 @@ func (w *Weights) Change(before, after *Weights) {
 	}
 }
 
-// grow multiplies w by after/before. A weight of zero in before belongs to no
-// source, so w stays as it is.
+// grow multiplies the weight w by after/before. If a weight in before is zero, it
+// belongs to no source, and w stays as it is.
 func grow(w, before, after float32) float32 {
 	if before == 0 {
 		return w

@@ -38,7 +38,7 @@ type estimateFlags struct {
 	json                        bool
 }
 
-// estimateResult is the object that the flag --json prints.
+// estimateResult is the object that `sdnpu-lab estimate --json` prints.
 type estimateResult struct {
 	Model   string                `json:"model"`
 	Chip    findings.PreparedChip `json:"chip"`
@@ -61,8 +61,7 @@ The compiler in the vendor's x86-64 library simulates the schedule of a layer
 and of the head: time, memory traffic, and bytes that spill out of the fast
 memory. -o writes the result as a device profile of kind estimated.
 
-The simulation assumes a high clock and no driver, no heat and no other user of
-the memory. Ratios between simulated times are useful, but the times are shorter
+The compiler's simulation assumes a high clock and no driver, no heat and no other user of the memory. Ratios between simulated times are useful, but the times are shorter
 than a phone's. The compiled images are not kept.`,
 		Example: "  sdnpu-lab estimate model.gguf --soc sm8650 --rows 1,8,16,32,64,128",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
@@ -74,7 +73,7 @@ than a phone's. The compiled images are not kept.`,
 	flags.StringVar(&f.rows, "rows", "1,8,16,32,64,128", "widths of the graphs in rows")
 	flags.IntVar(&f.context, "context", 1024, "number of past tokens that the graphs attend to")
 	flags.StringVar(&f.library, "library", "", "path of the vendor's x86-64 library (default: SDNPU_LIBRARY, else the installed one)")
-	_ = cmd.MarkFlagRequired("soc") // the call cannot fail, because the flag exists
+	_ = cmd.MarkFlagRequired("soc") // MarkFlagRequired cannot fail, because the flag exists
 	flags.StringVarP(&f.out, "output", "o", "", "file to write a device profile to")
 	flags.StringVar(&f.name, "name", "", "name of the model in the profile (default: the file's name)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -160,8 +159,8 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	return f.writeProfile(cmd, chip, file, m, &result)
 }
 
-// simulate lets the vendor's compiler estimate the model. The first result is the
-// build ID of the library.
+// simulate lets the vendor's compiler estimate the times of the model. The first result
+// of simulate is the build ID of the library.
 func simulate(ctx context.Context, s launch.Settings, logger *slog.Logger, m *model.Model, o estimate.Options) (_ *estimate.Result, build string, err error) {
 	d, err := s.OpenDevice(ctx, os.Args[0], logger)
 	if err != nil {
@@ -217,7 +216,7 @@ func rateText(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// origin states in the profile how it was made.
+// origin returns a text for the profile that says how it was made.
 func (f *estimateFlags) origin(build string) string {
 	return fmt.Sprintf("libQnnHtp for x86-64, build %s: sdnpu-lab estimate MODEL --soc %s --recipe %s --rows %s --context %d", build, f.chip, f.recipe, f.rows, f.context)
 }

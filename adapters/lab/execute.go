@@ -28,7 +28,7 @@ const executeCommand = "execute-child"
 func newExecuteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    executeCommand,
-		Short:  "Execute the plan on the standard input (internal)",
+		Short:  "Execute the plan on the standard input (for internal use)",
 		Hidden: true,
 		Args:   cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -59,7 +59,7 @@ func newExecuteCommand() *cobra.Command {
 	}
 }
 
-// executor executes plans in child processes, for one model of a device profile.
+// executor executes switch plans in child processes, for one model of a device profile.
 type executor struct {
 	execute.Processes
 	layers            int
@@ -94,7 +94,7 @@ func (x *executor) run(ctx context.Context, plan *graphswap.Plan, problem *graph
 	return x.Processes.Execute(ctx, execute.Job{Plan: plan, Problem: problem, Layers: x.layers, AllLogits: x.allLogits, Drafts: x.drafts})
 }
 
-// executeFlags holds the flags that say how plans are executed.
+// executeFlags holds the flags that say how switch plans are executed.
 type executeFlags struct {
 	on    bool
 	pace  string
@@ -108,8 +108,8 @@ func (f *executeFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.scale, "scale", 1, "with --execute --pace wall: slow down by this factor; it is doubled, up to 8, if calls were late")
 }
 
-// executor returns nil if no plan is to be executed. If plans are executed, the
-// executor writes one line per plan to progress.
+// If no plan is to be executed, executor returns nil. If plans are executed, the
+// executor writes one line per plan to the writer progress.
 func (f *executeFlags) executor(progress io.Writer, device, model string, allLogits, drafts bool) (bench.Executor, error) {
 	if !f.on {
 		return nil, nil

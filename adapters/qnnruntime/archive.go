@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// The constants below are limits of a wheel's contents. The largest known wheel
-// has 260 MB in 40 files.
+// The constants below limit the contents of a wheel, the archive with the vendor's
+// runtime. The largest known wheel has 260 MB in 40 files.
 const (
 	entryLimit    = 4096
 	fileLimit     = 512 << 20
@@ -27,8 +27,9 @@ const (
 // licenceFile is the path of the vendor's licence in the wheel.
 const licenceFile = distribution + "/Qualcomm_LICENSE.pdf"
 
-// runtimeFiles matches the files that are unpacked: the runtime, its dependencies
-// and its licences. extraFiles matches libraries that only tests and tools load.
+// runtimeFiles matches those files of a wheel that are unpacked: the runtime, its
+// dependencies and its licences. extraFiles matches libraries that only tests and tools
+// load.
 var (
 	runtimeFiles = regexp.MustCompile(`^onnxruntime_qnn/(libs/amd64/)?((lib)?QnnHtp(Prepare|V[0-9]+Stub|V[0-9]+Skel)?\.(so|dll)|(lib)?QnnSystem\.(so|dll)` +
 		`|lib[a-z0-9]+v[0-9]+\.cat|LICENSE|Qualcomm_LICENSE\.pdf|ThirdPartyNotices\.txt)$|^onnxruntime_qnn\.libs/[A-Za-z0-9_+.-]+$`)
@@ -39,26 +40,26 @@ var (
 // Windows on x86-64 keeps its libraries one folder lower than the other wheels.
 func unpackedPath(name string) string { return strings.Replace(name, "/libs/amd64/", "/", 1) }
 
-// Archive is an open wheel whose list of files has been checked. Closing the reader
-// is left to the caller.
+// Archive is an open wheel whose list of files has been checked. The caller of
+// OpenArchive closes the reader.
 type Archive struct {
-	// Version and Target say what the wheel is for.
+	// Version is the wheel's version, and Target the system that it is for.
 	Version string
 	Target  Target
 	files   []*zip.File
-	sums    map[string]string // sums holds the checksums by path, in the form that the wheel's RECORD has
+	sums    map[string]string // sums maps paths to checksums in the form that the wheel's file RECORD has
 }
 
-// OpenArchive reads a wheel's list of files. OpenArchive rejects a wheel that
-// contains no runtime or is too large. If all is set, libraries for tests and
-// tools are unpacked too.
+// OpenArchive reads a wheel's list of files. OpenArchive rejects a wheel that contains
+// no runtime or is too large. If all is set, libraries that only tests and tools load
+// are unpacked too.
 func OpenArchive(r io.ReaderAt, size int64, all bool) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrWheel, err)
 	}
 	if len(z.File) > entryLimit {
-		return nil, fmt.Errorf("%w: got %d files, want at most %d", ErrWheel, len(z.File), entryLimit)
+		return nil, fmt.Errorf("%w: the wheel has %d files, want at most %d", ErrWheel, len(z.File), entryLimit)
 	}
 	a := &Archive{}
 	if err := a.readRecord(z); err != nil {
@@ -70,8 +71,8 @@ func OpenArchive(r io.ReaderAt, size int64, all bool) (*Archive, error) {
 	return a, a.detectTarget()
 }
 
-// readRecord reads the checksums of all files from the file RECORD, and the version
-// from its path.
+// readRecord reads the checksums of all files from the wheel's file RECORD, and the
+// version from its path.
 func (a *Archive) readRecord(z *zip.Reader) error {
 	i := slices.IndexFunc(z.File, func(f *zip.File) bool {
 		return strings.HasPrefix(f.Name, distribution+"-") && path.Base(f.Name) == "RECORD"
@@ -98,7 +99,7 @@ func (a *Archive) readRecord(z *zip.Reader) error {
 	return nil
 }
 
-// selectFiles selects the files to unpack.
+// selectFiles selects the files of a wheel that are unpacked.
 func (a *Archive) selectFiles(z *zip.Reader, all bool) error {
 	var total uint64
 	names := make(map[string]bool)
@@ -111,9 +112,9 @@ func (a *Archive) selectFiles(z *zip.Reader, all bool) error {
 		case names[unpackedPath(f.Name)]:
 			return fmt.Errorf("%w: it has %s twice", ErrWheel, f.Name)
 		case !f.Mode().IsRegular():
-			return fmt.Errorf("%w: %s is not a regular file", ErrWheel, f.Name)
+			return fmt.Errorf("%w: its file %s is not a regular file", ErrWheel, f.Name)
 		case f.UncompressedSize64 > fileLimit || total > unpackedLimit:
-			return fmt.Errorf("%w: %s has %d bytes, which is too large", ErrWheel, f.Name, f.UncompressedSize64)
+			return fmt.Errorf("%w: its file %s has %d bytes, which is too large", ErrWheel, f.Name, f.UncompressedSize64)
 		case a.sums[f.Name] == "":
 			return fmt.Errorf("%w: %s is not in its RECORD", ErrWheel, f.Name)
 		}
@@ -123,7 +124,7 @@ func (a *Archive) selectFiles(z *zip.Reader, all bool) error {
 	return nil
 }
 
-// detectTarget sets for which system the runtime is, judged by the name and the
+// detectTarget finds out for which system the runtime is made, by the name and the
 // architecture of the main library.
 func (a *Archive) detectTarget() error {
 	for _, f := range a.files {
@@ -141,7 +142,7 @@ func (a *Archive) detectTarget() error {
 			}
 		}
 	}
-	return fmt.Errorf("%w: it holds no library for Linux or Windows on amd64 or arm64", ErrWheel)
+	return fmt.Errorf("%w: the wheel holds no library for Linux or Windows on amd64 or arm64", ErrWheel)
 }
 
 // machine returns Go's name for the architecture of an ELF or PE file, or "".
@@ -161,7 +162,7 @@ func machine(front []byte) string {
 	return names[code]
 }
 
-// Licence returns the vendor's licence, a PDF.
+// Licence returns the content of the vendor's licence, a PDF.
 func (a *Archive) Licence() ([]byte, error) {
 	i := slices.IndexFunc(a.files, func(f *zip.File) bool { return f.Name == licenceFile })
 	if i < 0 {
@@ -174,15 +175,15 @@ func (a *Archive) Licence() ([]byte, error) {
 	return text, a.compare(licenceFile, sha256.Sum256(text))
 }
 
-// compare compares the checksum of a file with the one that the wheel records.
+// compare compares the checksum of a file with the one that the wheel's RECORD gives.
 func (a *Archive) compare(name string, sum [sha256.Size]byte) error {
 	if got := "sha256=" + base64.RawURLEncoding.EncodeToString(sum[:]); got != a.sums[name] {
-		return fmt.Errorf("%s: %w: the wheel records %s, the file has %s", name, ErrChecksum, a.sums[name], got)
+		return fmt.Errorf("%s: %w: the wheel records the checksum %s, the file has %s", name, ErrChecksum, a.sums[name], got)
 	}
 	return nil
 }
 
-// SizeBytes returns the size of the unpacked files.
+// SizeBytes returns the total size of the unpacked files.
 func (a *Archive) SizeBytes() (n int64) {
 	for _, f := range a.files {
 		n += int64(f.UncompressedSize64)
@@ -190,14 +191,14 @@ func (a *Archive) SizeBytes() (n int64) {
 	return n
 }
 
-// contents reads a file of at most limit bytes.
+// contents reads a file of the wheel, which must have at most limit bytes.
 func contents(f *zip.File, limit int64) ([]byte, error) {
 	if f.UncompressedSize64 > uint64(limit) {
 		return nil, fmt.Errorf("%w: %s has %d bytes, which is too large", ErrWheel, f.Name, f.UncompressedSize64)
 	}
 	text, err := head(f, limit+1)
 	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%w: %s is larger than its entry says", ErrWheel, f.Name)
+		err = fmt.Errorf("%w: the file %s is larger than its entry in the wheel says", ErrWheel, f.Name)
 	}
 	return text, err
 }
@@ -216,5 +217,5 @@ func head(f *zip.File, n int64) (_ []byte, err error) {
 	return text, nil
 }
 
-// mode holds the permissions that unpacked files get.
+// mode holds the permissions that unpacked files and folders get.
 const mode fs.FileMode = 0o644

@@ -26,9 +26,9 @@ func (x Index) Fetch(ctx context.Context, w Wheel, to io.Writer, progress func(d
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // an error of closing does not matter, because the checksum shows whether the body is complete
+	defer func() { _ = response.Body.Close() }() // ignore the error of closing, because the checksum shows whether the body is complete
 	if response.ContentLength > wheelLimit {
-		return fmt.Errorf("%s: %w: got %d bytes, want at most %d", w.Name, ErrWheel, response.ContentLength, wheelLimit)
+		return fmt.Errorf("%s: %w: the download has %d bytes, want at most %d", w.Name, ErrWheel, response.ContentLength, wheelLimit)
 	}
 	sum := sha256.New()
 	meter := &meter{total: response.ContentLength, report: progress}
@@ -40,12 +40,12 @@ func (x Index) Fetch(ctx context.Context, w Wheel, to io.Writer, progress func(d
 		return fmt.Errorf("%s: %w: more than %d bytes", w.Name, ErrWheel, wheelLimit)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); !strings.EqualFold(got, w.SHA256) {
-		return fmt.Errorf("%s: %w: the index lists %s, the %d bytes received have %s", w.Name, ErrChecksum, w.SHA256, n, got)
+		return fmt.Errorf("%s: %w: the index lists the checksum %s, the %d bytes received have %s", w.Name, ErrChecksum, w.SHA256, n, got)
 	}
 	return nil
 }
 
-// meter reports how many bytes were written to it.
+// meter counts the bytes that are written to it and reports the count to a function.
 type meter struct {
 	done, total int64
 	report      func(done, total int64)

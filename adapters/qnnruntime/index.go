@@ -17,41 +17,41 @@ import (
 )
 
 const (
-	// DefaultIndex is the public Python index.
+	// DefaultIndex is the address of the public Python package index.
 	DefaultIndex = "https://pypi.org/simple"
-	// DefaultVersion is the release with which this program was tested.
+	// DefaultVersion is the release of the runtime with which this program was tested.
 	DefaultVersion = "2.7.0"
-	// project is the name of the project in an index, and distribution its name in
-	// file names.
+	// project is the name of the vendor's runtime in a package index, and distribution
+	// its name in file names.
 	project      = "onnxruntime-qnn"
 	distribution = "onnxruntime_qnn"
-	// pageLimit is the largest index page in bytes.
+	// pageLimit is the size in bytes of the largest index page that is accepted.
 	pageLimit = 32 << 20
 )
 
-// jsonPage is the content type of an index page in JSON. HTML pages are accepted
-// too.
+// jsonPage is the content type of a package index's page in JSON. Index pages in HTML
+// are accepted too.
 const jsonPage = "application/vnd.pypi.simple.v1+json"
 
 // Index is a Python package index: a folder of pages, one for each project, in the
 // form that pip reads.
 type Index struct {
-	// URL is the URL of that folder. If URL is empty, [DefaultIndex] is used.
+	// URL is the address of the package index. If URL is empty, [DefaultIndex] is used.
 	URL string
-	// Client makes the requests. If Client is nil, the default client is used,
-	// which reads the proxy variables.
+	// Client makes the HTTP requests to the index. If Client is nil, Go's default
+	// client is used, which reads the proxy variables.
 	Client *http.Client
 }
 
-// Wheel is a file in an index.
+// Wheel is a downloadable file in a package index.
 type Wheel struct {
 	Name, Version string
 	URL           string
-	// SHA256 is the file's checksum in the index, in hexadecimal digits.
+	// SHA256 is the wheel's checksum in the index, in hexadecimal digits.
 	SHA256 string
 }
 
-// Find returns the wheel of a version for a system.
+// Find returns the wheel of a version of the runtime for a system.
 func (x Index) Find(ctx context.Context, version string, t Target) (Wheel, error) {
 	if err := t.check(); err != nil {
 		return Wheel{}, err
@@ -73,7 +73,7 @@ func (x Index) Find(ctx context.Context, version string, t Target) (Wheel, error
 		}
 	}
 	if len(found) == 0 {
-		return Wheel{}, fmt.Errorf("%s %s for %v: %w; the index has %s", project, version, t, ErrNoWheel, versionList(versions))
+		return Wheel{}, fmt.Errorf("%s %s for %v: %w; the index has the versions %s", project, version, t, ErrNoWheel, versionList(versions))
 	}
 	// Wheels for different versions of Python contain the same libraries, so any of
 	// them will do.
@@ -97,7 +97,8 @@ func versionList(versions map[string]bool) string {
 	return strings.Join(list, ", ")
 }
 
-// parseName splits a file name of the form NAME-VERSION-PYTHON-ABI-PLATFORM.whl.
+// parseName splits a wheel's file name of the form
+// NAME-VERSION-PYTHON-ABI-PLATFORM.whl.
 func parseName(name string) (version, platform string, ok bool) {
 	base, isWheel := strings.CutSuffix(name, ".whl")
 	parts := strings.Split(base, "-")
@@ -107,7 +108,7 @@ func parseName(name string) (version, platform string, ok bool) {
 	return parts[1], parts[4], true
 }
 
-// list reads the page of the project.
+// list reads the page of the vendor's runtime in the package index.
 func (x Index) list(ctx context.Context) ([]Wheel, error) {
 	page, err := url.Parse(strings.TrimRight(cmp.Or(x.URL, DefaultIndex), "/") + "/" + project + "/")
 	if err != nil {
@@ -117,13 +118,13 @@ func (x Index) list(ctx context.Context) ([]Wheel, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // an error of closing does not matter, because the body was read
+	defer func() { _ = response.Body.Close() }() // ignore the error of closing, because the body was read completely
 	body, err := io.ReadAll(io.LimitReader(response.Body, pageLimit+1))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
 	}
 	if len(body) > pageLimit {
-		return nil, fmt.Errorf("%w: the page has more than %d bytes", ErrIndex, pageLimit)
+		return nil, fmt.Errorf("%w: the index page has more than %d bytes", ErrIndex, pageLimit)
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), jsonPage) {
 		return parseJSON(body, response.Request.URL)
@@ -156,12 +157,13 @@ func (x Index) get(ctx context.Context, from *url.URL, accept string) (*http.Res
 		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s answered %s", ErrIndex, from.Redacted(), response.Status) // the body is closed when the response is garbage-collected
+		return nil, fmt.Errorf("%w: %s answered %s", ErrIndex, from.Redacted(), response.Status) // the error leaves the body open; it is closed when the response is garbage-collected
 	}
 	return response, nil
 }
 
-// secure rejects HTTP without TLS, except for a server on this machine.
+// secure rejects an address that uses HTTP without TLS, except for a server on this
+// machine.
 func secure(u *url.URL) error {
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
@@ -170,7 +172,7 @@ func secure(u *url.URL) error {
 	return fmt.Errorf("%w: %s: want https", ErrIndex, u.Redacted())
 }
 
-// parseJSON parses a page in the format of PEP 691.
+// parseJSON parses an index page in the JSON format of PEP 691.
 func parseJSON(body []byte, base *url.URL) ([]Wheel, error) {
 	var page struct {
 		Files []struct {
@@ -202,8 +204,8 @@ var (
 	yanked = regexp.MustCompile(`(?is)\bdata-yanked\b`)
 )
 
-// parseHTML parses a page in the format of PEP 503. The checksum of a file is in
-// the fragment of its link.
+// parseHTML parses an index page in the HTML format of PEP 503. In the HTML format, the
+// checksum of a file is in the fragment of its link.
 func parseHTML(body []byte, base *url.URL) ([]Wheel, error) {
 	var wheels []Wheel
 	for _, a := range anchor.FindAllSubmatch(body, -1) {

@@ -20,21 +20,23 @@ const stampFile = "runtime.json"
 // stampLimit is the size in bytes of the largest stamp file that is accepted.
 const stampLimit = 1 << 20
 
-// Installed is a runtime in a folder.
+// Installed describes a runtime that is installed in a folder.
 type Installed struct {
 	// Folder is the folder of the runtime.
 	Folder string `json:"-"`
-	// Version is the version of the wheel, and System the target.
+	// Version is the version of the wheel, and System the operating system and
+	// architecture that it is for.
 	Version string `json:"version"`
 	System  string `json:"system"`
-	// Files lists paths relative to Folder, with slashes.
+	// Files lists the paths of the installed files relative to Folder, with slashes.
 	Files []string `json:"files"`
-	// Sums maps each of Files to its SHA-256. Earlier versions wrote none.
+	// Sums maps each path in Files to the file's SHA-256. Installations of earlier
+	// versions have no checksums.
 	Sums map[string]string `json:"sha256,omitempty"`
 }
 
-// Find returns the runtime that is installed in a folder. A list of contents that
-// other users can change is [trust.ErrUntrusted].
+// Find returns the runtime that is installed in a folder. If other users can change the
+// list of contents, Find returns [trust.ErrUntrusted].
 func Find(folder string) (*Installed, error) {
 	if err := trust.Check(filepath.Join(folder, stampFile)); errors.Is(err, trust.ErrUntrusted) {
 		return nil, err
@@ -43,7 +45,7 @@ func Find(folder string) (*Installed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", folder, ErrNotInstalled)
 	}
-	defer func() { _ = f.Close() }() // an error of closing does not matter after reading
+	defer func() { _ = f.Close() }() // ignore the error of closing a file that was only read
 	text, err := io.ReadAll(io.LimitReader(f, stampLimit))
 	if err != nil {
 		return nil, err
@@ -58,7 +60,7 @@ func Find(folder string) (*Installed, error) {
 	return i, nil
 }
 
-// Library returns the path of the main library.
+// Library returns the path of the runtime's main library.
 func (i *Installed) Library() string {
 	t, err := ParseTarget(i.System)
 	if err != nil {
@@ -72,7 +74,7 @@ func LibraryPath(folder string, t Target) string {
 	return filepath.Join(folder, distribution, t.Library())
 }
 
-// Licence returns the path of the vendor's licence.
+// Licence returns the path of the vendor's licence in the installation.
 func (i *Installed) Licence() string { return filepath.Join(i.Folder, filepath.FromSlash(licenceFile)) }
 
 var skel = regexp.MustCompile(`^libQnnHtpV([0-9]+)Skel\.so$`)
@@ -97,7 +99,8 @@ func (i *Installed) Missing() (missing []string) {
 	return missing
 }
 
-// Check returns [trust.ErrUntrusted] if other users can change an installed file.
+// Check returns [trust.ErrUntrusted] if other users can change one of the installed
+// files.
 func (i *Installed) Check() error {
 	for _, f := range i.Files {
 		if err := trust.Check(filepath.Join(i.Folder, filepath.FromSlash(f))); errors.Is(err, trust.ErrUntrusted) {
@@ -107,8 +110,8 @@ func (i *Installed) Check() error {
 	return nil
 }
 
-// SkelFolder reports whether a folder contains DSP images. The DSP's driver has a
-// search path of its own for them.
+// SkelFolder reports whether a folder contains DSP images. The DSP's driver searches
+// the DSP images in folders of its own search path.
 func SkelFolder(folder string) bool {
 	entries, err := os.ReadDir(folder)
 	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return skel.MatchString(e.Name()) })

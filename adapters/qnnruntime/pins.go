@@ -9,10 +9,10 @@ import (
 )
 
 // ErrPin is returned for a wheel whose checksum this program does not know.
-var ErrPin = errors.New("not the wheel that this program was tested with")
+var ErrPin = errors.New("the wheel is not one that this program was tested with")
 
-// pins maps the wheels of [DefaultVersion] that [Index.Find] chooses to their
-// SHA-256. An index that was tampered with can give any checksum of its own.
+// pins maps the wheels of [DefaultVersion] that [Index.Find] chooses to their SHA-256.
+// An index under an attacker's control can give any checksum of its own.
 var pins = map[string]string{
 	"onnxruntime_qnn-2.7.0-cp311-cp311-manylinux_2_34_aarch64.whl": "ad08bbfebd7c07ffe83995418303215f46cb25a89e12676f47ee20c32002eaad",
 	"onnxruntime_qnn-2.7.0-cp311-cp311-manylinux_2_35_x86_64.whl":  "c56c01562b8534fe8980cfea4601408d950c065f8251fb862ce82101c52c9849",
@@ -20,7 +20,7 @@ var pins = map[string]string{
 	"onnxruntime_qnn-2.7.0-cp311-cp311-win_arm64.whl":              "b919227025f1feb0d2c5cc4232951de22f738b80995e9d4f2af79c3b66e3c95d",
 }
 
-// Pinned reports whether this program knows a checksum.
+// Pinned reports whether this program knows a wheel's checksum.
 func Pinned(sum string) bool {
 	return slices.Contains(slices.Collect(maps.Values(pins)), strings.ToLower(sum))
 }
@@ -31,13 +31,13 @@ func (w Wheel) CheckPin(named string) error {
 	want, known := pins[w.Name]
 	switch {
 	case named != "" && !strings.EqualFold(named, w.SHA256):
-		return fmt.Errorf("%s: %w: the index lists %s, want %s as named", w.Name, ErrChecksum, w.SHA256, named)
+		return fmt.Errorf("%s: %w: the index lists the checksum %s, want %s as named with --sha256", w.Name, ErrChecksum, w.SHA256, named)
 	case named != "":
 		return nil
 	case !known:
 		return fmt.Errorf("%s: %w: if you trust the index, which lists this checksum, run it again with --sha256 %s", w.Name, ErrPin, w.SHA256)
 	case !strings.EqualFold(want, w.SHA256):
-		return fmt.Errorf("%s: %w: the index lists the checksum %s, want %s: the index or the connection to it was tampered with; choose another with --index-url",
+		return fmt.Errorf("%s: %w: the index lists the checksum %s, want %s: the index or the connection to it was tampered with; choose another index with --index-url",
 			w.Name, ErrPin, w.SHA256, want)
 	}
 	return nil

@@ -12,8 +12,8 @@ type Target struct{ OS, Arch string }
 // Here returns the system on which this program runs.
 func Here() Target { return Target{runtime.GOOS, runtime.GOARCH} }
 
-// targets maps each system for which wheels exist to the prefix and the suffix of
-// the platform in a wheel's name, and to the name of the main library.
+// targets maps each system for which the vendor publishes wheels to three names: the
+// prefix and the suffix of the platform in a wheel's name, and the main library.
 var targets = map[Target]struct{ prefix, suffix, library string }{
 	{"linux", "amd64"}:   {"manylinux", "x86_64", "libQnnHtp.so"},
 	{"linux", "arm64"}:   {"manylinux", "aarch64", "libQnnHtp.so"},
@@ -45,8 +45,8 @@ func (t Target) check() error {
 // Library returns the file name of the runtime's main library.
 func (t Target) Library() string { return targets[t].library }
 
-// accepts reports whether a wheel's platform stands for this system. A platform may
-// consist of several tags that are joined by dots.
+// accepts reports whether the platform in a wheel's name stands for this system. The
+// platform of a wheel may consist of several tags that are joined by dots.
 func (t Target) accepts(platform string) bool {
 	want, ok := targets[t]
 	for tag := range strings.SplitSeq(platform, ".") {

@@ -22,16 +22,16 @@ import (
 
 // ErrForeign is returned if files that this program did not write are in the way of
 // an installation.
-var ErrForeign = errors.New("sdnpu did not write it")
+var ErrForeign = errors.New("sdnpu did not write this file")
 
-// topNames are the entries of an installation, in the order in which they get their
-// final names.
+// topNames lists the files and folders of an installed runtime, in the order in which
+// they get their final names.
 var topNames = []string{distribution, distribution + ".libs", stampFile}
 
-// Unpack installs the archive's files into a folder. If the folder does not exist,
-// Unpack creates it. An earlier installation whose files were not changed is
-// replaced. Other files in the way are [ErrForeign], and a folder that other users
-// can change is [trust.ErrUntrusted]; then nothing is changed.
+// Unpack installs the files of a wheel into a folder. If the folder does not exist,
+// Unpack creates it. Unpack replaces an earlier installation whose files were not
+// changed. For other files with the same names, Unpack returns [ErrForeign], and for a
+// folder that other users can change [trust.ErrUntrusted]; then nothing is changed.
 func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *Installed, err error) {
 	root, err := OpenFolder(folder)
 	if err != nil {
@@ -67,7 +67,7 @@ func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *In
 }
 
 // CheckFolder returns an error if Unpack would refuse the folder. CheckFolder creates
-// nothing. A missing folder is accepted.
+// nothing. CheckFolder accepts a missing folder.
 func CheckFolder(folder string) (err error) {
 	err = trust.Check(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,8 +84,9 @@ func CheckFolder(folder string) (err error) {
 	return checkReplaceable(root)
 }
 
-// OpenFolder opens the folder of a runtime, and creates it if it does not exist. A
-// folder that other users can change is [trust.ErrUntrusted]. The caller closes it.
+// OpenFolder opens the folder of a runtime, and creates it if it does not exist. If
+// other users can change the folder, OpenFolder returns [trust.ErrUntrusted]. The
+// caller of OpenFolder closes the folder.
 func OpenFolder(folder string) (*os.Root, error) {
 	if err := trust.MakeFolder(folder, 0o755); err != nil {
 		return nil, err
@@ -105,8 +106,8 @@ func makeWork(root *os.Root) (string, error) {
 	return "", fmt.Errorf("%s: too many folders .unpack-*: remove them", root.Name())
 }
 
-// write unpacks one file, whose name selectFiles has already checked, and returns
-// its SHA-256.
+// write unpacks one file of the wheel, whose name selectFiles has already checked, and
+// returns its SHA-256.
 func (a *Archive) write(f *zip.File, root *os.Root, to string, m *meter) (_ string, err error) {
 	if err := root.MkdirAll(path.Dir(to), 0o755); err != nil {
 		return "", err
@@ -123,9 +124,10 @@ func (a *Archive) write(f *zip.File, root *os.Root, to string, m *meter) (_ stri
 	return hex.EncodeToString(sum.Sum(nil)), a.compare(f.Name, [sha256.Size]byte(sum.Sum(nil)))
 }
 
-// checkReplaceable returns [ErrForeign] unless each file in the way is in the list of
-// contents and has the listed checksum. A list from a stranger can name only files
-// below the folders of an installation, which the new installation replaces.
+// checkReplaceable returns [ErrForeign] unless each existing file that the installation
+// would replace is in the list of contents and has the listed checksum. A list from a
+// stranger can name only files below the folders of an installation, which the new
+// installation replaces.
 func checkReplaceable(root *os.Root) error {
 	foreign := func(name string) error {
 		return fmt.Errorf("%q: %w, or it was changed: move it away, or name another folder with --to; "+
@@ -143,7 +145,7 @@ func checkReplaceable(root *os.Root) error {
 		if err != nil {
 			return err
 		}
-		if !info.IsDir() { // WalkDir would follow a link
+		if !info.IsDir() { // a symbolic link is refused here, because WalkDir would follow it
 			return foreign(top)
 		}
 		err = fs.WalkDir(root.FS(), top, func(name string, e fs.DirEntry, err error) error {
@@ -189,13 +191,13 @@ func listedSums(root *os.Root) (map[string]string, error) {
 	return i.Sums, nil
 }
 
-// sumIn returns the SHA-256 of a file, or "" if it cannot be read.
+// sumIn returns the SHA-256 of a file in a folder, or "" if it cannot be read.
 func sumIn(root *os.Root, name string) string {
 	f, err := root.Open(name)
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = f.Close() }() // an error of closing does not matter after reading
+	defer func() { _ = f.Close() }() // ignore the error of closing a file that was only read
 	sum, _, err := rootfile.Sum(f)
 	if err != nil {
 		return ""
@@ -204,15 +206,15 @@ func sumIn(root *os.Root, name string) string {
 }
 
 // swap moves the unpacked files from the folder work to their final names. The old
-// stamp is removed first and the new stamp moved last, so a folder with a stamp is
-// always complete.
+// stamp file is removed first and the new one moved last, so a folder with a stamp file
+// always holds a complete runtime.
 func swap(root *os.Root, work string) error {
 	if err := root.Remove(stampFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	for _, name := range topNames {
 		if err := root.RemoveAll(name); err != nil {
-			return fmt.Errorf("%w: stop the programs that use the runtime", err)
+			return fmt.Errorf("%w: stop the programs that use the runtime, and try again", err)
 		}
 		err := root.Rename(path.Join(work, name), name)
 		if err != nil && !(errors.Is(err, os.ErrNotExist) && strings.HasSuffix(name, ".libs")) {

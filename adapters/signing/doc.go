@@ -11,16 +11,17 @@
 //     change its file.
 //   - A file of public keys counts only if no other user can change it.
 //
-// The package knows nothing about what is signed, and reads no environment.
+// Package signing does not interpret the content that is signed, and reads no
+// environment variables.
 package signing
 
 import "errors"
 
 var (
-	// ErrKey is returned for a key that cannot be used.
+	// ErrKey is returned for a signing key that cannot be used.
 	ErrKey = errors.New("no usable key")
 	// ErrSignature is returned if content has no valid signature of an accepted key.
-	ErrSignature = errors.New("no valid signature of an accepted key")
+	ErrSignature = errors.New("no valid signature of an accepted key was found")
 	// ErrUnknownKey is returned for a signature whose key is not accepted.
 	// ErrUnknownKey matches [ErrSignature].
 	ErrUnknownKey = errors.New("the key is not accepted")

@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// keyPrefix starts the text of a public key.
+// keyPrefix is the beginning of the text of a public key.
 const keyPrefix = "ed25519-"
 
 // keyFileLimit is the largest size of a key file in bytes.
@@ -38,11 +38,11 @@ func publicKey(raw ed25519.PublicKey) PublicKey {
 	return PublicKey(keyPrefix + hex.EncodeToString(raw))
 }
 
-// raw returns the key's bytes.
+// raw returns the bytes of a public key.
 func (k PublicKey) raw() ed25519.PublicKey {
 	raw, err := hex.DecodeString(strings.TrimPrefix(string(k), keyPrefix))
 	if err != nil || len(raw) != ed25519.PublicKeySize {
-		panic("signing: a public key that was not parsed") // PublicKey comes from ParseKey or publicKey
+		panic("signing: a public key that was not parsed") // the text is valid, because a PublicKey comes from ParseKey or publicKey
 	}
 	return raw
 }
@@ -80,7 +80,7 @@ func ReadKeys(list []string) (keys []PublicKey, err error) {
 	return keys, nil
 }
 
-// readKeyFile reads a file that only trusted users can change.
+// readKeyFile reads a key file that only trusted users can change.
 func readKeyFile(path string) ([]byte, error) {
 	if err := trust.Check(path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
@@ -101,7 +101,8 @@ type PrivateKey struct{ key ed25519.PrivateKey }
 // pemType is the type of a PEM block with a PKCS #8 key.
 const pemType = "PRIVATE KEY"
 
-// NewKey makes a key pair and writes the private key to a new file. An existing file is an error.
+// NewKey makes a key pair and writes the private key to a new file. If the file exists,
+// NewKey returns an error.
 func NewKey(path string) (PublicKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -125,7 +126,7 @@ func NewKey(path string) (PublicKey, error) {
 	return publicKey(public), nil
 }
 
-// ReadPrivateKey reads a private key.
+// ReadPrivateKey reads a private key from a PEM file.
 func ReadPrivateKey(path string) (PrivateKey, error) {
 	text, err := readKeyFile(path)
 	if err != nil {
@@ -149,7 +150,7 @@ func ReadPrivateKey(path string) (PrivateKey, error) {
 	return PrivateKey{private}, nil
 }
 
-// Public returns the public key.
+// Public returns the public key of a private key.
 func (k PrivateKey) Public() PublicKey {
-	return publicKey(k.key.Public().(ed25519.PublicKey)) // an Ed25519 key's public key has this type
+	return publicKey(k.key.Public().(ed25519.PublicKey)) // Public cannot return another type for an Ed25519 key
 }

@@ -11,13 +11,14 @@ import (
 // format is the first line of a signature file.
 const format = "sdnpu-signature-1"
 
-// message returns what is signed. The purpose cannot contain a line break, so no content of one
-// purpose equals that of another.
+// message returns the bytes that are signed, which include the purpose and the content.
+// The purpose cannot contain a line break, so no content of one purpose equals that of
+// another.
 func message(purpose string, content []byte) []byte {
 	return append([]byte(format+" "+purpose+"\n"), content...)
 }
 
-// Sign returns a signature file for content.
+// Sign returns the content of a signature file for some content and its purpose.
 func (k PrivateKey) Sign(purpose string, content []byte) []byte {
 	signature := ed25519.Sign(k.key, message(purpose, content))
 	return fmt.Appendf(nil, "%s\n%s\n%s\n", format, k.Public(), base64.StdEncoding.EncodeToString(signature))
@@ -28,7 +29,7 @@ func (k PrivateKey) Sign(purpose string, content []byte) []byte {
 func Verify(accepted []PublicKey, purpose string, content, signature []byte) (PublicKey, error) {
 	lines := strings.Split(string(signature[:min(len(signature), keyFileLimit)]), "\n")
 	if len(lines) != 4 || lines[0] != format || lines[3] != "" {
-		return "", fmt.Errorf("%w: it is no signature file of format %s", ErrSignature, format)
+		return "", fmt.Errorf("%w: the file is no signature file of format %s", ErrSignature, format)
 	}
 	key, err := ParseKey(lines[1])
 	if err != nil {

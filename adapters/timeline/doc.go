@@ -1,4 +1,4 @@
-// Package timeline writes to a file what a request did, and draws it: as an HTML
+// Package timeline writes the timeline of a request to a file, and draws it: as an HTML
 // page, or as a trace for the viewers of Chromium.
 //
 // A [Record] holds timelines of package graphswap, usually the forecast and the

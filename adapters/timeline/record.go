@@ -15,15 +15,15 @@ import (
 // ErrRecord is returned when a file does not contain a record of timelines.
 var ErrRecord = errors.New("not a timeline")
 
-// schema is the name and the version of the file format.
+// schema is the name and the version of the format of timeline files.
 const schema = "sdnpu-timeline/1"
 
 // Record holds the measured tasks of a request, and their forecast.
 type Record struct {
-	Schema string `json:"schema"` // Schema is set by Write
+	Schema string `json:"schema"` // Schema is set by the function Write
 	Title  string `json:"title"`
-	// Device says whose times these are: those of a phone's profile (with its
-	// kind), or of this machine.
+	// Device names the device whose times these are: a phone's profile (with its kind),
+	// or this machine.
 	Device    string                `json:"device"`
 	Timelines []*graphswap.Timeline `json:"timelines"`
 }
@@ -32,7 +32,7 @@ type Record struct {
 // about 100,000 tasks.
 const maxRecord = 64 << 20
 
-// Write writes the record as JSON.
+// Write writes a record of timelines as JSON.
 func (r Record) Write(w io.Writer) error {
 	r.Schema = schema
 	e := json.NewEncoder(w)
@@ -40,15 +40,15 @@ func (r Record) Write(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// Read parses a record, or a single timeline, and checks the values that are used
-// for drawing.
+// Read parses a record, or a single timeline, and checks the values that are used for
+// drawing.
 func Read(from io.Reader) (*Record, error) {
 	data, err := io.ReadAll(io.LimitReader(from, maxRecord+1))
 	if err != nil {
 		return nil, fmt.Errorf("timeline: %w", err)
 	}
 	if len(data) > maxRecord {
-		return nil, fmt.Errorf("timeline: %w: it has more than %d bytes", ErrRecord, maxRecord)
+		return nil, fmt.Errorf("timeline: %w: the file has more than %d bytes", ErrRecord, maxRecord)
 	}
 	var r Record
 	if err := jsonfault.Explain(json.NewDecoder(bytes.NewReader(data)).Decode(&r)); err != nil {
@@ -67,7 +67,7 @@ func Read(from io.Reader) (*Record, error) {
 // check rejects values that cannot be drawn.
 func (r *Record) check() error {
 	if r.Schema != schema {
-		return fmt.Errorf("timeline: %w: it has schema %q: want %q", ErrRecord, r.Schema, schema)
+		return fmt.Errorf("timeline: %w: the file has schema %q: want %q", ErrRecord, r.Schema, schema)
 	}
 	tasks := 0
 	for i, t := range r.Timelines {

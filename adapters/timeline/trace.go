@@ -19,15 +19,16 @@ type event struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// Values that say what an event of the trace format means.
+// The constants below are the values of the field ph, which says what an event of a
+// Chrome trace means.
 const (
 	complete = "X"
 	counter  = "C"
 	metadata = "M"
 )
 
-// WriteTrace writes the record as a Chrome trace, with a process for each timeline,
-// a thread for each lane, and a counter for memory.
+// WriteTrace writes a record as a Chrome trace, with a process for each timeline, a
+// thread for each lane, and a counter for memory.
 func WriteTrace(w io.Writer, r *Record) error {
 	var events []event
 	for i, t := range r.Timelines {
@@ -53,7 +54,7 @@ func WriteTrace(w io.Writer, r *Record) error {
 	})
 }
 
-// taskEvents returns the events of a task: the stall before it (if any), and the
+// taskEvents returns the trace events of a task: the stall before it (if any), and the
 // task itself.
 func taskEvents(pid int, t graphswap.Task) []event {
 	e := event{

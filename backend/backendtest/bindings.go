@@ -14,7 +14,8 @@ func bindingCases() []testCase {
 	return []testCase{
 		{"binding/refused", refusedBindings},
 		{"binding/nothing-else-is-written", func(t *testing.T, s *suite) {
-			// The sizes are odd, so that a port's memory ends inside a 64-byte line.
+			// The sizes of the ports are odd, so that a port's memory ends inside a
+			// 64-byte line.
 			m := newMaker(t, "odd", s.options.Type)
 			g := m.graph(m.FullyConnected("y", m.input("x", 3, 7), m.constant("weight", 5, 7), -1))
 			p := s.load(t, s.compile(t, g))
@@ -74,8 +75,9 @@ func bindingCases() []testCase {
 	}
 }
 
-// refusedBindings passes wrong bindings to a run, one mistake at a time, and requires
-// [backend.ErrBinding]. A rejected run must leave the output buffers unchanged.
+// refusedBindings passes wrong bindings to a program, one mistake at a time, and
+// requires [backend.ErrBinding]. A run with a rejected binding must leave the output
+// buffers unchanged.
 func refusedBindings(t *testing.T, s *suite) {
 	g, inputs := s.small(t, "g", 8)
 	p := s.load(t, s.compile(t, g))

@@ -9,11 +9,11 @@ import (
 )
 
 // masked is the number that a mask adds to the score of a hidden slot. Float16 and
-// float32 can hold it, and no real score is large enough to outweigh it.
+// float32 can hold the mask's number, and no real score is large enough to outweigh it.
 const masked = -30000
 
-// Sizes of the transformer block that the suite runs: it is small and has grouped
-// heads.
+// The constants below are the sizes of the transformer block that the suite runs: it is
+// small and has grouped heads.
 const (
 	hidden, feed   = 64, 160
 	heads, kvHeads = 4, 2
@@ -26,7 +26,8 @@ const (
 // block returns the graph of one transformer layer for a number of rows, written as it
 // is fastest on the NPU: scores stay grouped by key head, and the mask is repeated for
 // each group. q is scaled before the scores are computed, which keeps float16 in range.
-// Two blocks of one element type have equal constants, whatever their numbers of rows.
+// Two such blocks of one element type have equal constants, whatever their numbers of
+// rows.
 func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend.Graph {
 	m := newMaker(t, fmt.Sprintf("block %v", dtype), dtype)
 	m.Builder = backend.NewBuilder(name)
@@ -69,8 +70,8 @@ func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend
 	return m.graph(m.Apply("y", backend.Add, []backend.TensorID{after, down}), k, v)
 }
 
-// rope rotates pairs of the two halves of each head. The result tensor has the given
-// name.
+// rope adds nodes that rotate pairs of elements, one from each half of a head. The
+// tensor with rope's result has the given name.
 func (m *maker) rope(name string, x, cos, sin backend.TensorID) backend.TensorID {
 	a := m.Slice(name+".a", x, 3, 0, headDim/2)
 	b := m.Slice(name+".b", x, 3, headDim/2, headDim)

@@ -15,7 +15,7 @@ const rounds = 20
 
 var errChanged = errors.New("the result of a graph changed while the device did other work")
 
-// repeat runs a graph several times and compares each result with the first.
+// repeat runs a graph several times and compares each result with the first one.
 func (s *suite) repeat(t *testing.T, p backend.Program, name string, inputs, want map[string][]byte) error {
 	for range rounds {
 		got, err := s.execute(t, p, name, inputs)
@@ -81,7 +81,7 @@ func concurrencyCases() []testCase {
 				done := make(chan error)
 				go func() { done <- p.Run(t.Context(), "g", m.bindings) }()
 				require.NoError(t, p.Close())
-				if err := <-done; err != nil { // Close was called before the run, so the run must fail
+				if err := <-done; err != nil { // a run that fails must fail because the program was closed
 					require.ErrorIs(t, err, backend.ErrClosed)
 				}
 				require.NoError(t, m.buffer.Close())

@@ -13,28 +13,28 @@ import (
 // one row, a few, and a whole tile.
 var fixedRows = []int{1, 8, 128}
 
-// byRow and byBlock give each weight row, or each block of a row, its own scale.
-// Weights with a scale per block have four bits.
+// byRow gives each row of a weight matrix its own scale, and byBlock gives each block
+// of a row its own. Weights with a scale per block have four bits.
 var (
 	byRow   = backend.Encoding{Grain: backend.PerRow}
 	byBlock = backend.Encoding{Grain: backend.PerBlock, Block: 32, Bits: 4}
 	eight   = backend.Encoding{Grain: backend.PerBlock, Block: 32}
-	// times is the encoding with four-bit weights, a scale per row and an integer
-	// scale factor per block.
+	// times is the weight encoding with four bits, a scale per row and an integer scale
+	// factor per block.
 	times = backend.Encoding{Grain: backend.PerRow, Block: 32, Bits: 4}
 )
 
 // activation returns the encoding of an activation tensor whose elements are standard
-// normal numbers, or sums of k products of two of them. The encoding's range covers
-// more than four standard deviations on each side of zero, and zero is not in the
-// middle of the integers.
+// normal numbers, or sums of k products of two of them. The range of the activation
+// encoding covers more than four standard deviations on each side of zero, and zero is
+// not in the middle of the integers.
 func activation(t backend.DataType, k int) backend.Encoding {
 	_, levels := backend.Encoding{}.Limits(t)
 	scale := float32(10 / levels * math.Sqrt(float64(k)))
 	return backend.Encoding{Scale: scale, Offset: int32(math.Round(-0.45 * levels))}
 }
 
-// scaled declares a constant that consists of integers and their scales.
+// scaled declares a constant tensor of integers with their scales.
 func (m *maker) scaled(name string, t backend.DataType, e backend.Encoding, data []byte, scales []backend.ScaleOffset, shape ...int) backend.TensorID {
 	return m.EncodedConstant(name, t, e, backend.Values{ID: m.t.Name() + name, FillScaled: func(dst []byte, to []backend.ScaleOffset) error {
 		if copy(dst, data) != len(data) || copy(to, scales) != len(scales) || len(dst) != len(data) || len(to) != len(scales) {
@@ -67,8 +67,8 @@ func (m *maker) weights(e backend.Encoding, n, k int) (backend.TensorID, []backe
 	return m.scaled("weight", t.Type, e, data, scales, n, k), scales
 }
 
-// bias declares integers. Each scale of the bias is x's scale times the scale of the
-// weight row.
+// bias declares integers. Each scale of the bias is the scale of x times the scale of
+// the weight row.
 func (m *maker) bias(scale float32, weights []backend.ScaleOffset) backend.TensorID {
 	n := len(weights)
 	data, scales := make([]byte, 4*n), make([]backend.ScaleOffset, n)
@@ -100,7 +100,7 @@ func fixedCases() (cases []testCase) {
 	}
 	add("weights-only/offsets", backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
 		w, scales := m.weights(byBlock, 96, 160)
-		for i := range scales { // random offsets move the mean of the weights to anywhere in their range
+		for i := range scales { // random offsets of the scales move the mean of the weights to anywhere in their range
 			scales[i].Offset = float32(8 * m.rng.NormFloat64())
 		}
 		return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, -1)}

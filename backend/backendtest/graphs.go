@@ -48,7 +48,8 @@ func deviceCases() []testCase {
 	}
 }
 
-// small returns a graph with two outputs, of which one is also read by other nodes.
+// small returns a test graph with two outputs, of which one is also read by other
+// nodes.
 func (s *suite) small(t *testing.T, name string, rows int) (*backend.Graph, map[string][]byte) {
 	m := newMaker(t, "small", s.options.Type)
 	m.Builder = backend.NewBuilder(name)
@@ -83,7 +84,7 @@ func graphCases() []testCase {
 		}},
 		{"graph/values-that-fail", func(t *testing.T, s *suite) {
 			g, _ := s.small(t, "g", 8)
-			lost := errors.New("the test removed the constant's file")
+			lost := errors.New("the test removed the file of the constant")
 			for i := range g.Tensors {
 				if g.Tensors[i].Kind == backend.Constant {
 					g.Tensors[i].Values = backend.Values{ID: "lost", Fill: func([]byte) error { return lost }}

@@ -34,18 +34,18 @@ func (m *maker) draw(shape []int) []byte {
 	return encoded(normal(m.rng, t.Elements(), 1), m.dtype)
 }
 
-// input declares an input with random elements.
+// input declares an input tensor with random elements.
 func (m *maker) input(name string, shape ...int) backend.TensorID {
 	m.inputs[name] = m.draw(shape)
 	return m.Input(name, m.dtype, shape...)
 }
 
-// constant declares a constant with random elements.
+// constant declares a constant tensor with random elements.
 func (m *maker) constant(name string, shape ...int) backend.TensorID {
 	return m.Constant(name, m.dtype, backend.Literal(m.draw(shape)), shape...)
 }
 
-// value declares a constant whose elements are all equal.
+// value declares a constant tensor whose elements are all equal.
 func (m *maker) value(name string, v float64, shape ...int) backend.TensorID {
 	t := backend.Tensor{Shape: shape}
 	all := make([]float64, t.Elements())
@@ -55,7 +55,7 @@ func (m *maker) value(name string, v float64, shape ...int) backend.TensorID {
 	return m.Constant(name, m.dtype, backend.Literal(encoded(all, m.dtype)), shape...)
 }
 
-// graph returns the graph with the given outputs.
+// graph returns the test graph with the given outputs.
 func (m *maker) graph(outputs ...backend.TensorID) *backend.Graph {
 	m.t.Helper()
 	for _, id := range outputs {
@@ -101,10 +101,10 @@ type memory struct {
 	bindings []backend.Binding
 }
 
-// bind allocates memory for a graph and fills its inputs.
+// bind allocates the memory for a graph's ports and fills its inputs.
 func (s *suite) bind(signature backend.Signature, inputs map[string][]byte) (*memory, error) {
 	m := &memory{}
-	size := 64 // start at 64, so that no port has offset 0
+	size := 64 // the first port starts at 64, so that no port has offset 0
 	for _, p := range append(append([]backend.Port(nil), signature.Inputs...), signature.Outputs...) {
 		m.ports = append(m.ports, p)
 		m.bindings = append(m.bindings, backend.Binding{Offset: size})
@@ -124,7 +124,7 @@ func (s *suite) bind(signature backend.Signature, inputs map[string][]byte) (*me
 	return m, nil
 }
 
-// bytes returns the part of the buffer that belongs to a port.
+// bytes returns the part of the test's buffer that belongs to a port.
 func (m *memory) bytes(port int) []byte {
 	return m.buffer.Bytes()[m.bindings[port].Offset:][:m.ports[port].SizeBytes()]
 }
@@ -150,8 +150,8 @@ func (s *suite) execute(t *testing.T, p backend.Program, graph string, inputs ma
 	return out, m.buffer.Close()
 }
 
-// run calls execute and fails the test on an error. Only the goroutine of the test may
-// call run.
+// run calls execute and fails the test if it returns an error. Only the goroutine of
+// the test may call run.
 func (s *suite) run(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) map[string][]byte {
 	t.Helper()
 	out, err := s.execute(t, p, graph, inputs)
@@ -159,7 +159,7 @@ func (s *suite) run(t *testing.T, p backend.Program, graph string, inputs map[st
 	return out
 }
 
-// check compares a graph's outputs with the reference.
+// check compares a graph's outputs with those of the reference implementation.
 func (s *suite) check(t *testing.T, op backend.Op, g *backend.Graph, inputs map[string][]byte) {
 	t.Helper()
 	got := s.run(t, s.load(t, s.compile(t, g)), g.Name, inputs)

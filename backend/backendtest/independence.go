@@ -18,7 +18,7 @@ type passage struct {
 	dtype backend.DataType
 	noise *rand.Rand
 	x     []float64 // (position, hidden)
-	k, v  []float64 // (kv head, slot, head dimension)
+	k, v  []float64 // k and v are indexed by (kv head, slot, head dimension)
 }
 
 func newPassage(dtype backend.DataType) *passage {
@@ -30,8 +30,8 @@ func newPassage(dtype backend.DataType) *passage {
 	}
 }
 
-// inputs returns the inputs of a graph with rows rows, of which the first valid ones
-// hold tokens from position past on.
+// inputs returns the inputs of a graph with the given number of rows. The first valid
+// rows hold tokens from position past on.
 func (p *passage) inputs(past, valid, rows int) map[string][]byte {
 	const half = headDim / 2
 	x, cos, sin := normal(p.noise, rows*hidden, 1), normal(p.noise, rows*half, 1), normal(p.noise, rows*half, 1)
@@ -50,7 +50,8 @@ func (p *passage) inputs(past, valid, rows int) map[string][]byte {
 	return raw
 }
 
-// withNoise returns a copy of a KV cache in which all slots from past on hold noise.
+// withNoise returns a copy of a KV cache in which all slots from the slot past on hold
+// noise.
 func (p *passage) withNoise(cache []float64, past int) []float64 {
 	out := normal(p.noise, len(cache), 3)
 	for h := range kvHeads {
@@ -60,8 +61,8 @@ func (p *passage) withNoise(cache []float64, past int) []float64 {
 	return out
 }
 
-// mask returns an attention mask: a valid row sees the past and the valid rows up to
-// itself. A padding row sees random slots or only itself.
+// mask returns an attention mask in which a valid row sees the past and the valid rows
+// up to itself. In the mask, a padding row sees random slots or only itself.
 func (p *passage) mask(past, valid, rows int) []float64 {
 	slots := cacheSlots + rows
 	out := make([]float64, group*rows*slots)
@@ -93,8 +94,8 @@ func (p *passage) commit(past, valid, rows int, k, v []float64) {
 // and values.
 type states struct{ y, k, v []float64 }
 
-// through sends positions 0 to n through a block graph with rows rows, of which each
-// run fills valid ones with tokens.
+// through sends positions 0 to n through a block graph, with the given number of valid
+// rows in each run.
 func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int) states {
 	t.Helper()
 	g := block(t, fmt.Sprintf("rows%d", rows), dtype, rows)
@@ -163,9 +164,9 @@ func validRows(x []float64, valid, rows int) (out []float64) {
 	return out
 }
 
-// same requires equal elements if RowExact is set. If RowExact is not set, same logs
-// how many elements differ and requires that the differences are within a block's
-// tolerance.
+// same requires equal results of equal rows if RowExact is set. If RowExact is not set,
+// same logs how many elements differ and requires that the differences are within a
+// block's tolerance.
 func (s *suite) same(t *testing.T, dtype backend.DataType, what string, want, got []float64) {
 	t.Helper()
 	if s.options.RowExact {

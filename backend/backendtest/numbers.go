@@ -19,7 +19,7 @@ func decodeFloats(raw []byte, t backend.DataType) []float64 {
 	return out
 }
 
-// encoded is the inverse of decodeFloats and rounds to the tensor's type.
+// encoded converts numbers to the bytes of a tensor, rounded to the tensor's type.
 func encoded(values []float64, t backend.DataType) []byte {
 	out := make([]byte, len(values)*t.Size())
 	for i, v := range values {

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// rowCounts are the graph widths that the engine uses.
+// rowCounts lists the graph widths that the engine uses.
 var rowCounts = []int{1, 8, 32, 128}
 
 var floatTypes = []backend.DataType{backend.Float32, backend.Float16}
@@ -48,8 +48,8 @@ func operatorCases() (cases []testCase) {
 	return append(append(cases, maskCases()...), topCases()...)
 }
 
-// refusesForm reports whether the device rejects a graph. The error must name the
-// graph.
+// refusesForm reports whether the device rejects a graph. The device's error must name
+// the rejected graph.
 func (s *suite) refusesForm(t *testing.T, g *backend.Graph) bool {
 	err := s.device.Compile(t.Context(), io.Discard, g)
 	if !errors.Is(err, errors.ErrUnsupported) {
@@ -140,7 +140,7 @@ func norms() []form {
 	}
 }
 
-// pairs returns the forms of element-wise operators: every kind of broadcasting that a
+// pairs returns test forms of element-wise operators: every kind of broadcasting that a
 // transformer block uses, and some others.
 func pairs() (all []form) {
 	shapes := []struct {
@@ -220,7 +220,7 @@ func maskCases() (cases []testCase) {
 			m := newMaker(t, name, dtype)
 			mask := make([]float64, rows*slots)
 			for i := range mask {
-				if m.rng.IntN(2) == 0 && i%slots != 0 { // the first slot is never masked, so each row sees at least one slot
+				if m.rng.IntN(2) == 0 && i%slots != 0 { // the first slot of a row is never masked, so each row sees at least one slot
 					mask[i] = masked
 				}
 			}

@@ -18,8 +18,8 @@ func newArray(shape []int) array {
 	return array{shape, make([]float64, t.Elements())}
 }
 
-// at returns the offset of the element with a multi-dimensional index. Dimensions of
-// size 1 and missing leading dimensions are broadcast.
+// at returns the element of an array at a multi-dimensional index. In an index,
+// dimensions of size 1 and missing leading dimensions are broadcast.
 func (a array) at(index []int) int {
 	i := 0
 	lead := len(index) - len(a.shape)
@@ -32,7 +32,7 @@ func (a array) at(index []int) int {
 	return i
 }
 
-// fill sets each element to f of its index.
+// fill sets each element of an array to the result of f for its index.
 func (a array) fill(f func(index []int) float64) array {
 	index := make([]int, len(a.shape))
 	for i := range a.data {
@@ -138,7 +138,7 @@ func defineMatMul(n *backend.Node, in []array, out array) array {
 	if n.Param("transpose_in1") == false || n.Param("transpose_in1") == nil {
 		b = flipped(b)
 	}
-	// The left and the right operand now have the shape [...,rows,k], so each result
+	// Here, the left and the right operand have the shape [...,rows,k], so each result
 	// is the dot product of two rows.
 	r := len(out.shape)
 	k := a.shape[r-1]
@@ -157,7 +157,7 @@ func defineMatMul(n *backend.Node, in []array, out array) array {
 	})
 }
 
-// flipped swaps the last two dimensions.
+// flipped swaps the last two dimensions of an array.
 func flipped(a array) array {
 	shape := append([]int(nil), a.shape...)
 	r := len(shape)
@@ -169,7 +169,7 @@ func flipped(a array) array {
 	})
 }
 
-// eachRow calls f with the rows along the last dimension.
+// eachRow calls f with each row of an array along the last dimension.
 func eachRow(in, out array, f func(x, y []float64)) array {
 	d := in.shape[len(in.shape)-1]
 	for i := 0; i < len(in.data); i += d {

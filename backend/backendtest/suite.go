@@ -8,36 +8,37 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Options describes what a device promises. The zero value describes a device that computes in
-// float16 and promises nothing about rows.
+// Options describes the promises of a device that the suite tests. The zero Options
+// describe a device that computes in float16 and promises nothing about rows.
 type Options struct {
-	// Tolerance returns the largest error that is allowed relative to the reference.
-	// A nil Tolerance means [Half].
+	// Tolerance returns the largest error, relative to the reference, that is allowed
+	// for an operator. If Tolerance is nil, [Half] is used.
 	Tolerance Tolerance
-	// RowExact requires that a row has the same bits in graphs of any width and
-	// with any padding.
+	// RowExact requires that the result of a row has the same bits in graphs of any
+	// width and with any padding.
 	RowExact bool
-	// Refuses describes the part of a graph that the device cannot compute, or returns "".
-	// Compiling such a graph must fail with [errors.ErrUnsupported], and any other must run. A
-	// nil Refuses means that the device computes everything.
+	// Refuses describes the part of a graph that the device cannot compute; for other
+	// graphs it returns "". Compiling a refused graph must fail with
+	// [errors.ErrUnsupported], and any other graph must run. If Refuses is nil, the
+	// device computes every graph.
 	Refuses func(g *backend.Graph) string
-	// Type is the element type of test cases that do not check arithmetic. A zero
-	// Type means float16.
+	// Type is the element type of test cases that do not check arithmetic. If Type is
+	// zero, float16 is used.
 	Type backend.DataType
 	// Known maps the name of each case that the device is known to fail to the reason.
-	// A name covers itself and all names that continue it after a slash:
-	// "operator/RmsNorm" covers all types and shapes.
+	// A name in Known covers the case of that name and all cases whose names continue
+	// it after a slash. For example, "operator/RmsNorm" covers all types and shapes.
 	Known map[string]string
 }
 
-// testCase is one subtest. testCase's name must not change, because
-// Options.Known uses it.
+// testCase is one subtest of the suite. Its name must not change, because Options.Known
+// uses it.
 type testCase struct {
 	name string
 	run  func(t *testing.T, s *suite)
 }
 
-// suite holds the device and the options that all cases share.
+// suite holds the device and the options that all test cases share.
 type suite struct {
 	device  backend.Device
 	options Options
@@ -77,11 +78,11 @@ func Run(t *testing.T, open func(t *testing.T) backend.Device, options Options) 
 		t.Errorf("close the device: %v", err)
 	}
 	if err := s.device.Close(); err != nil {
-		t.Errorf("close the device again: %v", err)
+		t.Errorf("the device cannot be closed again: %v", err)
 	}
 }
 
-// known returns the longest name in Options.Known that covers a case.
+// known returns the longest name in Options.Known that covers a test case.
 func (s *suite) known(name string) (known, reason string) {
 	for k, r := range s.options.Known {
 		if (k == name || strings.HasPrefix(name, k+"/")) && len(k) > len(known) {

@@ -10,9 +10,9 @@ import (
 // operator.
 const Block backend.Op = "block"
 
-// Tolerance returns the largest allowed error of an operator whose tensors have type t:
-// rms(error)/rms(reference) over the result. A tolerance of zero requires equal
-// elements.
+// Tolerance returns the largest allowed error of an operator whose tensors have type t.
+// The error is rms(error)/rms(reference) over the result. If the tolerance is zero, all
+// elements must be equal.
 type Tolerance func(op backend.Op, t backend.DataType) float64
 
 // Single is the tolerance of devices that compute in float32 and round each result to
@@ -25,7 +25,7 @@ func Single(op backend.Op, t backend.DataType) float64 {
 		return 2e-3
 	case op == Block:
 		return 2e-6
-	case t == backend.Ufixed16: // allow the neighbouring integer if a value lies between two representable numbers
+	case t == backend.Ufixed16: // the neighbouring integer is allowed if a value lies between two representable numbers
 		return 5e-5
 	case t == backend.Ufixed8, op == backend.Quantize:
 		return 5e-3
@@ -36,10 +36,10 @@ func Single(op backend.Op, t backend.DataType) float64 {
 }
 
 // Half is the tolerance of devices that compute every type in float16, as the NPU does.
-// The limits are about twice the errors measured with the vendor's x86-64 library
-// (build v2.51.0.260929181845, SM8650).
+// The limits of Half are about twice the errors measured with the vendor's x86-64
+// library (build v2.51.0.260929181845, SM8650).
 func Half(op backend.Op, t backend.DataType) float64 {
-	switch { // allow the neighbouring integer with 8 bits, and a few integers with 16 bits
+	switch { // with 8 bits, the neighbouring integer is allowed, and with 16 bits a few integers more
 	case t == backend.Ufixed16:
 		return 1e-3
 	case t == backend.Ufixed8, op == backend.Quantize:
@@ -69,8 +69,9 @@ func moves(op backend.Op) bool {
 	return false
 }
 
-// relativeError returns rms(got-want)/rms(want). The result is infinite if got is not
-// finite, and 0 only if all elements are equal.
+// relativeError returns the root mean square of got-want, divided by that of want. The
+// relative error is infinite if got is not finite, and 0 only if all elements are
+// equal.
 func relativeError(got, want []float64) float64 {
 	var wrong, size float64
 	for i := range want {

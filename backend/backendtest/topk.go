@@ -12,9 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// topCases checks that TopK returns the largest elements in order, and their
-// indices. The device may choose among equal elements and order them as it
-// likes.
+// topCases checks that TopK returns the largest elements in order, and their indices.
+// The device may choose among equal elements and return them in any order.
 func topCases() (cases []testCase) {
 	for _, c := range []struct {
 		name string
@@ -45,7 +44,8 @@ func topCases() (cases []testCase) {
 	return cases
 }
 
-// roundToEighths rounds elements to multiples of 1/8, so that many elements are equal.
+// roundToEighths rounds elements to multiples of 1/8, so that many elements become
+// equal.
 func roundToEighths(raw []byte, dtype backend.DataType) []byte {
 	values := decodeFloats(raw, dtype)
 	for i, v := range values {

@@ -12,8 +12,8 @@ import (
 )
 
 // Calibrate measures the ranges of a model's activations in the given texts. The device
-// must compute in the recipe's float types: the float device with f32. progress, if not
-// nil, is called with the number of finished parts of the model.
+// must compute in the recipe's float types: for f32, this is the float device.
+// progress, if not nil, is called with the number of finished parts of the model.
 func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts [][]int32, o Options, progress func(done, total int)) (_ *model.Ranges, err error) {
 	o.Observe = true
 	c, err := New(dev, m, texts, o)
@@ -44,14 +44,16 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 
 // survey collects ranges.
 type survey struct {
-	config  model.Config
-	ranges  *model.Ranges
-	cache   map[string]bool       // cache holds names of the layer's new keys and values
-	squares map[string]meanSquare // squares of the tensors collected since the last call of finish
+	config model.Config
+	ranges *model.Ranges
+	cache  map[string]bool // cache holds the names of the layer's new keys and values
+	// squares holds the mean squares of the tensors that were collected since the last
+	// call of finish
+	squares map[string]meanSquare
 }
 
 func (s *survey) observe(tensor string, values []float32) {
-	if tensor != model.PortY { // hidden states have one name, whichever layer writes them
+	if tensor != model.PortY { // hidden states are not observed here, because they have the same name in every layer
 		s.ranges.Add(tensor, values)
 		s.squares[tensor] = s.squares[tensor].with(values)
 	}
@@ -60,7 +62,7 @@ func (s *survey) observe(tensor string, values []float32) {
 	}
 }
 
-// finish computes the root mean square of the collected tensors.
+// finish computes the root mean square of each collected tensor.
 func (s *survey) finish() {
 	for tensor, m := range s.squares {
 		r := s.ranges.Tensors[tensor]
@@ -103,10 +105,10 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	return r.round(names, c.options.Round)
 }
 
-// rounded returns the names of the matrices of layer i that at least one recipe with
-// this Options.Block stores as integers with a scale per row. The names depend on the
-// measured ranges. Rounding all matrices would double the work, because recipes store
-// some of them with scales per block.
+// rounded returns the names of those matrices of layer i that at least one recipe with
+// this Options.Block stores as integers with a scale per row. Which matrices are
+// rounded depends on the measured ranges. Rounding all matrices would double the work,
+// because recipes store some of them with scales per block.
 func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 	names := make(map[string]bool)
 	for _, recipe := range model.Recipes {
@@ -127,7 +129,8 @@ func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 	return names, nil
 }
 
-// calibrateHead runs the head on all texts and passes its outputs to observe.
+// calibrateHead runs the head on all calibration texts and passes its outputs to the
+// function observe.
 func (c *Chain) calibrateHead(ctx context.Context, observe Observer) (err error) {
 	head, err := c.Head(ctx)
 	if err != nil {
@@ -144,7 +147,7 @@ func (c *Chain) calibrateHead(ctx context.Context, observe Observer) (err error)
 	return nil
 }
 
-// meanSquare sums the squares of numbers.
+// meanSquare sums the squares of numbers and counts the numbers.
 type meanSquare struct {
 	sum   float64
 	count int

@@ -12,53 +12,58 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// ErrText is returned when a text is empty or longer than the options allow.
-var ErrText = errors.New("text is empty or longer than Options.Context")
+// ErrText is returned when a text is empty or longer than the options of the chain
+// allow.
+var ErrText = errors.New("the text is empty or longer than Options.Context")
 
-// Options tunes a Chain. The zero value runs the first recipe on 128 rows.
+// Options tunes a Chain. With the zero Options, a chain runs the first recipe on 128
+// rows.
 type Options struct {
-	// Recipe is the precision. If Recipe is zero, the first of [model.Recipes] is used.
+	// Recipe is the precision recipe in which the chain computes. If Recipe is the zero
+	// value, the first of [model.Recipes] is used.
 	Recipe model.Recipe
-	// Rows is the width of the graphs. A zero Rows means 128.
+	// Rows is the width of the chain's graphs. A zero Rows means 128.
 	Rows int
-	// Context is the length in tokens of the longest text. A zero Context means 512.
+	// Context is the largest number of tokens that a text may have. A zero Context
+	// means 512.
 	Context int
-	// Observe makes the inputs and results of projections outputs of the graphs.
+	// If Observe is set, the inputs and results of projections are outputs of the
+	// graphs.
 	Observe bool
 	// Round, if set, receives from [Calibrate] the matrices of each layer that recipes
 	// store as integers with a scale per row. The rounding errors of a matrix are
 	// chosen to compensate each other in the calibration texts ([quant.Compensator]).
 	// If Round is set, the recipe must be f32.
 	Round Keep
-	// Block, if positive, makes Round use 4 bits and one integer scale factor for
-	// each Block inputs ([quant.FitMultiples]). A zero Block makes Round use 8
+	// Block, if positive, makes Round use 4 bits and one integer scale factor for each
+	// group of Block inputs ([quant.FitMultiples]). If Block is zero, Round uses 8
 	// bits.
 	Block int
 	// Processor, if set, returns the processor time of this process so far.
 	Processor func() time.Duration
 }
 
-// Chain runs texts through a model.
+// Chain runs texts through a model, one block after the other.
 type Chain struct {
 	dev     backend.Device
 	model   *model.Model
 	options Options
 	texts   [][]int32
-	hidden  [][]byte // hidden states of each text, by (token, hidden)
+	hidden  [][]byte // hidden holds the hidden states of each text, indexed by (token, hidden)
 	// Sizes adds up the sizes of the images compiled so far and of their programs.
 	Sizes Sizes
-	// Spent is the processor time that running graphs has taken so far, if
-	// [Options].Processor is set.
+	// Spent is the processor time that running graphs has taken so far; it is only
+	// measured if [Options].Processor is set.
 	Spent time.Duration
 }
 
-// Sizes holds numbers of bytes: of compiled images, of their programs on the device,
+// Sizes holds the sizes in bytes of compiled images, of their programs on the device,
 // and of the graphs' constants. The size of constants counts packed numbers in the
-// recipe's precision, without scales; a device may store them differently.
+// recipe's precision, without scales; a device may store them in another form.
 type Sizes struct{ Image, Program, Weights int64 }
 
-// New returns a chain for the given texts and looks up their embeddings. The caller must not change
-// texts while it uses the chain.
+// New returns a chain for the given texts and looks up their embeddings. The caller of
+// New must not change the texts while it uses the chain.
 func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain, error) {
 	if o.Recipe == (model.Recipe{}) {
 		o.Recipe = model.Recipes[0]
@@ -84,7 +89,7 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	return c, nil
 }
 
-// slots returns the number of slots for past tokens that the graphs have.
+// slots returns the number of past tokens for which the chain's graphs have slots.
 func (c *Chain) slots() int { return max(1, c.options.Context-1) }
 
 // Hidden returns the hidden states of a text after the last layer that ran, one row
@@ -93,11 +98,12 @@ func (c *Chain) Hidden(text int) []float32 {
 	return floats(c.hidden[text], c.options.Recipe.Activations)
 }
 
-// Observer receives one output of a graph: its valid rows in one run for one text.
+// Observer is called with one output of a graph: its valid rows in one run for one
+// text.
 type Observer func(tensor string, values []float32)
 
-// Layer runs all texts through layer i, which must be the next one. observe, if not
-// nil, receives the graph's floating-point outputs.
+// Layer runs all texts through layer i, which must follow the layer of the call before.
+// observe, if not nil, receives the graph's floating-point outputs.
 func (c *Chain) Layer(ctx context.Context, i int, observe Observer) error {
 	g, err := c.graph(i)
 	if err != nil {
@@ -116,7 +122,7 @@ func (c *Chain) Layer(ctx context.Context, i int, observe Observer) error {
 	return errors.Join(err, r.close())
 }
 
-// graph returns the graph of layer i.
+// graph returns the graph of the model's layer i.
 func (c *Chain) graph(i int) (*backend.Graph, error) {
 	o := c.options
 	return c.model.Block(model.Block{
@@ -156,13 +162,13 @@ func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, obser
 	return nil
 }
 
-// commit copies the keys or values of one run, (head, row), into the cache, (head,
-// slot), after the at slots that are in use.
+// commit copies the keys or values of one run, indexed (head, row), into the cache,
+// indexed (head, slot), after the slots that are in use.
 func (c *Chain) commit(past, fresh []byte, at, valid int) {
 	config, rows, slots := c.model.Config(), c.options.Rows, c.slots()
 	size := config.HeadDim * c.options.Recipe.Cache.Size()
 	for head := range config.KVHeads {
-		n := min(valid, slots-at) // the last token of the longest text has no slot, because no row sees it
+		n := min(valid, slots-at) // the last token of the longest text needs no slot, because no row sees it
 		copy(past[(head*slots+at)*size:][:n*size], fresh[head*rows*size:])
 	}
 }
@@ -177,7 +183,7 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 	groups, t := config.Heads/config.KVHeads, o.Recipe.Activations
 	for _, v := range c.model.Views(o.Context) {
-		if !r.has(v.Mask) { // the view belongs to other layers only
+		if !r.has(v.Mask) { // only other layers use this kind of attention
 			continue
 		}
 		v.Rope(r.bytes(v.Cos), r.bytes(v.Sin), positions, o.Recipe)
@@ -185,16 +191,16 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 }
 
-// fillMask writes an attention mask, (group, row, column). The mask's first `slots`
-// columns stand for past slots, of which the first `at` are in use. The other columns
-// stand for the rows of the run, of which the first valid ones hold tokens.
+// fillMask writes an attention mask, indexed (group, row, column). The mask's first
+// `slots` columns stand for past slots, of which the first `at` are in use. The other
+// columns stand for the rows of the run, of which the first valid ones hold tokens.
 func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t backend.DataType) {
 	hidden, element := model.HiddenRow(slots+rows, t), t.Size()
 	for row := range rows {
 		shown := mask[row*len(hidden) : (row+1)*len(hidden)]
 		copy(shown, hidden)
 		show := func(from, to int) { clear(shown[from*element : max(from, to)*element]) }
-		show(slots+row, slots+row+1) // each row sees itself, also a padding row
+		show(slots+row, slots+row+1) // in the mask, each row sees itself, also a padding row
 		if row < valid {
 			oldest := v.Oldest(int32(at + row))
 			show(oldest, at)
@@ -207,8 +213,8 @@ func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t b
 	}
 }
 
-// validRows returns the elements of an output that belong to valid rows. Rows are the
-// last but one dimension of the output.
+// validRows returns the elements of an output that belong to valid rows. The rows are
+// the last dimension but one of the output.
 func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 	width := p.Shape[len(p.Shape)-1]
 	all := floats(b, p.Type)
@@ -219,11 +225,11 @@ func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 	return kept
 }
 
-// floats decodes a tensor of a float type.
+// floats decodes the elements of a tensor of a float type.
 func floats(b []byte, t backend.DataType) []float32 {
 	values := make([]float32, len(b)/t.Size())
 	if err := quant.DecodeFloats(values, b, t); err != nil {
-		panic(err) // the call cannot fail: the callers pass float tensors only
+		panic(err) // decoding cannot fail, because the callers pass float tensors only
 	}
 	return values
 }
@@ -266,7 +272,7 @@ func (c *Chain) open(ctx context.Context, g *backend.Graph) (_ *runner, err erro
 	return r, nil
 }
 
-// run runs the graph and adds the processor time to Chain.Spent.
+// run runs the chain's graph and adds the processor time to Chain.Spent.
 func (c *Chain) run(ctx context.Context, r *runner) error {
 	if c.options.Processor == nil {
 		return r.run(ctx)

@@ -13,24 +13,24 @@ import (
 // reference chain and the tested chain.
 type Comparison struct {
 	// SQNR is the signal-to-noise ratio of the hidden states after each layer, in
-	// decibels: the reference's hidden states relative to the difference of the two
-	// chains. The ratio is +Inf if there is no difference.
+	// decibels. The signal is the reference chain's hidden states, and the noise is the
+	// difference of the two chains. If the hidden states are equal, SQNR is +Inf.
 	SQNR []float64
-	// Positions is the number of positions whose predicted next tokens were compared.
-	// Same counts the positions at which both chains have the same most likely token.
-	// Tied counts the other positions at which the tested chain gives its highest logit
-	// also to the reference's most likely token.
+	// Positions is the number of token positions whose predicted next tokens were
+	// compared. Same counts the token positions at which both chains have the same most
+	// likely token. Tied counts the other token positions at which the tested chain
+	// gives its highest logit also to the reference's most likely token.
 	Positions, Same, Tied int
 	// Divergence is the mean Kullback-Leibler divergence of the tested chain
 	// from the reference in nats.
 	Divergence float64
 	// Reference and Tested are the perplexities of the texts. Uncertainty is the
 	// standard error of the logarithm of the ratio of the two perplexities. The
-	// logarithm is the mean difference in loss over all positions. Uncertainty is NaN
-	// for a single position.
+	// logarithm of the ratio is the mean difference in loss over all token positions.
+	// If only one position was compared, Uncertainty is NaN.
 	Reference, Tested, Uncertainty float64
-	// Sizes describes the tested chain. Spent is the processor time that the tested
-	// chain takes per token of the texts.
+	// Sizes holds the sizes of the tested chain's images and programs. Spent is the
+	// processor time that the tested chain takes per token of the texts.
 	Sizes Sizes
 	Spent time.Duration
 }
@@ -78,7 +78,7 @@ func Compare(ctx context.Context, reference, tested *Chain, progress func(done, 
 	return c, nil
 }
 
-// heads compares the logits of the two chains' heads.
+// heads compares the logits that the heads of the two chains compute.
 func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err error) {
 	var heads [2]*Head
 	for i, chain := range []*Chain{reference, tested} {
@@ -91,7 +91,7 @@ func (c *Comparison) heads(ctx context.Context, reference, tested *Chain) (err e
 		return fmt.Errorf("chain: compare: the two chains have %d and %d rows per graph: want equal numbers", heads[0].Rows(), heads[1].Rows())
 	}
 	var loss [2]float64
-	var squares float64 // squares of the differences in loss
+	var squares float64 // squares is the sum of the squared differences in loss
 	for i, text := range reference.texts {
 		for at := 0; at < len(text)-1; at += heads[0].Rows() {
 			want, err := heads[0].Logits(ctx, i, at, nil)
@@ -154,8 +154,8 @@ func largest(x []float32) int {
 	return best
 }
 
-// logSum returns the logarithm of the sum of the elements' exponentials. top is the
-// largest element.
+// logSum returns the logarithm of the sum of the exponentials of the elements. top is
+// the largest element.
 func logSum(x []float32, top float32) float64 {
 	var sum float64
 	for _, v := range x {

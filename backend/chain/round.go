@@ -27,8 +27,8 @@ const mostRows = 4096
 // matrix in the graph. Keep must not retain the slice codes.
 type Keep func(constant string, codes []byte) error
 
-// rounder rounds the matrices of one layer, after it has seen the activations that they
-// multiply.
+// rounder rounds the weight matrices of one layer, after it has seen the activations
+// that are multiplied with them.
 type rounder struct {
 	inputs map[string]*inputs // by tensor
 	nodes  []*backend.Node    // projections
@@ -36,11 +36,12 @@ type rounder struct {
 	block  int // [Options].Block
 }
 
-// inputs holds evenly spaced rows of an activation tensor.
+// inputs holds evenly spaced rows of an activation tensor, from which the rounding of a
+// matrix is derived.
 type inputs struct {
 	width, every, seen int
 	rows               []float32 // (row, input)
-	groups             [][2]int  // first input and end of each group
+	groups             [][2]int  // groups holds the first input and the end of each group of inputs
 }
 
 // newRounder returns a rounder for the graph of a layer that will run the given number
@@ -70,7 +71,7 @@ func newInputs(width, rows int) *inputs {
 	return in
 }
 
-// observe keeps some of the rows of a tensor.
+// observe keeps some of the rows of an activation tensor.
 func (r *rounder) observe(tensor string, values []float32) {
 	if in := r.inputs[tensor]; in != nil {
 		in.add(values)
@@ -86,12 +87,12 @@ func (in *inputs) add(values []float32) {
 	}
 }
 
-// momentRows is the number of rows whose products are added up before the sum is added
-// to the total. The part of a group with momentRows rows fits the second-level cache.
+// momentRows is the number of activation rows whose products are added up before the
+// sum is added to the total. momentRows rows of one group fit the second-level cache.
 const momentRows = 256
 
-// moments returns a matrix, (input, input): for any two inputs of a group, the sum of
-// their products over the kept rows.
+// moments returns a matrix of second moments, indexed (input, input). For any two
+// inputs of a group, it holds the sum of their products over the kept rows.
 func (in *inputs) moments(group [2]int) []float32 {
 	n, rows := group[1]-group[0], len(in.rows)/in.width
 	sums, columns := make([]float32, n*n), make([]float32, n*min(rows, momentRows)) // (input, row)
@@ -122,8 +123,8 @@ func (in *inputs) moments(group [2]int) []float32 {
 	return sums
 }
 
-// products returns two sums: of the products of a with c, and of b with c. products
-// adds in three independent parts, so that one addition does not wait for another.
+// products returns two sums of products: of a with c, and of b with c. products adds in
+// three independent parts, so that one addition does not wait for another.
 func products(a, b, c []float32) (sa, sb float32) {
 	var a0, a1, a2, b0, b1, b2 float32
 	b, c = b[:len(a)], c[:len(a)]
@@ -144,7 +145,7 @@ func products(a, b, c []float32) (sa, sb float32) {
 	return a0 + a1 + a2, b0 + b1 + b2
 }
 
-// compensators returns one compensator for each group.
+// compensators returns a quant.Compensator for each group of inputs.
 func (in *inputs) compensators() ([]*quant.Compensator, error) {
 	list, errs := make([]*quant.Compensator, len(in.groups)), make([]error, len(in.groups))
 	moments := make([][]float32, len(in.groups))
@@ -157,7 +158,7 @@ func (in *inputs) compensators() ([]*quant.Compensator, error) {
 	return list, errors.Join(errs...)
 }
 
-// round rounds those of the layer's matrices that names contains, and passes them to
+// round rounds those of the layer's matrices whose names are given, and passes them to
 // keep in the graph's order.
 func (r *rounder) round(names map[string]bool, keep Keep) error {
 	made := make(map[string][]*quant.Compensator)
@@ -235,13 +236,13 @@ func gridOf(row []float32, block int) (grid quant.Grid, multiples []uint8) {
 	return grid, multiples
 }
 
-// split calls work with each number from 0 to n-1, on all cores.
+// split calls the function work with each number from 0 to n-1, on all cores.
 func split(n int, work func(i int)) {
 	parts := min(runtime.GOMAXPROCS(0), n)
 	var group sync.WaitGroup
 	for part := range parts {
 		group.Go(func() {
-			for i := part; i < n; i += parts { // each core takes every parts-th index, because lower indices may take longer
+			for i := part; i < n; i += parts { // each core takes every parts-th number, because lower numbers may take longer
 				work(i)
 			}
 		})

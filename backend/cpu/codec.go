@@ -8,9 +8,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// decode decodes the elements of a tensor. For fixed-point tensors it returns the
-// stored integers. Integers become floats with the same bits, so that operators that
-// only move elements can treat all types alike.
+// decode decodes the elements of a tensor to float32. For fixed-point tensors decode
+// returns the stored integers. Integers are returned as float32 values with the same
+// bits, so that operators that only move elements can treat all types alike.
 func decode(w workers, dst []float32, src []byte, t backend.DataType) {
 	size := t.Size()
 	w.each(len(dst), grain, func(lo, hi int) {
@@ -49,8 +49,8 @@ func decodePart(dst []float32, src []byte, t backend.DataType) {
 	}
 }
 
-// encode converts float32 elements to the bytes of a tensor, the inverse of decode.
-// Float16 elements are rounded to nearest, ties to even.
+// encode converts float32 elements to the bytes of a tensor and is the inverse of
+// decode. Float16 elements are rounded to nearest, ties to even.
 func encode(w workers, dst []byte, src []float32, t backend.DataType) {
 	size := t.Size()
 	w.each(len(src), grain, func(lo, hi int) {

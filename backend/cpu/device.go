@@ -8,14 +8,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Options configures a Device. The zero value is ready to use.
+// Options configures a Device. The zero Options are ready to use.
 type Options struct {
-	// Workers is the number of goroutines that compute one operator together. A
-	// zero Workers means GOMAXPROCS.
+	// Workers is the number of goroutines that compute one operator together. If
+	// Workers is zero, GOMAXPROCS goroutines compute an operator.
 	Workers int
-	// MemoryLimit bounds the bytes of each program and of each buffer. A larger
-	// program or buffer fails with [backend.ErrNoMemory]. A zero MemoryLimit
-	// means 16 GiB.
+	// MemoryLimit bounds the bytes of each program and of each buffer. A larger program
+	// or buffer fails with [backend.ErrNoMemory]. If MemoryLimit is zero, the limit is
+	// 16 GiB.
 	MemoryLimit int64
 }
 
@@ -29,8 +29,8 @@ type Device struct {
 
 var _ backend.Device = (*Device)(nil)
 
-// New returns a float device. Closing the device frees nothing, because programs and
-// buffers are ordinary Go memory.
+// New returns a float device. Closing a float device frees nothing, because its
+// programs and buffers are ordinary Go memory.
 func New(options Options) *Device {
 	d := &Device{workers: workers(options.Workers), limit: options.MemoryLimit}
 	if d.workers <= 0 {
@@ -42,8 +42,9 @@ func New(options Options) *Device {
 	return d
 }
 
-// Capabilities describes the device. The fingerprint identifies only the image format:
-// images hold graphs and constants and do not depend on the machine.
+// Capabilities describes the float device. The float device's fingerprint identifies
+// only the image format, because images hold graphs and constants and do not depend on
+// the machine.
 func (d *Device) Capabilities() backend.Capabilities {
 	return backend.Capabilities{
 		Lane:        backend.CPU,
@@ -54,7 +55,7 @@ func (d *Device) Capabilities() backend.Capabilities {
 	}
 }
 
-// NewBuffer allocates zeroed memory.
+// NewBuffer allocates memory that is filled with zeros.
 func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	if d.closed.Load() {
 		return nil, fmt.Errorf("cpu: new buffer: device %w", backend.ErrClosed)
@@ -68,7 +69,7 @@ func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	return &buffer{bytes: make([]byte, sizeBytes)}, nil
 }
 
-// Close makes later calls of the device fail. Close may be called twice.
+// Close makes all later calls of the device fail. Close may be called twice.
 func (d *Device) Close() error {
 	d.closed.Store(true)
 	return nil

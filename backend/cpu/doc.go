@@ -1,8 +1,8 @@
-// Package cpu is the float reference device: every operator of the contract in ordinary
-// Go. Matrix products of many rows use the vector unit of x86-64 processors and give
-// the same bits as the Go code. The results of other devices are compared with the
-// results of this one. The float device runs only if the user names it, never as a
-// silent fallback.
+// Package cpu is the float reference device: it implements every operator of package
+// backend in ordinary Go. Matrix products of many rows use the vector unit of x86-64
+// processors and give the same bits as the Go code. The results of other devices are
+// compared with the results of the float device. The float device runs only if the user
+// names it, never as a silent fallback.
 //
 // # Arithmetic
 //
@@ -26,10 +26,10 @@
 //
 // # Cost and locks
 //
-// A program holds each constant once as float32 for all graphs that use it, and scratch
-// memory for one run. On one core of an EPYC 7003, matrix products reach 8.1 GFLOP/s at
-// one row (5.0 if the weights come from memory) and 9.6 at 128 rows without the vector
-// unit. With the vector unit, 128 rows are five to nine times as fast, measured on a
-// busy machine (BenchmarkFullyConnected). Each program has one lock, which is held
-// during a run.
+// A program of package cpu holds each constant once as float32 for all graphs that use
+// it, and scratch memory for one run. On one core of an EPYC 7003, matrix products
+// reach 8.1 GFLOP/s at one row (5.0 if the weights come from memory). At 128 rows they
+// reach 9.6 without the vector unit. With the vector unit, matrix products of 128 rows
+// are five to nine times as fast, measured on a busy machine (BenchmarkFullyConnected).
+// Each program of package cpu has one lock, which is held while a graph runs.
 package cpu

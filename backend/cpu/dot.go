@@ -1,18 +1,18 @@
 package cpu
 
-// blockK is the number of products that are added up before the sum is added to the
-// total. Adding in blocks bounds the rounding error of long rows, and a block of 128
-// rows of the left operand fits the second-level cache.
+// blockK is the number of products of a dot product that are added up before their sum
+// is added to the total. Adding in blocks bounds the rounding error of long rows, and a
+// block of 128 rows of the left operand fits the second-level cache.
 const blockK = 256
 
-// dotTile multiplies rows of x with rows of w:
+// dotTile multiplies rows of x with rows of w, as the formula below says.
 //
 //	y[r*ldy+c] = Σ x[r*k+i]·w[c*k+i]   for r < rows, lo ≤ c < hi
 //
-// The order of additions, along i in blocks of blockK, is the same for every output and
-// for any rows, lo and hi. A row therefore has the same bits in a product of many rows
-// and alone. The float32 conversions around products keep compilers from fusing a
-// product with the sum, which would make results differ between machines.
+// dotTile adds the products of an output in the order of i, in blocks of blockK,
+// whatever rows, lo and hi are. A row therefore has the same bits in a matrix product
+// of many rows and alone. The float32 conversions around products keep compilers from
+// fusing a product with the sum, which would make results differ between machines.
 func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi int) {
 	triples := rows - rows%3
 	for k0 := 0; k0 < k && triples > 0; k0 += blockK {
@@ -36,8 +36,8 @@ func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi
 }
 
 // dotRow computes what dotTile computes, for a single row of x. dotRow computes six
-// columns at a time: with a single row, these are the only independent sums that keep
-// the processor's adders busy.
+// columns at a time, because the independent sums of six columns keep the processor's
+// adders busy.
 func dotRow(y, x, w []float32, k, lo, hi int) {
 	c := lo
 	for ; c+6 <= hi; c += 6 {
@@ -54,7 +54,8 @@ func dotRow(y, x, w []float32, k, lo, hi int) {
 	}
 }
 
-// put stores sum if it belongs to the first block of a dot product, and else adds it.
+// put stores the sum of a block of products if it is the first block of a dot product,
+// and else adds it.
 func put(y *float32, sum float32, first bool) {
 	if first {
 		*y = sum
@@ -72,8 +73,9 @@ func dot(x, w []float32) (s float32) {
 }
 
 // dotTriple multiplies a block of three rows of x with two rows of w. ldx is the
-// distance between rows of x. Six running sums keep the adders busy. With eight running
-// sums, Go's compiler moves them to the stack, and the loop is half as fast.
+// distance between rows of x. Six running sums keep the processor's adders busy. With
+// eight running sums, Go's compiler moves them to the stack, and the loop is half as
+// fast.
 func dotTriple(y []float32, ldy int, x []float32, ldx int, w0, w1 []float32, first bool) {
 	n := len(w0)
 	x0, x1, x2 := x[:n], x[ldx:][:n], x[2*ldx:][:n]
@@ -119,7 +121,7 @@ func dotSextet(y, x, w []float32, ldw int, first bool) {
 	}
 }
 
-// accumulate adds rows of b, weighted by the elements of a, to y:
+// accumulate adds rows of b to y, each weighted by an element of a.
 //
 //	y[n] += Σ a[i]·b[i*len(y)+n]
 //

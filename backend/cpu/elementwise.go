@@ -2,7 +2,8 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// run is a function that computes a contiguous row from two rows of equal length.
+// run is a function that computes a row of elements in adjacent memory from two such
+// rows of equal length.
 type run func(y, a, b []float32)
 
 func addRun(y, a, b []float32) {
@@ -56,10 +57,10 @@ func elementWise(op func(a, b float32) float32, fast run) func(*backend.Node, []
 	}
 }
 
-// collapse returns the output's shape and the operands' steps in it. The step of a
-// dimension along which an operand is broadcast is 0. collapse joins neighbouring
-// dimensions that both operands traverse alike, so operands of equal shape become one
-// row.
+// collapse returns the output's shape and, for each of its dimensions, the distance
+// between neighbouring elements in the two operands (the step). Where an operand is
+// broadcast, its step is 0. collapse joins neighbouring dimensions in which both
+// operands lie without gaps, so operands of equal shape become one row.
 func collapse(out, a, b []int) (shape, stepA, stepB []int) {
 	fullA, fullB := spread(out, a), spread(out, b)
 	for i, d := range out {
@@ -80,7 +81,8 @@ func collapse(out, a, b []int) (shape, stepA, stepB []int) {
 	return shape, stepA, stepB
 }
 
-// spread returns the steps of an operand in the dimensions of the output.
+// spread returns, for each dimension of the output, the distance between neighbouring
+// elements of an operand.
 func spread(out, shape []int) []int {
 	s := make([]int, len(out))
 	lead := len(out) - len(shape)

@@ -8,7 +8,8 @@ import (
 )
 
 // roundFixed rounds every element to the nearest number that the tensor can hold; ties
-// go to the even integer. NaN becomes the smallest number of the tensor.
+// go to the even integer. NaN is rounded to the smallest number that the tensor can
+// hold.
 func roundFixed(t *backend.Tensor) func(w workers, x []float32) {
 	scale, offset := float64(t.Encoding.Scale), float64(t.Encoding.Offset)
 	low, high := t.Encoding.Limits(t.Type)
@@ -27,7 +28,7 @@ func roundFixed(t *backend.Tensor) func(w workers, x []float32) {
 	}
 }
 
-// load decodes the bound bytes of a tensor.
+// load decodes the bytes that are bound to a tensor.
 func (g *graph) load(w workers, i int, src []byte) {
 	t := &g.tensors[i]
 	decode(w, g.memory[i], src, t.Type)
@@ -45,7 +46,7 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	}
 	size, scale, offset := t.Type.Size(), float64(t.Encoding.Scale), float64(t.Encoding.Offset)
 	w.each(len(g.memory[i]), grain, func(lo, hi int) {
-		for j, v := range g.memory[i][lo:hi] { // v was rounded when it was computed
+		for j, v := range g.memory[i][lo:hi] { // the value was rounded when it was computed, so that it is exact here
 			n := int64(math.RoundToEven(float64(v)/scale) - offset)
 			at := dst[(lo+j)*size:]
 			if size == 1 {
@@ -57,9 +58,9 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	})
 }
 
-// dequantize converts decoded integers to the real numbers that they encode.
+// dequantize converts decoded integers to the real numbers that they stand for.
 func dequantize(w workers, x []float32, t *backend.Tensor, scales []backend.ScaleOffset) {
-	size := len(x) // number of elements that share a scale
+	size := len(x) // size is the number of elements that share a scale
 	if len(scales) == 0 {
 		scales = []backend.ScaleOffset{{Scale: t.Encoding.Scale, Offset: float32(t.Encoding.Offset)}}
 	} else {

@@ -10,15 +10,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// An image consists of
+// An image of the float device is laid out as in the table below, with little-endian
+// numbers.
 //
 //	preamble   64 bytes: magic, version, header length, total length
 //	header     JSON, padded with zeros to a multiple of 64
 //	constants  each at a multiple of 64, as the graph provides them; after the
 //	           elements, at a multiple of 4, each scale and offset
 //	checksum   SHA-256 of everything before
-//
-// with little-endian numbers.
 const (
 	magic         = "sdnpuflt"
 	formatVersion = 2
@@ -41,8 +40,8 @@ type constant struct {
 	ID       string            `json:"id"`
 	Type     backend.DataType  `json:"type"`
 	Shape    []int             `json:"shape"`
-	Encoding *backend.Encoding `json:"encoding,omitempty"` // of fixed-point types
-	Offset   int64             `json:"offset"`             // offset in bytes after the start of the first constant
+	Encoding *backend.Encoding `json:"encoding,omitempty"` // Encoding is set for fixed-point types
+	Offset   int64             `json:"offset"`             // Offset is the distance in bytes from the start of the first constant
 }
 
 func (c *constant) tensor() *backend.Tensor {
@@ -52,8 +51,8 @@ func (c *constant) tensor() *backend.Tensor {
 // scaleOffsetSize is the size in bytes of one scale with its offset.
 const scaleOffsetSize = 8
 
-// scalesAt returns two offsets from a constant's first element: of its scales, and of
-// the end of its last scale.
+// scalesAt returns where a constant's scales begin and where its last scale ends, as
+// distances from its first element.
 func scalesAt(t *backend.Tensor) (at, end int) {
 	at = (t.SizeBytes() + 3) &^ 3
 	return at, at + scaleOffsetSize*t.ScaleCount()
@@ -85,9 +84,10 @@ type tensorRecord struct {
 	Kind  backend.Kind     `json:"kind"`
 	Type  backend.DataType `json:"type"`
 	Shape []int            `json:"shape"`
-	// Encoding is set for tensors of fixed-point types.
+	// Encoding is set for tensors of fixed-point types only.
 	Encoding *backend.Encoding `json:"encoding,omitempty"`
-	// Constant is the number of the tensor's constant, if the tensor is one.
+	// Constant is the number of the tensor's constant, if the tensor's elements are in
+	// the image.
 	Constant int `json:"constant,omitempty"`
 }
 
@@ -99,8 +99,9 @@ type nodeRecord struct {
 	Params  []paramRecord      `json:"params,omitempty"`
 }
 
-// paramRecord is a node's parameter in the JSON header. Exactly one of its values is
-// set. Floats are stored as their bits, because JSON has no infinity.
+// paramRecord is a node's parameter in the JSON header. Exactly one value of a
+// paramRecord is set. Float parameters are stored as their bits, because JSON has no
+// infinity.
 type paramRecord struct {
 	Name   string         `json:"name"`
 	Bool   *bool          `json:"bool,omitempty"`

@@ -5,10 +5,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// kernel computes the result of a node. All elements have type float32; an integer is
-// stored as the bits of a float32. out does not overlap in, and the kernel overwrites
-// its old contents. If the node has a second result, its memory is the last element of
-// in.
+// kernel is a function that computes the result of a node. All elements that a kernel
+// gets have type float32; an integer is stored as the bits of a float32. out does not
+// overlap in, and the kernel overwrites its old contents. If the node has a second
+// result, the last element of in is the memory for it.
 type kernel func(w workers, out []float32, in [][]float32)
 
 // kernels maps each operator to the function that returns its kernel, for a node that
@@ -32,8 +32,8 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.Dequantize:     same,
 }
 
-// same copies elements. For conversions, the rounding after each kernel changes the
-// type.
+// same copies elements. Conversions only copy, because rounding the result of a node
+// changes its type.
 func same(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 	return func(_ workers, out []float32, in [][]float32) { copy(out, in[0]) }
 }
@@ -72,8 +72,8 @@ func roundHalf(w workers, x []float32) {
 	})
 }
 
-// steps returns the distance between neighbouring elements of each dimension in
-// row-major order.
+// steps returns, for each dimension of a shape in row-major order, the distance between
+// neighbouring elements.
 func steps(shape []int) []int {
 	s := make([]int, len(shape))
 	n := 1

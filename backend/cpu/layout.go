@@ -2,19 +2,19 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// layout assigns each tensor of a graph to a scratch slot. Constants have slot -1,
-// because they need no scratch memory. Tensors whose lifetimes do not overlap can have
-// the same slot. All graphs of a program use the same slots, because they run one at a
-// time.
+// layout assigns each tensor of a graph to a slot of scratch memory. In a layout,
+// constants have slot -1, because they need no scratch memory. Tensors that are not
+// needed at the same time can have the same slot of scratch memory. All graphs of a
+// program use the same scratch slots, because they run one at a time.
 type layout struct {
 	slot []int
-	// sizes holds the number of elements of each slot.
+	// sizes holds the number of elements of each scratch slot.
 	sizes []int
 }
 
-// newLayout assigns slots in one pass over the nodes. A run reads all inputs before the
-// first node and writes all outputs after the last one, so the caller may bind the same
-// memory as input and output.
+// newLayout assigns scratch slots in one pass over the nodes. A run reads all inputs
+// before the first node and writes all outputs after the last one, so the caller may
+// bind the same memory as input and output.
 func newLayout(g *backend.Graph) layout {
 	l := layout{slot: make([]int, len(g.Tensors))}
 	lastUse := make([]int, len(g.Tensors))
@@ -50,9 +50,9 @@ func newLayout(g *backend.Graph) layout {
 	return l
 }
 
-// take assigns the smallest free slot that is large enough. If there is none, take
-// enlarges the largest free slot, or adds a slot if none is free. take returns the
-// remaining free slots.
+// take assigns the smallest free scratch slot that is large enough. If no free slot is
+// large enough, take enlarges the largest free one, or adds a slot if none is free.
+// take returns the remaining free slots.
 func (l *layout) take(free []int, tensor, elements int) []int {
 	best := -1
 	for i, s := range free {

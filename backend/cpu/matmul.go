@@ -2,11 +2,11 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// maxRows bounds the rows of a tile: maxRows rows of blockK elements of the left
-// operand fit the second-level cache.
+// maxRows bounds the rows of a tile of a matrix product: maxRows rows of blockK
+// elements of the left operand fit the second-level cache.
 const maxRows = 128
 
-// dense computes FullyConnected: [rows,k] times the transpose of [n,k].
+// dense computes the operator FullyConnected: [rows,k] times the transpose of [n,k].
 type dense struct{ rows, k, n int }
 
 func fullyConnected(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
@@ -44,13 +44,14 @@ func addBias(y []float32, ldy, rows int, bias []float32, lo, hi int) {
 	}
 }
 
-// product computes MatMul: batches of [m,k] times [k,n].
+// product computes the operator MatMul: batches of [m,k] times [k,n].
 type product struct {
 	m, k, n int
-	// flipA and flipB are set if an operand is read transposed.
+	// flipA and flipB are set if the left or the right operand is read transposed.
 	flipA, flipB bool
-	// batch holds the sizes of the leading dimensions. stepA and stepB are the steps of
-	// the operands in these dimensions, 0 if an operand is broadcast.
+	// batch holds the sizes of the leading dimensions. stepA and stepB hold the
+	// distances between neighbouring matrices of the operands in these dimensions, 0 if
+	// an operand is broadcast.
 	batch, stepA, stepB []int
 }
 
@@ -99,9 +100,9 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 	})
 }
 
-// tile computes rows of one batch: by dot products if b is transposed, else by
-// accumulating rows. Dot products and accumulated rows add the products of an
-// element in the same order.
+// tile computes rows of one matrix product: by dot products if the right operand is
+// transposed, else by accumulating rows. Dot products and accumulated rows add the
+// products for an element in the same order, so their results have equal bits.
 func (p *product) tile(y, a, b []float32, rows int) {
 	if p.flipB {
 		dotTile(y, p.n, a, rows, b, p.k, 0, p.n)

@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// gather fills out, row-major with the given shape, with the elements of x at
-// base + Σ index·step.
+// gather fills out, row-major with the given shape, with elements of x. The element for
+// an index is at base plus the sum of index·step over all dimensions.
 type gather struct {
 	shape, step []int
 	base        int
@@ -47,8 +47,8 @@ func (g gather) run(w workers, out []float32, in [][]float32) {
 	})
 }
 
-// offset returns Σ index·step for the multi-dimensional index of element i in row-major
-// order.
+// offset returns the sum of index·step over all dimensions, for the index that element
+// i has in row-major order.
 func offset(i int, shape, step []int) (at int) {
 	for d := len(shape) - 1; d >= 0; d-- {
 		at += i % shape[d] * step[d]
@@ -59,7 +59,7 @@ func offset(i int, shape, step []int) (at int) {
 
 func concat(n *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
 	axis := int(n.Param("axis").(uint32))
-	size := make([]int, len(in)) // number of elements of each input per outer index
+	size := make([]int, len(in)) // spans holds the number of elements of each input per index of the outer dimensions
 	outer, total := 1, 0
 	for _, d := range out.Shape[:axis] {
 		outer *= d

@@ -42,14 +42,15 @@ func softmax(_ *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	}
 }
 
-// vanishes is the difference to the largest element of a row below which an element's
-// Softmax share is zero: the share would be less than 2^-150, half the smallest
-// float32.
+// vanishes is a difference to the largest element of a row. The Softmax share of an
+// element that is smaller by more than this is zero: it would be less than 2^-150, half
+// the smallest float32.
 const vanishes = -104
 
-// softmaxRow gives masked slots a share of exactly zero and leaves them out of the sum,
-// so the result does not depend on the number of masked slots. A row that contains only
-// -Inf becomes zero, not NaN, because NaN in a padding row would spoil later rows.
+// softmaxRow gives masked slots a Softmax share of exactly zero and leaves them out of
+// the sum, so the result does not depend on the number of masked slots. The Softmax of
+// a row that contains only -Inf is zero, not NaN, because NaN in a padding row would
+// spoil later rows.
 func softmaxRow(y, x []float32) {
 	top := float32(math.Inf(-1))
 	for _, v := range x {

@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// program is an image that was loaded. Concurrent runs and Close wait for each other on
-// its lock.
+// program is a loaded image of the float device. Concurrent runs and Close wait for
+// each other on the program's lock.
 type program struct {
 	workers workers
 
@@ -23,31 +23,32 @@ type program struct {
 	sizeBytes int64
 }
 
-// graph is one graph of a program, ready to run.
+// graph is one graph of a loaded program, ready to run.
 type graph struct {
 	signature backend.Signature
-	// inputs and outputs are the tensors in the signature's order.
+	// inputs and outputs are the graph's tensors in the order of its signature.
 	inputs, outputs []int
 	steps           []step
-	// memory holds the elements of each tensor: of a constant, or in a scratch slot.
-	// For fixed-point tensors it holds the real numbers that the integers encode.
+	// memory holds the elements of each tensor: those of a constant, or a scratch slot.
+	// For fixed-point tensors, memory holds the real numbers that the integers encode.
 	memory  [][]float32
 	tensors []backend.Tensor
 }
 
-// step is one node that is ready to run.
+// step is one node of a graph that is ready to run.
 type step struct {
 	run kernel
 	// inputs are the tensors that the node reads, followed by its second result if it
 	// has one.
 	inputs []backend.TensorID
 	output backend.TensorID
-	// round rounds the result to its type. round is nil if the result needs no rounding.
+	// round rounds the node's result to its type, and is nil if the result needs no
+	// rounding.
 	round func(w workers, x []float32)
 }
 
-// Load decodes the constants of an image. The program does not need the image
-// afterwards.
+// Load decodes all constants of an image. The loaded program does not need the image's
+// bytes afterwards.
 func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
 	if d.closed.Load() {
 		return nil, fmt.Errorf("cpu: load: device %w", backend.ErrClosed)
@@ -200,7 +201,7 @@ func (g *graph) run(w workers) {
 // bind returns the bytes that bindings assign to each port.
 func bind(s *backend.Signature, bindings []backend.Binding) (inputs, outputs [][]byte, err error) {
 	if n := len(s.Inputs) + len(s.Outputs); len(bindings) != n {
-		return nil, nil, fmt.Errorf("%w: %d bindings for the graph's ports: want %d", backend.ErrBinding, len(bindings), n)
+		return nil, nil, fmt.Errorf("%w: got %d bindings for the graph's ports: want %d", backend.ErrBinding, len(bindings), n)
 	}
 	for i, b := range bindings {
 		port, list := backend.Port{}, &inputs

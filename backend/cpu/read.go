@@ -10,11 +10,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// contents is the result of parsing a valid image.
+// contents holds the graphs and constants of a valid image.
 type contents struct {
 	graphs []*backend.Graph
 	// constants holds slices of the image, without copies. uses[g][t] is the number of
-	// the constant that tensor t of graph g uses, or -1 if it is no constant.
+	// the constant for tensor t of graph g, or -1 if the tensor is no constant.
 	constants []stored
 	uses      [][]int
 }
@@ -26,8 +26,8 @@ type stored struct {
 }
 
 // readImage checks all parts of an image: length, checksum, header, offsets of the
-// constants, graphs. A length that the image claims but does not have never makes
-// readImage allocate memory.
+// constants, graphs. readImage never allocates memory for a length that an image claims
+// but does not have.
 func readImage(image []byte) (*contents, error) {
 	text, data, err := split(image)
 	if err != nil {
@@ -64,20 +64,20 @@ func readImage(image []byte) (*contents, error) {
 	return c, nil
 }
 
-// split returns the header text and the constants of an image, after it has checked the
-// checksum.
+// split checks the checksum of an image, and returns the text of its header and its
+// constants.
 func split(image []byte) (text, data []byte, err error) {
 	if len(image) < preambleSize+sha256.Size {
-		return nil, nil, fmt.Errorf("image of %d bytes is too short", len(image))
+		return nil, nil, fmt.Errorf("the image of %d bytes is too short", len(image))
 	}
 	if string(image[:len(magic)]) != magic {
 		return nil, nil, errors.New("this is not an image of the float device")
 	}
 	if v := binary.LittleEndian.Uint32(image[8:]); v != formatVersion {
-		return nil, nil, fmt.Errorf("image has format %d: want %d", v, formatVersion)
+		return nil, nil, fmt.Errorf("the image has format %d: want %d", v, formatVersion)
 	}
 	if n := binary.LittleEndian.Uint64(image[24:]); n != uint64(len(image)) {
-		return nil, nil, fmt.Errorf("image has %d bytes, but its preamble says %d", len(image), n)
+		return nil, nil, fmt.Errorf("the image has %d bytes, but its preamble says %d", len(image), n)
 	}
 	end := len(image) - sha256.Size
 	if sum := sha256.Sum256(image[:end]); string(sum[:]) != string(image[end:]) {
@@ -85,43 +85,43 @@ func split(image []byte) (text, data []byte, err error) {
 	}
 	size := binary.LittleEndian.Uint64(image[16:])
 	if size > maxHeader || size > uint64(end-preambleSize) {
-		return nil, nil, fmt.Errorf("header claims %d bytes in an image of %d", size, end)
+		return nil, nil, fmt.Errorf("the header claims %d bytes in an image of %d", size, end)
 	}
 	base := align(preambleSize + int64(size))
 	if base > int64(end) {
-		return nil, nil, fmt.Errorf("constants start at byte %d, after the end of the image at %d", base, end)
+		return nil, nil, fmt.Errorf("the constants start at byte %d, after the end of the image at %d", base, end)
 	}
 	return image[preambleSize : preambleSize+size], image[base:end], nil
 }
 
 // locate returns the elements and scales of a constant, as slices of the image.
 func (k *constant) locate(data []byte) (stored, error) {
-	// Check here that the product of the dimensions does not overflow. Validate checks
-	// the shapes of graphs, and these must equal the constant's.
+	// The product of the dimensions must be checked against overflow here. Validate
+	// later checks the shapes of graphs, which must equal those of their constants.
 	n := int64(k.Type.Size())
 	for _, d := range k.Shape {
 		if d <= 0 || n > int64(len(data))/int64(d) {
-			return stored{}, fmt.Errorf("constant of shape %v does not fit the %d bytes of constants", k.Shape, len(data))
+			return stored{}, fmt.Errorf("a constant of shape %v does not fit the %d bytes of constants", k.Shape, len(data))
 		}
 		n *= int64(d)
 	}
 	t := k.tensor()
 	if n == 0 || len(k.Shape) == 0 || t.Encoding.Grain == backend.PerBlock && t.Encoding.Block < 1 {
-		return stored{}, fmt.Errorf("constant %v%v has encoding %+v, which is not valid", k.Type, k.Shape, t.Encoding)
+		return stored{}, fmt.Errorf("the constant %v%v has encoding %+v, which is not valid", k.Type, k.Shape, t.Encoding)
 	}
 	at, end := scalesAt(t)
 	if k.Offset < 0 || k.Offset%alignment != 0 || k.Offset > int64(len(data)-end) {
-		return stored{}, fmt.Errorf("constant %v%v at offset %d exceeds the %d bytes of constants", k.Type, k.Shape, k.Offset, len(data))
+		return stored{}, fmt.Errorf("the constant %v%v at offset %d exceeds the %d bytes of constants", k.Type, k.Shape, k.Offset, len(data))
 	}
 	bytes := data[k.Offset:][:end]
 	return stored{t, bytes[:n], bytes[at:]}, nil
 }
 
-// errStored is returned by Values.Fill for a graph that was read from an image: Load
-// takes the elements from the image.
+// errStored is returned by Values.Fill for a graph that was read from an image, because
+// Load takes the elements from the image.
 var errStored = errors.New("the constant's elements are in the image")
 
-// graph builds a graph from its JSON record and validates it.
+// graph makes a backend.Graph of its JSON record and validates it.
 func (r *graphRecord) graph(constants []constant) (*backend.Graph, []int, error) {
 	g := &backend.Graph{Name: r.Name}
 	uses := make([]int, len(r.Tensors))

@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// topK selects the largest elements of each row. Of equal elements, the lowest index
-// comes first.
+// topK selects the largest elements of each row, for the operator TopK. Among equal
+// elements, topK takes those with the lowest index first.
 func topK(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	d, k := last(in[0].Shape), int(n.Param("k").(uint32))
 	return func(w workers, values []float32, in [][]float32) {
@@ -40,7 +40,7 @@ func topOfRow(best []int32, row []float32) {
 	slices.SortFunc(best, rank)
 	bound := orderKey(row[best[k-1]])
 	for i := k; i < len(row); i++ {
-		if row[i] > bound { // never true if the element is NaN
+		if row[i] > bound { // the comparison is never true if the element is NaN
 			at, _ := slices.BinarySearchFunc(best[:k-1], int32(i), rank)
 			copy(best[at+1:], best[at:k-1])
 			best[at] = int32(i)
@@ -49,7 +49,8 @@ func topOfRow(best []int32, row []float32) {
 	}
 }
 
-// orderKey returns v, or -Inf for NaN, so that NaN sorts last.
+// orderKey returns a number by which elements are sorted: v, or -Inf for NaN, so that
+// NaN sorts last.
 func orderKey(v float32) float32 {
 	if v != v {
 		return float32(math.Inf(-1))

@@ -4,20 +4,21 @@ package cpu
 // rows of the left operand by groups of wideColumns rows of the right operand.
 const wideRows, wideColumns = 16, 4
 
-// wideSums holds the sums of wideRows rows and wideColumns columns, (column,
+// wideSums holds the sums of wideRows rows and wideColumns columns, indexed (column,
 // row).
 type wideSums [wideColumns * wideRows]float32
 
-// wideOperand holds whole groups of wideRows rows, (group, element, row). Each lane of
-// the vector unit computes one row, so the products of an output are added in order, as
-// in [dotTile].
+// wideOperand holds whole groups of wideRows rows, indexed (group, element, row). Each
+// lane of the vector unit computes one row, so the products of an output are added in
+// order, as in [dotTile].
 type wideOperand struct {
 	groups, k int
 	values    []float32
 }
 
 // newWideOperand packs as many rows of x as fill whole groups. k is the number of
-// elements of a row. The result has no groups if there are few rows or no vector unit.
+// elements of a row. The packed operand has no groups if there are few rows or no
+// vector unit.
 func newWideOperand(w workers, x []float32, rows, k int) wideOperand {
 	if dotWide == nil || rows < wideRows {
 		return wideOperand{k: k}

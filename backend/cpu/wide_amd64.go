@@ -2,9 +2,9 @@ package cpu
 
 import "golang.org/x/sys/cpu"
 
-// dotWide adds up products of wideRows packed rows, x (element, row), with wideColumns
-// rows of w, over k > 0 elements. ldw is the distance between rows of w. dotWide is
-// nil if the processor or the system does not support AVX.
+// dotWide adds up products of wideRows packed rows of x, indexed (element, row), with
+// wideColumns rows of w, over k > 0 elements. ldw is the distance between rows of w.
+// dotWide is nil if the processor or the system does not support AVX.
 var dotWide = func() func(sums *wideSums, x, w *float32, ldw, k int) {
 	if !cpu.X86.HasAVX {
 		return nil

@@ -5,10 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// grain is the number of cheap operations, such as additions, that justify a goroutine.
+// grain is the number of cheap operations, such as additions, for which starting a
+// goroutine pays.
 const grain = 16 << 10
 
-// workers is the number of goroutines that compute one operator together.
+// workers is the number of goroutines that compute one operator together; its methods
+// divide the work.
 type workers int
 
 // each cuts [0,n) into ranges of at most step elements, calls f for each range, and
@@ -41,7 +43,7 @@ func (w workers) each(n, step int, f func(lo, hi int)) {
 	group.Wait()
 }
 
-// rows calls each with n rows of size elements.
+// rows calls the method each for n rows of size elements.
 func (w workers) rows(n, size int, f func(lo, hi int)) {
 	w.each(n, max(1, grain/size), f)
 }

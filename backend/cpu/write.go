@@ -13,9 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Compile writes an image that contains the graphs unchanged. Compile writes
-// constants of equal ID, type and shape once, and holds one constant in memory at a
-// time.
+// Compile writes an image that contains the graphs unchanged. Compile writes constants
+// of equal ID, type and shape once, and holds only one constant in memory at a time.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	if d.closed.Load() {
 		return fmt.Errorf("cpu: compile: device %w", backend.ErrClosed)
@@ -44,8 +43,8 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 type compiler struct {
 	header header
 	known  map[string]int
-	// tensors and owners hold, for each constant, its description and the name of a
-	// node that reads it.
+	// tensors holds a description of each constant, and owners the name of a node that
+	// reads it.
 	tensors []*backend.Tensor
 	owners  []string
 }
@@ -141,8 +140,8 @@ func (c *compiler) write(ctx context.Context, to io.Writer) error {
 	return nil
 }
 
-// imageWriter counts the bytes that it writes, adds them to the checksum, and keeps the
-// first error.
+// imageWriter counts the bytes of an image as it writes them, adds them to the
+// checksum, and keeps the first error.
 type imageWriter struct {
 	to  io.Writer
 	sum hash.Hash

@@ -6,22 +6,23 @@ import (
 )
 
 // cursor reads the bytes of a GGUF header. The cursor keeps the first error. After an
-// error, reads return zero, so callers need to check err only once per entry.
+// error, all reads of a cursor return zero, so callers need to check err only once per
+// entry.
 type cursor struct {
 	data  []byte
 	pos   int
-	limit int // pos may not pass it, even in a longer file; zero means no limit
+	limit int // limit is a byte that pos may not pass, even in a longer file; zero means no limit
 	err   error
 }
 
-// fail records an error, unless there is one already.
+// fail records an error, unless the cursor has one already.
 func (c *cursor) fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
 }
 
-// take advances by n bytes and returns these bytes, or nil after an error.
+// take moves the cursor over n bytes and returns them, or nil after an error.
 func (c *cursor) take(n uint64, what string) []byte {
 	if c.err != nil {
 		return nil
@@ -54,10 +55,10 @@ func (c *cursor) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads the number of entries that follow. Each entry takes at least minBytes
-// bytes. count fails if the entries do not fit the file, or if there are more than
-// most. A file may be sparse, so its size proves nothing: callers allocate for an entry
-// when they have read it.
+// count reads the number of the entries that follow in the header. Each entry takes at
+// least minBytes bytes. count fails if the entries do not fit the file, or if there are
+// more than `most`. A file may be sparse, so its size proves nothing. Callers therefore
+// allocate memory for an entry only when they have read it.
 func (c *cursor) count(what string, minBytes, most uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {
@@ -75,9 +76,9 @@ func (c *cursor) count(what string, minBytes, most uint64) int {
 	return int(n)
 }
 
-// bytes reads a string and returns its bytes without copying them.
+// bytes reads a string from the header and returns its bytes without copying them.
 func (c *cursor) bytes(what string) []byte {
-	n := c.uint64(what) // describe only the string's length in errors, because a longer text for each string would make reading slow
+	n := c.uint64(what) // errors give only the string's length, because preparing a longer text for each string would make reading slow
 	if n > maxStringBytes {
 		c.fail(fmt.Errorf("%w: %s of %d bytes at byte %d is too long: want at most %d", ErrMalformed, what, n, c.pos, maxStringBytes))
 	}
@@ -101,10 +102,10 @@ const (
 	maxArray       = 64 << 20
 )
 
-// The constants below are limits of this package, not of GGUF. Every model that
-// Ollama loads is opened, wherever it comes from, so a header must not cost more
-// than tens of megabytes. The largest published files have about 100 keys, 2,000
-// tensors and 17 MiB of keys (a vocabulary of 262,144 tokens and its merges).
+// The constants below are limits of this package, not of GGUF. Every model that Ollama
+// loads is opened, even one from an unknown source, so a header must not cost more than
+// tens of megabytes. The largest published files have about 100 keys, 2,000 tensors and
+// 17 MiB of keys (a vocabulary of 262,144 tokens and its merges).
 const (
 	maxKeys      = 16 << 10
 	maxTensors   = 100_000

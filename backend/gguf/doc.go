@@ -1,15 +1,16 @@
 // Package gguf reads GGUF model files, even hostile ones, and writes small ones.
 //
-// The file is mapped into memory (package mapped) and its header is read once. Every
-// count, length and offset is checked before it is used, and no allocation is larger
-// than the file justifies. Values of keys are decoded when the caller asks for them. To
-// add a format of weights, change package quant, not this package.
+// Package gguf maps the file into memory (package mapped) and reads its header once.
+// Every count, length and offset of the header is checked before it is used, and no
+// allocation is larger than the file justifies. Values of keys are decoded when the
+// caller asks for them. To add a format of weights, change package quant, not package
+// gguf.
 //
 // Ollama's package fs/gguf is not used here, because it trusts counts and lengths up to
 // 16 MiB per string and 64 Mi entries per array. Ollama's package also accepts any
 // magic number, and any version from 2 on. Ollama's package makes nine allocations per
-// token, and opens the file a second time by name. The tests compare this package with
-// Ollama's.
+// token, and opens the file a second time by name. The tests compare package gguf with
+// Ollama's package.
 //
 // # What Open rejects
 //
@@ -25,7 +26,8 @@
 //   - one part of a split model.
 //
 // [OpenKeys] reads only the keys, not the tensors. The keys are enough to decide
-// whether a model is selected, also if the file has tensors that Open rejects.
+// whether a model is selected for the NPU, also if the file has tensors that Open
+// rejects.
 //
 // # Invariants and cost
 //

@@ -12,10 +12,10 @@ var (
 	// also matches it with [ErrMalformed].
 	ErrTruncated = fmt.Errorf("%w: truncated", ErrMalformed)
 	// ErrMagic is returned if a file does not start with GGUF's magic number, so it is
-	// probably of another kind. [errors.Is] also matches it with [ErrMalformed].
+	// probably not a GGUF file. [errors.Is] also matches it with [ErrMalformed].
 	ErrMagic = fmt.Errorf("%w: not GGUF", ErrMalformed)
 	// ErrUnsupported is returned for a valid file with a version, byte order or type
-	// that this package does not read. [errors.Is] also matches it with
+	// that package gguf does not read. [errors.Is] also matches it with
 	// [errors.ErrUnsupported].
 	ErrUnsupported = fmt.Errorf("unsupported file: %w", errors.ErrUnsupported)
 	// ErrNoKey is returned if the file has no key with the given name.

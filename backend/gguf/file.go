@@ -20,13 +20,13 @@ type File struct {
 	// keyBytes is a copy of the file's beginning up to the end of the keys; it stays valid
 	// after Close, and is empty after OpenKeys
 	keyBytes string
-	keys     map[string]int // keys holds the index in header.keys of each name
-	tensors  map[string]int // tensors holds the index in header.tensors of each name
+	keys     map[string]int // keys maps each name to its index in header.keys
+	tensors  map[string]int // tensors maps each name to its index in header.tensors
 	digest   func() [sha256.Size]byte
 }
 
 // Open maps a complete model or adapter file into memory and checks its header. The
-// package comment lists the files that it rejects.
+// package comment lists the files that Open rejects.
 func Open(path string) (*File, error) {
 	return open(path, true, func(f *os.File) (*mapped.File, error) { return mapped.Keep(f, mapped.Keeping{}) })
 }
@@ -43,7 +43,7 @@ func open(path string, whole bool, mapFile func(*os.File) (*mapped.File, error))
 	}
 	f := &File{path: path, mapping: m, data: m.Bytes()}
 	if err := mapped.Guard(func() error { return f.read(whole) }); err != nil {
-		_ = m.Close() // report the first error, which is the more useful one
+		_ = m.Close() // an error of Close is ignored, because the first error is the more useful one
 		return nil, fmt.Errorf("gguf: %s: %w", path, err)
 	}
 	f.digest = sync.OnceValue(func() [sha256.Size]byte { return sha256.Sum256(f.data) })
@@ -81,21 +81,21 @@ func (f *File) read(whole bool) error {
 	return nil
 }
 
-// Close unmaps the file. The bytes of its tensors must not be used afterwards. A second
-// call of Close does nothing.
+// Close unmaps the file. After Close, the bytes of the file's tensors must not be used.
+// A second call of Close does nothing.
 func (f *File) Close() error { return f.mapping.Close() }
 
-// Path returns the path with which the file was opened.
+// Path returns the path by which the file was opened.
 func (f *File) Path() string { return f.path }
 
 // Size returns the length of the file in bytes.
 func (f *File) Size() int64 { return int64(len(f.data)) }
 
-// Version returns the version of the GGUF format, 2 or 3.
+// Version returns the version of the file's GGUF format, 2 or 3.
 func (f *File) Version() int { return int(f.header.version) }
 
-// Digest returns the SHA-256 of the file. The first call reads the whole file, about a
-// second per 2 GB, and so must come before Close.
+// Digest returns the SHA-256 of the GGUF file. The first call of Digest reads the whole
+// file, about a second per 2 GB, and so must come before Close.
 func (f *File) Digest() [sha256.Size]byte { return f.digest() }
 
 // KnowDigest sets the digest of the file, if another process has already computed it.
@@ -104,13 +104,13 @@ func (f *File) KnowDigest(sum [sha256.Size]byte) {
 	f.digest = func() [sha256.Size]byte { return sum }
 }
 
-// Keys returns the keys in the order in which the file has them.
+// Keys returns the keys in their order in the file.
 func (f *File) Keys() iter.Seq[Key] { return slices.Values(f.header.keys) }
 
-// Tensors returns the tensors in the order in which the file has them.
+// Tensors returns the tensors in their order in the file.
 func (f *File) Tensors() iter.Seq[Tensor] { return slices.Values(f.header.tensors) }
 
-// Tensor returns the named tensor. If the tensor does not exist, the error
+// Tensor returns the named tensor. If the file has no tensor of that name, the error
 // wraps [ErrNoTensor].
 func (f *File) Tensor(name string) (Tensor, error) {
 	i, ok := f.tensors[name]

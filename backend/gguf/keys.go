@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// The methods below, which return the value of a key, share one rule. If the file does
-// not have the key, they return the fallback or, without a fallback, [ErrNoKey]. If the
-// value has another type, they return [ErrKeyType] even with a fallback, so that a
-// mistyped setting is never silently ignored.
+// The methods below, which return the value of a key, treat missing keys and wrong
+// types in the same way. If the file does not have the key, these methods return the
+// fallback or, without a fallback, [ErrNoKey]. If the value has another type, these
+// methods return [ErrKeyType] even with a fallback, so that a mistyped setting is never
+// silently ignored.
 
 // Has reports whether the file has a key, with a value of any type.
 func (f *File) Has(key string) bool {
@@ -18,7 +19,7 @@ func (f *File) Has(key string) bool {
 	return ok
 }
 
-// Str returns a string value.
+// Str returns the value of a key as a string.
 func (f *File) Str(key string, fallback ...string) (string, error) {
 	return get(f, key, fallback, "string", func(k Key, v value) (s string, ok bool) {
 		if k.Type == String {
@@ -28,7 +29,7 @@ func (f *File) Str(key string, fallback ...string) (string, error) {
 	})
 }
 
-// Uint returns a non-negative value of any integer type.
+// Uint returns a key's non-negative value of any integer type.
 func (f *File) Uint(key string, fallback ...uint64) (uint64, error) {
 	return get(f, key, fallback, "whole number of at least 0", func(k Key, v value) (uint64, bool) {
 		switch {
@@ -42,7 +43,7 @@ func (f *File) Uint(key string, fallback ...uint64) (uint64, error) {
 	})
 }
 
-// Int returns a value of any integer type.
+// Int returns a key's value of any integer type.
 func (f *File) Int(key string, fallback ...int64) (int64, error) {
 	return get(f, key, fallback, "whole number", func(k Key, v value) (int64, bool) {
 		switch {
@@ -56,8 +57,8 @@ func (f *File) Int(key string, fallback ...int64) (int64, error) {
 	})
 }
 
-// Float returns a number of any type, because hand-written files may have 1 in place of
-// 1.0.
+// Float returns a key's number of any type, because hand-written files may have 1 in
+// place of 1.0.
 func (f *File) Float(key string, fallback ...float64) (float64, error) {
 	return get(f, key, fallback, "number", func(k Key, v value) (float64, bool) {
 		switch {
@@ -72,14 +73,15 @@ func (f *File) Float(key string, fallback ...float64) (float64, error) {
 	})
 }
 
-// Bool returns a bool value.
+// Bool returns the value of a key as a bool.
 func (f *File) Bool(key string, fallback ...bool) (bool, error) {
 	return get(f, key, fallback, "bool", func(k Key, v value) (bool, bool) {
 		return k.Type == Bool && v.bits(Bool, 0) != 0, k.Type == Bool
 	})
 }
 
-// Strs returns an array of strings. The strings share memory with all keys of the file.
+// Strs returns a key's array of strings. The strings that Strs returns share memory
+// with all keys of the file.
 func (f *File) Strs(key string, fallback ...[]string) ([]string, error) {
 	return get(f, key, fallback, "array of strings", func(k Key, v value) ([]string, bool) {
 		if k.Type != Array || k.Elem != String {
@@ -92,7 +94,7 @@ func (f *File) Strs(key string, fallback ...[]string) ([]string, error) {
 	})
 }
 
-// Ints returns an array of any integer type.
+// Ints returns a key's array of any integer type.
 func (f *File) Ints(key string, fallback ...[]int64) ([]int64, error) {
 	return get(f, key, fallback, "array of whole numbers", func(k Key, v value) ([]int64, bool) {
 		switch {
@@ -106,7 +108,7 @@ func (f *File) Ints(key string, fallback ...[]int64) ([]int64, error) {
 	})
 }
 
-// Floats returns an array of floating-point numbers.
+// Floats returns a key's array of floating-point numbers.
 func (f *File) Floats(key string, fallback ...[]float64) ([]float64, error) {
 	return get(f, key, fallback, "array of floats", func(k Key, v value) ([]float64, bool) {
 		if k.Type != Array || !k.Elem.floating() {
@@ -116,7 +118,7 @@ func (f *File) Floats(key string, fallback ...[]float64) ([]float64, error) {
 	})
 }
 
-// Bools returns an array of bools.
+// Bools returns a key's array of bools.
 func (f *File) Bools(key string, fallback ...[]bool) ([]bool, error) {
 	return get(f, key, fallback, "array of bools", func(k Key, v value) ([]bool, bool) {
 		if k.Type != Array || k.Elem != Bool {
@@ -126,7 +128,8 @@ func (f *File) Bools(key string, fallback ...[]bool) ([]bool, error) {
 	})
 }
 
-// Architecture returns general.architecture, or "" if it is missing.
+// Architecture returns the value of the key general.architecture, or "" if it is
+// missing.
 func (f *File) Architecture() string {
 	arch, err := f.Str("general.architecture", "")
 	if err != nil {
@@ -139,12 +142,12 @@ func (f *File) Architecture() string {
 // "llama.block_count" for "block_count".
 func (f *File) ArchKey(suffix string) string { return f.Architecture() + "." + suffix }
 
-// ArchUint is [File.Uint] for an architecture's key.
+// ArchUint is like [File.Uint], for an architecture's key.
 func (f *File) ArchUint(suffix string, fallback ...uint64) (uint64, error) {
 	return f.Uint(f.ArchKey(suffix), fallback...)
 }
 
-// ArchFloat is [File.Float] for an architecture's key.
+// ArchFloat is like [File.Float], for an architecture's key.
 func (f *File) ArchFloat(suffix string, fallback ...float64) (float64, error) {
 	return f.Float(f.ArchKey(suffix), fallback...)
 }

@@ -8,11 +8,11 @@ import (
 	"math/bits"
 )
 
-// ValueType is the type of a key's value. The constants are the numbers that GGUF files
-// use.
+// ValueType is the type of the value of a key in a GGUF file. The numbers of the value
+// types are those in GGUF files.
 type ValueType uint32
 
-// The value types of GGUF.
+// The constants below are the value types of GGUF.
 const (
 	Uint8 ValueType = iota
 	Int8
@@ -29,8 +29,8 @@ const (
 	Float64
 )
 
-// valueTypes holds the name and the size of each value type. The size zero means that
-// the size varies.
+// valueTypes holds the name and the size of each value type. For types of varying size,
+// the size is zero.
 var valueTypes = [...]struct {
 	name      string
 	sizeBytes uint64
@@ -40,7 +40,7 @@ var valueTypes = [...]struct {
 	String: {"string", 0}, Array: {"array", 0}, Uint64: {"uint64", 8}, Int64: {"int64", 8}, Float64: {"float64", 8},
 }
 
-// String returns the name of the type, such as "uint32".
+// String returns the name of the value type, such as "uint32".
 func (t ValueType) String() string {
 	if int(t) >= len(valueTypes) {
 		return fmt.Sprintf("value type %d", uint32(t))
@@ -48,17 +48,17 @@ func (t ValueType) String() string {
 	return valueTypes[t].name
 }
 
-// Key describes a key of a file, without the key's value.
+// Key describes a key of a GGUF file, without its value.
 type Key struct {
 	Name string
 	Type ValueType
 	Elem ValueType // Elem is the type of the elements if the value is an array
 	Len  int       // Len is the number of elements if the value is an array
 
-	start, end int // start and end are the range of the key's entry in the file, in bytes
+	start, end int // start and end bound the bytes of the key's entry in the file
 }
 
-// header holds the parsed header of a file.
+// header holds the parsed header of a GGUF file.
 type header struct {
 	version    uint32
 	keys       []Key
@@ -71,11 +71,12 @@ type header struct {
 
 const (
 	magic = "GGUF"
-	// minKeyBytes holds the length of the name, a name of one byte, the type and a value of one
-	// byte
+	// minKeyBytes is the size of the smallest entry of a key: the length of the name, a
+	// name of one byte, the type and a value of one byte
 	minKeyBytes = 8 + 1 + 4 + 1
-	// minTensorBytes holds the length of the name, a name of one byte, the number of dimensions
-	// (zero), the type and the offset
+	// minTensorBytes is the size of the smallest entry of a tensor: the length of the
+	// name, a name of one byte, the number of dimensions (zero), the type and the
+	// offset
 	minTensorBytes = 8 + 1 + 4 + 4 + 8
 )
 
@@ -83,9 +84,8 @@ const (
 // of tensors that the header claims.
 func scanKeys(c *cursor) (h header, tensors int) {
 	h.version = scanVersion(c)
-	// Two counts follow. The check below of the number of tensors ignores that the
-	// keys come before the tensors. scanTensors checks again how many fit after the
-	// keys.
+	// Two counts follow. The number of tensors is checked here against the whole file,
+	// which also holds the keys. scanTensors checks again how many fit after the keys.
 	tensors = c.count("tensors", minTensorBytes, maxTensors)
 	keys := c.count("keys", minKeyBytes, maxKeys)
 	if c.err != nil {
@@ -122,7 +122,7 @@ func scanVersion(c *cursor) uint32 {
 	v := c.uint32("version")
 	switch {
 	case c.err != nil:
-	case v&0xffff == 0 && v != 0: // a small big-endian number has zeros in its lower half
+	case v&0xffff == 0 && v != 0: // a small number that is stored big-endian has zeros in its lower half
 		c.fail(fmt.Errorf("%w: the file is big-endian (version %d)", ErrUnsupported, bits.ReverseBytes32(v)))
 	case v < 2 || v > 3:
 		c.fail(fmt.Errorf("%w: version %d: want 2 or 3", ErrUnsupported, v))

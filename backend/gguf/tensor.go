@@ -12,8 +12,9 @@ import (
 type Tensor struct {
 	Name string
 	Type quant.Type
-	// Shape is in the order of GGUF: Shape[0] is the number of consecutive values in a
-	// row. The weight of a linear layer has the shape (inputs, outputs).
+	// Shape lists the dimensions in the order of GGUF. Its first element is the number
+	// of consecutive values in a row. For example, the weight of a linear layer has the
+	// shape (inputs, outputs).
 	Shape  []int
 	Offset int64 // Offset is the position in the file of the tensor's first byte
 	Size   int64 // in bytes
@@ -21,8 +22,8 @@ type Tensor struct {
 	data []byte
 }
 
-// Bytes returns the tensor's data, which lie in the mapped file. The caller must not
-// change the slice, nor use it after the File's Close.
+// Bytes returns the tensor's data, which are a part of the mapped file. The caller of
+// Bytes must not change the slice, nor use it after the File's Close.
 func (t Tensor) Bytes() []byte { return t.data }
 
 // Elements returns the number of values in the tensor.
@@ -36,7 +37,8 @@ func (t Tensor) Elements() int {
 
 const maxDims = 4
 
-// scanTensors reads the table of tensors and checks that each tensor fits the file.
+// scanTensors reads the header's table of tensors and checks that each tensor fits the
+// file.
 func (h *header) scanTensors(c *cursor, count int) {
 	if left := len(c.data) - c.pos; c.err == nil && count > left/minTensorBytes {
 		c.fail(fmt.Errorf("%w: %d tensors take at least %d bytes each, but of the file's %d bytes only %d are left",
@@ -63,8 +65,8 @@ func (h *header) scanTensors(c *cursor, count int) {
 	h.place(c)
 }
 
-// scanTensor reads one entry of the table of tensors. The Offset of the result is
-// relative to the start of the tensor data.
+// scanTensor reads one entry of the header's table of tensors. The Offset that
+// scanTensor returns is relative to the start of the tensor data.
 func (h *header) scanTensor(c *cursor) Tensor {
 	t := Tensor{Name: c.name("name of tensor")}
 	dims := c.uint32("dimensions of tensor")
@@ -151,6 +153,6 @@ func (h *header) place(c *cursor) {
 	}
 }
 
-// padding returns the number of bytes from pos to the next multiple of
+// padding returns the number of bytes from the position pos to the next multiple of
 // alignment.
 func padding(pos, alignment uint64) uint64 { return (alignment - pos%alignment) % alignment }

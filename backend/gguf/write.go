@@ -11,14 +11,16 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// KeyValue is a key to be written, with its value. Value is a bool, an integer with a
-// fixed size (int32, not int), a float, a string, or a slice of one of these types.
+// KeyValue is a key that will be written to a file, with its value. Value is a bool, an
+// integer with a fixed size (int32, not int), a float, a string, or a slice of one of
+// these types.
 type KeyValue struct {
 	Name  string
 	Value any
 }
 
-// NewTensor is a tensor to be written. Shape is in GGUF order, as in [Tensor].
+// NewTensor is a tensor that will be written to a file. Shape is in the order of GGUF,
+// as in [Tensor].
 type NewTensor struct {
 	Name  string
 	Type  quant.Type
@@ -26,8 +28,8 @@ type NewTensor struct {
 	Data  []byte // Data holds rows in the file's format; the caller keeps the slice
 }
 
-// Write writes a GGUF file of version 3. Use Write for small files, such as an
-// adapter that only has keys; [File.WriteWith] copies whole models.
+// Write writes a GGUF file of version 3. Use Write for small files, such as an adapter
+// that has keys only; [File.WriteWith] copies whole models.
 func Write(w io.Writer, keys []KeyValue, tensors []NewTensor) error {
 	alignment, err := writtenAlignment(keys)
 	if err != nil {
@@ -64,11 +66,11 @@ func Write(w io.Writer, keys []KeyValue, tensors []NewTensor) error {
 }
 
 // WriteWith writes a copy of the file in which the given keys are added or replaced.
-// WriteWith copies the tensors byte for byte, one mebibyte at a time. The alignment of
-// the file cannot be changed.
+// WriteWith copies the tensors byte for byte, one mebibyte at a time. WriteWith cannot
+// change the alignment of the file.
 func (f *File) WriteWith(w io.Writer, changes []KeyValue) error {
 	if _, err := appendKeys(nil, changes); err != nil {
-		return err // this call also rejects repeated keys
+		return err // appendKeys also rejects repeated keys
 	}
 	added := slices.Clone(changes)
 	var kept []byte
@@ -96,7 +98,7 @@ func (f *File) WriteWith(w io.Writer, changes []KeyValue) error {
 		return err
 	}
 	// The offsets in the table of tensors are relative to the start of the tensor data,
-	// so they stay valid.
+	// so they stay valid in the copy.
 	head = append(head, f.data[f.header.keysEnd:f.header.tensorsEnd]...)
 	if err := writePadded(w, head, f.header.alignment); err != nil {
 		return err
@@ -137,7 +139,7 @@ func appendKeys(b []byte, keys []KeyValue) ([]byte, error) {
 	return b, nil
 }
 
-// valueKinds maps each Go type to the value type that is written to the file.
+// valueKinds maps each Go type to the GGUF value type that is written to the file.
 var valueKinds = map[reflect.Kind]ValueType{
 	reflect.Uint8: Uint8, reflect.Int8: Int8, reflect.Uint16: Uint16, reflect.Int16: Int16,
 	reflect.Uint32: Uint32, reflect.Int32: Int32, reflect.Uint64: Uint64, reflect.Int64: Int64,
@@ -156,7 +158,7 @@ func appendValue(b []byte, value any) ([]byte, error) {
 	}
 	typ, ok := valueKinds[t.Kind()]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s: want a bool, an integer with a fixed size, a float, a string or a slice of one of these", ErrKeyType, v.Type())
+		return nil, fmt.Errorf("%w: the value of %s: want a bool, an integer with a fixed size, a float, a string or a slice of one of these", ErrKeyType, v.Type())
 	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(typ))
 	if v.Kind() == reflect.Slice {

@@ -6,40 +6,43 @@ import "github.com/sdnpu/sdnpu/backend"
 // own, and the key general.architecture of a model selects it.
 type architecture struct {
 	name string
-	// rows tells which elements of a head RoPE rotates together in the family's files.
+	// rows tells which elements of an attention head RoPE rotates together in the
+	// family's files.
 	rows rowOrder
-	// global lists the tensors that exist once. layer lists those that exist once per
-	// layer; the layer's number is inserted into their name patterns. If several rules
-	// have the same role, the first rule whose tensor exists is used.
+	// global lists the tensors that exist once in a model. layer lists those that exist
+	// once per layer; the layer's number is inserted into their name patterns. If
+	// several tensor rules have the same role, the first rule whose tensor exists is
+	// used.
 	global, layer []tensorRule
 	// foreign lists prefixes of names of tensors that generating text does not need.
 	foreign []string
 	// keys lists the hyper-parameters that the family's files may have in addition to
 	// [commonKeys], or with values that commonKeys does not allow.
 	keys map[string]neutral
-	// configure, if set, reads these keys into a Config that already contains the
-	// common ones.
+	// configure, if set, is a function that reads the keys of the family into a Config
+	// that already contains the common ones.
 	configure func(r *keyReader, c *Config)
-	// epsilon is the default epsilon of the norms. If the default is 0, a file must
-	// contain the epsilon.
+	// epsilon is the default epsilon of the family's norms. If the default epsilon is
+	// 0, a file must contain the epsilon.
 	epsilon float64
-	// gate writes the nodes of the gate's activation function. The names of these nodes
-	// start with p.
+	// gate is a function that writes the nodes of the gate's activation function. The
+	// names of the gate's nodes start with p.
 	gate func(w *writer, p string, gate backend.TensorID) backend.TensorID
-	// fixedGate does the same for tensors of 16-bit integers. fixedGate is nil if the
-	// family has no gate for 16-bit integers.
+	// fixedGate is like the function gate, but for tensors of 16-bit integers.
+	// fixedGate is nil if the family has no gate for 16-bit integers.
 	fixedGate func(w *writer, p string, gate backend.TensorID) backend.TensorID
 }
 
-// architectures lists all families. Add a new family here.
+// architectures lists all families of models. Add a new family of models to the list
+// below.
 var architectures = []architecture{llama, qwen2, qwen3, gemma3, phi3, granite}
 
 // rowOrder selects which elements of an attention head RoPE rotates together.
 type rowOrder uint8
 
 const (
-	// halves: elements j and j+R/2, if R elements are rotated. All graphs that this
-	// package writes have this order.
+	// In the order halves, RoPE rotates elements j and j+R/2 together, if R elements
+	// are rotated. All graphs that package model writes have the order halves.
 	halves rowOrder = iota
 	// pairs: elements 2j and 2j+1.
 	pairs
@@ -83,19 +86,19 @@ const (
 type tensorRule struct {
 	role    role
 	pattern string
-	// rows and columns are the dimensions of a matrix. If a tensor is a vector, only
-	// rows is set.
+	// rows and columns return the dimensions of a matrix. If a tensor is a vector, only
+	// the field rows is set.
 	rows, columns func(Config) int
-	// If a tensor has several roles, each role has a rule, and first and total select
-	// the rule's rows of the tensor.
+	// If a tensor has several roles, each role has a rule. first and total then return
+	// the first row that the rule selects and the tensor's number of rows.
 	first, total func(Config) int
-	// scale, if set, is a factor by which the values are multiplied. Some families
-	// multiply activations by a factor. The factor costs nothing if the weights before
-	// the activations are multiplied instead.
+	// scale, if set, returns a factor by which the tensor's values are multiplied. Some
+	// families multiply activations by a factor. Multiplying activations by a factor
+	// costs nothing if the weights before them are multiplied instead.
 	scale func(Config) float64
-	// rotated is set if the tensor's rows have the family's rowOrder.
+	// rotated is set if the rows of the tensor are in the family's rowOrder.
 	rotated bool
-	// optional is set if a file may omit the tensor.
+	// optional is set if a file may be without the tensor.
 	optional bool
 }
 
@@ -115,12 +118,13 @@ func qkvWidth(c Config) int { return queryWidth(c) + 2*keyWidth(c) }
 func residual(c Config) float64     { return c.ResidualScale }
 func beforeLogits(c Config) float64 { return c.LogitScale }
 
-// tokenTable is the name of the embedding table, which is the same in every family.
+// tokenTable is the name of the embedding table's tensor, which is the same in every
+// family.
 const tokenTable = "token_embd.weight"
 
-// decoderGlobal, attention and gatedFFN list the tensors of a decoder that normalises
-// before each part, with grouped attention and a gated feed-forward network. If a file
-// has no output tensor, the head uses the embedding table.
+// The variables decoderGlobal, attention and gatedFFN list the tensors of a decoder
+// that normalises before each part, with grouped attention and a gated feed-forward
+// network. If a file has no output tensor, the model's head uses the embedding table.
 var (
 	decoderGlobal = []tensorRule{
 		{role: embedding, pattern: tokenTable, rows: vocabulary, columns: hidden},
@@ -143,20 +147,21 @@ var (
 		{role: ffnUp, pattern: "blk.%d.ffn_up.weight", rows: feedForward, columns: hidden},
 		{role: ffnDown, pattern: "blk.%d.ffn_down.weight", rows: hidden, columns: feedForward, scale: residual},
 	}
-	// biases lists the biases of Q, K and V.
+	// biases lists the tensors with the biases of Q, K and V.
 	biases = []tensorRule{
 		{role: queryBias, pattern: "blk.%d.attn_q.bias", rows: queryWidth, rotated: true},
 		{role: keyBias, pattern: "blk.%d.attn_k.bias", rows: keyWidth, rotated: true},
 		{role: valueBias, pattern: "blk.%d.attn_v.bias", rows: keyWidth},
 	}
-	// otherBiases lists the biases of the remaining projections.
+	// otherBiases lists the tensors with the biases of the remaining projections.
 	otherBiases = []tensorRule{
 		{role: attentionOutBias, pattern: "blk.%d.attn_output.bias", rows: hidden, scale: residual},
 		{role: ffnGateBias, pattern: "blk.%d.ffn_gate.bias", rows: feedForward},
 		{role: ffnUpBias, pattern: "blk.%d.ffn_up.bias", rows: feedForward},
 		{role: ffnDownBias, pattern: "blk.%d.ffn_down.bias", rows: hidden, scale: residual},
 	}
-	// headNorms lists the norms of each head of Q and K, which are applied before RoPE.
+	// headNorms lists the tensors with the norms of each head of Q and K, which are
+	// applied before RoPE.
 	headNorms = []tensorRule{
 		{role: queryNorm, pattern: "blk.%d.attn_q_norm.weight", rows: headWidth},
 		{role: keyNorm, pattern: "blk.%d.attn_k_norm.weight", rows: headWidth},
@@ -172,7 +177,7 @@ var (
 // order.
 const fusedQKV = "blk.%d.attn_qkv.weight"
 
-// optional returns a copy of the rules in which the tensors may be missing.
+// optional returns a copy of tensor rules in which the tensors may be missing.
 func optional(rules []tensorRule) []tensorRule {
 	rules = append([]tensorRule(nil), rules...)
 	for i := range rules {

@@ -11,22 +11,22 @@ import (
 
 // The constants below are the names of a graph's ports. [PastKey], [PastValue],
 // [NewKey] and [NewValue] return the names of the ports for a layer's keys and values.
-// [Model.Views] has the names for masks and angles.
+// [Model.Views] gives the names for masks and angles.
 const (
 	PortX      = "x"
 	PortY      = "y"
 	PortLogits = "logits"
 	// PortTop is the port with the largest logits of each row, the largest first, and
 	// PortTopIndices the port with their tokens. PortShare is the port with the
-	// probability of the first of these tokens at temperature 1.
+	// probability of each row's most likely token at temperature 1.
 	PortTop        = "top"
 	PortTopIndices = "top_indices"
 	PortShare      = "share"
 )
 
 // MaskValue is added to an attention score to hide a slot from a row. MaskValue is the
-// lowest finite float16. A slot that it hides has a probability of exactly zero if the
-// row sees at least one other slot.
+// lowest finite float16. A slot that MaskValue hides has a probability of exactly zero
+// if the row sees at least one other slot.
 const MaskValue = -65504
 
 // HiddenRow returns a row of a mask that hides all of its n slots: n elements of
@@ -43,8 +43,8 @@ func HiddenRow(n int, t backend.DataType) []byte {
 	return b
 }
 
-// PastKey returns the name of the port with a layer's past keys. The layer number
-// counts from the start of the model, not of the block.
+// PastKey returns the name of the port with the past keys of a layer. The layer's
+// number counts from the start of the model, not of the block.
 func PastKey(layer int) string { return fmt.Sprintf("past_k%d", layer) }
 
 // PastValue returns the name of the port with a layer's past values.
@@ -56,37 +56,38 @@ func NewKey(layer int) string { return fmt.Sprintf("new_k%d", layer) }
 // NewValue returns the name of the port for the new values of a layer.
 func NewValue(layer int) string { return fmt.Sprintf("new_v%d", layer) }
 
-// Block describes the graph of a run of consecutive layers.
+// Block describes the graph of consecutive layers of the model.
 type Block struct {
-	// Name is the graph's name.
+	// Name is the name of the graph.
 	Name string
-	// First and End bound the layers [First,End).
+	// First and End bound the block's layers [First,End).
 	First, End int
-	// Rows is the width of the graph, M. Context is the number of past slots of the
-	// graph, C.
+	// Rows is the width of the graph, called M in the package comment. Context is the
+	// number of past slots of the graph, called C in the package comment.
 	Rows, Context int
 	Recipe        Recipe
-	// Observe makes the inputs and results of all projections outputs of the graph,
-	// under their names in [Ranges]. Recipes with integer activations do not support
-	// Observe.
+	// If Observe is set, the inputs and results of all projections are outputs of the
+	// graph, under their names in [Ranges]. Recipes with integer activations do not
+	// support the field Observe.
 	Observe bool
 }
 
 // Head describes the graph that computes logits from hidden states.
 type Head struct {
-	// Name is the graph's name.
+	// Name is the name of the graph.
 	Name string
 	Rows int
 	// Top is the number of largest logits that the graph returns in addition to all
-	// logits. A zero Top means none. If Top exceeds the vocabulary, the graph returns
-	// as many logits as the vocabulary has tokens.
+	// logits. If Top is zero, the graph returns no largest logits. If Top exceeds the
+	// vocabulary, the graph returns as many logits as the vocabulary has tokens.
 	Top     int
 	Recipe  Recipe
 	Observe bool // as in Block
 }
 
-// Block returns the graph of a run of layers. The package comment describes the ports
-// of the graph. If the model does not have these layers, the error wraps [ErrRange].
+// Block returns the graph of consecutive layers of the model. The package comment
+// describes the ports of a block's graph. If the model does not have the layers, the
+// error wraps [ErrRange].
 func (m *Model) Block(b Block) (*backend.Graph, error) {
 	if err := b.Recipe.check(); err != nil {
 		return nil, err
@@ -144,10 +145,10 @@ func (m *Model) Head(h Head) (*backend.Graph, error) {
 	return w.Graph()
 }
 
-// top adds the outputs for the largest logits of each row. The probability of the
-// largest logit is computed by a TopK with as many results as the TopK of the logits:
-// the vendor's library selects one element of a row of 49152 forty times more slowly
-// than 128 elements.
+// top adds to the head's graph the outputs for the largest logits of each row. The
+// probability of the largest logit is computed by a TopK with as many results as the
+// TopK of the logits: the vendor's library selects one element of a row of 49152 forty
+// times more slowly than 128 elements.
 func (w *writer) top(logits backend.TensorID, k int) {
 	values, indices := w.TopK(PortTop, logits, k)
 	w.Output(values)
@@ -156,6 +157,6 @@ func (w *writer) top(logits backend.TensorID, k int) {
 	w.Output(w.Slice(PortShare, shares, 1, 0, 1))
 }
 
-// inRange reports whether a number from the caller is small enough that no shape
+// inRange reports whether a number that the caller gave is small enough that no shape
 // overflows.
 func inRange(n int) bool { return n >= 1 && n <= maxSize }

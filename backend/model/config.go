@@ -10,12 +10,12 @@ import (
 
 // Config holds a model's hyper-parameters.
 type Config struct {
-	// Architecture is the file's general.architecture.
+	// Architecture is the value of the file's key general.architecture.
 	Architecture string
 	// Layers is the number of decoder layers. Hidden is the width of the hidden states.
 	Layers, Hidden int
 	// Heads is the number of query heads. Each of the KVHeads key and value heads
-	// serves an equal share of them.
+	// serves an equal share of the query heads.
 	Heads, KVHeads int
 	// HeadDim is the number of elements in a head. FFN is the width of the feed-forward
 	// network.
@@ -27,17 +27,17 @@ type Config struct {
 	ContextLength int
 	// NormEpsilon is the number that every norm adds to the mean square.
 	NormEpsilon float32
-	// QueryScale multiplies the rotated queries. QueryScale is 1/√HeadDim in
-	// most families.
+	// QueryScale is a factor for the rotated queries. QueryScale is 1/√HeadDim in most
+	// families.
 	QueryScale float64
 	// EmbeddingScale multiplies embeddings. ResidualScale multiplies the outputs of
 	// attention and of the feed-forward network before they are added to the hidden
-	// states. LogitScale multiplies the logits. All three scales are 1 in most
-	// families.
+	// states. LogitScale is a factor for the logits. EmbeddingScale, ResidualScale and
+	// LogitScale are 1 in most families.
 	EmbeddingScale, ResidualScale, LogitScale float64
 	// Window is the number of positions that a row of a local layer sees, its own
-	// position included; zero means that the row sees all. Local tells for each layer
-	// whether it is a local layer; nil means that all layers are local.
+	// position included; zero means that the row sees all positions. Local tells for
+	// each layer whether it has a sliding window; nil means that all layers have one.
 	Window int
 	Local  []bool
 	// RopeDim is the number of elements of each head that RoPE rotates. The pair j of
@@ -46,9 +46,9 @@ type Config struct {
 	// RopeScale.
 	RopeDim                            int
 	RopeBase, RopeScale, LocalRopeBase float64
-	// RopeMagnitude multiplies the cosines and sines of the angles. OriginalContext is
-	// the context length before RoPE scaling extended it. OriginalContext is zero if
-	// angles do not depend on the context length.
+	// RopeMagnitude is a factor for the cosines and sines of the angles.
+	// OriginalContext is the context length before RoPE scaling extended it. If angles
+	// do not depend on the context length, OriginalContext is zero.
 	RopeMagnitude   float64
 	OriginalContext int
 }
@@ -60,13 +60,14 @@ func (c Config) groups() int { return c.Heads / c.KVHeads }
 // file can make the program allocate absurd shapes.
 const maxSize = 1 << 24
 
-// keyReader reads the keys of an architecture and keeps the first error.
+// keyReader reads the keys of an architecture from a file and keeps the first error.
 type keyReader struct {
 	file *gguf.File
 	err  error
 }
 
-// size reads a positive number. If fallback is 0, the file must have the key.
+// size reads the value of a key that must be a positive number. If fallback is 0, the
+// file must have the key that size reads.
 func (r *keyReader) size(suffix string, fallback int) int {
 	var fallbacks []uint64
 	if fallback > 0 {
@@ -75,7 +76,7 @@ func (r *keyReader) size(suffix string, fallback int) int {
 	n, err := r.file.ArchUint(suffix, fallbacks...)
 	switch {
 	case r.err != nil:
-	case errors.Is(err, gguf.ErrKeyType): // the value is probably an array with one number per layer
+	case errors.Is(err, gguf.ErrKeyType): // a key of the wrong type probably holds an array with one number per layer
 		r.err = fmt.Errorf("model: %w: %w", errors.ErrUnsupported, err)
 	case err != nil:
 		r.err = fmt.Errorf("model: %w: %w", ErrInvalid, err)
@@ -85,7 +86,7 @@ func (r *keyReader) size(suffix string, fallback int) int {
 	return int(min(n, maxSize))
 }
 
-// number reads a positive finite number.
+// number reads the value of a key that must be a positive finite number.
 func (r *keyReader) number(suffix string, fallback ...float64) float64 {
 	v, err := r.file.ArchFloat(suffix, fallback...)
 	switch {
@@ -100,8 +101,8 @@ func (r *keyReader) number(suffix string, fallback ...float64) float64 {
 
 func (r *keyReader) has(suffix string) bool { return r.file.Has(r.file.ArchKey(suffix)) }
 
-// window reads the length of the sliding window. If the key is zero or absent, there is
-// no window.
+// window reads the length of the sliding window. If the window's key is zero or absent,
+// the model has no sliding window.
 func (r *keyReader) window() int {
 	if v, err := r.file.ArchUint("attention.sliding_window", 0); err == nil && v == 0 {
 		return 0
@@ -109,8 +110,9 @@ func (r *keyReader) window() int {
 	return r.size("attention.sliding_window", 0)
 }
 
-// flags reads one bool per layer. The file may have a period instead: then the value is
-// false for the last layer of each period.
+// flags reads one bool per layer, for example which layers are local. In place of one
+// bool per layer, the file may have a period: the value is then false for the last
+// layer of each period.
 func (r *keyReader) flags(suffix string, period, layers int) []bool {
 	if values, err := r.file.Bools(r.file.ArchKey(suffix)); err == nil {
 		if len(values) != layers && r.err == nil {
@@ -118,7 +120,7 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 		}
 		return values
 	}
-	period = max(1, r.size(suffix, period)) // an invalid value is kept as an error
+	period = max(1, r.size(suffix, period)) // the key reader keeps the error of an invalid period
 	values := make([]bool, layers)
 	for i := range values {
 		values[i] = (i+1)%period != 0
@@ -126,10 +128,10 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 	return values
 }
 
-// linear reads a divisor of all angles, which is the oldest way to extend the context
-// of a model. Linear scaling is used if the file names no other way.
+// linear reads a divisor of all rotary angles, which is the oldest way to extend the
+// context of a model. Linear scaling is used if the file names no other way.
 func (r *keyReader) linear() float64 {
-	// the call cannot fail, because checkKeys has checked the type
+	// reading the text cannot fail, because checkKeys has checked its type
 	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear")
 	for _, suffix := range []string{"rope.scaling.factor", "rope.scale_linear"} {
 		v, err := r.file.ArchFloat(suffix, 0)
@@ -144,8 +146,8 @@ func (r *keyReader) linear() float64 {
 	return 1
 }
 
-// readConfig reads the hyper-parameters, except Vocab; Vocab comes from the shape of
-// the embedding table.
+// readConfig reads the hyper-parameters, except Vocab; Vocab is derived from the shape
+// of the embedding table.
 func readConfig(f *gguf.File, arch architecture) (Config, error) {
 	r := keyReader{file: f}
 	c := Config{
@@ -185,8 +187,8 @@ func (r *keyReader) epsilon(arch architecture) float64 {
 	return r.number(suffix)
 }
 
-// check returns an error if the hyper-parameters contradict each other, or if the
-// graphs cannot express them.
+// check returns an error if the hyper-parameters contradict each other, or if a graph
+// cannot express them.
 func (c Config) check(f *gguf.File) error {
 	valueDim, err := f.ArchUint("attention.value_length", uint64(c.HeadDim))
 	switch {
@@ -209,8 +211,9 @@ func (c Config) check(f *gguf.File) error {
 	return nil
 }
 
-// leastScale and largestScale bound the factors for activations and weights. Factors
-// between them are normal numbers in every floating-point type.
+// leastScale and largestScale bound the factors by which activations and weights are
+// multiplied. Factors between leastScale and largestScale are normal numbers in every
+// floating-point type.
 const leastScale, largestScale = 1.0 / (1 << 14), 65504
 
 func (c Config) scalesFit() bool {

@@ -1,11 +1,11 @@
 // Package model turns the transformers in GGUF files into graphs.
 //
-// [Load] checks a file and finds its weights. [Model.Block] writes a block (a run of
+// [Load] checks a file and finds its weights. [Model.Block] writes a block (consecutive
 // layers) as a [backend.Graph] with any number of rows. [Model.Head] writes the graph
 // that computes logits from the last hidden states. The host itself computes embeddings
-// and RoPE angles: [Model.Embed] and [View.Rope]. The package runs no graph, keeps no
-// KV cache and does not depend on a device. The caller manages sequences, masks and
-// positions.
+// and RoPE angles: [Model.Embed] and [View.Rope]. Package model runs no graph, keeps no
+// KV cache and does not depend on a device. The caller of package model manages
+// sequences, masks and positions.
 //
 // # Adding an architecture
 //
@@ -14,7 +14,7 @@
 // roles, the keys that a file may have and their meaning, and the activation function
 // of the gate. The code in layer.go writes the layers of all architectures: it adds a
 // norm, a bias or a partial rotation if the architecture has a tensor or a number for
-// it. To add an architecture, write
+// it. To add an architecture, write these parts.
 //
 //   - its file, next to llama.go, and its entry in architectures (architecture.go);
 //   - its random form and its formulas in modeltest, the oracle of the tests;
@@ -30,9 +30,10 @@
 //
 // # A block's ports
 //
-// M is the number of rows of a graph, C its number of past slots, and T = C+M. D is the
-// number of elements in a head, of which R are rotated. g query heads share a key head.
-// Elements have the recipe's activation type, and keys and values its cache type.
+// In the table of ports, M is the number of rows of a graph, C its number of past
+// slots, and T = C+M. In the table of ports, D is the number of elements in a head, of
+// which R are rotated. g query heads share a key head. Elements at the ports have the
+// recipe's activation type, and keys and values its cache type.
 //
 //	in   x       [M,hidden]             hidden states
 //	     cos sin [1,1,M,R/2]            angles of the rows' positions
@@ -42,10 +43,10 @@
 //	out  new  k v of each layer [1,KVHeads,M,D]
 //	     y       [M,hidden]
 //
-// The columns of the mask are the past slots, followed by the M new rows. The caller
-// owns the KV cache: the graph reads past slots and returns the new rows' rotated keys
-// and their values, and the caller stores them. The result of a row that sees no slot
-// is undefined, so even a padding row must see itself.
+// The columns of an attention mask are the past slots, followed by the M new rows. The
+// caller owns the KV cache: the graph reads past slots and returns the new rows'
+// rotated keys and their values, and the caller stores them. The result of a row that
+// sees no slot is undefined, so even a padding row must see itself.
 //
 // # Why the graphs look as they do
 //
@@ -76,11 +77,11 @@
 //
 // # Weights
 //
-// A graph's constants are read from the mapped file when a device asks for them, and
-// converted in small pieces. Converting takes a few kilobytes of memory per core. The
-// ID of a constant names its file, tensor, order of rows, scale and type, so graphs of
-// different widths share constants. A weight that is not finite, or does not fit the
-// graph's type, is an error and is never replaced by another number.
+// The constants of a graph are read from the mapped file when a device asks for them,
+// and converted in small pieces. Converting constants takes a few kilobytes of memory
+// per core. The ID of a constant names its file, tensor, order of rows, scale and type,
+// so graphs of different widths share constants. A weight that is not finite, or does
+// not fit the graph's type, is an error and is never replaced by another number.
 //
 // # Invariants
 //

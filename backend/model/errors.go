@@ -6,16 +6,16 @@ var (
 	// ErrInvalid is returned if the hyper-parameters, tensors or weights of a file do
 	// not form a valid model.
 	ErrInvalid = errors.New("invalid model")
-	// ErrRounded is returned if the weights that calibration rounded are missing or damaged.
-	// Calibrating again makes new ones.
+	// ErrRounded is returned if the weights that calibration rounded are missing or
+	// damaged. A new calibration makes the rounded weights again.
 	ErrRounded = errors.New("no rounded weights of these ranges")
 	// ErrToken is returned for a token outside the vocabulary.
-	ErrToken = errors.New("token is not in the vocabulary")
+	ErrToken = errors.New("the token is not in the vocabulary")
 	// ErrRange is returned for a block with layers that the model does not have.
 	ErrRange = errors.New("no such block")
 	// ErrRecipe is returned for an unknown recipe name.
 	ErrRecipe = errors.New("unknown recipe")
 	// ErrRanges is returned if a recipe has integer activations but no activation
 	// ranges.
-	ErrRanges = errors.New("the recipe has no activation ranges")
+	ErrRanges = errors.New("the recipe needs activation ranges and has none")
 )

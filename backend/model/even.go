@@ -7,41 +7,43 @@ import (
 )
 
 // A KV cache with 8 bits has one scale for all keys of a layer and one for all values.
-// But some elements of a key or value are ten times larger than others. Each element is
-// therefore divided by a factor before it is rounded: its size during calibration,
-// relative to the largest element. Queries, and the output of attention, are multiplied
-// by the same factors. The factors do not change the result, because a score is a sum
-// over elements, and attention mixes values element by element. Two elements of a key
-// that RoPE rotates together have the same factor, because at another position the
-// other one of them may be larger.
+// But some elements of a key or value vector are ten times larger than others. Each
+// element of keys and values is therefore divided by a factor before it is rounded: its
+// size during calibration, relative to the largest element. Queries, and the output of
+// attention, are multiplied by the factors of keys and values. Dividing keys and
+// multiplying queries does not change the result, because a score is a sum over
+// elements, and attention mixes values element by element. Two elements of a key that
+// RoPE rotates together have the same factor, because at another position the other one
+// of them may be larger.
 
-// Recipes with an 8-bit cache still miss their gates: with sdnpu check on SmolLM2-135M,
-// f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and w8a16+kv8 keeps
-// 96.69 % (the gate is 98 %). Possible improvements were simulated in NumPy with exact
-// weights, on 473 positions that were not used for calibration. Today the rounding of
-// keys and values together costs a divergence of 2.1e-3 nats. Rounded keys cost only
-// 0.29e-3 nats after two changes: the mean of the pairs that hardly rotate is removed,
-// which does not change a softmax, and keys and queries are multiplied by a Hadamard
-// matrix. Rounded values cost 1.0e-3 nats, with or without a Hadamard matrix, as long
-// as all tokens share a scale, because the sizes of tokens differ by a factor of ten.
-// If values are stored as roots of their magnitudes, they cost 0.17e-3 nats together
-// with such keys, and 0.07e-3 nats with a scale per token. None of this is built:
+// Recipes with an 8-bit cache still fail their quality gates: with sdnpu check on
+// SmolLM2-135M, f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and
+// w8a16+kv8 keeps 96.69 % (the gate is 98 %). Possible improvements of the 8-bit cache
+// were simulated in NumPy with exact weights, on 473 positions that were not used for
+// calibration. Today, rounding keys and values to 8 bits costs a divergence of 2.1e-3
+// nats. Keys rounded to 8 bits cost only 0.29e-3 nats after two changes: the mean of
+// the pairs that hardly rotate is removed, which does not change a softmax, and keys
+// and queries are multiplied by a Hadamard matrix. Values rounded to 8 bits cost 1.0e-3
+// nats, with or without a Hadamard matrix, as long as all tokens share a scale, because
+// the sizes of tokens differ by a factor of ten. If values are stored as roots of their
+// magnitudes, they cost 0.17e-3 nats together with the changed keys, and 0.07e-3 nats
+// with a scale per token. None of these improvements of the 8-bit cache is built:
 // package backend has neither the operators nor such a cache.
 
-// leastEven bounds the factor by which an element is enlarged. An element that is
-// nearly zero during calibration may be larger in another text.
+// leastEven bounds the factor by which an element of a key or value is enlarged. An
+// element that is nearly zero during calibration may be larger in another text.
 const leastEven = 1.0 / 16
 
 // valueRoom widens the range of values after their elements were evened out, because
 // other texts exceed the range that calibration saw. SmolLM2-135M loses 2.1e-3 nats if
-// the range is not widened (factor 1), and 1.1e-3 nats with a factor of 1.5. Keys need
-// no wider range, because two elements share a factor: they lose 1.3e-3 nats with
-// factor 1, and 1.5e-3 nats with factor 1.25.
+// the range of values is not widened (factor 1), and 1.1e-3 nats with a factor of 1.5.
+// Keys need no wider range, because two elements share a factor: SmolLM2-135M loses
+// 1.3e-3 nats with factor 1, and 1.5e-3 nats with factor 1.25.
 const valueRoom = 1.5
 
-// evening returns the factors of a layer's keys or values, (head, element), widened by
-// room. evening returns nil if the recipe has no such factors. The first turned
-// elements of each head are rotated in pairs by RoPE.
+// evening returns the factors by which a layer's keys or values are divided, indexed
+// (head, element) and widened by room. evening returns nil if the recipe has no such
+// factors. RoPE rotates the first `turned` elements of each head in pairs.
 func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	c := w.model.config
 	if !w.recipe.Cache.Fixed() || w.recipe.Ranges.Channels[tensor] == nil {
@@ -66,8 +68,8 @@ func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	return factors
 }
 
-// even multiplies or divides x, (1, head, row, element), by the factors of its
-// elements.
+// even multiplies or divides the tensor x, (1, head, row, element), by the factors of
+// its elements.
 func (w *writer) even(name string, x backend.TensorID, factors []float32, divide bool) backend.TensorID {
 	if factors == nil {
 		return x
@@ -81,8 +83,8 @@ func (w *writer) even(name string, x backend.TensorID, factors []float32, divide
 	return w.multiply(name, x, w.elements(name+"_factors", values))
 }
 
-// queryScale returns the factors of the queries, which include the factors for evening
-// out the keys.
+// queryScale returns the factors of the queries, which include the factors by which the
+// keys are divided.
 func (w *writer) queryScale(p string, factors []float32) backend.TensorID {
 	if factors == nil {
 		return w.plainQueryScale()
@@ -97,9 +99,9 @@ func (w *writer) queryScale(p string, factors []float32) backend.TensorID {
 	return w.elements(p+"q_scales", values)
 }
 
-// plainQueryScale returns the factor of the queries in layers without such factors. The
-// constant is declared once, and only if it is used, because devices reject constants
-// that nothing reads.
+// plainQueryScale returns the factor of the queries in layers whose keys have no
+// factors. The constant of the query scale is declared once, and only if it is used,
+// because devices reject constants that nothing reads.
 func (w *writer) plainQueryScale() backend.TensorID {
 	if w.scale == 0 {
 		w.scale = w.Constant("q_scale", w.recipe.Activations, w.scalar(w.model.config.QueryScale), 1)

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// fillScaled converts all rows to integers of at most 8 bits and their scales, on all
-// cores.
+// fillScaled converts all rows of a weight to integers of at most 8 bits and their
+// scales, on all cores.
 func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.Encoding) error {
 	if len(dst) != w.rows*w.columns || len(scales)%w.rows != 0 {
 		return fmt.Errorf("model: tensor %s: the device asks for %d elements and %d scales: want %d elements", w.name, len(dst), len(scales), w.rows*w.columns)
@@ -26,7 +26,7 @@ func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.
 		group.Go(func() { errs[i] = w.fillScaledRows(dst, scales, e, i*w.rows/parts, (i+1)*w.rows/parts) })
 	}
 	group.Wait()
-	for _, err := range errs { // the error of the lowest rows
+	for _, err := range errs { // the error of the lowest rows is returned
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.
 	return nil
 }
 
-// fillScaledRows converts the rows [first,end) to integers and scales.
+// fillScaledRows converts the rows [first,end) of a weight to integers and scales.
 func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e backend.Encoding, first, end int) error {
 	raw := make([]byte, 4*w.columns)
 	values := make([]float32, w.columns)
@@ -44,8 +44,8 @@ func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e back
 		if err := w.convert(raw, backend.Float32, w.source(row), values); err != nil {
 			return err
 		}
-		// The values are float16, so a weight beyond their range becomes inf and then
-		// NaN.
+		// Scaled values are float16, so a weight beyond the range of float16 becomes
+		// inf and then NaN.
 		if i := quant.FirstBeyond(values, largest(backend.Float16)); i >= 0 {
 			return w.refuse(w.source(row)*w.columns+i, values[i], backend.Float16)
 		}
@@ -73,9 +73,9 @@ func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e back
 	return nil
 }
 
-// lines returns the line of each block in a row of the file, if the values of the
-// file's format lie on lines and e has blocks of the same size. If not, lines returns
-// nil.
+// lines returns, for each block in a row of the file, the line on which its values lie.
+// It requires that the values of the file's format lie on lines and that e has blocks
+// of the same size. If these conditions do not hold, lines returns nil.
 func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	bits := w.format.LineBits()
 	if e.Block != quant.LineSize || bits == 0 || e.Bits != 0 && e.Bits < bits {
@@ -100,13 +100,13 @@ func lineThrough(values []float32, e backend.Encoding) quant.Line {
 
 // roundToLine rounds values to the nearest points on a line. roundToLine chooses the
 // offset that keeps the integers as close to zero as their range allows. The vendor's
-// library computes a block's product as the sum of two parts: from the integers, and
-// from the block's offset. With a large offset, the float16 rounding errors of these
-// parts would remain in the result: 1.7 % of a product at an offset of 120, and 0.04 %
-// at 0.
+// library computes a block's product as the sum of two parts: one from the integers,
+// and one from the block's offset. With a large offset, the float16 rounding errors of
+// the two parts would remain in the result: 1.7 % of a product at an offset of 120, and
+// 0.04 % at 0.
 func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.ScaleOffset {
 	low, high := e.Limits(backend.Sfixed8)
-	if !(line.Scale >= quant.LeastScale) { // all values are practically equal
+	if !(line.Scale >= quant.LeastScale) { // with such a small scale, all values of the block are practically equal
 		clear(dst)
 		scale := max(float32(math.Abs(float64(line.Minimum))), quant.LeastScale)
 		return backend.ScaleOffset{Scale: scale, Offset: line.Minimum / scale}
@@ -121,8 +121,8 @@ func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encodi
 	return backend.ScaleOffset{Scale: line.Scale, Offset: float32(first/scale - least)}
 }
 
-// roundSymmetric rounds values to integers, with a scale and no offset. The largest
-// magnitude becomes the largest integer.
+// roundSymmetric rounds values to integers, with a scale and no offset. The value with
+// the largest magnitude becomes the largest integer.
 func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.ScaleOffset {
 	_, high := e.Limits(backend.Sfixed8)
 	scale := quant.SymmetricScale(values, high)
@@ -133,8 +133,8 @@ func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.Sc
 	return backend.ScaleOffset{Scale: scale}
 }
 
-// roundMultiplied rounds a row to small integers, with an integer scale factor for
-// each block.
+// roundMultiplied rounds a row of weights to small integers, with an integer scale
+// factor for each block.
 func roundMultiplied(dst []byte, values []float32, e backend.Encoding) backend.ScaleOffset {
 	multiples := make([]uint8, len(values)/e.Block)
 	scale := quant.FitMultiples(multiples, values, e.Block)
@@ -146,8 +146,8 @@ func roundMultiplied(dst []byte, values []float32, e backend.Encoding) backend.S
 	return backend.ScaleOffset{Scale: scale}
 }
 
-// fillBias converts a bias vector to integers. Each element has the scale of the sums
-// to which it is added: the matrix row's scale times the input's scale.
+// fillBias converts a bias vector to integers. Each element of a bias has the scale of
+// the sums to which it is added: the matrix row's scale times the input's scale.
 func (w *weight) fillBias(dst []byte, scales []backend.ScaleOffset, matrix *weight, e backend.Encoding, scale float32) error {
 	values, err := w.floats()
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// gemma3 is the text model of Gemma 3. gemma3 has norms before and after attention
-// and feed-forward network, normalised heads, a GELU gate, and embeddings scaled by
-// the root of their width. Five of six layers see only a window of the text, and they
-// use other angles than the sixth. The files store the weights of the norms with 1
-// added, as the family's own code does before it multiplies.
+// gemma3 is the text model of Gemma 3. gemma3 has norms before and after attention and
+// feed-forward network, normalised heads, a GELU gate, and embeddings scaled by the
+// root of their width. In Gemma 3, five of six layers see only a window of the text,
+// and they use other angles than the sixth. Gemma 3 files store the weights of the
+// norms with 1 added, as the family's own code does before it multiplies.
 //
-// Files from Ollama's converter also contain the vision model, and omit keys that are
-// equal in all models of the family; see [configureGemma3].
+// Gemma 3 files from Ollama's converter also contain the vision model, and omit keys
+// that are equal in all models of the family; see [configureGemma3].
 var gemma3 = architecture{
 	name:   "gemma3",
 	rows:   halves,
@@ -45,14 +45,15 @@ var gemma3 = architecture{
 }
 
 const (
-	// gemmaPeriod is the distance between two layers that see the whole text.
+	// gemmaPeriod is the distance between two layers of Gemma 3 that see the whole
+	// text.
 	gemmaPeriod = 6
-	// gemmaLargest is the number of layers of the 27B model. Only this model scales
-	// queries by the hidden width per head instead of HeadDim, and no key of the file
-	// says so.
+	// gemmaLargest is the number of layers of the Gemma 3 model with 27B parameters.
+	// Only the 27B model scales queries by the hidden width per head instead of
+	// HeadDim, and no key of the file says so.
 	gemmaLargest = 62
-	// gemmaLong is the smallest context length of the models that have the RoPE scale
-	// gemmaStretch.
+	// gemmaLong is the smallest context length of those Gemma 3 models that have the
+	// RoPE scale gemmaStretch.
 	gemmaLong, gemmaStretch = 131072, 8
 )
 
@@ -66,7 +67,7 @@ func configureGemma3(r *keyReader, c *Config) {
 	if c.Window = r.window(); c.Window > 0 {
 		c.Local = r.flags("attention.sliding_window_pattern", gemmaPeriod, c.Layers)
 	}
-	// Ollama's converter does not write the RoPE scale of these models.
+	// Ollama's converter does not write the RoPE scale of models with a long context.
 	converted := r.has("mm.tokens_per_image") || !r.has("attention.layer_norm_rms_epsilon")
 	if converted && c.ContextLength >= gemmaLong && !r.has("rope.scaling.factor") {
 		c.RopeScale = gemmaStretch

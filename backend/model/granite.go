@@ -3,8 +3,8 @@ package model
 import "slices"
 
 // granite describes IBM's Granite 3: a llama with four additional multipliers. The
-// multipliers of embeddings, residuals and logits are applied to weights. The
-// multiplier of attention scores replaces 1/√HeadDim.
+// multipliers of Granite's embeddings, residuals and logits are applied to weights. In
+// Granite, a multiplier of attention scores replaces 1/√HeadDim.
 var granite = architecture{
 	name:   "granite",
 	rows:   pairs,
@@ -15,14 +15,14 @@ var granite = architecture{
 		"embedding_scale": anything,
 		"residual_scale":  anything,
 		"logit_scale":     anything,
-		// In this family, the value false turns RoPE off.
+		// In Granite, the value false turns RoPE off.
 		"rope.scaling.finetuned": truth(true),
 	},
 	configure: func(r *keyReader, c *Config) {
 		c.QueryScale = r.number("attention.scale", c.QueryScale)
 		c.EmbeddingScale = r.number("embedding_scale", 1)
 		c.ResidualScale = r.number("residual_scale", 1)
-		c.LogitScale = 1 / r.number("logit_scale", 1) // files contain the divisor of the logits
+		c.LogitScale = 1 / r.number("logit_scale", 1) // Granite files contain the divisor of the logits
 	},
 	gate: (*writer).silu, fixedGate: (*writer).fixedSilu,
 }

@@ -7,14 +7,14 @@ import (
 )
 
 // tileRows is the number of rows that the NPU stores together. shapedRows bounds the
-// widths of graphs for which shaped is true.
+// graph widths for which the method shaped returns true.
 const tileRows, shapedRows = 4, 64
 
 // shaped reports whether the graph reshapes tensors to the shapes that cost the NPU
-// least for a few dozen rows. Reshaping changes no element. With one row it is not
-// needed, because the NPU does such work while it reads weights. With 128 rows, some
-// chips get faster and others slower by it (adapters/lab/estimate/testdata, form "other
-// shapes").
+// least for a few dozen rows. Reshaping changes no element. With one row, reshaping is
+// not needed, because the NPU does such work while it reads weights. With 128 rows,
+// reshaping makes some chips faster and others slower (adapters/lab/estimate/testdata,
+// form "other shapes").
 func (w *writer) shaped() bool {
 	return w.rows > 1 && w.rows <= shapedRows && w.recipe.Linear.Activations == backend.Ufixed16
 }
@@ -30,9 +30,10 @@ func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) ba
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// queries returns the queries of all heads, as [1,heads,M,D]. Integers are dequantized
-// after the split into heads and before the reordering of the dimensions. Anywhere
-// else, dequantizing makes a layer of 32 rows up to 4 % slower on the NPU.
+// queries returns the tensor of the queries of all heads, [1,heads,M,D]. Queries are
+// converted from integers to floats after the split into heads and before the
+// reordering of the dimensions. Converting the integers at any other place makes a
+// layer of 32 rows up to 4 % slower on the NPU.
 func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.TensorID {
 	l := w.linearFor(name, h)
 	m, n, d := w.rows, w.model.config.Heads, w.model.config.HeadDim
@@ -44,15 +45,15 @@ func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.Tens
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// rotation holds the cosines and sines of the rows' angles: [1,heads,M,R/2], or
+// rotation holds the cosines and sines of the rows' rotary angles: [1,heads,M,R/2], or
 // [1,1,M,R/2] if all heads share them.
 type rotation struct{ cos, sin backend.TensorID }
 
-// rotationFor returns the angles of a view for n heads. The NPU multiplies two tensors
-// of equal shape up to ten times as fast as a tensor by a smaller one that all heads
-// share. To repeat the angles for each head, a block multiplies them once by ones. The
-// angles are not concatenated, because the NPU would then read the result, and also
-// the keys, from memory in slower pieces.
+// rotationFor returns the rotary angles of a view for n heads. The NPU multiplies two
+// tensors of equal shape up to ten times as fast as a tensor by a smaller one that all
+// heads share. To repeat the angles for each head, a block multiplies them once by
+// ones. The angles are not concatenated, because the NPU would then read the angles,
+// and also the keys, from memory in slower pieces.
 func (w *writer) rotationFor(v viewInputs, n int) rotation {
 	if !w.shaped() || n == 1 {
 		return v.rotation
@@ -72,9 +73,10 @@ func (w *writer) rotationFor(v viewInputs, n int) rotation {
 	return wide
 }
 
-// rope rotates element j of every head together with element j+R/2, if R elements are
-// rotated. The other elements stay as they are. The result has the given name; the
-// names of all other tensors start with prefix.
+// If RoPE rotates R elements, rope rotates element j of every head together with
+// element j+R/2. rope does not change the elements that RoPE does not rotate. The
+// tensor that rope returns has the given name; the names of all other tensors start
+// with prefix.
 func (w *writer) rope(name, prefix string, x backend.TensorID, v rotation) backend.TensorID {
 	d, r := w.model.config.HeadDim, w.model.config.RopeDim
 	a := w.Slice(prefix+"_lower", x, 3, 0, r/2)
@@ -92,7 +94,7 @@ func (w *writer) rope(name, prefix string, x backend.TensorID, v rotation) backe
 
 // linearInTiles computes the same as linear. Use linearInTiles if the result is added
 // to hidden states: it dequantizes integers in the order in which the NPU stores hidden
-// states. From integers in plain row order, the NPU would first have to reorder the
+// states. If integers were in plain row order, the NPU would first have to reorder the
 // result.
 func (w *writer) linearInTiles(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	l := w.linearFor(name, x)

@@ -13,7 +13,7 @@ import (
 // elements of the recipe's activation type. If a token is outside the vocabulary, the
 // error wraps [ErrToken], and dst holds the rows of the tokens before it.
 func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
-	table := *m.global[embedding] // scale here, because the head may use the same table without a scale
+	table := *m.global[embedding] // the table is a copy with a scale of its own, because the head may use the table without a scale
 	table.scale = float32(m.config.EmbeddingScale)
 	rowSize := table.columns * r.Activations.Size()
 	if len(dst) != len(tokens)*rowSize {
@@ -31,7 +31,7 @@ func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
 	return nil
 }
 
-// put writes v as element i of dst.
+// put writes the number v to dst as element i.
 func put(dst []byte, i int, v float64, t backend.DataType) {
 	if t == backend.Float16 {
 		binary.LittleEndian.PutUint16(dst[2*i:], quant.F32ToF16(float32(v)))

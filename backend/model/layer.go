@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// writer writes the nodes of one graph. A writer's fields hold the tensors that all
-// layers of the graph read.
+// writer writes the nodes of one graph. The fields of a writer hold the tensors that
+// all layers of the graph read.
 type writer struct {
 	*backend.Builder
 	model         *Model
@@ -16,25 +16,25 @@ type writer struct {
 	// projections is the precision of projections: the recipe's Head in the head's
 	// graph, and its Linear in all other graphs.
 	projections Linear
-	inLayers    bool         // inLayers is set in graphs of blocks, not in the head's graph
-	views       []viewInputs // indexed like the model's views
+	inLayers    bool         // inLayers is set in graphs of blocks, and not in the head's graph
+	views       []viewInputs // views has the same order as the model's views
 	scale       backend.TensorID
-	// zeros holds the zero vectors that norms need, by length. scale and the constants
-	// of GELU are 0 until they are declared.
+	// zeros holds the vectors of zeros that norms need, by length. scale and the
+	// constants of GELU are 0 until they are declared.
 	zeros                 map[int]backend.TensorID
 	geluLinear, geluCubic backend.TensorID
 	// rounded maps a tensor to its quantized form, because several projections may
-	// share an input. observed holds the tensors that became outputs. observed is nil
-	// unless Observe is set.
+	// share an input. observed holds the tensors that became outputs, and is nil unless
+	// Observe is set.
 	rounded  map[backend.TensorID]backend.TensorID
 	observed map[backend.TensorID]bool
 }
 
-// viewInputs holds the inputs that the layers of one view read.
+// viewInputs holds the input tensors that the layers of one view read.
 type viewInputs struct {
 	rotation
 	mask backend.TensorID
-	wide map[int]rotation // wide holds angles for each number of heads, see rotationFor
+	wide map[int]rotation // wide holds the angles repeated for each number of heads, see rotationFor
 }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
@@ -101,7 +101,8 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 	return w.Apply(name, backend.Multiply, []backend.TensorID{a, b})
 }
 
-// layer writes the nodes of layer i. The layer's output has the given name.
+// layer writes the nodes of the model's layer i. The output tensor of the layer has the
+// given name.
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
 	h := w.attention(p, i, w.norm(p+"attn_norm", x, t[attentionNorm]))
@@ -124,7 +125,7 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	c, t := w.model.config, &w.model.layers[i]
 	m, d, view := w.rows, c.HeadDim, w.views[w.model.viewOf(i)]
 	newK, newV := NewKey(i), NewValue(i)
-	if w.recipe.Cache.Fixed() { // the plain names belong to the rounded tensors
+	if w.recipe.Cache.Fixed() { // in this case, the rounded tensors have the plain names
 		newK, newV = p+"k_turned", p+"v_rows"
 	}
 	q := w.queries(p+"q", h, t)
@@ -132,8 +133,9 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	evenK, evenV := w.evening(NewKey(i), c.RopeDim, 1), w.evening(NewValue(i), 0, valueRoom)
 	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, w.rotationFor(view, c.Heads)), w.queryScale(p, evenK))
 	k = w.even(p+"k_even", w.rope(newK, p+"k", k, w.rotationFor(view, c.KVHeads)), evenK, true)
-	// Use more precision for values: rounding them costs more quality than rounding
-	// queries or keys, whose errors a softmax smooths, and there are few of them.
+	// Values are computed with more precision: rounding them costs more quality than
+	// rounding queries or keys, whose errors a softmax smooths, and there are few of
+	// them.
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	v = w.even(p+"v_even", v, evenV, true)
@@ -148,8 +150,9 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 }
 
 // appendCache makes the new keys or values, [1,heads,M,D], an output of the graph, in
-// the cache's type. appendCache returns them appended to the past keys or values. The
-// graph attends to the rounded elements, so it sees the same ones as later passes.
+// the cache's type. appendCache also returns them appended to the past keys or values.
+// The graph attends to the rounded keys and values, so it sees the same ones as later
+// passes.
 func (w *writer) appendCache(pastName, name, all string, fresh backend.TensorID) backend.TensorID {
 	c, cache := w.model.config, w.recipe.Cache
 	if !cache.Fixed() {
@@ -193,17 +196,19 @@ func (w *writer) silu(p string, x backend.TensorID) backend.TensorID {
 	return w.multiply(p+"silu", x, w.sigmoid(p+"sigmoid", x))
 }
 
-// fixedSilu applies SiLU to tensors of 16-bit integers. The range of the result follows
-// from the gate's range, so the result saturates only if the gate does.
+// fixedSilu applies SiLU to tensors of 16-bit integers. The range of SiLU's result
+// follows from the range of the gate's input, so the result is clamped only if the
+// input is.
 func (w *writer) fixedSilu(p string, x backend.TensorID) backend.TensorID {
 	s := w.ApplyEncoded(p+"sigmoid", backend.Sigmoid, unit16, x)
 	return w.ApplyEncoded(p+"silu", backend.Multiply, siluEncoding(w.encoding(p+"gate", backend.Ufixed16)), x, s)
 }
 
-// gelu computes the tanh form of GELU, x/2·(1+tanh(√(2/π)·(x+0.044715·x³))), as
-// x·σ(x·(a+b·x²)), since 1+tanh(z) is 2σ(2z). The sigmoid form never gives NaN: if
-// x² overflows float16, the sum is infinite, its product with x has x's sign, and
-// the sigmoid is 0 or 1.
+// gelu computes the activation function GELU in its tanh form,
+// x/2·(1+tanh(√(2/π)·(x+0.044715·x³))). It is written as x·σ(x·(a+b·x²)), since
+// 1+tanh(z) is 2σ(2z). Written with a sigmoid, GELU never gives NaN: if x² overflows
+// float16, the sum is infinite, its product with x has x's sign, and the sigmoid is 0
+// or 1.
 func (w *writer) gelu(p string, x backend.TensorID) backend.TensorID {
 	const twice = 2 * 0.7978845608028654 // 2√(2/π)
 	if w.geluLinear == 0 {

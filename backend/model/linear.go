@@ -7,13 +7,14 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// linear multiplies by a matrix of the file, in the precision of the recipe. bias may
-// be nil. The result has the given name and the recipe's activation type.
+// linear multiplies a tensor by a matrix of the file, in the precision of the recipe.
+// bias may be nil. The tensor that linear returns has the given name and the recipe's
+// activation type.
 func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	return w.project(w.linearFor(name, x), name, x, matrix, bias)
 }
 
-// project computes the same as linear, but with the precision l.
+// project computes the same as linear, but with the precision that l describes.
 func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	w.observe(x)
 	if l.Bits == 0 {
@@ -49,8 +50,8 @@ func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
 	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
 }
 
-// fixedProject does the same as project, but returns the fixed-point result. The name
-// of that result is name_q.
+// fixedProject computes the same as project, but returns the fixed-point result. The
+// name of fixedProject's result is name_q.
 func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	weight := w.encodedWeight(l, matrix)
 	in, from := w.quantized(x)
@@ -119,8 +120,8 @@ func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
 	return e
 }
 
-// startObserving makes observe effective, if on is set and the recipe has no integer
-// projections.
+// startObserving lets observe make tensors outputs of the graph, if on is set and the
+// recipe has no integer projections.
 func (w *writer) startObserving(on bool) {
 	if on && w.projections == (Linear{}) {
 		w.observed = make(map[backend.TensorID]bool)
@@ -137,7 +138,7 @@ func (w *writer) observe(x backend.TensorID) {
 }
 
 // encodedValues returns the elements of a matrix as integers: those that calibration
-// has rounded or, if rounded is nil, the nearest ones.
+// has rounded or, if rounded is nil, the nearest integers.
 func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) backend.Values {
 	id := fmt.Sprintf("%s/%s/%s/s8 near zero %+v", m.Digest(), w.name, w.transform(), e)
 	if rounded == nil {
@@ -161,8 +162,9 @@ func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) b
 	}
 }
 
-// biasValues returns the elements of a bias as integers. Each element has the scale of
-// the sums to which it is added: the input's scale times the matrix row's scale.
+// biasValues returns the elements of a bias as integers. Each element of a bias has the
+// scale of the sums to which it is added: the input's scale times the matrix row's
+// scale.
 func (m *Model) biasValues(bias, matrix *weight, e backend.Encoding, scale float32) backend.Values {
 	return backend.Values{
 		ID: fmt.Sprintf("%s/%s/%s/s32 %x by %s %+v", m.Digest(), bias.name, bias.transform(), scale, matrix.name, e),

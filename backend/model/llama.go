@@ -2,9 +2,9 @@ package model
 
 import "slices"
 
-// llama describes Meta's family, and many others of the same form: Mistral, SmolLM2,
-// DeepSeek's distillations. In Llama 3.1 and later, a tensor holds factors that divide
-// the angles of RoPE. Biases are optional.
+// llama describes Meta's Llama models and many others of the same form, such as
+// Mistral, SmolLM2 and DeepSeek's distillations. In Llama 3.1 and later, a tensor holds
+// factors that divide the angles of RoPE. Biases are optional.
 var llama = architecture{
 	name:   "llama",
 	rows:   pairs,

@@ -27,9 +27,9 @@ type Model struct {
 type layer [roles]*weight
 
 // Load checks the hyper-parameters, and the presence, type and shape of every tensor.
-// If something is missing or contradictory, the error wraps [ErrInvalid]. If the file
-// is valid but this version cannot run it, the error wraps [errors.ErrUnsupported].
-// Load reads no weights except the factors of RoPE.
+// If something is missing or contradictory, Load's error wraps [ErrInvalid]. If the
+// file is valid but this version of sdnpu cannot run it, Load's error wraps
+// [errors.ErrUnsupported]. Load reads no weights except the factors of RoPE.
 func Load(f *gguf.File) (*Model, error) {
 	arch, err := findArchitecture(f.Architecture())
 	if err != nil {
@@ -54,11 +54,11 @@ func Load(f *gguf.File) (*Model, error) {
 	return m, nil
 }
 
-// Config returns the hyper-parameters.
+// Config returns the hyper-parameters of the model.
 func (m *Model) Config() Config { return m.config }
 
-// Digest returns the SHA-256 of the file in hexadecimal, as an identity of the weights.
-// The first call reads the whole file.
+// Digest returns the SHA-256 of the model's file in hexadecimal, as an identity of the
+// weights. The first call of Digest reads the whole file.
 func (m *Model) Digest() string {
 	sum := m.file.Digest()
 	return hex.EncodeToString(sum[:])
@@ -109,9 +109,9 @@ func (m *Model) findTensors() error {
 	return nil
 }
 
-// findLayer finds the tensors for a list of rules. name returns the tensor name that
-// belongs to a rule's pattern. If no tensor exists for a role, the error names the
-// tensor of the role's first rule.
+// findLayer finds the tensors for a list of rules. name is a function that returns the
+// tensor name that belongs to a rule's pattern. If no tensor exists for a role,
+// findLayer's error names the tensor of the role's first rule.
 func (m *Model) findLayer(l *layer, rules []tensorRule, used map[string]bool, name func(pattern string) string) error {
 	for _, rule := range rules {
 		tensor, err := m.file.Tensor(name(rule.pattern))
@@ -165,7 +165,7 @@ func (m *Model) newWeight(rule tensorRule, t gguf.Tensor) (*weight, error) {
 	return w, nil
 }
 
-// values returns the elements of a weight as a constant of type t.
+// values returns the elements of a weight tensor as a constant of type t.
 func (m *Model) values(w *weight, t backend.DataType) backend.Values {
 	return backend.Values{
 		ID:   fmt.Sprintf("%s/%s/%s/%v", m.Digest(), w.name, w.transform(), t),

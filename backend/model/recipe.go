@@ -10,50 +10,53 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Recipe defines the types in which the graphs of a model compute. A Recipe is data:
-// the same code writes the graphs of all recipes, for every family.
+// Recipe defines the number types in which the graphs of a model compute. A Recipe is
+// data: the same code writes the graphs of all recipes, for every family.
 type Recipe struct {
 	// Name is the name with which users select the recipe.
 	Name string
 	// Weights is the type of constants, Activations the type of tensors between
 	// operators, and Cache the type of keys and values at the ports of a block.
 	Weights, Activations, Cache backend.DataType
-	// Linear is the precision of projections. If Linear is zero, projections compute in
-	// the types above. Head is the precision of the projection to the vocabulary. If
-	// Head is zero, Linear applies.
+	// Linear is the precision of projections. If Linear is the zero value, projections
+	// compute in the types Weights and Activations. Head is the precision of the
+	// projection to the vocabulary. If Head is the zero value, Linear applies to that
+	// projection.
 	Linear, Head Linear
 	// Sensitive is the precision of the projections that suffer most from rounding: the
 	// projections of values, and those with outliers in their inputs or results
-	// according to [Ranges]. If Sensitive is zero, Linear applies.
+	// according to [Ranges]. If Sensitive is the zero value, Linear applies to these
+	// projections.
 	Sensitive Linear
 	// FixedGate keeps the tensors between the projections of a feed-forward network in
 	// 16-bit integers, the type of Linear's Activations. FixedGate has an effect only
 	// if the family has a fixed-point form of its gate and no projection around the
 	// gate is sensitive. With FixedGate, the NPU takes a third less time for a layer of
-	// 32 rows than with float16 tensors there (adapters/lab/estimate/testdata).
+	// 32 rows than with float16 tensors between the projections
+	// (adapters/lab/estimate/testdata).
 	FixedGate bool
 	// Ranges holds the activation ranges of the inputs and results of projections. A
-	// recipe needs them if its Linear or Cache rounds activations to integers.
+	// recipe needs Ranges if its Linear or Cache rounds activations to integers.
 	Ranges *Ranges
 }
 
-// Linear is the precision of a projection.
+// Linear is the precision of a projection, which multiplies by a weight matrix.
 type Linear struct {
-	// Bits is the number of bits of each weight: 8 or 4. Zero means that weights keep
-	// the recipe's type. Block is the number of inputs that share a scale and an
-	// offset. If Block is 0, all inputs of an output share a scale, without an offset.
-	// With integer activations, the scale of each 4-bit block is an integer factor
-	// times its output's scale, without an offset ([backend.Encoding.Multiplied]). If
-	// the number of a matrix's inputs is not a multiple of Block, its weights have 8
-	// bits and a scale per output.
+	// Bits is the number of bits of each weight: 8 or 4. If Bits is zero, weights keep
+	// the recipe's type. Block is the number of inputs of a projection that share a
+	// scale and an offset. If Block is 0, all inputs of an output share a scale,
+	// without an offset. With integer activations, the scale of each 4-bit block is an
+	// integer factor times its output's scale, without an offset
+	// ([backend.Encoding.Multiplied]). If the number of a matrix's inputs is not a
+	// multiple of Block, its weights have 8 bits and a scale per output.
 	Bits, Block int
-	// Activations is the type of a projection's inputs and results. The graph converts
-	// between this type and the recipe's own activation type. A zero Activations means
-	// that no conversion is needed.
+	// Activations is the number type of a projection's inputs and results. The graph
+	// converts between this type and the recipe's own activation type. If Activations
+	// is zero, no conversion is needed.
 	Activations backend.DataType
 }
 
-// encoding returns the encoding of the weights of a matrix.
+// encoding returns the fixed-point encoding of the weights of a matrix.
 func (l Linear) encoding(matrix *weight) backend.Encoding {
 	switch {
 	case l.Block == 0 && l.Bits == 4:
@@ -66,11 +69,11 @@ func (l Linear) encoding(matrix *weight) backend.Encoding {
 	return backend.Encoding{Grain: backend.PerBlock, Block: l.Block, Bits: l.Bits}
 }
 
-// Recipes lists all recipes, the default first.
+// Recipes lists all recipes; the first is the default.
 var Recipes = []Recipe{
 	{Name: "f16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16},
 	{Name: "f32", Weights: backend.Float32, Activations: backend.Float32, Cache: backend.Float32},
-	{ // blocks with offsets hold the weights of Q8_0, Q4_0, Q4_1 and Q4_K exactly
+	{ // in this recipe, blocks with offsets hold the weights of Q8_0, Q4_0, Q4_1 and Q4_K exactly
 		Name: "w8", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: blocks8,
 	},
@@ -82,7 +85,7 @@ var Recipes = []Recipe{
 		Name: "w4a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: blocks4, Head: blocks8,
 	},
-	{ // 4 bits with integer activations; for sensitive projections, blocks with scales that are real numbers
+	{ // this recipe has weights of 4 bits and integer activations; for sensitive projections, blocks have scales that are real numbers
 		Name: "w4a16-lpbq", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: Linear{Bits: 4, Block: 32, Activations: backend.Ufixed16}, Head: blocks8, Sensitive: blocks4, FixedGate: true,
 	},
@@ -100,12 +103,12 @@ var (
 )
 
 // SmallCache is the suffix of the names of recipes that store keys and values in 8
-// bits: "w8a16+kv8" is w8a16 with a KV cache of half the size. Every recipe with
-// float16 activations has this variant.
+// bits. For example, "w8a16+kv8" is w8a16 with a KV cache of half the size. Every
+// recipe with float16 activations has a variant with a small cache.
 const SmallCache = "+kv8"
 
-// FindRecipe returns the recipe with the given name, without ranges. The error for an
-// unknown name wraps [ErrRecipe].
+// FindRecipe returns the recipe with the given name, without activation ranges. For an
+// unknown name, FindRecipe's error wraps [ErrRecipe].
 func FindRecipe(name string) (Recipe, error) {
 	base, small := strings.CutSuffix(name, SmallCache)
 	names := make([]string, len(Recipes))
@@ -128,11 +131,11 @@ func (r Recipe) NeedsRanges() bool {
 	return r.Linear.Activations != 0 || r.RoundsHead() || r.Cache.Fixed()
 }
 
-// RoundsHead reports whether the head's graph needs ranges.
+// RoundsHead reports whether the head's graph needs activation ranges.
 func (r Recipe) RoundsHead() bool { return r.head().Activations != 0 }
 
-// Multiples returns the value of [Rounded].Block for matrices that are rounded for this
-// recipe.
+// Multiples returns the value that [Rounded].Block has for matrices that are rounded
+// for this recipe.
 func (r Recipe) Multiples() int {
 	if r.Linear.Activations == 0 {
 		return 0
@@ -140,7 +143,8 @@ func (r Recipe) Multiples() int {
 	return r.Linear.Block
 }
 
-// compensated reports whether [Ranges.Rounded] may contain matrices of this precision.
+// compensated reports whether [Ranges.Rounded] may contain matrices with this
+// precision.
 func compensated(l Linear) bool { return l.Bits == 8 && l.Block == 0 || l.Activations != 0 }
 
 // head returns the precision of the projection to the vocabulary.
@@ -151,7 +155,7 @@ func (r Recipe) head() Linear {
 	return r.Head
 }
 
-// check returns an error if the graphs cannot express the recipe.
+// check returns an error if a graph cannot express the recipe.
 func (r Recipe) check() error {
 	small := r.Cache == backend.Ufixed8 && r.Activations == backend.Float16
 	if !r.Activations.Float() || r.Weights != r.Activations || r.Cache != r.Activations && !small {
@@ -177,35 +181,37 @@ func (r Recipe) check() error {
 // the names of the tensors in the model's graphs.
 type Ranges struct {
 	Tensors map[string]Range
-	// Channels holds the largest magnitude of each element of keys and values, (head,
-	// element), by the names that [NewKey] and [NewValue] return.
+	// Channels holds the largest magnitude of each element of keys and values, indexed
+	// (head, element), by the names that [NewKey] and [NewValue] return.
 	Channels map[string][]float32
 	// Rounded holds the layers' matrices as calibration has rounded them. If Rounded is
-	// nil, each element is rounded to the nearest integer.
+	// nil, each weight is rounded to the nearest integer.
 	Rounded *Rounded
 }
 
-// Rounded holds the matrices that calibration has rounded. To send it to another
-// process, leave Codes out; the receiver restores Codes from File or Content.
+// Rounded holds the weight matrices that calibration has rounded. To send a Rounded to
+// another process, leave Codes out; the receiver restores Codes from File or Content.
 type Rounded struct {
-	// ID identifies the content of the matrices. Constants lists the names of the
-	// matrices.
+	// ID identifies the content of the rounded matrices. Constants lists the names of
+	// the rounded matrices.
 	ID        string
 	Constants []string
 	// Block is the number of inputs that share an integer scale factor for
 	// 4-bit integers ([Recipe.Multiples]), or 0 if the matrices have 8-bit
 	// integers.
 	Block int
-	// File is the path of a file with the content. If File is empty, Content holds it.
+	// File is the path of a file with the content of the rounded matrices. If File is
+	// empty, Content holds the bytes of the rounded matrices.
 	File    string
 	Content []byte
-	// Codes returns the integers of a matrix, (row, column), by the name of its
-	// constant. Neither the sender nor the receiver may change the bytes.
+	// Codes returns the integers of a rounded matrix, indexed (row, column), by the
+	// name of its constant. Neither the sender nor the receiver of a Rounded may change
+	// its bytes.
 	Codes func(constant string) ([]byte, error)
 }
 
 // Range holds the smallest and the largest number of a tensor, and the root of the mean
-// square. The latter is 0 if it was not measured.
+// square. The root of the mean square is 0 if it was not measured.
 type Range struct {
 	Low  float32 `json:"low"`
 	High float32 `json:"high"`
@@ -213,17 +219,17 @@ type Range struct {
 }
 
 // spike is the ratio of a tensor's largest number to its root mean square above which
-// the tensor is not rounded with one scale. Above this ratio, a scale that covers the
-// outliers is too coarse for the other numbers. In some projections, the first token of
-// each text makes single channels hundreds of times larger than the others.
+// the tensor is not rounded with one scale. Above the ratio spike, a scale that covers
+// the outliers is too coarse for the other numbers. In some projections, the first
+// token of each text makes single channels hundreds of times larger than the others.
 //
-// Of SmolLM2-135M's 210 projections, 36 are above this ratio, including all 30 down
-// projections. If all projections have 16-bit integers, the divergence of the model is
-// 2.5e-3 nats. If the nine projections above a ratio of 100 are left out, it is 1e-5
-// nats. Projections with a ratio above 100 also need weights with a scale per block,
-// because an outlier multiplies the errors of its weights: with 8 bits per row, the
-// eight down projections between ratios of 40 and 60 alone cause a fifth of the
-// remaining divergence.
+// Of SmolLM2-135M's 210 projections, 36 are above the ratio spike, including all 30
+// down projections. If all projections have 16-bit integers, the divergence of the
+// model is 2.5e-3 nats. If the nine projections above a ratio of 100 are left out, the
+// divergence is 1e-5 nats. Projections with a ratio above 100 also need weights with a
+// scale per block, because an outlier multiplies the errors of its weights: with 8 bits
+// per row, the eight down projections between ratios of 40 and 60 alone cause a fifth
+// of the remaining divergence.
 const spike = 40
 
 // spiked reports whether a tensor has outliers above the ratio spike.
@@ -238,8 +244,8 @@ func (r *Ranges) Add(tensor string, values []float32) {
 	r.Tensors[tensor] = seen
 }
 
-// AddChannels extends the channels of a tensor so that they include values, (head, row,
-// element).
+// AddChannels extends the ranges of a tensor's channels so that they include values,
+// indexed (head, row, element).
 func (r *Ranges) AddChannels(tensor string, values []float32, heads, width int) {
 	if r.Channels == nil {
 		r.Channels = make(map[string][]float32)
@@ -260,7 +266,8 @@ func (r *Ranges) AddChannels(tensor string, values []float32, heads, width int) 
 // spare, because other texts exceed the range that calibration saw.
 const headroom = 1.5
 
-// find returns the range of a tensor, or an error if it is missing or invalid.
+// find returns the activation range of a tensor, or an error if it is missing or
+// invalid.
 func (r *Ranges) find(tensor string) (Range, error) {
 	seen, known := r.Tensors[tensor]
 	if !known || !(seen.Low <= 0 && seen.High >= 0) || math.IsInf(float64(seen.High)-float64(seen.Low), 0) {
@@ -270,9 +277,10 @@ func (r *Ranges) find(tensor string) (Range, error) {
 }
 
 // cacheEncoding returns the encoding of keys or values in a KV cache of 8 bits. The
-// encoding is symmetric around the middle integer. The hardware's own cache layout, and
-// its products of 16-bit with 8-bit integers, support no other form. Keys lose nothing
-// by this, because RoPE rotates them and makes their range symmetric.
+// encoding of keys and values is symmetric around the middle integer. The hardware's
+// own cache layout, and its products of 16-bit with 8-bit integers, support only a
+// symmetric encoding. Keys lose nothing by a symmetric encoding, because RoPE rotates
+// them and makes their range symmetric.
 func (r *Ranges) cacheEncoding(tensor string) (backend.Encoding, error) {
 	seen, err := r.find(tensor)
 	if err != nil {
@@ -281,8 +289,8 @@ func (r *Ranges) cacheEncoding(tensor string) (backend.Encoding, error) {
 	return backend.Encoding{Scale: max(max(-seen.Low, seen.High)/127, quant.LeastScale), Offset: -128}, nil
 }
 
-// encoding returns the encoding of a tensor with this range in type t. The encoding
-// represents zero exactly.
+// encoding returns the encoding of a tensor with this range of numbers in type t. The
+// encoding of a range represents zero exactly.
 func (r *Ranges) encoding(tensor string, t backend.DataType) (backend.Encoding, error) {
 	seen, err := r.find(tensor)
 	if err != nil {
@@ -297,7 +305,7 @@ func (r *Ranges) encoding(tensor string, t backend.DataType) (backend.Encoding, 
 }
 
 // spanning returns an encoding with the given number of steps for the numbers from low
-// to high, zero included.
+// to high and for zero.
 func spanning(low, high, steps float64) backend.Encoding {
 	scale := float32((high - low) / steps)
 	if !(scale >= quant.LeastScale) {
@@ -311,7 +319,7 @@ func spanning(low, high, steps float64) backend.Encoding {
 var unit16 = backend.Encoding{Scale: 1.0 / 65536}
 
 // siluEncoding returns the encoding of SiLU, x·σ(x), for all numbers x that a gate's
-// encoding can represent. SiLU has its minimum at x = -1.27846.
+// encoding can represent. The function SiLU has its minimum at x = -1.27846.
 func siluEncoding(gate backend.Encoding) backend.Encoding {
 	silu := func(x float64) float64 { return x / (1 + math.Exp(-x)) }
 	_, steps := gate.Limits(backend.Ufixed16)

@@ -9,12 +9,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// unsupported returns the error for a feature that the graphs do not have.
+// unsupported returns the error for a feature of a model that the graphs do not have.
 func unsupported(format string, a ...any) error {
 	return fmt.Errorf("model: "+format+": %w", append(a, errors.ErrUnsupported)...)
 }
 
-// neutral reports whether the value of a key means that the key's feature is off.
+// neutral is a function that reports whether the value of a key means that the key's
+// feature is off.
 type neutral func(f *gguf.File, key string) bool
 
 func anything(*gguf.File, string) bool { return true }
@@ -42,7 +43,7 @@ func truth(value bool) neutral {
 
 // commonKeys lists the hyper-parameters that the files of any family may have, with the
 // allowed values. Any other key is rejected unless the architecture lists it, because
-// the key may change what the model computes.
+// the key may change the model's results.
 var commonKeys = map[string]neutral{
 	// Read by readConfig.
 	"block_count":                      anything,
@@ -59,14 +60,14 @@ var commonKeys = map[string]neutral{
 	"rope.scaling.type":                text("none", "", "linear"),
 	"rope.scaling.factor":              anything,
 	"rope.scale_linear":                anything,
-	// The keys below are ignored: the embedding table's shape decides the vocabulary,
+	// The keys below are ignored. The embedding table's shape decides the vocabulary,
 	// there is only one norm, and linear scaling does not depend on the original
 	// context.
 	"vocab_size":                           anything,
 	"attention.layer_norm_epsilon":         anything,
 	"rope.scaling.original_context_length": anything,
 	"rope.scaling.finetuned":               anything,
-	// The keys below are allowed only if the feature that they belong to is off.
+	// The keys below are allowed only if the feature to which they belong is off.
 	"rope.scaling.attn_factor": number(1),
 	"attention.causal":         truth(true),
 	"attention.sliding_window": number(0),

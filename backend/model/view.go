@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// View describes which positions some layers see, and by which angles they rotate
-// queries and keys. Most models have one view. Models with local layers have a second
-// one for these layers. Each view has its own ports, and a block's graph has the ports
-// of the views that its layers use.
+// View describes which positions some layers see, and by which rotary angles they
+// rotate queries and keys. Most models have one view for all layers. Models with local
+// layers have a second view for these layers. Each view has its own ports, and a
+// block's graph has the ports of those views that its layers use.
 type View struct {
 	// Mask, Cos and Sin are the names of the view's ports.
 	Mask, Cos, Sin string
 	// Window limits the positions that a row sees: a row at position p sees those from
-	// p−Window+1 to p. A zero Window means no limit.
+	// p−Window+1 to p. If Window is zero, a row sees all positions up to its own.
 	Window int
 
-	frequencies []float64 // frequencies holds the angle per position of each rotated pair
-	magnitude   float64   // magnitude is the factor of cosines and sines; 1 in most models
-	// long holds the angles per position for contexts longer than original. long is
-	// nil if the angles do not depend on the context.
+	frequencies []float64 // frequencies holds the angle per position of each pair of elements that RoPE rotates
+	magnitude   float64   // magnitude is a factor for the cosines and sines; it is 1 in most models
+	// long holds the angles per position for contexts longer than original. long is nil
+	// if the angles do not depend on the context.
 	long     []float64
 	original int
 }
@@ -33,9 +33,10 @@ func (v View) Oldest(position int32) int {
 	return max(0, int(position)-v.Window+1)
 }
 
-// Rope writes the cosines and sines of the angles at the given positions. Each result
-// has len(positions)×RopeDim/2 elements of the recipe's activation type. Rope panics if
-// cos or sin is too short. Rope computes angles in float64 and rounds the results once.
+// Rope writes the cosines and sines of the rotary angles at the given positions. Each
+// result of Rope has len(positions)×RopeDim/2 elements of the recipe's activation type.
+// Rope panics if cos or sin is too short. Rope computes angles in float64 and rounds
+// the results once.
 func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	half := len(v.frequencies)
 	for i, position := range positions {
@@ -47,10 +48,10 @@ func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	}
 }
 
-// Views returns the model's views for texts of up to context tokens. The context
-// matters because some models use other angles for long contexts. In every model, the
-// ports of the first view are called mask, cos and sin. The names, the windows and the
-// number of views do not depend on context.
+// Views returns the model's views for texts of up to `context` tokens. The context
+// matters for Views because some models use other angles for long contexts. In every
+// model, the ports of the first view are called mask, cos and sin. The names of views,
+// their windows and their number do not depend on the context.
 func (m *Model) Views(context int) []View {
 	list := slices.Clone(m.views)
 	for i, v := range list {
@@ -108,7 +109,8 @@ func (m *Model) makeViews() ([]View, error) {
 	return []View{mainView: first, localView: local}, nil
 }
 
-// frequencies returns the angle per position of each pair, if n elements are rotated.
+// frequencies returns the angle per position of each pair of elements, if n elements
+// are rotated.
 func frequencies(n int, base, scale float64) []float64 {
 	f := make([]float64, n/2)
 	for j := range f {
@@ -117,7 +119,7 @@ func frequencies(n int, base, scale float64) []float64 {
 	return f
 }
 
-// divideFrequencies divides each frequency by its factor from the file.
+// divideFrequencies divides each frequency by the factor that the file has for it.
 func divideFrequencies(frequencies []float64, factors *weight) ([]float64, error) {
 	values, err := factors.floats()
 	if err != nil {

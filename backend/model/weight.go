@@ -17,22 +17,22 @@ import (
 // have in graphs.
 type weight struct {
 	name          string
-	data          []byte // data in the mapped file
+	data          []byte // data is a part of the mapped file
 	format        quant.Type
 	rows, columns int
-	// first is the index of the first row in the tensor that belongs to this weight,
-	// and total the number of rows in the tensor.
+	// first is the index of the tensor's first row that belongs to this weight, and
+	// total the tensor's number of rows.
 	first, total int
 	vector       bool
 	order        rowOrder
-	// For tensors to which RoPE applies, headDim is the number of rows of a head, and
-	// turned the number of rotated ones.
+	// If RoPE applies to the tensor, headDim is the number of rows of a head, and
+	// turned the number of its rows that are rotated.
 	headDim, turned int
 	scale           float32 // of the values
 }
 
-// label returns the name of the constant in graphs: the tensor's name, followed by the
-// first row if the tensor has several roles.
+// label returns the name of the weight's constant in graphs: the tensor's name,
+// followed by the first row if the tensor has several roles.
 func (w *weight) label() string {
 	if w.rows == w.total {
 		return w.name
@@ -59,8 +59,8 @@ func (w *weight) source(i int) int {
 	return w.first + head*w.headDim + j
 }
 
-// transform describes how the tensor is converted. The description is part of the
-// constant's ID.
+// transform returns a text that describes how the weight's tensor is converted. The
+// description of the conversion is part of the constant's ID.
 func (w *weight) transform() string {
 	name := "rows"
 	if w.order == pairs {
@@ -81,11 +81,11 @@ func (w *weight) transform() string {
 // scratchElements bounds the memory of one conversion, unless a single row is longer.
 const scratchElements = 1 << 13
 
-// parallelElements is the number of elements for which it is worth using another core.
+// parallelElements is the number of elements from which on using another core pays.
 const parallelElements = 1 << 18
 
-// fill converts all rows to elements of type t, on all cores. In addition to dst, each
-// core needs a few kilobytes.
+// fill converts all rows of a weight to elements of type t, on all cores. In addition
+// to dst, converting takes a few kilobytes for each core.
 func (w *weight) fill(dst []byte, t backend.DataType) error {
 	rowSize := w.columns * t.Size()
 	if len(dst) != w.rows*rowSize {
@@ -101,7 +101,7 @@ func (w *weight) fill(dst []byte, t backend.DataType) error {
 		group.Go(func() { errs[i] = w.fillRows(dst, t, i*w.rows/parts, (i+1)*w.rows/parts) })
 	}
 	group.Wait()
-	for _, err := range errs { // the error of the lowest rows
+	for _, err := range errs { // the error of the lowest rows is returned
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (w *weight) fill(dst []byte, t backend.DataType) error {
 	return nil
 }
 
-// fillRows converts the rows [first,end) and writes them to dst.
+// fillRows converts the rows [first,end) of a weight and writes them to dst.
 func (w *weight) fillRows(dst []byte, t backend.DataType, first, end int) error {
 	rowSize := w.columns * t.Size()
 	chunk := 1
@@ -126,8 +126,8 @@ func (w *weight) fillRows(dst []byte, t backend.DataType, first, end int) error 
 	return nil
 }
 
-// convert dequantises the rows of the file, starting at row, until scratch is full. If
-// the file has become shorter since it was mapped, the error wraps [mapped.ErrGone].
+// convert converts rows of the file to floats, starting at row, until scratch is full.
+// If the file has become shorter since it was mapped, the error wraps [mapped.ErrGone].
 func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []float32) error {
 	err := mapped.Guard(func() error { return w.read(dst, t, row, scratch) })
 	if errors.Is(err, mapped.ErrGone) {
@@ -140,9 +140,9 @@ func (w *weight) read(dst []byte, t backend.DataType, row int, scratch []float32
 	stride := len(w.data) / w.total
 	n := len(scratch) / w.columns
 	src := w.data[row*stride : (row+n)*stride]
-	beyond := -1 // index of the first element that is not finite in type t
+	beyond := -1 // beyond is the index of the first element that is not finite in type t
 	var err error
-	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // no conversion is needed; most large files are like this
+	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // in this case, which is that of most large files, no conversion is needed
 		if beyond = quant.FirstNotFiniteF16(src); beyond < 0 {
 			copy(dst, src)
 		} else {
@@ -162,7 +162,7 @@ func (w *weight) read(dst []byte, t backend.DataType, row int, scratch []float32
 	return nil
 }
 
-// refuse returns the error for an element that is not finite in type t. i is the
+// refuse returns the error for a weight that is not finite in type t. i is the
 // element's index in the tensor of the file.
 func (w *weight) refuse(i int, value float32, t backend.DataType) error {
 	err := fmt.Errorf("model: %w: tensor %s (%v), element %d (row %d, column %d) is %v",
@@ -173,7 +173,7 @@ func (w *weight) refuse(i int, value float32, t backend.DataType) error {
 	return fmt.Errorf("%w: the file is damaged or was converted wrongly", err)
 }
 
-// scaled multiplies values by the weight's scale, in place.
+// scaled multiplies values by the weight's scale and overwrites them.
 func (w *weight) scaled(values []float32) []float32 {
 	if w.scale != 1 {
 		for i := range values {
@@ -183,7 +183,7 @@ func (w *weight) scaled(values []float32) []float32 {
 	return values
 }
 
-// floats returns the values of a vector that the host itself needs.
+// floats returns the values of a weight vector that the host itself needs.
 func (w *weight) floats() ([]float64, error) {
 	raw := make([]byte, 4*w.rows)
 	if err := w.fill(raw, backend.Float32); err != nil {

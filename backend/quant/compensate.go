@@ -24,31 +24,32 @@ func SymmetricScale(values []float32, high float64) float32 {
 // Compensator rounds the rows of a matrix in such a way that their products with
 // typical inputs change little. When a weight is rounded, the weights that are not
 // rounded yet are changed to compensate the error, as far as their inputs correlate
-// with its input. The method is that of GPTQ (Frantar and others, 2022,
-// arXiv:2210.17323) with one scale per row.
+// with the input of the rounded weight. A Compensator uses the method of GPTQ (Frantar
+// and others, 2022, arXiv:2210.17323) with one scale per row.
 //
 // A Compensator may be used by several goroutines.
 type Compensator struct {
-	// order lists the columns in the order in which they are rounded: those with the
-	// largest inputs first, while many other columns can still compensate their errors.
+	// order lists the columns of a matrix in the order in which they are rounded.
+	// Columns with the largest inputs come first, while many other columns can still
+	// compensate their errors.
 	order []int
-	// shares[j] holds the shares of the error of the j-th rounded column that the later
-	// columns compensate.
+	// shares[j] holds, for the j-th rounded column, the shares of its error that the
+	// later columns compensate.
 	shares [][]float32
 }
 
-// damping is a fraction of an input's mean square, and of the median input's mean
-// square. The damping is added to each moment, so that an input that is zero in the
-// calibration text does not count as always zero. The median is used because a single
-// input may be larger than all others together. The value is high because a calibration
-// text is small: with 0.3 instead of 0.01, the error on another text falls by 0.9 to
-// 1.3 dB in each kind of SmolLM2-135M's projections. A damping of 1 gives no further
-// improvement.
+// damping is a fraction of an input's mean square, and of the mean square of the median
+// input. The damping is added to each moment, so that an input that is zero in the
+// calibration text does not count as always zero. The median is used for the damping
+// because a single input may be larger than all others together. The damping is high
+// because a calibration text is small: with 0.3 instead of 0.01, the error on another
+// text falls by 0.9 to 1.3 dB in each kind of SmolLM2-135M's projections. A damping of
+// 1 gives no further improvement.
 const damping = 0.3
 
-// NewCompensator returns a compensator for n inputs. moments, (n, n), is a symmetric
-// matrix: for any two inputs the sum of their products over many rows. Inputs that were
-// always zero do not compensate anything.
+// NewCompensator returns a compensator for n inputs. moments is a symmetric matrix,
+// indexed (input, input): for any two inputs it holds the sum of their products over
+// many rows. Inputs that were always zero do not compensate anything.
 func NewCompensator(moments []float32, n int) (*Compensator, error) {
 	if n < 1 || len(moments) != n*n {
 		return nil, fmt.Errorf("quant: %d moments for %d inputs: want the square of the number of inputs", len(moments), n)
@@ -80,15 +81,16 @@ func NewCompensator(moments []float32, n int) (*Compensator, error) {
 	return c, nil
 }
 
-// factor returns an upper triangular matrix R such that R·Rᵀ is the matrix of moments
-// in the given order, damped by extra and by each input's own mean square. Row j of the
-// result begins at the diagonal. If no such R exists, factor returns nil.
+// factor returns an upper triangular matrix R such that R·Rᵀ is the matrix of moments.
+// The inputs are in the given order, and the moments are damped by extra and by each
+// input's own mean square. Row j of R begins at the diagonal. If no upper triangular
+// matrix R exists, factor returns nil.
 func factor(order []int, moments []float32, extra float64) [][]float64 {
 	n := len(order)
 	rows := make([][]float64, n)
 	for i := n - 1; i >= 0; i-- {
 		rows[i] = make([]float64, n-i)
-		for j := n - 1; j >= i; j-- { // Σ over k ≥ j of R[i][k]·R[j][k] equals the moment of i and j
+		for j := n - 1; j >= i; j-- { // By definition of R, the sum over k ≥ j of R[i][k]·R[j][k] equals the moment of i and j
 			sum := float64(moments[order[i]*n+order[j]])
 			if i == j {
 				sum += damping*sum + extra
@@ -107,8 +109,8 @@ func factor(order []int, moments []float32, extra float64) [][]float64 {
 	return rows
 }
 
-// invert replaces an upper triangular matrix by its inverse. The rows of the matrix
-// begin at the diagonal.
+// invert replaces an upper triangular matrix by its inverse. The stored rows of an
+// upper triangular matrix begin at the diagonal.
 func invert(rows [][]float64) {
 	n := len(rows)
 	scratch := make([]float64, n)
@@ -116,7 +118,7 @@ func invert(rows [][]float64) {
 		row := rows[i]
 		sums := scratch[:n-i-1]
 		clear(sums)
-		for k := 1; k < len(row); k++ { // the later rows are already inverted
+		for k := 1; k < len(row); k++ { // the later rows of the matrix are already inverted
 			a := row[k]
 			for j, v := range rows[i+k] {
 				sums[k-1+j] += a * v
@@ -130,7 +132,7 @@ func invert(rows [][]float64) {
 }
 
 func dot(a, b []float64) float64 {
-	var s0, s1 float64 // the loop has two sums, so that one addition does not wait for another
+	var s0, s1 float64 // the loop adds to two sums, so that one addition does not wait for another
 	b = b[:len(a)]
 	for len(a) >= 2 {
 		s0 += float64(a[0] * b[0])
@@ -144,7 +146,7 @@ func dot(a, b []float64) float64 {
 }
 
 // Grid is the set of values to which weights are rounded: the integers from Low to
-// High, multiplied by Scales. Scales has one element per weight, or one for all
+// High, multiplied by Scales. Scales has one element per weight, or one element for all
 // weights.
 type Grid struct {
 	Low, High float64
@@ -152,12 +154,12 @@ type Grid struct {
 }
 
 // roundGroup is the number of weights that are rounded before all later weights are
-// changed to compensate their errors. The later weights are therefore loaded and
-// stored once per group.
+// changed to compensate their errors. Because of the groups, the later weights are
+// loaded and stored only once per group.
 const roundGroup = 4
 
-// Round rounds the weights of one row and writes the integers. scratch has the length
-// of the row and is overwritten.
+// Round rounds the weights of one row and writes the integers to dst. scratch has the
+// length of the row and is overwritten.
 func (c *Compensator) Round(dst []int8, row []float32, g Grid, scratch []float32) {
 	n := len(c.order)
 	for place, column := range c.order {
@@ -183,8 +185,8 @@ func (c *Compensator) Round(dst []int8, row []float32, g Grid, scratch []float32
 	}
 }
 
-// compensate changes the last weights of a row, rest, to compensate the errors of
-// weights before them, one error after the other.
+// compensate changes the last weights of a row, `rest`, to compensate the rounding
+// errors of weights before them, one error after the other.
 func compensate(rest []float32, misses [roundGroup]float32, shares [][]float32) {
 	n := len(rest)
 	tail := func(i int) []float32 { return shares[i][len(shares[i])-n:] }

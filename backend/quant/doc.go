@@ -1,26 +1,27 @@
 // Package quant has the numeric formats of GGUF tensors: their names and sizes, and the
-// conversion to and from float32. The package also converts 16-bit floats, searches for
-// values that are not finite, and rounds weights for the recipes of package model.
+// conversion to and from float32. Package quant also converts 16-bit floats, searches
+// for values that are not finite, and rounds weights for the recipes of package model.
 //
-// The package reads F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL,
-// IQ4_XS and MXFP4. For any other format, the error names the format and wraps
-// [errors.ErrUnsupported]. Package quanttest writes the same formats, for tests.
+// Package quant reads F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K,
+// IQ4_NL, IQ4_XS and MXFP4. For any format that package quant does not read, the error
+// names the format and wraps [errors.ErrUnsupported]. Package quanttest writes the
+// formats that package quant reads, for tests.
 //
 // # Adding a format
 //
 // To add a format, write its exported constant and its row in formats (type.go), a
 // decoder in the table of dequantize.go, and recorded vectors in testdata (vectors.py).
-// Package model then reads it for every architecture. The tests also need an encoder
-// (package quanttest).
+// Package model then reads the new format for every architecture. The tests of a new
+// format also need an encoder (package quanttest).
 //
-// The precision of graphs is not a format of this package: it is a Recipe in
-// backend/model/recipe.go.
+// The precision in which graphs compute is not a format of package quant: it is a
+// Recipe in backend/model/recipe.go.
 //
 // # Formats
 //
 // A block format stores consecutive values of a row together with their scale.
-// ggml-common.h in github.com/ggml-org/ggml defines the layouts. Below, d and m are
-// float16, and all integers are little-endian. Blocks of 32:
+// ggml-common.h in github.com/ggml-org/ggml defines the layouts. In the table of block
+// formats, d and m are float16, and all integers are little-endian. Blocks of 32:
 //
 //	Q8_0    d, 32 × int8               value = d·q
 //	Q4_0    d, 16 bytes                value = d·(q−8)
@@ -31,9 +32,9 @@
 //	MXFP4   exponent byte, 16 bytes    value = 2^(e−128)·level[q]
 //
 // Byte i of a block of 4-bit codes holds value i in its low half and value i+16 in its
-// high half. Bit i of the 32 bits is the fifth bit of value i. A block of 256 values
-// has a small integer scale s (and minimum t) for each 16 or 32 values, in a packed
-// form that superblock.go describes:
+// high half. In formats with 32 extra bits, bit i of them is the fifth bit of value i.
+// In a block of 256 values, each 16 or 32 values have a small integer scale s and, in
+// some formats, a minimum t, in a packed form that superblock.go describes.
 //
 //	Q2_K, Q4_K, Q5_K    value = d·s·q − dmin·t
 //	Q3_K, Q6_K          value = d·s·q, q signed

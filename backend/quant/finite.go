@@ -6,12 +6,13 @@ import (
 )
 
 // FirstBeyond returns the index of the first value that is NaN or whose magnitude
-// exceeds limit. FirstBeyond returns -1 if there is none. With a limit of
-// [math.MaxFloat32] it finds the first value that is not finite. FirstBeyond reads
-// gigabytes per second (BenchmarkFirstBeyond), so every conversion can afford it.
+// exceeds limit. If all values are within the limit, FirstBeyond returns -1. With a
+// limit of [math.MaxFloat32], FirstBeyond finds the first value that is not finite.
+// FirstBeyond reads gigabytes per second (BenchmarkFirstBeyond), so every conversion of
+// weights can call it.
 func FirstBeyond(values []float32, limit float32) int {
-	// The bits of magnitudes, compared as integers, have the order of the magnitudes;
-	// infinity and NaNs are larger.
+	// Two magnitudes can be compared by their bits as integers; infinity and NaNs are
+	// larger than all other numbers.
 	top := math.Float32bits(limit) &^ (1 << 31)
 	for i, v := range values {
 		if math.Float32bits(v)&^(1<<31) > top {

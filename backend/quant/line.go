@@ -9,11 +9,12 @@ import (
 const LineSize = 32
 
 // Line describes the values that the elements of a block can have: Minimum + q·Scale
-// for integers q from zero on. LineBits returns the number of bits of the integers q in
-// format t, 4 or 8. LineBits returns 0 if the format's values are not on lines.
+// for integers q from zero on. LineBits returns the number of bits of the integers on a
+// line in format t, 4 or 8. If the format's values are not on lines, LineBits returns
+// 0.
 type Line struct{ Scale, Minimum float32 }
 
-// Lines writes one line for each LineSize values of src, which is one or more whole
+// Lines writes one line for each LineSize values of src. src holds one or more whole
 // rows in format t.
 func (t Type) LineBits() int {
 	switch t {

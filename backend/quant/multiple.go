@@ -2,13 +2,14 @@ package quant
 
 import "math"
 
-// A row can have a small integer scale factor for each of its blocks. Such a row is
-// stored in integers of few bits. The value of an element is its integer times the
-// scale factor of its block times the scale of the row. Hardware that cannot multiply
-// each block by a floating-point scale uses integer scale factors.
+// Each block of a row of weights can have a small integer scale factor. A row whose
+// blocks have integer scale factors is stored in integers of few bits. The value of a
+// weight in such a row is its integer times the scale factor of its block times the
+// scale of the row. Hardware that cannot multiply each block by a floating-point scale
+// uses integer scale factors.
 //
 // LeastMultiplied and MostMultiplied are the smallest and the largest integer of 4
-// bits. MostMultiple is the largest scale factor that a block can have.
+// bits. MostMultiple is the largest integer scale factor that a block can have.
 const (
 	LeastMultiplied = -8
 	MostMultiplied  = 7
@@ -16,8 +17,8 @@ const (
 )
 
 // FitMultiples chooses an integer scale factor for each block of a row and returns the
-// scale of the row. blocks have the given number of elements. FitMultiples starts with
-// the factors that fit the largest magnitude of each block, and then tries their
+// scale of the row. Each block has the given number of elements. FitMultiples starts
+// with the factors that fit the largest magnitude of each block, and then tries their
 // neighbours for the least squared error.
 func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	widest, largest := 0, float32(0)
@@ -40,7 +41,7 @@ func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	return scale
 }
 
-// middleInteger stands for the integer of a block's largest magnitude while the sign is
+// middleInteger stands for the integer of a block's largest magnitude while its sign is
 // unknown: it is -8 or 7.
 const middleInteger = 7.5
 

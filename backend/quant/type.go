@@ -6,11 +6,12 @@ import (
 	"math"
 )
 
-// Type is the format of a tensor. The constants are the numbers that GGUF files use.
+// Type is the number format of a tensor in a GGUF file. The numbers of the formats are
+// those in GGUF files.
 type Type uint32
 
-// The constants below are the formats that this package reads, and integer
-// formats of tables. [Type.String] also knows the names of other formats.
+// The constants below are the formats that package quant reads, and integer formats of
+// tables. [Type.String] also knows the names of other formats.
 const (
 	F32    Type = 0
 	F16    Type = 1
@@ -34,17 +35,18 @@ const (
 
 // ErrLength is returned if the length of a slice does not fit its format or the other
 // slice.
-var ErrLength = errors.New("quant: lengths do not match")
+var ErrLength = errors.New("quant: the lengths of the slices do not match")
 
-// format describes a format: its name, and how many values and bytes a block has.
+// format describes a number format: its name, and how many values and bytes a block
+// has.
 type format struct {
 	name              string
 	block, blockBytes int
 }
 
-// formats holds the description of each Type. Numbers that are missing in the table
-// belong to withdrawn or unused formats. The sizes in bytes are those of ggml's block
-// structures.
+// formats holds the description of each format. Numbers that are missing in the table
+// of formats belong to withdrawn or unused ones. The sizes of blocks in bytes are those
+// of ggml's structures.
 var formats = [...]format{
 	0:  {"F32", 1, 4},
 	1:  {"F16", 1, 2},
@@ -87,7 +89,7 @@ func (t Type) format() format {
 	return format{}
 }
 
-// Known reports whether the package knows the name and sizes of the format.
+// Known reports whether package quant knows the name and sizes of the format.
 func (t Type) Known() bool { return t.format().block != 0 }
 
 // String returns the usual name of the format, such as "Q4_K", or its number if the
@@ -106,9 +108,9 @@ func (t Type) BlockSize() int { return t.format().block }
 // TypeSize returns the number of bytes in a block, or zero for an unknown format.
 func (t Type) TypeSize() int { return t.format().blockBytes }
 
-// SizeBytes returns the number of bytes that n values take. SizeBytes returns an error
-// for an unknown format, an incomplete block, and a size that exceeds the address
-// space.
+// SizeBytes returns the number of bytes that n values take in the format. SizeBytes
+// returns an error for an unknown format, an incomplete block, and a size that exceeds
+// the address space.
 func (t Type) SizeBytes(n int) (int, error) {
 	f := t.format()
 	switch {

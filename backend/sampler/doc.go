@@ -1,15 +1,16 @@
 // Package sampler chooses the next token from the logits of a row.
 //
-// The steps, their order and their meaning are those of llama.cpp: mask, penalties,
-// top-k, typical-p, top-p, min-p, temperature, one random draw. Each filter computes
-// probabilities over the tokens that the earlier filters have kept. The package
-// contains no model, text or grammar; a grammar can be passed as a [Mask].
+// The sampler's steps, their order and their meaning are those of llama.cpp: mask,
+// penalties, top-k, typical-p, top-p, min-p, temperature, one random draw. Each filter
+// of the sampler computes probabilities over the tokens that the earlier filters have
+// kept. Package sampler contains no model, text or grammar; a grammar can be passed as
+// a [Mask].
 //
-// The package differs from llama.cpp in three ways. The random generator is PCG, so a
-// seed gives another text than in llama.cpp. Sums are computed in float64. Where
-// llama.cpp's float32 sum rounds across a filter's limit, top-p may keep one token more
-// or less. The mask is applied first. llama.cpp draws again if a grammar rejects the
-// token; here each token costs exactly one draw.
+// Package sampler differs from llama.cpp in three ways. The sampler's random generator
+// is PCG, so a seed gives another text than in llama.cpp. The sampler computes sums in
+// float64. Where llama.cpp's float32 sum rounds across a filter's limit, top-p may keep
+// one token more or less. The sampler applies the mask first. llama.cpp draws again if
+// a grammar rejects the token; in package sampler each token costs exactly one draw.
 //
 // # Invariants
 //
@@ -23,5 +24,5 @@
 //
 // Drawing a token takes one pass over the row of n logits, at worst O(n log k) with
 // top-k. Without top-k, a heap sorts only as many tokens as top-p needs. After the
-// first tokens, no memory is allocated per token.
+// first tokens, drawing a token allocates no memory.
 package sampler

@@ -7,7 +7,8 @@ import (
 )
 
 // If some logits are +Inf, keepInfinite keeps only their tokens, with equal
-// probabilities. All other tokens have a probability of zero in that case.
+// probabilities. If a logit is +Inf, all tokens with smaller logits have a probability
+// of zero.
 func (s *Sampler) keepInfinite() {
 	if !math.IsInf(float64(s.best().logit), 1) {
 		return
@@ -21,9 +22,9 @@ func (s *Sampler) keepInfinite() {
 	s.cands = kept
 }
 
-// softmax sets p. softmax returns the best logit and the logarithm of the sum. With
-// these values, ln p = logit - top - lnSum can be computed even if p is too small for
-// a float.
+// softmax sets the probability p of each candidate. softmax returns the best logit and
+// the logarithm of the sum. With the best logit and the logarithm of the sum, ln p =
+// logit - top - lnSum can be computed even if p is too small for a float.
 func (s *Sampler) softmax() (top, lnSum float64) {
 	top = float64(s.best().logit)
 	sum := 0.0
@@ -77,9 +78,9 @@ func (s *Sampler) minP() {
 	s.cands = slices.DeleteFunc(s.cands, func(c candidate) bool { return float64(c.logit) < least })
 }
 
-// keepUntil keeps candidates in the order that first defines, until enough returns true
-// for their total probability. keepUntil uses a heap, so that unlikely tokens need not
-// be sorted.
+// keepUntil keeps candidates, in the order that the function first defines, until
+// enough returns true for their total probability. keepUntil uses a heap, so that
+// unlikely tokens need not be sorted.
 func (s *Sampler) keepUntil(first func(a, b *candidate) bool, enough func(mass float64) bool) {
 	heapify(s.cands, first)
 	mass := 0.0
@@ -110,14 +111,15 @@ func sortCandidates(c []candidate) {
 	})
 }
 
-// heapify orders c as a heap, with the candidate that precedes all others at c[0].
+// heapify orders the candidates c as a heap, with the candidate that precedes all
+// others at c[0].
 func heapify(c []candidate, before func(a, b *candidate) bool) {
 	for i := len(c)/2 - 1; i >= 0; i-- {
 		down(c, i, before)
 	}
 }
 
-// down moves c[i] down to its place in the heap.
+// down moves candidate c[i] down to its place in the heap.
 func down(c []candidate, i int, before func(a, b *candidate) bool) {
 	for {
 		child := 2*i + 1

@@ -8,12 +8,12 @@ import (
 
 // history counts the tokens among the last n accepted ones.
 type history struct {
-	n int // n is the number of recent tokens that penalties count; -1 means all
-	// window holds the last tokens in a ring buffer of n tokens; it is unused if all tokens
-	// count
+	n int // n is the number of recent tokens that penalties count; -1 means all tokens
+	// window holds the last tokens in a ring buffer of n tokens; it is empty if all
+	// tokens count
 	window []int32
 	next   int     // next is the index of the oldest token, if the ring buffer is full
-	counts []count // counts is sorted by token id, which is the order of the logits
+	counts []count // counts is sorted by token id, in the same order as the logits
 }
 
 type count struct {
@@ -22,9 +22,9 @@ type count struct {
 
 func byID(c count, id int32) int { return cmp.Compare(c.id, id) }
 
-// add counts a token, and stops counting the oldest one if n tokens are counted
-// already. The buffer grows with the tokens, because n comes from a request and may be
-// absurdly large.
+// add counts a token, and stops counting the oldest token if n tokens are counted
+// already. The ring buffer grows with the tokens, because n comes from a request and
+// may be absurdly large.
 func (h *history) add(token int32) {
 	switch {
 	case h.n < 0:
@@ -49,9 +49,9 @@ func (h *history) drop(token int32) {
 	}
 }
 
-// penalise returns the logit of a token that occurred the given number of times. Finite
-// logits stay finite: even the largest penalty makes a token the last choice, not an
-// impossible one.
+// penalise returns the logit, after penalties, of a token that occurred the given
+// number of times. Penalties keep finite logits finite: even the largest penalty makes
+// a token the last choice, not an impossible one.
 func (o *Options) penalise(logit float32, times int32) float32 {
 	if math.IsInf(float64(logit), 0) || logit != logit {
 		return logit

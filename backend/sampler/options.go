@@ -15,13 +15,13 @@ var (
 	ErrNoToken = errors.New("the mask and the logits allow no token")
 )
 
-// Mask limits the tokens that may come next, as a grammar does. Sample only calls
-// Allowed. The caller that keeps the token calls Accept.
+// Mask limits the tokens that may come next, as a grammar does. Sample calls only the
+// method Allowed of a Mask. The caller that keeps a drawn token calls Accept.
 type Mask interface {
-	// Allowed reports whether token may come next. Sample asks only about tokens that
-	// can be chosen.
+	// Allowed reports whether token may come next. Sample calls Allowed only for tokens
+	// that can be chosen.
 	Allowed(token int32) bool
-	// Accept tells the mask that token was chosen.
+	// Accept tells the mask that a token was chosen.
 	Accept(token int32)
 }
 
@@ -34,45 +34,47 @@ type Counter interface {
 	Only() (token int32, ok bool)
 }
 
-// Options configures a Sampler. The zero value chooses the best token without filters.
+// Options configures a Sampler. The zero Options choose the best token without filters.
 type Options struct {
 	// Temperature divides the logits. If Temperature is zero or less, Sample selects
-	// the best token after penalties and typical-p. Of equal tokens it selects the one
-	// with the lowest id.
+	// the best token after penalties and typical-p. Among equal tokens Sample selects
+	// the one with the lowest id.
 	Temperature float32
-	// TopK keeps the k best tokens. Zero or less disables TopK.
+	// TopK keeps the k best tokens. If TopK is zero or less, it keeps all tokens.
 	TopK int
-	// TopP keeps the likeliest tokens until their total probability reaches this value.
-	// Zero, one and more disable TopP.
+	// TopP is a probability: the likeliest tokens are kept until their total
+	// probability reaches TopP. TopP has no effect if it is zero, one or more.
 	TopP float32
-	// MinP drops tokens that are less likely than MinP times the best token. A zero
-	// MinP means off. Values above one count as one.
+	// MinP drops tokens that are less likely than MinP times the best token. If MinP is
+	// zero, it has no effect. Values of MinP above one count as one.
 	MinP float32
 	// TypicalP keeps the tokens whose surprise (-ln p) is nearest to the entropy, until
-	// their total probability exceeds this value. Zero, one and more disable TypicalP.
+	// their total probability exceeds TypicalP. TypicalP has no effect if it is zero,
+	// one or more.
 	TypicalP float32
-	// RepeatPenalty divides the positive logits of recent tokens by this value, and
-	// multiplies the negative ones by it. Zero and one disable RepeatPenalty.
+	// RepeatPenalty is the number by which the positive logits of recent tokens are
+	// divided, and the negative ones multiplied. RepeatPenalty has no effect if it is
+	// zero or one.
 	RepeatPenalty float32
 	// FrequencyPenalty is subtracted from the logit of a recent token, once per
 	// occurrence.
 	FrequencyPenalty float32
 	// PresencePenalty is subtracted from the logit of each recent token once.
 	PresencePenalty float32
-	// RepeatLastN is the number of last accepted tokens that count as recent. Zero
-	// disables the penalties; -1 makes all tokens recent.
+	// RepeatLastN is the number of last accepted tokens that count as recent. If
+	// RepeatLastN is zero, there are no penalties; -1 makes all tokens recent.
 	RepeatLastN int
-	// Seed initialises the random generator. Every value is a fixed seed, including
-	// zero.
+	// Seed is the start value of the random generator. Every Seed gives fixed results,
+	// including zero.
 	Seed uint64
 }
 
-// check returns an error if an option is out of range.
+// check returns an error if a sampling option is out of range.
 func (o Options) check() error {
 	for _, f := range []struct {
 		name     string
 		value    float32
-		negative bool // these options may be negative
+		negative bool // negative is set for options that may be negative
 	}{
 		{"temperature", o.Temperature, true},
 		{"top-p", o.TopP, false},

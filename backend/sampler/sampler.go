@@ -17,15 +17,16 @@ type Sampler struct {
 	cands   []candidate // scratch memory
 }
 
-// candidate is a token that the filters have kept so far. p is set by softmax.
+// candidate is a token that the filters have kept so far. softmax sets its probability
+// p.
 type candidate struct {
 	id    int32
 	logit float32
 	p     float64
-	far   float64 // far is the distance between surprise and entropy, for typical-p
+	far   float64 // far is the distance between the token's surprise and the entropy, for the filter typical-p
 }
 
-// New returns a Sampler. If an option is invalid, the error wraps [ErrOptions].
+// New returns a Sampler. If a sampling option is invalid, the error wraps [ErrOptions].
 func New(o Options) (*Sampler, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
@@ -35,9 +36,9 @@ func New(o Options) (*Sampler, error) {
 	return s, nil
 }
 
-// Accept counts token as recent, for the penalties. The caller must pass all tokens of
-// the prompt, and each token that it keeps; Sample does not call Accept. Accept ignores
-// negative ids.
+// Accept counts a token as recent, for the penalties. The caller of Accept must pass
+// all tokens of the prompt, and each token that it keeps; Sample itself does not call
+// Accept. Accept ignores negative token ids.
 func (s *Sampler) Accept(token int32) {
 	if token >= 0 && s.options.penalties() {
 		s.history.add(token)
@@ -45,8 +46,8 @@ func (s *Sampler) Accept(token int32) {
 }
 
 // Sample chooses the next token from the logits of all tokens. Sample does not change
-// the slice logits. A nil mask allows all tokens. If a mask that is a [Counter] allows
-// one token, Sample returns it without reading the logits.
+// the slice logits. If the mask is nil, all tokens are allowed. If a mask that is a
+// [Counter] allows one token, Sample returns it without reading the logits.
 func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	if token, ok := s.only(mask); ok {
 		return token, nil
@@ -71,7 +72,7 @@ func (s *Sampler) only(mask Mask) (token int32, ok bool) {
 	return token, ok
 }
 
-// choose applies the filters to the candidates and chooses one of them.
+// choose applies the filters to the candidate tokens and chooses one of them.
 func (s *Sampler) choose() int32 {
 	s.keepInfinite()
 	s.typical()
@@ -83,7 +84,7 @@ func (s *Sampler) choose() int32 {
 	return s.draw()
 }
 
-// gather collects the k best allowed tokens, after penalties. The tokens are sorted
+// gather collects the k best allowed tokens, after penalties. gather sorts the tokens
 // by logit if k is less than the length of the row, and otherwise by id.
 func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	s.cands = s.cands[:0]
@@ -95,8 +96,8 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 			seen = seen[1:]
 		}
 		full := len(s.cands) == k
-		// Ids ascend, so of equal logits the earlier one is kept. NaN also gets past
-		// this comparison, and is rejected below.
+		// Token ids ascend here, so of equal logits the earlier one is kept. The
+		// comparison lets NaN pass, which is rejected later.
 		if full && logit <= s.cands[0].logit {
 			continue
 		}
@@ -122,7 +123,7 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 }
 
 // keep adds a candidate. If there are k candidates already, the new one replaces the
-// worst one, which is the first.
+// worst one, which is the first of the heap.
 func (s *Sampler) keep(c candidate, k int) {
 	if len(s.cands) == k {
 		s.cands[0] = c
@@ -134,7 +135,8 @@ func (s *Sampler) keep(c candidate, k int) {
 	}
 }
 
-// best returns the candidate with the largest logit, the lowest id among equals.
+// best returns the candidate with the largest logit, and among equal ones that with the
+// lowest id.
 func (s *Sampler) best() candidate {
 	best := s.cands[0]
 	for _, c := range s.cands[1:] {
@@ -164,7 +166,7 @@ func (s *Sampler) draw() int32 {
 			return c.id
 		}
 		at -= c.p
-		last = c.id // rounding errors may lead past the last candidate
+		last = c.id // rounding errors may let the loop end without a choice, so the last candidate is kept
 	}
 	return last
 }

@@ -6,19 +6,19 @@ import (
 )
 
 // Top holds the largest logits of a row, the largest first, and their tokens. All other
-// logits of the row are at most as large as the last of these.
+// logits of the row are at most as large as the last logit in Top.
 type Top struct {
 	IDs    []int32
 	Logits []float32
 	// Vocab is the number of tokens of the whole row.
 	Vocab int
 	// Share is the probability of the first token at temperature 1, without filters. If
-	// the logits do not define probabilities, Share is not in 0..1.
+	// the logits do not define probabilities, Share is outside of 0..1.
 	Share float32
 }
 
 // Sane reports whether the row's logits define probabilities: they do not if one is NaN
-// or +Inf, or if all are -Inf. a share of 1 may be slightly larger in half precision
+// or +Inf, or if all are -Inf. In half precision, a share of 1 may be slightly larger.
 func (t Top) Sane() bool {
 	return len(t.IDs) > 0 && t.Share > 0 && t.Share < 1.01 && !math.IsInf(float64(t.Logits[0]), 0)
 }
@@ -32,12 +32,12 @@ func (o Options) ServedBy(k, vocab int) bool {
 	return !raises && needed < vocab && needed < k
 }
 
-// needed returns how many of the best tokens of a row of n are used after the top-k
-// step.
+// needed returns how many of the best tokens of a row of n logits are used after the
+// top-k step.
 func (o Options) needed(n int) int {
 	switch {
 	case o.Temperature <= 0 && !o.typical():
-		return 1 // no later filter removes the best token
+		return 1 // with these options, no filter removes the best token
 	case o.TopK > 0:
 		return min(n, o.TopK)
 	}
@@ -45,15 +45,16 @@ func (o Options) needed(n int) int {
 }
 
 // SampleTop chooses the same token that Sample would choose from all logits, with the
-// same random number. If the largest logits do not determine the token, ok is false and
-// no random number was drawn. The caller then calls Sample with all logits.
+// same random number. If the largest logits do not determine the token, SampleTop
+// returns ok=false and has drawn no random number. If SampleTop returns false, the
+// caller calls Sample with all logits.
 //
-// The logit of a token that is not in the top is at most the top's last logit, and
-// penalties only lower it. The tokens whose logits are above the top's last logit
-// after penalties and mask are therefore the best of the row. If the last one that
-// is needed only equals that logit, an equal token outside the top may have a
-// lower id. If the mask is a [Counter] and all tokens that it allows are in the top,
-// the others do not matter.
+// The logit of a token that is not in the top is at most the last logit in the top, and
+// penalties only lower it. Therefore the best tokens of the row are those whose logits,
+// after penalties and mask, are above the last logit in the top. If the last token that
+// is needed has a logit equal to the last one in the top, an equal token outside the
+// top may have a lower id. If the mask is a [Counter] and all tokens that it allows are
+// in the top, the others do not matter.
 func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	if token, ok := s.only(mask); ok {
 		return token, true
@@ -86,7 +87,7 @@ func (s *Sampler) gatherTop(t Top, mask Mask, k int) {
 		c := candidate{id: id, logit: t.Logits[i]}
 		full := len(s.cands) == k
 		if full && c.logit < s.cands[0].logit {
-			return // later logits are not larger, with or without penalties
+			return // later logits of the top are not larger, with or without penalties
 		}
 		if at, seen := slices.BinarySearchFunc(s.history.counts, id, byID); seen {
 			c.logit = s.options.penalise(c.logit, s.history.counts[at].times)

@@ -9,27 +9,28 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// The names of plans below are used in the laboratory's tables and files.
+// The names below are the names of plans in the laboratory's tables and files.
 const (
-	PrefillOnly = "g1_only"     // never switches: decode passes run on the prefill graphs, with padding rows
-	DecodeOnly  = "g2_only"     // runs prompts on the decode graphs too
-	Sync        = "sync"        // loads all decode graphs after the prefill
-	Lazy        = "lazy"        // loads each graph inside the first execute that needs it, as QNN's own switching does
-	Naive       = "naive_async" // loads a block's decode graph after the block's last chunk
+	PrefillOnly = "g1_only"     // PrefillOnly never switches: decode passes run on the prefill graphs, with padding rows
+	DecodeOnly  = "g2_only"     // DecodeOnly runs prompts on the decode graphs too
+	Sync        = "sync"        // Sync loads all decode graphs after the prefill
+	Lazy        = "lazy"        // Lazy loads each graph inside the first execute that needs it, as QNN's own switching does
+	Naive       = "naive_async" // Naive loads a block's decode graph after the block's last chunk
 	Greedy      = "greedy"      // Greedy is the greedy rule of the papers
-	// GreedyDeferred is the greedy rule, started at the latest step that does not delay its end
+	// GreedyDeferred is the greedy rule, started at the latest step at which the plan
+	// does not end later
 	GreedyDeferred = "greedy_deferred"
 	// SwitchInOrder is the product's planner, limited to the papers' order (chunk by chunk)
 	SwitchInOrder = "descent_in_order"
 	// ExactInOrder is the best possible plan in the papers' order (chunk by chunk)
 	ExactInOrder = "exact_in_order"
-	Switch       = "descent"       // Switch is the planner
+	Switch       = "descent"       // Switch is the product's planner
 	Exact        = "exact"         // Exact is the best possible plan in any order that the planner tries
-	Separate     = "both_resident" // keeps both graphs of each block loaded; weights are stored twice
-	Resident     = "shared_pair"   // keeps both graphs of each block loaded; weights are stored once
+	Separate     = "both_resident" // Separate keeps both graphs of each block loaded; weights are stored twice
+	Resident     = "shared_pair"   // Resident keeps both graphs of each block loaded; weights are stored once
 )
 
-// Names lists the plans in the order of a table.
+// Names lists the plans in the order in which a table shows them.
 func Names() []string {
 	return []string{
 		PrefillOnly, DecodeOnly, Sync, Lazy, Naive, Greedy, GreedyDeferred,
@@ -43,16 +44,16 @@ func Switches(name string) bool {
 	return !slices.Contains([]string{PrefillOnly, DecodeOnly, Separate, Resident}, name)
 }
 
-// current maps names of this package to the names that the product uses for the
-// same plans.
+// current maps plan names of package baseline to the names that the product uses for
+// the same plans.
 var current = map[string]string{
 	PrefillOnly: graphswap.PlanPrefillOnly, DecodeOnly: graphswap.PlanDecodeOnly,
 	SwitchInOrder: graphswap.PlanSwitchInOrder, Switch: graphswap.PlanSwitch,
 	Separate: graphswap.PlanSeparate, Resident: graphswap.PlanResident,
 }
 
-// reasons maps the names of plans that need no search to a sentence for the
-// laboratory's output.
+// reasons maps the names of plans that need no search to a sentence that the laboratory
+// prints.
 var reasons = map[string]string{
 	PrefillOnly:    "baseline: nothing is switched, decode passes run padded on the prefill graphs",
 	Sync:           "baseline: everything is loaded after the prefill",
@@ -67,9 +68,9 @@ var reasons = map[string]string{
 	Resident:       "both graphs of every block are resident and share their weights",
 }
 
-// Plan makes the plan with one of the names of [Names], with or without a spare
-// graph slot. Plan does not check whether the graphs fit into the session's
-// memory: see [graphswap.Timeline.Check].
+// Plan makes the plan with one of the names in [Names], with or without a spare graph
+// slot. Plan does not check whether the plan's graphs fit into the session's memory:
+// see [graphswap.Timeline.Check].
 func Plan(name string, p *graphswap.Problem, spare bool) (*graphswap.Plan, error) {
 	plan, err := makePlan(name, p, spare)
 	if err != nil {
@@ -102,8 +103,9 @@ func makePlan(name string, p *graphswap.Problem, spare bool) (*graphswap.Plan, e
 	return nil, fmt.Errorf("baseline: %w: plan %.80q: want one of %s", graphswap.ErrRequest, name, strings.Join(Names(), ", "))
 }
 
-// loadsAfter returns a plan whose steps all run on prefill graphs. The decode graph
-// of each block is loaded after the step that the function step returns.
+// loadsAfter returns a plan whose steps all run on prefill graphs. In the plan that
+// loadsAfter returns, the decode graph of each block is loaded after the step that the
+// function step returns.
 func loadsAfter(p *graphswap.Problem, step func(plan *graphswap.Plan, block int) int) (*graphswap.Plan, error) {
 	plan, err := p.Make(graphswap.PlanPrefillOnly, false)
 	if err != nil {
@@ -116,8 +118,8 @@ func loadsAfter(p *graphswap.Problem, step func(plan *graphswap.Plan, block int)
 	return plan, nil
 }
 
-// deferred makes one greedy plan for each step at which the rule can start. Of the
-// plans with the earliest end, deferred returns the plan that starts last.
+// deferred makes one greedy plan for each step at which the greedy rule can start.
+// Among the plans with the earliest end, deferred returns the one that starts last.
 func deferred(p *graphswap.Problem, spare bool) *graphswap.Plan {
 	var best *graphswap.Plan
 	least := math.Inf(1)

@@ -2,11 +2,11 @@
 // widths, and when to change them.
 //
 // Package graphswap chooses the best plan for one prompt if the graphs are given. A
-// [Session] also chooses the graphs. A Session learns from the conversation turns
-// how long prompts and answers are. A Session decides which widths to load before
-// the first conversation turn, when other widths will save more time than their
-// loads cost, and what to load between requests. The package computes times from
-// the cost model; it loads no graphs.
+// [Session] also chooses the graphs. A Session learns from the conversation turns how
+// long prompts and answers are. A Session decides which widths are loaded before the
+// first conversation turn, when other widths will save more time than their loads cost,
+// and what is loaded between requests. Package session computes times from the cost
+// model; it loads no graphs.
 //
 // The engine uses [Between], which changes configurations in pauses only. A [Session]
 // also changes them during turns; `sdnpu-lab bench session` simulates it.
@@ -20,7 +20,7 @@
 //   - if both graphs of every block are loaded, no prompt waits for a change of
 //     widths.
 //
-// A choice computes one plan per configuration, each in less than a millisecond.
-// Plans of equal conversation turns are remembered for the life of the session. A
-// Session is not safe for concurrent use.
+// A Session computes one plan per configuration for each choice, each in less than a
+// millisecond. The plans for equal conversation turns are kept for the life of the
+// session. A Session is not safe for concurrent use.
 package session

@@ -7,17 +7,17 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// nearRegret limits the choice for the first conversation turn to configurations
-// whose regret is at most this much larger than the smallest.
+// nearRegret is used for the first conversation turn: only configurations are
+// considered whose regret is at most this much larger than the smallest.
 const nearRegret = 0.005
 
 // contextGrain rounds context lengths, so that similar kinds of conversations are
 // compared once.
 const contextGrain = 256
 
-// firstTurn chooses for the first conversation turn, before which no graph is
-// loaded. Of the configurations with nearly the least regret, firstTurn takes
-// the one with the shortest first conversation turn.
+// firstTurn chooses a configuration and a plan for the first conversation turn, before
+// which no graph is loaded. Among the configurations with nearly the least regret,
+// firstTurn takes the one with the shortest first conversation turn.
 func (s *Session) firstTurn(prompt, cached int) (*graphswap.Choice, error) {
 	regret, err := s.regrets(prompt)
 	if err != nil {
@@ -46,10 +46,10 @@ func (s *Session) firstTurn(prompt, cached int) (*graphswap.Choice, error) {
 	return best, nil
 }
 
-// regrets returns the regret of each configuration: how much longer conversations
-// take that begin with it than with their best configuration, as a share of the
-// best time. The mean is over conversations with usual turns and with turns like
-// the given prompt.
+// regrets returns the regret of each configuration: how much longer conversations take
+// that begin with it than with their best configuration, as a share of the best time.
+// The regret is a mean over conversations with usual turns and with turns like the
+// given prompt.
 func (s *Session) regrets(prompt int) ([]float64, error) {
 	regrets := make([]float64, len(s.configs))
 	for _, kind := range append([]int{prompt}, usual.prompts...) {
@@ -74,14 +74,15 @@ func (s *Session) regrets(prompt int) ([]float64, error) {
 	return regrets, nil
 }
 
-// conversationMs returns the time of a conversation that begins in the
-// configuration from, with turns of turnMs. The conversation stays in this
+// conversationMs returns the time of a conversation that begins in the given
+// configuration and has turns of turnMs milliseconds. The conversation keeps its first
 // configuration, or changes once its kind is known to one with turns of betterMs,
 // whichever takes less time.
 func (s *Session) conversationMs(from, to graphswap.Config, turnMs, betterMs float64) float64 {
 	loads, known := s.changeMs(from, to), learned
 	if canChangeInBackground(from, to) {
-		// The loads run in the background, during as many conversation turns as they take.
+		// The loads for a change of configuration run in the background, during as many
+		// conversation turns as they take.
 		known, loads = min(known+loads/max(turnMs, graphswap.Epsilon), conversation), 0
 	}
 	return min(conversation*turnMs, known*turnMs+loads+(conversation-known)*betterMs)

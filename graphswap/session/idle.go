@@ -10,21 +10,21 @@ import (
 // IdleAfterMs is the time without requests after which background loads begin.
 const IdleAfterMs = 2000
 
-// Idle lists loads for the time between requests: prefill graphs for the next
+// Idle lists the loads for the time between requests: prefill graphs for the next
 // prompt, or graphs of other widths.
 type Idle struct {
 	Config graphswap.Config
-	// Loads run in this order until a request arrives. A request waits for the load
-	// under way; its plan then begins with the graphs that are loaded.
+	// Idle loads run in the listed order until a request arrives. A request waits for
+	// the load that is running; its plan then begins with the graphs that are loaded.
 	Loads  []graphswap.Load
-	Ms     float64 // Ms is the total time of the loads
+	Ms     float64 // Ms is the total time of the idle loads in milliseconds
 	Bytes  int64
 	Reason string // one sentence
 }
 
-// Idle returns the loads that should shorten the next conversation turn, judged
-// by the past turns. If no loads save enough time, Idle returns nil. Idle
-// changes nothing; see [Session.Idled].
+// Idle returns the loads that should shorten the next conversation turn, judged by the
+// past turns. If no loads save enough time, Idle returns nil. Idle does not change the
+// session; see [Session.Idled].
 func (s *Session) Idle(cached int) (*Idle, error) {
 	if s.allResident || s.config.Residency != graphswap.OneGraph || len(s.statistics.turns) == 0 {
 		return nil, nil
@@ -56,7 +56,7 @@ func (s *Session) Idle(cached int) (*Idle, error) {
 }
 
 // meanTurnMs returns the mean time that turns like the past ones take in a
-// configuration if they start with the given graphs.
+// configuration if they start with the given graphs loaded.
 func (s *Session) meanTurnMs(cfg graphswap.Config, resident []graphswap.Variant, cached int) (ms float64, err error) {
 	for _, t := range s.statistics.turns {
 		choice, err := s.best(cfg, resident, t.prompt, cached)
@@ -68,8 +68,8 @@ func (s *Session) meanTurnMs(cfg graphswap.Config, resident []graphswap.Variant,
 	return ms, nil
 }
 
-// idleLoads returns the loads that give every block of a configuration the variant
-// v.
+// idleLoads returns the loads that give every block of a configuration the variant v,
+// prefill or decode.
 func (s *Session) idleLoads(cfg graphswap.Config, v graphswap.Variant) (*Idle, error) {
 	p, err := s.chooser.Cost.TurnProblem(&s.chooser.Setting, cfg, nil, 1, 0)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Session) idleLoads(cfg graphswap.Config, v graphswap.Variant) (*Idle, e
 	return idle, nil
 }
 
-// Idled records that the first of these loads have ended; loads is their number.
+// Idled records how many of the idle loads have ended, counted from the first.
 func (s *Session) Idled(idle *Idle, loads int) {
 	s.resident, s.config, s.preloaded = s.kept(idle.Config), idle.Config, loads > 0
 	for i, l := range idle.Loads {
@@ -93,8 +93,8 @@ func (s *Session) Idled(idle *Idle, loads int) {
 	}
 }
 
-// Within returns how many of the loads end within the given time. A change of
-// widths or blocks needs all of its loads; half a change would delay the next
+// Within returns how many of the idle loads end within the given time. A change of
+// widths or blocks needs all of its loads, because half a change would delay the next
 // conversation turn.
 func (s *Session) Within(idle *Idle, ms float64) int {
 	if idle.Ms <= ms {

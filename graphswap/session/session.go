@@ -7,31 +7,34 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Choice is the plan for a conversation turn, and the change of widths that
+// Choice is the plan for a conversation turn, together with the change of widths that
 // runs during the turn.
 type Choice struct {
 	graphswap.Choice
 	change widthChange
-	// afterChange is the same conversation turn on the new widths; nil if no change runs
+	// afterChange is the choice for the same conversation turn on the new widths; nil
+	// if no change runs
 	afterChange *graphswap.Choice
 }
 
 // Session chooses the graphs and the plan for each turn of a conversation. A
 // Session learns from the conversation turns that [Session.Done] records.
 type Session struct {
-	chooser   graphswap.Chooser
-	configs   []graphswap.Config // all configurations that fit into memory with the best residency that any of them reaches
-	config    graphswap.Config   // in use
-	started   bool               // started is set after the first conversation turn
-	preloaded bool               // preloaded is set if the loaded graphs were loaded between requests
-	// allResident is set if the graphs of all widths fit into memory together, so that each
-	// conversation turn picks its pair
+	chooser graphswap.Chooser
+	// configs holds all configurations that fit into memory with the best residency
+	// that any of them reaches
+	configs   []graphswap.Config
+	config    graphswap.Config // in use
+	started   bool             // started is set after the first conversation turn
+	preloaded bool             // preloaded is set if the loaded graphs were loaded between requests
+	// allResident is set if the graphs of all widths fit into memory together, so that
+	// each conversation turn can use its own pair of widths
 	allResident bool
 	// singleRows is set if decode graphs of one row compute no drafts.
 	singleRows bool
 	resident   []graphswap.Variant
 	statistics statistics
-	change     widthChange // change is a change of widths that has not finished
+	change     widthChange // change is the change of widths that has not finished
 	candidates map[turnKey][]graphswap.Choice
 }
 
@@ -70,14 +73,15 @@ func allFit(cost *graphswap.Cost, setting *graphswap.Setting, cfg graphswap.Conf
 	return err == nil && (setting.Shared || p.SessionBytes+int64(widths)*cost.Model.BodyBytes <= p.WindowBytes)
 }
 
-// adopt makes cfg the configuration in use and assumes that its usual graphs are
+// adopt makes cfg the session's configuration and assumes that its usual graphs are
 // loaded.
 func (s *Session) adopt(cfg graphswap.Config) {
 	s.config = cfg
 	s.resident = steady(cfg)
 }
 
-// steady returns the graphs that a configuration has loaded between conversation turns.
+// steady returns the graphs that a configuration keeps loaded between conversation
+// turns.
 func steady(cfg graphswap.Config) []graphswap.Variant {
 	v := graphswap.Both
 	if cfg.Residency == graphswap.OneGraph {
@@ -86,12 +90,12 @@ func steady(cfg graphswap.Config) []graphswap.Variant {
 	return slices.Repeat([]graphswap.Variant{v}, cfg.Blocks)
 }
 
-// Config returns the configuration in use.
+// Config returns the configuration that the session uses now.
 func (s *Session) Config() graphswap.Config { return s.config }
 
-// Resident returns, per block, the graphs that the session assumes to be loaded.
-// Before the first conversation turn this is only an assumption; the field Before
-// of the first plan lists the graphs to load.
+// Resident returns, per block, the graphs that the session assumes to be loaded. Before
+// the first conversation turn, Resident returns only an assumption; the field Before of
+// the first plan lists the graphs that must be loaded.
 func (s *Session) Resident() []graphswap.Variant { return slices.Clone(s.resident) }
 
 // SetResident tells the session which graphs are loaded, if something other than a
@@ -100,8 +104,8 @@ func (s *Session) SetResident(now []graphswap.Variant) {
 	s.resident, s.started = slices.Clone(now), true
 }
 
-// Choose returns the plan for a conversation turn with prompt new tokens and
-// cached tokens in the KV cache. Choose changes nothing in the session.
+// Choose returns the plan for a conversation turn with prompt new tokens and cached
+// tokens in the KV cache. Choose does not change the session.
 func (s *Session) Choose(prompt, cached int) (*Choice, error) {
 	if !s.allResident && len(s.configs) > 1 && s.started && s.config.Residency != graphswap.OneGraph {
 		return s.chooseWithChange(prompt, cached)
@@ -113,8 +117,8 @@ func (s *Session) Choose(prompt, cached int) (*Choice, error) {
 	return &Choice{Choice: *choice}, nil
 }
 
-// choose returns the plan for a conversation turn in which no change of widths
-// runs in the background.
+// choose returns the plan for a conversation turn during which no change of widths runs
+// in the background.
 func (s *Session) choose(prompt, cached int) (*graphswap.Choice, error) {
 	switch {
 	case s.allResident:
@@ -129,8 +133,8 @@ func (s *Session) choose(prompt, cached int) (*graphswap.Choice, error) {
 	return s.cheapestFromHere(prompt, cached)
 }
 
-// anyPair returns the best choice among all pairs of widths of the partition, whose
-// graphs are all loaded.
+// anyPair returns the best plan among all pairs of widths of the partition, if all
+// their graphs are loaded.
 func (s *Session) anyPair(prompt, cached int) (*graphswap.Choice, error) {
 	var best *graphswap.Choice
 	for _, cfg := range s.configs {
@@ -163,8 +167,8 @@ func (s *Session) best(cfg graphswap.Config, resident []graphswap.Variant, promp
 	return s.chooser.Pick(all, s.expectedOutput()), nil
 }
 
-// plans returns the candidate plans of a conversation turn. Plans of a
-// conversation turn that has been asked for before come from a table.
+// plans returns the plans that may be chosen for a conversation turn. If the same
+// conversation turn has been asked for before, its plans come from a table.
 func (s *Session) plans(cfg graphswap.Config, resident []graphswap.Variant, prompt, cached int) ([]graphswap.Choice, error) {
 	key := turnKey{cfg, prompt, cached, residentKey(resident)}
 	if all := s.candidates[key]; all != nil {
@@ -186,7 +190,7 @@ func residentKey(resident []graphswap.Variant) string {
 	return string(key)
 }
 
-// Done records that a choice's plan ran to its end, and that the answer had output
+// Done records that the plan of a choice ran to its end, and that the answer had output
 // tokens.
 func (s *Session) Done(choice *Choice, output int) error {
 	s.started, s.preloaded = true, false
@@ -204,8 +208,8 @@ func (s *Session) Done(choice *Choice, output int) error {
 	return nil
 }
 
-// Reset forgets all conversation turns and starts again with the configuration cfg
-// and its usual graphs loaded.
+// Reset forgets all conversation turns and starts the session again with the
+// configuration cfg and its usual graphs loaded.
 func (s *Session) Reset(cfg graphswap.Config) {
 	s.statistics = statistics{priorPrefillMs: s.statistics.priorPrefillMs}
 	s.change, s.started, s.preloaded = widthChange{}, false, false

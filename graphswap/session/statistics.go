@@ -9,17 +9,18 @@ import (
 
 // statistics holds the workload statistics of a conversation.
 type statistics struct {
-	priorPrefillMs []float64 // priorPrefillMs holds per configuration the mean prefill time of typical prompts
-	turns          []turn    // turns holds the most recent conversation turns
-	count          int       // count is the number of all conversation turns so far
+	// priorPrefillMs holds, per configuration, the mean prefill time of typical prompts
+	priorPrefillMs []float64
+	turns          []turn // turns holds the most recent conversation turns
+	count          int    // count is the number of all conversation turns so far
 }
 
 // turn describes a past conversation turn, or the next one.
 type turn struct {
-	prefillMs []float64 // prefillMs holds per configuration the prefill time if its usual graphs are loaded
+	prefillMs []float64 // prefillMs holds, per configuration, the prefill time if its usual graphs are loaded
 	prompt    int
 	output    float64
-	context   float64 // context is the number of tokens in the cache when half of the answer is decoded
+	context   float64 // context is the number of tokens in the KV cache when half of the answer is decoded
 }
 
 func (st *statistics) add(t turn) {
@@ -29,33 +30,34 @@ func (st *statistics) add(t turn) {
 	}
 }
 
-// The weights below decide how much past prompts and answers count against the
-// assumptions before the first conversation turn (the prior). A random search found
-// the weights, on conversations with other seeds than those of the tests.
+// The weights below decide how much past prompts and answers count, compared with the
+// assumptions before the first conversation turn (the prior). The weights of the past
+// and the prior were found by a random search, on conversations with other seeds than
+// those of the tests.
 const (
-	remembered = 16  // remembered is the number of recent conversation turns that count
+	remembered = 16  // remembered is the number of recent conversation turns that count in the statistics
 	fading     = 0.9 // fading is the weight of a conversation turn divided by the weight of the turn after it
-	// Each of the following weights gives the prior as much influence as this
-	// number of observed conversation turns: for the prompts, for the length of
-	// answers, and for the tokens of a turn.
+	// The weights below give the prior as much influence as this number of observed
+	// conversation turns: for the prompts, for the length of answers, and for the
+	// tokens of a turn.
 	usualPrompts, usualAnswer, usualTokens = 3.0, 0.1, 2.0
 
 	usualTurn = 300 // usualTurn is the number of tokens of a typical prompt
-	// A conversation is assumed to have 20 turns. The kind of a conversation
-	// (prompt and answer lengths) counts as known after four turns. At least two
-	// further conversation turns are always assumed.
+	// At its start, a conversation is assumed to have 20 turns. The kind of a
+	// conversation (prompt and answer lengths) counts as known after four turns. A
+	// conversation is always assumed to have at least two further turns.
 	conversation, learned, atLeast = 20.0, 4.0, 2.0
-	// A conversation turn waits for other widths only after minTurns turns.
-	// After exceptionTurns conversation turns, the turn with the longest prompt
-	// is left out.
+	// A conversation turn waits for loads of other widths only after minTurns turns.
+	// After exceptionTurns conversation turns, the statistics leave out the turn with
+	// the longest prompt.
 	minTurns, exceptionTurns = 2, 3
 )
 
-// Widths change only after a loss: compared with the new widths, the conversation
-// turns so far must have lost this share of the time that the change's loads take.
-// Forecasts can be wrong, but a loss has happened. lostWaiting applies if a
-// conversation turn waits for the loads, lostBackground if the loads run during
-// turns.
+// Widths change only after a loss: compared with the new widths, the conversation turns
+// so far must have lost a certain share of the time that the change's loads take. A
+// past loss is required because forecasts can be wrong. lostWaiting is the required
+// share if a conversation turn waits for the loads, and lostBackground if the loads run
+// during turns.
 const (
 	lostWaiting    = 0.05
 	lostBackground = 0.02
@@ -68,8 +70,8 @@ var usual = struct {
 	outputs []float64
 }{[]int{24, 128, 512, 1536}, []float64{16, 64, 256}}
 
-// prefillMs returns the prefill time of a prompt in each configuration, if its
-// usual graphs are loaded.
+// prefillMs returns the prefill time of a prompt in each configuration, if the
+// configuration's usual graphs are loaded.
 func (s *Session) prefillMs(prompt, cached int) ([]float64, error) {
 	all := make([]float64, len(s.configs))
 	for i, cfg := range s.configs {
@@ -98,8 +100,8 @@ func (s *Session) priorPrefillMs() ([]float64, error) {
 	return mean, nil
 }
 
-// bounded shortens a prompt so that the context has room for several conversation turns like
-// it.
+// bounded shortens a prompt so that the context has room for several conversation turns
+// of its length.
 func (s *Session) bounded(prompt int) int { return min(prompt, max(s.chooser.Setting.Context/4, 1)) }
 
 // expectedOutput returns the expected length of the next answer in tokens, about
@@ -112,8 +114,8 @@ func (s *Session) expectedOutput() float64 {
 	return sum / weight
 }
 
-// horizon estimates how many turns the conversation still has, at least two. A
-// conversation longer than the assumed length is assumed to last as long again.
+// horizon estimates how many further turns the conversation will have, at least two. A
+// conversation that is longer than the assumed length is assumed to last as long again.
 func (s *Session) horizon() float64 {
 	return max(math.Abs(conversation-float64(s.statistics.count)), atLeast)
 }
@@ -129,8 +131,8 @@ func (s *Session) futureContext(context int) int {
 }
 
 // expectedTurnMs returns the expected time of a future conversation turn in each
-// configuration, if it resembles the given turns. Older conversation turns count
-// less in this mean.
+// configuration, if future turns resemble the given ones. In the mean over conversation
+// turns, older turns count less.
 func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
 	ms, output := slices.Clone(s.statistics.priorPrefillMs), s.expectedOutput()
 	for i := range ms {
@@ -145,8 +147,8 @@ func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
 	return ms
 }
 
-// lostMs returns how much less time the given conversation turns would have
-// taken with configuration i than with the one in use.
+// lostMs returns how much less time the given conversation turns would have taken with
+// configuration i than with the present one.
 func (s *Session) lostMs(turns []turn, i int) (lost float64) {
 	now := slices.Index(s.configs, s.config)
 	for _, t := range turns {
@@ -190,7 +192,7 @@ func withoutLongestPrompt(turns []turn) []turn {
 }
 
 // cheapestFromHere returns the choice with the least expected time for the next
-// conversation turn and all later ones. The function assumes that the request
+// conversation turn and all later turns. cheapestFromHere assumes that the request
 // waits for the loads if the loaded widths change.
 func (s *Session) cheapestFromHere(prompt, cached int) (*graphswap.Choice, error) {
 	turns, err := s.withTurn(prompt, cached)
@@ -218,8 +220,8 @@ func (s *Session) cheapestFromHere(prompt, cached int) (*graphswap.Choice, error
 	return best, nil
 }
 
-// kept returns the graphs that stay loaded when the partition or the widths
-// change: graphs that exist before and after the change.
+// kept returns the graphs that stay loaded when the partition or the widths change:
+// those that exist before and after the change.
 func (s *Session) kept(to graphswap.Config) []graphswap.Variant {
 	kept := make([]graphswap.Variant, to.Blocks)
 	if to.Blocks != s.config.Blocks {

@@ -7,15 +7,15 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// widthChange is a change to other widths that runs while a conversation continues.
-// A change of widths needs both graphs of every block loaded, and one spare graph
-// slot. The loader, which has no other work then, replaces the graphs block by
-// block. Every mixture of old and new widths can run: each block takes the time of
+// widthChange is a change to other widths that runs while a conversation continues. A
+// change of widths needs both graphs of every block loaded, and one spare graph slot.
+// During such a change, the loader, which has no other work, replaces the graphs block
+// by block. Every mixture of old and new widths can run: each block takes the time of
 // its own widths, and decode steps have as many rows as the narrower graphs.
 type widthChange struct {
 	from, to graphswap.Config
-	// totalMs is the time of all loads of the change, and leftMs that of the loads still to
-	// run; leftMs is 0 without a change
+	// totalMs is the time of all loads of the change, and leftMs the time of those that
+	// have not run; leftMs is 0 if no change runs
 	totalMs, leftMs float64
 }
 
@@ -25,13 +25,13 @@ func canChangeInBackground(from, to graphswap.Config) bool {
 	return from.Residency == graphswap.BothGraphs && from.Spare && to.Spare && from.Blocks == to.Blocks
 }
 
-// shareRange is the largest and the smallest share of blocks that have the old
-// widths during some time.
+// shareRange is the largest and the smallest share of blocks that have the old widths
+// during a period.
 type shareRange struct{ most, least float64 }
 
-// oldShare returns the range of the share of old widths while the next ms
-// milliseconds of the change's loads run, if leftMs were left before. The widths of
-// a block change when its load ends.
+// oldShare returns the range of the share of blocks with old widths during the next ms
+// milliseconds of the change's loads. leftMs is the time of the loads that were left
+// before. In a change of widths, a block changes when its load ends.
 func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 	blocks := float64(x.to.Blocks)
 	return shareRange{
@@ -40,8 +40,9 @@ func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 	}
 }
 
-// slowestMixture returns the longest time that any mixture in the range takes.
-// before and after are the times with only the old and only the new widths.
+// slowestMixture returns the longest time that any mixture of old and new widths in the
+// range takes. before and after are the times with only the old and only the new
+// widths.
 func slowestMixture(old shareRange, before, after float64) (most float64) {
 	for _, share := range []float64{old.most, old.least} {
 		most = max(most, share*before+(1-share)*after)
@@ -49,7 +50,8 @@ func slowestMixture(old shareRange, before, after float64) (most float64) {
 	return most
 }
 
-// Prefill returns the time of a conversation turn until its answer begins, including switching.
+// Prefill returns the time of a conversation turn until its answer begins, including
+// the switching of graphs.
 func (s *Session) Prefill(choice *Choice) float64 {
 	ms, x := choice.Forecast.SwitchEndMs, &choice.change
 	if x.leftMs <= 0 {
@@ -63,7 +65,7 @@ func (s *Session) Prefill(choice *Choice) float64 {
 // slowdown returns the factor by which a running load slows executes down.
 func (s *Session) slowdown() float64 { return max(s.chooser.Cost.Profile.Load.Slowdown, 1) }
 
-// Decode returns the time of an answer of output tokens with this choice.
+// Decode returns the time that an answer of output tokens takes with this choice.
 func (s *Session) Decode(choice *Choice, output float64) float64 {
 	x := &choice.change
 	context := float64(choice.Cached+choice.Prompt) + output/2
@@ -83,17 +85,17 @@ func (s *Session) Decode(choice *Choice, output float64) float64 {
 	return left + (output-left/during)*after
 }
 
-// perTokenDuringChange returns the longest time per token while a change of widths
-// runs that still needs leftMs. The time per token before and after the change is
-// known.
+// perTokenDuringChange returns the longest time per token while a change of widths runs
+// whose loads still take leftMs. The times per token before and after the change of
+// widths are known.
 func (s *Session) perTokenDuringChange(choice *Choice, leftMs, output, now, after float64) float64 {
 	from, to := choice.Config.DecodeRows, choice.change.to.DecodeRows
 	slow := s.slowdown()
 	if from == to {
 		return slow * now
 	}
-	// A decode step takes the time of all blocks, and yields the tokens of the
-	// narrower graphs.
+	// During a change of widths, a decode step takes the time of all blocks, and yields
+	// the tokens that the narrower graphs give.
 	setting := &s.chooser.Setting
 	now, after = now*setting.Tokens(from), after*setting.Tokens(to)
 	each := slow / setting.Tokens(min(from, to))
@@ -123,7 +125,7 @@ func (s *Session) chooseWithChange(prompt, cached int) (*Choice, error) {
 	return choice, err
 }
 
-// continueChange advances the change of widths by the time of the choice's conversation turn.
+// continueChange advances the change of widths by the time of one conversation turn.
 func (s *Session) continueChange(choice *Choice, output float64) {
 	if s.change = choice.change; s.change.leftMs <= 0 {
 		return
@@ -134,9 +136,9 @@ func (s *Session) continueChange(choice *Choice, output float64) {
 	}
 }
 
-// nextChange returns the change of widths that runs during the next
-// conversation turn: the unfinished one, its reversal, or a change to the
-// configuration that saves the most time.
+// nextChange returns the change of widths that runs during the next conversation turn:
+// the unfinished change, its reversal, or a change to the configuration that saves the
+// most time.
 func (s *Session) nextChange(turns []turn, context int) widthChange {
 	if x := s.change; x.leftMs > 0 {
 		now := s.config
@@ -164,10 +166,9 @@ func (s *Session) nextChange(turns []turn, context int) widthChange {
 	return widthChange{from: s.config, to: best, totalMs: loads, leftMs: loads}
 }
 
-// savedMs returns the time that the remaining conversation turns save with
-// another configuration, whose loads run during these turns. If the past
-// conversation turns lost too little time with the present configuration,
-// savedMs returns 0.
+// savedMs returns the time that the remaining conversation turns save with another
+// configuration, whose loads run during these turns. If the past conversation turns
+// have lost too little time with the present configuration, savedMs returns 0.
 func (s *Session) savedMs(turns []turn, context int, to graphswap.Config, loadMs float64) float64 {
 	i := slices.Index(s.configs, to)
 	if s.lostMs(turns, i) < lostBackground*loadMs {

@@ -19,14 +19,14 @@ import (
 // ErrNoCompiler is returned when no C compiler is found.
 var ErrNoCompiler = errors.New("no C compiler found: install one, for example with apt-get install gcc")
 
-// Options configures a build. The field Dir must be set.
+// Options configures a build. The field Dir of Options must be set.
 type Options struct {
-	// Dir receives one folder per build, named by a hash of the sources, flags and
-	// compiler.
+	// Dir is a folder that gets one subfolder per build, named by a hash of the
+	// sources, flags and compiler.
 	Dir string
-	// CC is the compiler. If CC is empty, Build takes the first of cc, gcc and
-	// clang that it finds. A cross compiler makes a library for its own target:
-	// x86_64-w64-mingw32-gcc makes QnnHtp.dll.
+	// CC is the C compiler that builds the emulator. If CC is empty, Build takes the
+	// first of cc, gcc and clang that it finds. With a cross compiler, Build makes a
+	// library for another system: x86_64-w64-mingw32-gcc makes QnnHtp.dll.
 	CC string
 	// Sanitize is the value of the compiler flag -fsanitize, such as
 	// "address,undefined". If Sanitize is empty, the flag is not used.
@@ -34,20 +34,20 @@ type Options struct {
 	// Logger receives the start and the duration of a build. If Logger is nil,
 	// nothing is logged.
 	Logger *slog.Logger
-	// Begin, if set, is called before a compilation starts, because that takes
-	// seconds.
+	// Begin, if set, is a function that is called before a compilation starts, because
+	// compiling takes seconds.
 	Begin func()
 }
 
-// Build returns the path of libQnnHtp.so or QnnHtp.dll. If the library does not
-// exist yet, Build compiles it.
+// Build returns the path of the emulator's library, libQnnHtp.so or QnnHtp.dll. If the
+// emulator's library does not exist yet, Build compiles it.
 //
-// The library file gets its name only when it is complete. Several processes may
-// therefore build at once, and a build that is killed leaves no broken library. A
-// first build takes some seconds. Cancelling ctx kills the compiler.
+// The library's file gets its name only when it is complete. Because of that, several
+// processes may build at once, and a build that is killed leaves no broken library. A
+// first build of the emulator takes some seconds. Cancelling ctx kills the compiler.
 func Build(ctx context.Context, options Options) (string, error) {
 	if options.Dir == "" {
-		return "", errors.New("emulator: Options.Dir is empty")
+		return "", errors.New("emulator: the option Dir is empty")
 	}
 	if runtime.GOOS != "linux" {
 		return "", fmt.Errorf("emulator: %w on %s", errors.ErrUnsupported, runtime.GOOS)
@@ -98,7 +98,7 @@ func arguments(sanitize string) []string {
 	return args
 }
 
-// findCompiler returns the compiler's path and the output of its --version. The
+// findCompiler returns the path of the C compiler and the output of its --version. The
 // path and the version are part of a build's name, so a new version of the compiler
 // causes a new build.
 func findCompiler(ctx context.Context, name string) (path, version string, err error) {
@@ -120,14 +120,14 @@ func findCompiler(ctx context.Context, name string) (path, version string, err e
 	return "", "", fmt.Errorf("no C compiler found: %v: %w", candidates, ErrNoCompiler)
 }
 
-// build compiles in a temporary folder next to the result, and then renames the
-// library into its place.
+// build compiles the emulator in a temporary folder next to the result, and then
+// renames the library into its place.
 func build(ctx context.Context, compiler string, args, link []string, library string) error {
 	folder, name := filepath.Split(library)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	if err := trust.Check(folder); err != nil { // a user who can write to this folder could replace the library
+	if err := trust.Check(folder); err != nil { // a user who can write to the folder could replace the library
 		return err
 	}
 	work, err := os.MkdirTemp(folder, "build-")
@@ -150,14 +150,15 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 		return err
 	}
 	built := filepath.Join(work, name)
-	if err := os.Chmod(built, 0o755); err != nil { // the linker's mode depends on the umask
+	if err := os.Chmod(built, 0o755); err != nil { // the mode that the linker gives the file depends on the umask, so it is set here
 		return err
 	}
 	return os.Rename(built, library)
 }
 
-// compileAll compiles C files on all processors. Paths are relative to the folder
-// work. The returned paths of the object files are in the order of the C files.
+// compileAll compiles C files on all processors. The paths that compileAll gets are
+// relative to the folder work. compileAll returns the paths of the object files in the
+// order of the C files.
 func compileAll(ctx context.Context, compiler string, args []string, work string, files []string) ([]string, error) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, runtime.GOMAXPROCS(0))

@@ -2,75 +2,76 @@
 // sources that it embeds. With the emulator, all packages that use QNN run and are
 // tested on a machine without an NPU.
 //
-// The library has the vendor's entry point, function table (core API 2.40) and
-// struct layouts, so tests use the same binding as a phone. The library can be
-// recognised by its provider, "HTP_EMULATOR_SDNPU", and its build ID,
-// "sdnpu-emulator ...". The same file contains the entry point of the QNN system
-// library, which describes context binaries without a device
-// ("SYSTEM_EMULATOR_SDNPU").
+// The emulator has the vendor's entry point, function table (core API 2.40) and struct
+// layouts, so tests use the same binding as a phone. The emulator can be recognised by
+// its provider, "HTP_EMULATOR_SDNPU", and its build ID, "sdnpu-emulator ...". The
+// emulator's file also contains the entry point of the QNN system library, which
+// describes context binaries without a device ("SYSTEM_EMULATOR_SDNPU").
 //
-// A cross compiler for Windows builds a QnnHtp.dll, to test our program there: with
-// one thread, without registered memory and without simulated times.
+// A cross compiler for Windows builds the emulator as QnnHtp.dll, to test our program
+// there: with one thread, without registered memory and without simulated times.
 //
-// The folders of the C sources are csrc/api (the QNN functions), csrc/ops
-// (operators), csrc/kernels (vector code) and csrc/pace (times and memory of a
-// phone). A new operator goes into csrc/ops.
+// The folders of the emulator's C sources are csrc/api (the QNN functions), csrc/ops
+// (operators), csrc/kernels (vector code) and csrc/pace (times and memory of a phone).
+// A new operator of the emulator goes into csrc/ops.
 //
-// # What it is not
+// # What the emulator is not
 //
-// The emulator reproduces the results of the library, not a chip. Settings of time,
-// power, memory limits and SoC do not change a result. Without a profile (see
-// below), run times say nothing about a phone. The emulator's context binaries have
-// their own format and run on no device. Encodings with a mapping, and functions
-// that package qnn does not call, return the code for "not supported".
+// The emulator reproduces the results of the vendor's library, and not those of a chip.
+// The emulator's settings of time, power, memory limits and SoC do not change a result.
+// Without a profile, the emulator's run times say nothing about a phone. The emulator's
+// context binaries have their own format and run on no device. For encodings with a
+// mapping, and in functions that package qnn does not call, the emulator returns the
+// code for "not supported".
 //
-// # Stricter than the vendor's library
+// # Where the emulator is stricter than the vendor's library
 //
-// The vendor's x86-64 library accepts the following errors without a message. The
-// emulator rejects them with a fitting code and an error line that names graph,
-// node, tensor and reason: static data or buffers of a wrong size, a wrong data
-// type or shape at execute, quantizations that do not fit their tensor, overlapping
-// output buffers, duplicate names, nodes that the operator refuses (at addNode, not
-// at finalize), tensors that no node writes or reads, damaged or foreign context
-// binaries, a binary of another SoC, and options that would be ignored.
+// The vendor's x86-64 library accepts the errors listed below without a message. The
+// emulator rejects these errors with a fitting code and an error line that names graph,
+// node, tensor and reason. They are: static data or buffers of a wrong size, a wrong
+// data type or shape at execute, quantizations that do not fit their tensor,
+// overlapping output buffers, duplicate names, nodes that the operator refuses (at
+// addNode, not at finalize), tensors that no node writes or reads, damaged or foreign
+// context binaries, a binary of another SoC, and options that would be ignored.
 //
 // # Rule of sums
 //
-// Every sum is computed in one fixed order, with fused multiply-add in float32 and
-// one rounding to the output type at the end. The order of additions is the same
-// on every code path, thread count and graph width. A slot of the KV cache whose
-// attention probability is zero is skipped. Padding, width and machine therefore
-// change no bit of a result.
+// The emulator computes every sum in one fixed order, with fused multiply-add in
+// float32 and one rounding to the output type at the end. The order of the emulator's
+// additions is the same on every code path, thread count and graph width. The emulator
+// skips a slot of the KV cache whose attention probability is zero. Padding, graph
+// width and machine therefore change no bit of the emulator's results.
 //
 // # Ownership and threads
 //
-// Functions of the library may be called from any thread. Executes run one at a
-// time in the process, and share one block of memory for intermediate results.
-// Contexts may be built, loaded and freed while an execute runs. An execute reads
-// and writes the client's buffers directly. Registered memory stays mapped between
-// executes and is used directly too. If a binary is loaded as persistent, its
-// packed weights are used directly from the client's mapping, which must outlive
-// the context.
+// Functions of the emulator may be called from any thread. In the emulator, executes
+// run one at a time in the process, and share one block of memory for intermediate
+// results. In the emulator, contexts may be built, loaded and freed while an execute
+// runs. In the emulator, an execute reads and writes the client's buffers directly. In
+// the emulator, registered memory stays mapped between executes and is used directly
+// too. If a context binary is loaded as persistent, the emulator uses its packed
+// weights directly from the client's mapping, which must outlive the context.
 //
 // # Environment
 //
-// At its first use, the C library reads the environment variable SDNPU_EMULATOR:
+// At its first use, the emulator reads the environment variable SDNPU_EMULATOR:
 // comma-separated keys cpu=c|avx2|avx512|vnni|neon (the code path, if the machine
-// supports it) and threads=N (1 to 64; default: the processors that this process
-// may use). The keys cpu and threads change only the speed. Unknown keys and
-// impossible values are rejected when a backend is created.
+// supports it) and threads=N (1 to 64; default: the processors that this process may
+// use). The keys cpu and threads change only the speed. Unknown keys and impossible
+// values in SDNPU_EMULATOR are rejected when a backend is created.
 //
 // # A phone's time
 //
 //	SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=1
 //
-// makes loads and executes take as long as on a phone, by the formulas and profiles
-// of package graphswap. Times with pace= or profile= are simulated, not measured.
-// With pace=wall (the default), a call sleeps until its simulated time multiplied
-// by scale has passed. With pace=virtual, no call sleeps; the simulated time is
-// only reported. With as, a small model takes the time of a large model of the
-// profile. Without as, the time follows from the model's own shapes and sizes and
-// the profile's generic costs. All of a row's time is then charged to the blocks.
+// With such a setting, loads and executes take as long as on a phone, by the formulas
+// and profiles of package graphswap. Times with pace= or profile= are simulated, not
+// measured. With pace=wall (the default), a call sleeps until its simulated time
+// multiplied by scale has passed. With pace=virtual, no call sleeps; the simulated time
+// is only reported. With the key `as`, a small model takes the time of a large model of
+// the profile. Without the key `as`, the time follows from the model's own shapes and
+// sizes and the profile's generic costs. All of a row's time is then charged to the
+// blocks, and none to the head.
 //
 //   - A graph with inputs named past_k<layer> is a block graph. The part
 //     _layers<K>of<T> of its name gives its share of the model. Without that part,
@@ -105,5 +106,6 @@
 //
 // # Cost
 //
-// The first [Build] takes some seconds; later builds find the library by its hash.
+// The first [Build] of the emulator takes some seconds; later builds find the library
+// by its hash.
 package emulator

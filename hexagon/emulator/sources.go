@@ -16,11 +16,12 @@ import (
 //go:embed csrc/*.[ch] csrc/*/*.[ch]
 var sources embed.FS
 
-// platform describes what a compiler for one operating system needs to build the
-// library.
+// platform describes how a compiler for one operating system builds the emulator.
 type platform struct {
-	library     string   // library is the library's file name on this platform
-	flags, link []string // compiler flags in addition to those of all platforms, and linker flags
+	library string // library is the file name of the emulator's library on this platform
+	// flags holds compiler flags in addition to those of all platforms, and link holds
+	// linker flags
+	flags, link []string
 }
 
 // The flags of unix make undefined symbols an error at build time; otherwise they
@@ -51,10 +52,10 @@ func platformOf(version string) platform {
 	return unix
 }
 
-// flags are part of the hash that names a library. -ffp-contract=off keeps the
-// fixed order and rounding of sums. The library exports only its entry points.
-// Warnings are errors only in tests, because a newer compiler with new warnings
-// must not stop a user.
+// flags are the compiler flags for all platforms; they are part of the hash that names
+// a library. -ffp-contract=off keeps the fixed order and rounding of sums. The
+// emulator's library exports only its entry points. Compiler warnings are errors only
+// in tests, because a newer compiler with new warnings must not stop a user.
 var flags = []string{
 	"-I.", "-std=c11", "-O2", "-g", "-Wall", "-Wextra",
 	"-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-pthread",
@@ -71,8 +72,8 @@ func cFiles() (files []string, err error) {
 	return files, err
 }
 
-// walkSources calls visit for each embedded file, in lexical order, with its
-// path below csrc.
+// walkSources calls the function visit for each embedded file, in lexical order, with
+// its path below csrc.
 func walkSources(visit func(path string, text []byte) error) error {
 	root, err := fs.Sub(sources, "csrc")
 	if err != nil {
@@ -90,8 +91,8 @@ func walkSources(visit func(path string, text []byte) error) error {
 	})
 }
 
-// sourceHash returns the name of a build. Equal sources, flags and compilers give
-// equal names.
+// sourceHash returns the name of a build of the emulator. Equal sources, flags and
+// compilers give equal names.
 func sourceHash(compiler string, args []string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n%s\n", compiler, strings.Join(args, "\x00"))
@@ -104,8 +105,8 @@ func sourceHash(compiler string, args []string) (string, error) {
 }
 
 // WriteSources writes the C sources into the existing folder dir and its new
-// subfolders. A caller that compiles the sources itself, for example a test with
-// its own main function, must pass -I with this folder to the compiler.
+// subfolders. A caller that compiles the emulator's sources itself, for example a test
+// with its own main function, must pass -I with their folder to the compiler.
 func WriteSources(dir string) error {
 	return walkSources(func(path string, text []byte) error {
 		name := filepath.Join(dir, filepath.FromSlash(path))

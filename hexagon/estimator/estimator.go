@@ -1,11 +1,11 @@
-// Package estimator estimates how long a graph runs on a chip. The package asks the
-// vendor's compiler to simulate the schedule of the graph, with an option that the
+// Package estimator estimates how long a graph runs on a chip. Package estimator asks
+// the vendor's compiler to simulate the schedule of the graph, with an option that the
 // vendor calls "hextimate", and reads the trace that the compiler writes.
 //
-// The compiler's simulation does not model the driver, thermal limits or other
-// users of the memory. Use the results to compare graphs with each other, not as
-// times of a phone. Only the laboratory uses estimates; nothing that runs a model
-// calls this package.
+// The compiler's simulation does not model the driver, thermal limits or other users of
+// the memory. Use the simulated times to compare graphs with each other, not as times
+// of a phone. Only the laboratory uses estimates; nothing that runs a model calls this
+// package.
 //
 // # Invariants
 //
@@ -47,21 +47,21 @@ const traceLimit = 512 << 20
 // Estimate holds the compiler's predictions for one run of a graph.
 type Estimate struct {
 	Graph string
-	// Time follows from Cycles, the core's clock cycles, and its clock rate MHz.
+	// Time is computed from Cycles, the core's clock cycles, and its clock rate MHz.
 	Cycles, MHz float64
 	Time        time.Duration
-	// ReadBytes and WriteBytes are transferred between the chip's main memory and
-	// VTCM, the fast memory next to the vector units.
+	// ReadBytes and WriteBytes count the bytes that are transferred between the chip's
+	// main memory and VTCM, the fast memory next to the vector units.
 	ReadBytes, WriteBytes uint64
-	// SpillBytes and FillBytes are the part of these transfers that exists because
+	// SpillBytes and FillBytes count those transferred bytes that exist because
 	// intermediate results did not fit into VTCM.
 	SpillBytes, FillBytes uint64
 	// MemoryGBps is the memory bandwidth that the simulation assumes.
 	MemoryGBps float64
 }
 
-// Options changes how the graph is compiled. The zero value compiles the graph as
-// [hexagon.Device.Compile] does.
+// Options changes how the estimated graph is compiled. The zero Options compile the
+// graph as [hexagon.Device.Compile] does.
 type Options struct {
 	// Optimization is the effort of the compiler, from 1 to 3.
 	Optimization int
@@ -69,8 +69,8 @@ type Options struct {
 	VTCMMegabytes uint32
 }
 
-// ErrNotSimulated is returned when the library cannot simulate schedules.
-// ErrNotSimulated matches [errors.ErrUnsupported].
+// ErrNotSimulated is returned when the library cannot simulate schedules. [errors.Is]
+// also matches ErrNotSimulated with [errors.ErrUnsupported].
 var ErrNotSimulated = fmt.Errorf("the library cannot simulate schedules: %w", errors.ErrUnsupported)
 
 // Compiler estimates graphs with the library of an open device.
@@ -116,8 +116,7 @@ func simulate(d *hexagon.Device, o qnn.GraphOptions, build func(c *qnn.Context, 
 	return e, err
 }
 
-// readLine finds numbers in a line that the library logged, and adds them to the
-// map logged.
+// readLine finds numbers in a line that the library logged, and adds them to a map.
 func readLine(logged map[string]uint64, line string) {
 	for _, m := range loggedBytes.FindAllStringSubmatch(line, -1) {
 		if n, err := strconv.ParseUint(m[2], 10, 64); err == nil {
@@ -129,8 +128,8 @@ func readLine(logged map[string]uint64, line string) {
 // loggedBytes matches the transfer sizes that finalize logs at level info.
 var loggedBytes = regexp.MustCompile(`\b(spill_bytes|fill_bytes)\s*=\s*([0-9]+)`)
 
-// simulation is the part of the compiler's trace that this package reads: events in
-// Chrome's trace format, with times in clock cycles.
+// simulation is the part of the compiler's trace that package estimator reads: events
+// in Chrome's trace format, with times in clock cycles.
 type simulation struct {
 	Events []struct {
 		Phase    string  `json:"ph"`
@@ -143,17 +142,17 @@ type simulation struct {
 	} `json:"DMA/L2 Access Statistics"`
 	Configuration struct {
 		MHz           float64 `json:"sim_core_freq"`
-		DDR           float64 `json:"sim_ddr_freq"`  // clock of the main memory in MHz; it transfers twice per cycle
+		DDR           float64 `json:"sim_ddr_freq"`  // DDR is the clock rate of the main memory in MHz; the memory transfers twice per cycle
 		DDRWidth      float64 `json:"sim_ddr_width"` // bytes
 		DDRChannels   float64 `json:"sim_ddr_channels"`
 		DDREfficiency float64 `json:"sim_ddr_efficiency"`
 	} `json:"Hextimate Configuration"`
 }
 
-// maxTime rejects traces with absurd times, because no graph runs this long.
+// maxTime is a time that no graph takes; traces with longer times are rejected.
 const maxTime = 24 * time.Hour
 
-// readTrace reads a trace file and adds up its events.
+// readTrace reads the file with the compiler's trace and adds up its events.
 func readTrace(path string) (e Estimate, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,7 +162,7 @@ func readTrace(path string) (e Estimate, err error) {
 	return sumTrace(f)
 }
 
-// sumTrace reads a trace and adds up its events.
+// sumTrace reads the compiler's trace and adds up its events.
 func sumTrace(r io.Reader) (e Estimate, err error) {
 	var s simulation
 	if err := json.NewDecoder(io.LimitReader(r, traceLimit)).Decode(&s); err != nil {

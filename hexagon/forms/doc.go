@@ -1,14 +1,14 @@
 // Package forms tests every form of an operator that this project uses: each
-// combination of operator, element types, encodings, shape and chip. The tests run
-// each form on a float64 reference, the emulator, on request the vendor's library,
-// and, if package backend has the operator, the float device. The package contains
-// only tests.
+// combination of operator, element types, encodings, shape and chip. The tests run each
+// form on a float64 reference, the emulator, on request the vendor's library, and, if
+// package backend has the operator, the float device. Package forms contains only
+// tests.
 //
-// A form is a small graph with its inputs ([form], built by the files
-// table_*_test.go), the expected outcome (it runs, or a certain call refuses it
-// with a certain code) and the allowed error against the reference. Each library
-// runs in a child process, because some forms crash the vendor's library. The child
-// process returns results and error codes, and the parent process judges them.
+// A form is a small graph with its inputs ([form], built by the files table_*_test.go),
+// the expected outcome (it runs, or a certain call refuses it with a certain code) and
+// the allowed error against the reference. Each library under test runs in a child
+// process, because some forms crash the vendor's library. The child process returns
+// results and error codes, and the parent process judges them.
 //
 //	go test ./hexagon/forms -v                      # prints the table of the emulator
 //	SDNPU_REQUIRE=vendor go test ./hexagon/forms -v # and of the vendor's library: minutes
@@ -17,7 +17,7 @@
 //	go test ./hexagon/forms -update                 # rewrites testdata/forms.md
 //	SDNPU_FULL=1 go test -v ./hexagon/forms -timeout 2h # more seeds and chips, large shapes on one chip; -v shows progress
 //
-// # Checks of each form
+// # What is checked of each operator form
 //
 //   - the emulator and the vendor's library end with the same call and code, unless
 //     the form declares a known difference with its reason;
@@ -25,6 +25,6 @@
 //   - float results are within a relative rms error, quantized results within a
 //     number of units of the output's scale (LSB), and integers are equal.
 //
-// The reference computes with the inputs after quantization, so only arithmetic and
-// the rounding of the output count as errors.
+// The reference computes with the inputs after quantization, so only arithmetic and the
+// rounding of the output count as errors.
 package forms

@@ -1,7 +1,8 @@
-// Package librarytest gives tests the paths of QNN libraries: the emulator, which
-// it builds, and the vendor's libraries in the folder SDNPU_VENDOR, which `make
-// vendor` fills. If a library is missing, the test is skipped, and the reason is
-// shown. If SDNPU_REQUIRE names the missing library, the test fails instead.
+// Package librarytest gives tests the paths of QNN libraries: the emulator, which it
+// builds, and the vendor's libraries in the folder SDNPU_VENDOR, which `make vendor`
+// fills. If a library is missing, the test that needs it is skipped, and the reason is
+// shown. If SDNPU_REQUIRE names the missing library, the test that needs it fails
+// instead.
 //
 // The emulator is built once per test binary, in a temporary folder that [Main]
 // removes.
@@ -22,7 +23,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
-// folder holds the emulator while the tests of a package run.
+// folder is the path of the emulator's folder while the tests of a package run.
 var folder string
 
 // Main runs a package's tests and returns the exit code.
@@ -40,8 +41,8 @@ var build = sync.OnceValues(func() (string, error) {
 	return emulator.Build(context.Background(), emulator.Options{Dir: folder})
 })
 
-// Emulator builds the emulator once and returns its path. The package's TestMain must call
-// [Main].
+// Emulator builds the emulator once and returns its path. The TestMain of a package
+// that calls Emulator must call [Main].
 func Emulator(t testing.TB) string {
 	t.Helper()
 	require.NotEmpty(t, folder, "TestMain must call librarytest.Main")
@@ -60,9 +61,9 @@ func Vendor(t testing.TB) string {
 	return vendorFile(t, "onnxruntime_qnn", "libQnnHtp.so")
 }
 
-// VendorAtLength returns the same path as Vendor, for tests that take minutes.
-// Tests that take minutes run only if SDNPU_REQUIRE names the vendor's library, as
-// in make test-vendor, or with SDNPU_FULL=1.
+// VendorAtLength returns the same path as Vendor, for tests that take minutes. Tests
+// that take minutes run only if SDNPU_REQUIRE names the vendor's library, as in make
+// test-vendor, or if SDNPU_FULL=1 is set.
 func VendorAtLength(t testing.TB) string {
 	t.Helper()
 	if !needs.Required("vendor") && !Full() {
@@ -115,7 +116,7 @@ func vendorFile(t testing.TB, names ...string) string {
 }
 
 // SmolLM2 returns the path of the model file SmolLM2, which `make models` downloads
-// into the folder SDNPU_MODELS. The folder SDNPU_DATA may hold the same file.
+// into the folder SDNPU_MODELS. The folder SDNPU_DATA may also hold the model file.
 func SmolLM2(t testing.TB) string {
 	t.Helper()
 	for _, path := range []string{

@@ -1,16 +1,16 @@
-// Package models runs complete models through the engine on each available QNN
-// library: our emulator, the vendor's x86-64 library for several chips, and the
-// vendor's float library for the CPU. The package contains only tests.
+// Package models runs complete models through the engine on each available QNN library:
+// our emulator, the vendor's x86-64 library for several chips, and the vendor's float
+// library for the CPU. Package models contains only tests.
 //
-// Each model runs in each recipe. The float device computes the same recipe with
-// exact arithmetic, so the error of the recipe and the additional error of a
+// The tests run each model in each recipe. The float device computes the same recipe
+// with exact arithmetic, so the error of the recipe and the additional error of a
 // library are reported separately.
 //
-// A model has one block per layer, or fewer blocks. The tests record the output of
-// each block, so they know the error against the float device after each block.
-// Tokens are compared with teacher forcing: each library gets the float device's
-// tokens and predicts the next one, so that the first difference does not hide
-// later ones.
+// A model runs with one block per layer, or with fewer blocks. The tests record the
+// output of each block, so they know the error against the float device after each
+// block. Tokens are compared with teacher forcing: each library gets the float device's
+// tokens and predicts the next one, so that the first difference does not hide later
+// ones.
 //
 // testdata/models.md is the table of results, and models.json holds its rows. A row
 // is written as soon as it is measured, so a part of the table can be measured

@@ -2,12 +2,12 @@ package qnn
 
 import "unsafe"
 
-// Backend is an open backend of the library. Several backends may be open at the
-// same time.
+// Backend is an open backend of a QNN library, which compiles and runs graphs. Several
+// backends may be open at the same time.
 type Backend struct{ handle handle }
 
-// NewBackend opens a backend. If log is nil, the library writes its errors to stderr
-// or stdout.
+// NewBackend opens a backend. If log is nil, the library writes its errors to stderr or
+// stdout.
 func (l *Library) NewBackend(log *Log) (*Backend, error) {
 	logID, err := log.optional()
 	if err != nil {
@@ -23,13 +23,13 @@ func (l *Library) NewBackend(log *Log) (*Backend, error) {
 	return b, nil
 }
 
-// Close frees the backend.
+// Close frees the backend of the library.
 func (b *Backend) Close() error { return b.handle.free(fnBackendFree) }
 
-// Validate reports whether the library can run a node. Validate returns
+// Validate reports whether the library can run a node of a graph. Validate returns
 // [ErrOpUnknown] for an unknown operator and [ErrOpInvalid] for inputs, outputs or
-// parameters that do not fit. The vendor's [Graph.AddNode] and [Graph.Finalize]
-// accept nodes that Validate refuses, so every node should be validated. The
+// parameters that do not fit. The vendor's [Graph.AddNode] and [Graph.Finalize] accept
+// nodes that Validate refuses, so every node should be validated. For Validate, the
 // tensors of the node need no IDs.
 func (b *Backend) Validate(op *Op) error {
 	id, err := b.handle.live("backend")

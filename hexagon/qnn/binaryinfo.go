@@ -10,12 +10,13 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// The limits below reject descriptions of images with absurd contents.
+// The limits below are for descriptions of images; larger contents are rejected as
+// absurd.
 const (
 	imageGraphLimit  = 1 << 10
-	imageTensorLimit = 1 << 14 // imageTensorLimit is the number of tensors in all graphs together
+	imageTensorLimit = 1 << 14 // imageTensorLimit is the largest number of tensors in all graphs of an image together
 	imageNameLimit   = 1 << 12
-	imageTextLimit   = 1 << 20 // imageTextLimit is the number of bytes of all names together
+	imageTextLimit   = 1 << 20 // imageTextLimit is the largest number of bytes of all names in an image together
 )
 
 // ErrBinaryInfo is returned when the description of an image contradicts itself.
@@ -23,44 +24,45 @@ var ErrBinaryInfo = errors.New("the description of the image contradicts itself"
 
 // BinaryInfo is a library's description of an image.
 type BinaryInfo struct {
-	Backend    uint32  // provider number of the library that compiled the image
-	BuildID    string  // build ID of that library
-	Core       Version // Core is the version of that library's interface
+	Backend    uint32  // Backend is the provider number of the library that compiled the image
+	BuildID    string  // BuildID is the build ID of the library that compiled the image
+	Core       Version // Core is the version of the core API of the library that compiled the image
 	BackendAPI Version
 	Blob       Version // Blob is the version of the image's format
 	BlobBytes  uint64
-	SoC        uint32 // chip of the image; 0 if the description is older than version 3
+	SoC        uint32 // SoC is the chip of the image; 0 if the description is older than version 3
 	Graphs     []GraphInfo
 }
 
 // GraphInfo describes a graph of an image.
 type GraphInfo struct {
 	Name string
-	// Inputs and Outputs include the tensor IDs that executes need. A tensor's
-	// quantization is read only if it has a single scale.
+	// Inputs and Outputs of a GraphInfo include the tensor IDs that executes need. A
+	// tensor's quantization is read only if it has a single scale.
 	Inputs, Outputs []Tensor
-	// The fields below exist only for Hexagon, and are zero if the description does
-	// not have them.
+	// The fields below exist only for Hexagon, and are zero if the image's description
+	// does not have them.
 	SpillBytes, VTCMBytes, ConstantBytes, SharedBytes, HVXThreads uint64
 	Optimization                                                  uint32
 }
 
-// memory gives access to the bytes of a description: in this process, or in a test.
-// read copies bytes from an address.
+// memory gives access to the bytes of an image's description: in this process, or in a
+// test. read copies bytes from an address.
 type memory interface {
 	read(address uintptr, to []byte) error
 }
 
-// ownMemory gives access to this process's memory. ownMemory rejects addresses that
-// no process has. A read of other memory that is not there faults, see
-// readBinaryInfo.
+// ownMemory gives access to this process's memory. ownMemory rejects addresses that no
+// process has. Reading an address at which there is no memory causes a fault, which
+// readBinaryInfo handles.
 type ownMemory struct{}
 
-// firstPage is the size of the first page, which is never mapped.
+// firstPage is the size of the first page of a process, which is never mapped.
 const firstPage = 4096
 
-// lastAddress returns the highest address of a process. Go reports a fault above it, on
-// x86-64, without its address, so such a fault cannot be told from an error of our own.
+// lastAddress returns the highest address of a process. On x86-64, Go reports a fault
+// above the highest address without its address, so such a fault cannot be told from an
+// error of our own.
 func lastAddress() uintptr {
 	if runtime.GOARCH == "amd64" {
 		return 1<<47 - 1
@@ -76,21 +78,21 @@ func (ownMemory) read(address uintptr, to []byte) error {
 	return nil
 }
 
-// fetch copies a struct of type T from an address. T must not contain Go pointers.
+// fetch copies a C struct of type T from an address. T must not contain Go pointers.
 func fetch[T any](m memory, address uintptr) (v T, err error) {
 	err = m.read(address, unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)))
 	return v, err
 }
 
-// infoReader reads the description of an image. The reader limits the total number
-// of tensors and characters, because a damaged description may refer to the same
-// place many times.
+// infoReader reads the description of an image. The reader limits the total number of
+// tensors and characters, because a damaged description may refer to the same place
+// many times.
 type infoReader struct {
 	memory
 	tensors, letters int
 }
 
-// text reads a C string of at most imageNameLimit bytes.
+// text reads a C string of at most imageNameLimit bytes from a description.
 func (r *infoReader) text(address uintptr) (string, error) {
 	if address == 0 {
 		return "", nil
@@ -110,7 +112,8 @@ func (r *infoReader) text(address uintptr) (string, error) {
 	return "", fmt.Errorf("a name is longer than %d bytes: %w", imageNameLimit, ErrBinaryInfo)
 }
 
-// readBinaryInfo reads the description of an image at an address.
+// readBinaryInfo reads the description of an image that a library has placed at an
+// address.
 func readBinaryInfo(m memory, address uintptr) (*BinaryInfo, error) {
 	r := &infoReader{memory: m}
 	var info *BinaryInfo
@@ -118,8 +121,8 @@ func readBinaryInfo(m memory, address uintptr) (*BinaryInfo, error) {
 		info, err = r.info(address)
 		return err
 	})
-	if errors.Is(err, mapped.ErrGone) { // a damaged image may lead the library to give any address
-		err = fmt.Errorf("it refers to memory that is not there: %w", ErrBinaryInfo)
+	if errors.Is(err, mapped.ErrGone) { // for a damaged image, the library may return any address
+		err = fmt.Errorf("the image's description refers to memory that is not there: %w", ErrBinaryInfo)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("qnn: describe the image: %w", err)
@@ -192,8 +195,8 @@ func (r *infoReader) graph(address uintptr) (*GraphInfo, error) {
 	return g, err
 }
 
-// newestVersion bounds the versions that a later library may give. A larger number comes from a
-// damaged image.
+// newestVersion bounds the version numbers that a later library may give to a
+// description. A version above newestVersion comes from a damaged image.
 const newestVersion = 15
 
 // wrongVersion returns the error for a description of an unknown version.
@@ -205,8 +208,8 @@ func wrongVersion(version uint32) error {
 	return fmt.Errorf("description has version %d, want 1..3: %w", version, kind)
 }
 
-// blob reads the part of a graph's description that is specific to Hexagon, as far
-// as it exists.
+// blob reads the part of a graph's description that is specific to Hexagon, if the
+// description has one.
 func (r *infoReader) blob(g *GraphInfo, address, size uintptr) error {
 	var c cGraphBlob
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&c)), min(size, unsafe.Sizeof(c)))

@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// configs builds a NULL-terminated array of pointers to options, the form in which
-// many C functions take their options. configs also keeps the memory alive to which
+// configs builds a NULL-terminated array of pointers to options, the form in which many
+// C functions of QNN take their options. configs also keeps the memory alive to which
 // the options point.
 type configs struct {
 	list []*cConfig
 	keep keeper
 }
 
-// add appends an option whose value is a number.
+// add appends an option whose value is a number to a list of options.
 func (c *configs) add(option uint32, value uint64) {
 	c.list = append(c.list, &cConfig{option: option, value: value})
 }
@@ -48,8 +48,9 @@ func (c *configs) addNames(option uint32, names []string) error {
 	return nil
 }
 
-// pointer terminates the array and returns its address. If the array is empty,
-// pointer returns NULL. The caller must call done after the C call.
+// pointer terminates the array of options and returns its address. If the array of
+// options is empty, pointer returns NULL. The caller of pointer must call done after
+// the C call.
 func (c *configs) pointer() unsafe.Pointer {
 	if len(c.list) == 0 {
 		return nil
@@ -58,5 +59,5 @@ func (c *configs) pointer() unsafe.Pointer {
 	return unsafe.Pointer(&c.list[0])
 }
 
-// done keeps the configs alive until the C call has returned.
+// done keeps the memory of the options alive until the C call has returned.
 func (c *configs) done() { runtime.KeepAlive(c) }

@@ -2,9 +2,9 @@ package qnn
 
 import "fmt"
 
-// BackendHTP is the provider number of the Hexagon NPU's library, and BackendCPU
-// that of the vendor's reference library for the CPU. AnyBackend matches every
-// provider.
+// BackendHTP is the provider number of the Hexagon NPU's library, and BackendCPU that
+// of the vendor's reference library for the CPU. AnyBackend stands for every provider
+// number.
 const (
 	BackendHTP uint32 = 6
 	BackendCPU uint32 = 3
@@ -34,12 +34,12 @@ const (
 	Float16  DataType = 0x0216
 	Float32  DataType = 0x0232
 	BFloat16 DataType = 0x0226
-	Fixed4   DataType = 0x0304 // each element takes one byte; the vendor's HTP library refuses this type (code 7004)
+	Fixed4   DataType = 0x0304 // Fixed4 elements take one byte each; the vendor's HTP library refuses this type (code 7004)
 	UFixed4  DataType = 0x0404
-	Fixed8   DataType = 0x0308 // signed fixed point, needs a scale
+	Fixed8   DataType = 0x0308 // Fixed8 is a signed fixed-point type, which needs a scale
 	Fixed16  DataType = 0x0316
 	Fixed32  DataType = 0x0332
-	UFixed8  DataType = 0x0408 // unsigned fixed point, needs a scale
+	UFixed8  DataType = 0x0408 // UFixed8 is an unsigned fixed-point type, which needs a scale
 	UFixed16 DataType = 0x0416
 	UFixed32 DataType = 0x0432
 	Bool8    DataType = 0x0508
@@ -58,11 +58,11 @@ var dataTypes = map[DataType]struct {
 	Bool8: {"bool8", 1},
 }
 
-// Size returns the number of bytes of one element. For an unknown type Size returns
-// 0; the library refuses such types too.
+// Size returns the number of bytes of one element of the type. For an unknown type Size
+// returns 0; the library refuses such types too.
 func (d DataType) Size() int { return dataTypes[d].size }
 
-// String returns the name of the type, or its number if it has no name.
+// String returns the name of the element type, or its number if it has no name.
 func (d DataType) String() string {
 	if t, ok := dataTypes[d]; ok {
 		return t.name
@@ -75,13 +75,13 @@ type TensorKind uint32
 
 // The constants below are the kinds of tensors.
 const (
-	AppWrite TensorKind = 0 // input of the graph: the caller writes it before an execute
-	AppRead  TensorKind = 1 // output of the graph: the caller reads it after an execute
-	Native   TensorKind = 3 // intermediate result in the library's memory
-	Static   TensorKind = 4 // constant: its elements are given when the tensor is created
+	AppWrite TensorKind = 0 // AppWrite is an input of the graph: the caller writes it before an execute
+	AppRead  TensorKind = 1 // AppRead is an output of the graph: the caller reads it after an execute
+	Native   TensorKind = 3 // Native is an intermediate result in the library's memory
+	Static   TensorKind = 4 // Static is a constant: its elements are given when the tensor is created
 )
 
-// String returns the kind in words.
+// String returns the kind of tensor in words.
 func (k TensorKind) String() string {
 	switch k {
 	case AppWrite:
@@ -96,7 +96,7 @@ func (k TensorKind) String() string {
 	return fmt.Sprintf("tensor kind %d", uint32(k))
 }
 
-// LogLevel says how much the library logs. A higher level also includes all lower
+// LogLevel says how much the library logs. A higher log level also includes all lower
 // ones.
 type LogLevel uint32
 
@@ -112,8 +112,8 @@ const (
 // Priority orders contexts or graphs that compete for the device.
 type Priority uint32
 
-// The constants below are the priorities of a QNN context. With DefaultPriority the library
-// chooses.
+// The constants below are the priorities of a QNN context. If DefaultPriority is given,
+// the library chooses the priority.
 const (
 	DefaultPriority  Priority = 0
 	PriorityNormal   Priority = 100
@@ -121,9 +121,9 @@ const (
 	PriorityHigh     Priority = 200
 )
 
-// Capability is a feature that [Library.HasCapability] asks for
-// (QnnProperty_Key_t). The library's answer is only a hint: the x86-64 library
-// claims features that its calls then refuse.
+// Capability is a feature for which [Library.HasCapability] asks the library
+// (QnnProperty_Key_t). The library's answer is only a hint: the x86-64 library claims
+// features that its calls then refuse.
 type Capability uint32
 
 // The capabilities below matter for static graphs.

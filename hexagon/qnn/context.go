@@ -24,51 +24,53 @@ const (
 	htpFastInit         = 8
 )
 
-// ContextOptions configures a [Context]. The zero value is ready to use. Some
-// fields are refused by the vendor's x86-64 library with [ErrNotSupported].
+// ContextOptions configures a [Context]. The zero ContextOptions are ready to use. The
+// vendor's x86-64 library refuses some fields of ContextOptions with [ErrNotSupported].
 type ContextOptions struct {
-	// Priority orders contexts that compete for the device. If Priority is zero,
-	// the library chooses.
+	// Priority orders contexts that compete for the device. If Priority is zero, the
+	// library chooses the priority.
 	Priority Priority
-	// Persistent promises that the image for [Backend.LoadContext] stays readable
-	// and unchanged until the context is closed, so the library need not copy it.
-	// If the image is Go memory, the context keeps it alive. If the image is a
-	// mapped file, unmap it only after Close.
+	// Persistent promises that the image for [Backend.LoadContext] stays readable and
+	// unchanged until the context is closed, so the library need not copy it. If the
+	// image is Go memory, the context keeps it alive. If the image is a mapped file,
+	// unmap it only after the context's Close.
 	Persistent bool
-	// EnableGraphs names the graphs of the image that are loaded. If EnableGraphs
-	// is empty, all graphs are loaded.
+	// EnableGraphs names those graphs of the image that are loaded. If EnableGraphs is
+	// empty, all graphs are loaded.
 	EnableGraphs []string
-	// WeightSharing stores equal constants of the context's graphs once.
+	// If WeightSharing is set, equal constants of the context's graphs are stored once.
 	WeightSharing bool
-	// MemoryHintMB makes the library load and free graphs by itself, if Persistent
-	// is set too. The library treats the number of megabytes only as a hint.
+	// If MemoryHintMB and Persistent are set, the library loads and frees graphs by
+	// itself. The library treats the number of megabytes only as a hint.
 	MemoryHintMB uint64
 	// RetentionOrder names the graphs that the library frees last, the most important
 	// first.
 	RetentionOrder []string
-	// Strict rejects an image that is not optimal for this library and chip.
+	// If Strict is set, the library rejects an image that is not optimal for the
+	// library and the chip.
 	Strict bool
-	// DeferGraphs delays loading: each graph is loaded by [Context.Graph].
+	// If DeferGraphs is set, each graph is loaded only by [Context.Graph].
 	DeferGraphs bool
-	// SpillFill lets several contexts share one memory area for intermediate
+	// SpillFill names a group of contexts that share one memory area for intermediate
 	// results.
 	SpillFill SpillFill
-	// FileReadBudgetMB limits the memory that is used while an image is read.
+	// FileReadBudgetMB limits the memory that the library uses while it reads an image.
 	FileReadBudgetMB uint64
-	// EstimateIOMemory reserves memory for inputs and outputs in the DSP session.
+	// If EstimateIOMemory is set, the library reserves memory for inputs and outputs in
+	// the DSP session.
 	EstimateIOMemory bool
-	// FastInit loads the image with several threads.
+	// If FastInit is set, the library loads the image with several threads.
 	FastInit bool
 }
 
 // SpillFill describes a group of contexts that share memory for intermediate
 // results. Contexts of one group must not execute at the same time.
 type SpillFill struct {
-	// SizeBytes is the largest amount of memory that a context of the group needs.
-	// If SizeBytes is zero, the context belongs to no group.
+	// SizeBytes is the largest amount of memory that a context of the group needs for
+	// intermediate results. If SizeBytes is zero, the context belongs to no group.
 	SizeBytes uint64
-	// First is the first context of the group. If First is nil, this context is the
-	// first.
+	// First is the context of the group that was created first. If First is nil, the
+	// new context is the first of its group.
 	First *Context
 }
 
@@ -128,11 +130,11 @@ func (o *ContextOptions) encodeCustom(c *configs) error {
 	return nil
 }
 
-// Context holds graphs and their weights in the library's memory. Close frees the
-// graphs and their weights.
+// Context holds graphs and their weights in the library's memory. Close of a Context
+// frees the graphs and their weights.
 type Context struct {
 	handle handle
-	image  []byte // keeps the image alive for a persistent context
+	image  []byte // image keeps the image alive for a persistent context
 }
 
 // NewContext creates an empty context for new graphs. If the device is nil, the
@@ -189,8 +191,8 @@ func (b *Backend) newContext(d *Device, o ContextOptions, create func(backend, d
 	return context, nil
 }
 
-// Close frees the context, its graphs and their memory. Close waits for a running
-// execute of its graphs.
+// Close frees the context, its graphs and their memory. Close waits until a running
+// execute of the context's graphs ends.
 func (c *Context) Close() error {
 	err := c.handle.free(fnContextFree, 0)
 	c.image = nil
@@ -210,7 +212,7 @@ func (c *Context) BinarySize() (uint64, error) {
 }
 
 // Binary writes the context's image into buffer and returns the written part. The
-// buffer must have at least [Context.BinarySize] bytes.
+// buffer that Binary gets must have at least [Context.BinarySize] bytes.
 func (c *Context) Binary(buffer []byte) ([]byte, error) {
 	id, err := c.handle.live("context")
 	if err != nil {
@@ -222,7 +224,7 @@ func (c *Context) Binary(buffer []byte) ([]byte, error) {
 		return nil, err
 	}
 	if written > uint64(len(buffer)) {
-		return nil, fmt.Errorf("qnn: contextGetBinary: the library wrote %d bytes into %d: %w", written, len(buffer), ErrSize)
+		return nil, fmt.Errorf("qnn: contextGetBinary: the library wrote %d bytes into a buffer of %d: %w", written, len(buffer), ErrSize)
 	}
 	return buffer[:written], nil
 }

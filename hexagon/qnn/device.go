@@ -5,8 +5,7 @@ import (
 	"unsafe"
 )
 
-// deviceLimit is the largest number of devices and cores that is accepted from a
-// library.
+// deviceLimit is the largest number of devices and cores that a library may report.
 const deviceLimit = 64
 
 // The constants below are the numbers of options in QnnHtpDevice_CustomConfig_t.
@@ -22,25 +21,26 @@ const platformOption = 1
 
 // DeviceOptions configures a [Device].
 type DeviceOptions struct {
-	// SoC is the chip's number (57 is SM8650). On a phone, SoC should be zero: the
-	// library then finds the phone's chip. The vendor's x86-64 library compiles for
-	// this chip; for zero it takes the oldest one (30, which has no float32
-	// RmsNorm).
+	// SoC is the vendor's number of the chip (57 is SM8650). On a phone, SoC should be
+	// zero: the library then finds the phone's chip. The vendor's x86-64 library
+	// compiles for the chip SoC; for zero it takes the oldest one (30, which has no
+	// float32 RmsNorm).
 	SoC uint32
-	// Arch is the Hexagon version, for example 75. If SoC is set too, the library
-	// ignores Arch.
+	// Arch is the Hexagon version of the chip, for example 75. If SoC is set too, the
+	// library ignores Arch.
 	Arch uint32
-	// SignedPD asks for a signed process on the DSP.
+	// If SignedPD is set, the library asks for a signed process on the DSP.
 	SignedPD bool
-	// Cores are the cores of device 0 that may be used. If Cores is empty, the
-	// library chooses.
+	// Cores are the cores of device 0 that may be used. If Cores is empty, the library
+	// chooses the cores.
 	Cores []uint32
 }
 
-// custom returns a device option that is specific to Hexagon. The union in this C
-// struct moved from offset 4 to offset 8 between core API 2.32 and 2.36. A value of
-// one word is therefore written to both offsets. A value of two words does not fit
-// twice, so it is written to the offset that the library's version reads.
+// custom returns a device option that is specific to Hexagon. The union in the C struct
+// of a device option moved from offset 4 to offset 8 between core API 2.32 and 2.36. A
+// device option of one word is therefore written to both offsets. A device option of
+// two words does not fit twice, so it is written to the offset that the library's
+// version reads.
 func (l *Library) custom(option uint32, words ...uint32) cCustomConfig {
 	c := cCustomConfig{option: option, early: words[0], value: [7]uint64{uint64(words[0])}}
 	if len(words) > 1 {
@@ -75,10 +75,10 @@ func (o *DeviceOptions) encode(l *Library, c *configs) {
 	}
 }
 
-// Device is an open NPU.
+// Device is an NPU that a QNN library has opened.
 type Device struct{ handle handle }
 
-// NewDevice opens the NPU. The log may be nil.
+// NewDevice opens the NPU through the library. The log that NewDevice gets may be nil.
 func (l *Library) NewDevice(log *Log, o DeviceOptions) (*Device, error) {
 	logID, err := log.optional()
 	if err != nil {
@@ -97,21 +97,21 @@ func (l *Library) NewDevice(log *Log, o DeviceOptions) (*Device, error) {
 	return d, nil
 }
 
-// Close frees the device.
+// Close frees the device of the library.
 func (d *Device) Close() error { return d.handle.free(fnDeviceFree) }
 
-// HardwareDevice describes one device of the machine.
+// HardwareDevice describes one NPU device of the machine.
 type HardwareDevice struct {
 	ID, Type  uint32
 	Cores     []uint32 // their IDs
 	SoC       uint32   // chip number
-	Arch      uint32   // Hexagon version, for example 75
-	VTCMBytes uint64   // VTCMBytes is the size of the fast memory of the vector units
-	SignedPD  bool     // SignedPD tells whether signed processes are possible
-	DLBC      bool     // DLBC tells whether bandwidth compression (DLBC) is possible
+	Arch      uint32   // Arch is the Hexagon version, for example 75
+	VTCMBytes uint64   // VTCMBytes is the size in bytes of the fast memory of the vector units
+	SignedPD  bool     // SignedPD tells whether signed processes are possible on the DSP
+	DLBC      bool     // DLBC tells whether the device can use the bandwidth compression DLBC
 }
 
-// PlatformInfo lists the devices of the machine. The vendor's x86-64 library always
+// PlatformInfo lists the NPU devices of the machine. The vendor's x86-64 library always
 // reports SoC 30.
 func (d *Device) PlatformInfo() ([]HardwareDevice, error) {
 	id, err := d.handle.live("device")

@@ -1,11 +1,11 @@
 // Package qnn calls the C interface of Qualcomm's QNN libraries (libQnnHtp.so and
-// libraries with the same entry points) without cgo. The package loads a library,
-// checks its version, lays out the C structs and calls the functions. One Go method
-// makes one C call.
+// libraries with the same entry points) without cgo. Package qnn loads a QNN library,
+// checks its version, lays out the C structs and calls the functions. One method of
+// package qnn makes one C call.
 //
-// The package has no knowledge of operators or models and makes no decisions.
-// Package hexagon decides what a graph contains, how long contexts live and what an
-// error means.
+// Package qnn has no knowledge of operators or models and makes no decisions. Package
+// hexagon decides what a graph contains, how long contexts live and what an error
+// means.
 //
 //	library, err := qnn.Open(path, qnn.Options{})
 //	log, err := library.NewLog(qnn.LogWarn, nil)
@@ -32,77 +32,75 @@
 //   - If a library does not have a function, or returns code 1000, the error
 //     matches [errors.ErrUnsupported].
 //
-// # Who owns which handle
+// # Which Go value owns which handle of the library
 //
-// Each handle has one owner in Go with a Close method, which may be called twice.
-// Close contexts first, then the device, the backend, the log and the library. A
-// [Memory] must be closed before its context. A graph has no Close: it is freed
-// with its context. A closed handle returns [ErrClosed] and is never passed to the
-// library, because the library reuses the numbers of freed handles.
+// Each handle of the library has one owner in Go with a Close method, which may be
+// called twice. Close contexts first, then the device, the backend, the log and the
+// library. A [Memory] must be closed before its context. A graph has no Close method:
+// it is freed with its context. A closed handle returns [ErrClosed] and is never passed
+// to the library, because the library reuses the numbers of freed handles.
 //
 // # Threads and locks
 //
-// Every method may be called from any goroutine. A call into the library cannot be
-// interrupted. Build a graph from one goroutine at a time. A [Binding] runs on one
-// goroutine at a time; several bindings may run in parallel. Libraries before core
-// API 2.40 get one execute at a time, because two parallel executes deadlocked
-// there. Contexts may be created and freed while an execute runs.
+// Every method of package qnn may be called from any goroutine. A call into the QNN
+// library cannot be interrupted. A graph must be built from one goroutine at a time. A
+// [Binding] runs on one goroutine at a time; several bindings may run in parallel.
+// Libraries before core API 2.40 get one execute at a time, because two parallel
+// executes deadlocked there. Contexts may be created and freed while an execute runs.
 //
 // Lock order: stdoutLock, Library.executeMu and System.mu may be held during a call
-// into a library, whose log callback takes errorLines.mu. No other two locks are
-// held together. idleSlots has its own lock for log callbacks.
+// into a library, whose log callback takes errorLines.mu. No other two locks of package
+// qnn are held together. idleSlots has its own lock for log callbacks.
 //
-// # What is not bound
+// # Which parts of QNN are not bound
 //
-// The package has no binding for the following parts of the interface, because
-// sdnpu does not need them: updates of tensors in a finalized graph, subgraphs,
-// context tensors, operator packages, DLC files, incremental images, signals,
-// properties, and loads and executes that report their end through a callback. The
-// vendor's x86-64 library 2.40 refuses asynchronous executes, lists of images,
-// images provided through callbacks, signals and context properties with code 1000.
-// If no tensor of an image can be updated, the library still writes the sections
-// for updates, but with a header only. Of the encodings with a mapping (8 to 10),
-// the library computes only one, in Conv2d: 8 with axis 3, 2 bits and the mapping
-// that excludes zero. The library accepts encodings 9 and 10 but ignores their
-// scales.
+// Package qnn has no binding for the following parts of QNN's interface, because sdnpu
+// does not need them: updates of tensors in a finalized graph, subgraphs, context
+// tensors, operator packages, DLC files, incremental images, signals, properties, and
+// loads and executes that report their end through a callback. The vendor's x86-64
+// library 2.40 refuses asynchronous executes, lists of images, images provided through
+// callbacks, signals and context properties with code 1000. If no tensor of an image
+// can be updated, the library still writes the sections for updates, but with a header
+// only. Of the encodings with a mapping (8 to 10), the library computes only one, in
+// Conv2d: 8 with axis 3, 2 bits and the mapping that excludes zero. The library accepts
+// encodings 9 and 10 but ignores their scales.
 //
-// Package hexagon does not use all options that this package can set. Tests compare
-// the emulator's answer to each option with the answer of the vendor's library.
+// Package hexagon does not use all options that package qnn can set. Tests compare the
+// emulator's answer to each option with the answer of the vendor's library.
 //
-// The layouts of all structs that are used are in public headers (core API 2.32 and
-// later). No public header describes entries 71 to 74 of the function table and the
-// encoding "microscaling".
+// The layouts of all C structs that package qnn uses are in public headers (core API
+// 2.32 and later). No public header describes entries 71 to 74 of the function table
+// and the encoding "microscaling".
 //
 // # Standard output
 //
-// The vendor's library prints to stdout when it is loaded and, before core API
-// 2.37, in every [Graph.Finalize]. On Linux, file descriptor 1 therefore points to
-// stderr during these calls. C's output buffers are flushed before the descriptor
-// is restored. What other goroutines write to stdout during these calls also goes
-// to stderr.
+// The vendor's library prints to stdout when it is loaded and, before core API 2.37, in
+// every [Graph.Finalize]. On Linux, file descriptor 1 therefore points to stderr during
+// these calls. C's output buffers are flushed before the descriptor is restored.
+// Whatever other goroutines write to stdout during such a call also goes to stderr.
 //
 // # Logging
 //
-// The library passes log lines as a C format and a va_list. On Linux and macOS,
-// libc renders the line inside the callback; elsewhere the format is passed on
-// without its arguments. A C callback gets no context pointer, so each open [Log]
-// has a callback of its own. Go callbacks for C can never be freed, so the
-// callbacks of closed logs are reused.
+// The QNN library passes log lines as a C format and a va_list. On Linux and macOS,
+// libc renders the log line inside the callback; elsewhere the format is passed on
+// without its arguments. A C callback gets no context pointer, so each open [Log] has a
+// callback of its own. Go callbacks for C can never be freed, so the callbacks of
+// closed logs are reused.
 //
 // # Cost
 //
-// A call costs about half a microsecond (BenchmarkCall). [Binding.Execute] itself
-// allocates no memory. Loading the vendor's library takes 0.3 s and 100 MB.
+// A C call through package qnn costs about half a microsecond (BenchmarkCall).
+// [Binding.Execute] itself allocates no memory. Loading the vendor's library takes 0.3
+// s and 100 MB.
 //
 // # Platforms
 //
-// The package works on Linux, macOS and Windows on amd64 and arm64, with
-// CGO_ENABLED=0 and 1. On Android it works on arm64 and amd64, only with cgo,
-// because purego needs cgo there. On other systems [Open] returns
-// [errors.ErrUnsupported].
+// Package qnn works on Linux, macOS and Windows on amd64 and arm64, with CGO_ENABLED=0
+// and 1. On Android, package qnn works on arm64 and amd64, only with cgo, because
+// purego needs cgo there. On other systems [Open] returns [errors.ErrUnsupported].
 //
-// Facts about the interface were found by calling the library (core API 2.36, 2.37
-// and 2.40) or, if calls could not show them, in the public headers of 2.32.
-// "Library 2.40" in a comment means the library with that core API; its build is
+// Facts about QNN's interface were found by calling the library (core API 2.36, 2.37
+// and 2.40) or, if calls could not show them, in the public headers of 2.32. In
+// comments, "library 2.40" means the vendor's library with that core API; its build is
 // v2.51.0.260929181845, from the wheel onnxruntime-qnn 2.7.0.
 package qnn

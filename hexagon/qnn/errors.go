@@ -11,8 +11,8 @@ import (
 // graphs, 7000 tensors, ...).
 type Code uint32
 
-// The constants below are the codes that callers distinguish. Compare errors
-// with them by [errors.Is] and the variables below.
+// The constants below are the error codes that callers distinguish. Errors are compared
+// with these codes by [errors.Is] and the variables below.
 const (
 	codeNotSupported       Code = 1000
 	codeNoMemory           Code = 1002
@@ -51,20 +51,20 @@ const (
 	codeInvalidBinary      Code = 30001
 )
 
-// Each of these errors stands for one code. An error of a code matches every
-// failed call that returned the code, whatever the function.
+// Each error variable below stands for one code. An error variable matches every failed
+// call that returned its code, whatever the function.
 var (
-	// ErrNotSupported is returned when the library does not have a feature.
-	// ErrNotSupported also matches [errors.ErrUnsupported].
+	// ErrNotSupported is returned when the library does not have a feature. [errors.Is]
+	// also matches ErrNotSupported with [errors.ErrUnsupported].
 	ErrNotSupported = &Error{Code: codeNotSupported}
-	// ErrNoMemory is returned when memory ran out. The vendor's finalize also
-	// returns it for a graph that it cannot compile. The log lines in Detail show
-	// which of the two happened.
+	// ErrNoMemory is returned when memory ran out. The vendor's finalize also returns
+	// ErrNoMemory for a graph that it cannot compile. The log lines in the field Detail
+	// of the error show whether memory ran out or the graph could not be compiled.
 	ErrNoMemory = &Error{Code: codeNoMemory}
 	// ErrInvalidArgument is returned when an argument is out of range.
 	ErrInvalidArgument = &Error{Code: codeInvalidArgument}
-	// ErrCommunication is returned when the DSP did not answer. The DSP may have
-	// restarted; then all contexts must be created again.
+	// ErrCommunication is returned when the DSP did not answer. After ErrCommunication,
+	// the DSP may have restarted; then all contexts must be created again.
 	ErrCommunication = &Error{Code: codeCommunication}
 	// ErrIncompatibleBinary is returned when an image was made for another
 	// device or version.
@@ -73,14 +73,14 @@ var (
 	ErrLoadingBinary = &Error{Code: codeLoadingBinary}
 	// ErrUnavailable is returned when a resource of the device is already in use.
 	ErrUnavailable = &Error{Code: codeUnavailable}
-	// ErrFatalCommunication is returned when this process has lost its connection
-	// to the DSP. Only a new process can reach the DSP again.
+	// ErrFatalCommunication is returned when this process has lost its connection to
+	// the DSP. After ErrFatalCommunication, only a new process can reach the DSP again.
 	ErrFatalCommunication = &Error{Code: codeFatalCommunication}
 	// ErrOpInvalid is returned by [Backend.Validate] when inputs, outputs or
 	// parameters do not fit the operator.
 	ErrOpInvalid = &Error{Code: codeOpInvalid}
-	// ErrOpUnknown is returned by [Backend.Validate] when the library does not have
-	// the operator. ErrOpUnknown also matches [errors.ErrUnsupported].
+	// ErrOpUnknown is returned by [Backend.Validate] when the library does not have the
+	// operator. [errors.Is] also matches ErrOpUnknown with [errors.ErrUnsupported].
 	ErrOpUnknown = &Error{Code: codeOpUnknown}
 	// ErrInvalidContext is returned when a backend, device or context handle is not
 	// open.
@@ -115,7 +115,7 @@ var (
 	// vote.
 	ErrPowerInput = &Error{Code: codePowerInput}
 	// ErrPowerUnsupported is returned when the chip does not support a power vote.
-	// ErrPowerUnsupported also matches [errors.ErrUnsupported].
+	// [errors.Is] also matches ErrPowerUnsupported with [errors.ErrUnsupported].
 	ErrPowerUnsupported = &Error{Code: codePowerUnsupported}
 	// ErrInvalidMemory is returned when a memory handle is not registered.
 	ErrInvalidMemory = &Error{Code: codeMemoryHandle}
@@ -137,32 +137,33 @@ var (
 	ErrHardware = &Error{Code: codeHardware}
 	// ErrMalformedBinary is returned when an image is truncated.
 	ErrMalformedBinary = &Error{Code: codeMalformedBinary}
-	// ErrInvalidBinary is returned when the bytes are not an image.
+	// ErrInvalidBinary is returned when the bytes to be loaded are not an image.
 	ErrInvalidBinary = &Error{Code: codeInvalidBinary}
 )
 
 // The errors below come from checks of package qnn, not from the library.
 var (
-	// ErrVersion is returned when the library's interface has a version or a kind
-	// that this package does not support.
+	// ErrVersion is returned when the library's interface has a version or a kind that
+	// package qnn does not support.
 	ErrVersion = errors.New("wrong library version")
 	// ErrSize is returned when a buffer does not have the size of its tensor.
 	ErrSize = errors.New("wrong size")
 	// ErrQuantization is returned when the fields of a [Quantization] do not fit
 	// its encoding or the tensor's shape.
-	ErrQuantization = errors.New("quantization does not fit its tensor")
+	ErrQuantization = errors.New("the quantization does not fit its tensor")
 	// ErrName is returned when a name is empty or holds a NUL byte.
-	ErrName = errors.New("name is empty or holds a NUL byte")
+	ErrName = errors.New("the name is empty or holds a NUL byte")
 	// ErrClosed is returned when a handle is used after its Close, or a graph after
 	// the Close of its context.
 	ErrClosed = errors.New("already closed")
 )
 
-// Error describes a failed call into the library.
+// Error describes a failed call into the QNN library.
 type Error struct {
-	// Call is the name of the C function, such as "contextCreateFromBinary".
+	// Call is the name of the C function that failed, such as
+	// "contextCreateFromBinary".
 	Call string
-	// Code is the error code that the function returned.
+	// Code is the error code that the C function returned.
 	Code Code
 	// Message is the library's text for the code, or "" if it has none.
 	Message string
@@ -186,8 +187,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target has the same code, even if another function returned
-// it. Codes that mean "this library cannot do it" also match
+// Is reports whether the error target has the same code, even if another function
+// returned it. Codes that mean "this library cannot do it" also match
 // [errors.ErrUnsupported].
 func (e *Error) Is(target error) bool {
 	if target == errors.ErrUnsupported {

@@ -8,22 +8,25 @@ import (
 
 // ExecTensor binds memory to one input or output of a graph.
 type ExecTensor struct {
-	// ID is the tensor's ID, which [Graph.CreateTensor] has set. Tensors of a
+	// ID is the number of the tensor, which [Graph.CreateTensor] has set. Tensors of a
 	// loaded image keep their IDs, so a caller must store the IDs with the image.
 	ID uint32
-	// Data is the memory, allocated by Go or by the library. Data's size must be the size
-	// that the graph declares for the tensor. For an output it must be writable.
+	// Data is the memory of the input or output, allocated by Go or by the library. The
+	// size of Data must be the size that the graph declares for the tensor. For an
+	// output, the memory in Data must be writable.
 	Data []byte
-	// Memory is used instead of Data if the tensor is in shared memory.
+	// If the tensor is in shared memory, Memory is used instead of Data.
 	Memory *Memory
 }
 
-// Binding is a graph with memory bound to its inputs and outputs. Binding may be
+// Binding is a graph with memory bound to its inputs and outputs. A Binding may be
 // executed any number of times and keeps the bound memory alive.
 type Binding struct {
 	graph           *Graph
 	inputs, outputs boundTensors
-	args            [7]uintptr // of graphExecute; kept here so that Execute does not allocate
+	// args holds the arguments of the C function graphExecute; they are kept here so
+	// that Execute does not allocate
+	args [7]uintptr
 }
 
 // boundTensors holds the C structs of inputs or outputs, and the memory to which they point with
@@ -39,7 +42,8 @@ func newBoundTensors(kind TensorKind, n int) boundTensors {
 }
 
 // Bind binds memory to all inputs and all outputs of the graph, in the order in which
-// they were created. The sizes of all memory must be those that the graph declares.
+// they were created. The size of each memory that Bind gets must be the size that the
+// graph declares.
 func (g *Graph) Bind(inputs, outputs []ExecTensor) (*Binding, error) {
 	if _, err := g.live(); err != nil {
 		return nil, err
@@ -66,7 +70,8 @@ func (b *Binding) bindAll(to *boundTensors, tensors []ExecTensor) error {
 	return nil
 }
 
-// bind binds memory to tensor i. If the memory is rejected, the tensor keeps its old memory.
+// bind binds memory to the graph's input or output number i. If the library rejects the
+// new memory, the tensor keeps its old memory.
 func (b *Binding) bind(to *boundTensors, i int, t ExecTensor) error {
 	c := cTensor{
 		version: 1, id: t.ID, kind: uint32(to.kind),
@@ -85,20 +90,22 @@ func (b *Binding) bind(to *boundTensors, i int, t ExecTensor) error {
 	return nil
 }
 
-// setMemory sets a handle of registered memory, which takes the place of a buffer's address.
+// setMemory sets the handle of registered memory for a tensor, which takes the place of
+// a buffer's address.
 func (c *cTensor) setMemory(t ExecTensor, size uint32) error {
 	id, err := t.Memory.handle.live("memory")
 	if err != nil {
 		return err
 	}
 	if t.Memory.size != size || t.Data != nil {
-		return fmt.Errorf("registered memory has %d bytes, want %d and no Data: %w", t.Memory.size, size, ErrSize)
+		return fmt.Errorf("the registered memory has %d bytes, want %d and no Data: %w", t.Memory.size, size, ErrSize)
 	}
 	c.memType, c.buffer = memoryHandle, cClientBuffer{data: id}
 	return nil
 }
 
-// setData sets the address of a buffer. The caller keeps the buffer alive.
+// setData sets the address of a tensor's buffer. The caller of setData keeps the buffer
+// alive.
 func (c *cTensor) setData(data []byte, size uint32) error {
 	if uint64(len(data)) != uint64(size) {
 		return fmt.Errorf("the buffer has %d bytes, want %d: %w", len(data), size, ErrSize)
@@ -107,16 +114,16 @@ func (c *cTensor) setData(data []byte, size uint32) error {
 	return nil
 }
 
-// memoryHandle is Qnn_TensorMemType_t's value for registered memory.
+// memoryHandle is the value of Qnn_TensorMemType_t that stands for registered memory.
 const memoryHandle = 1
 
-// SetInput binds other memory to input i.
+// SetInput binds other memory to the graph's input i.
 func (b *Binding) SetInput(i int, t ExecTensor) error { return b.rebind(&b.inputs, i, t) }
 
-// SetOutput binds other memory to output i.
+// SetOutput binds other memory to the graph's output i.
 func (b *Binding) SetOutput(i int, t ExecTensor) error { return b.rebind(&b.outputs, i, t) }
 
-// rebind binds other memory to a tensor.
+// rebind binds other memory to one input or output.
 func (b *Binding) rebind(to *boundTensors, i int, t ExecTensor) error {
 	if i < 0 || i >= len(to.tensors) || t.ID != to.tensors[i].id {
 		return fmt.Errorf("qnn: bind graph %s: it has no %v %d with ID %d: %w", b.graph.name, to.kind, i, t.ID, ErrGraphTensor)
@@ -125,7 +132,7 @@ func (b *Binding) rebind(to *boundTensors, i int, t ExecTensor) error {
 }
 
 // Execute runs the graph once and returns when its outputs are written. The profile
-// may be nil. A running execute cannot be interrupted.
+// that Execute gets may be nil. A running execute cannot be interrupted.
 func (b *Binding) Execute(p *Profile) error {
 	id, err := b.graph.live()
 	if err != nil {

@@ -10,30 +10,31 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// FastRPC allocates shared memory, which a QNN library can map by its file
-// descriptor. On a phone, the system's FastRPC library allocates this memory.
-// Elsewhere on Linux the memory is an anonymous file, which the emulator can map
-// but a DSP cannot.
+// FastRPC allocates shared memory, which a QNN library can map by its file descriptor.
+// On a phone, the system's FastRPC library allocates shared memory. Elsewhere on Linux,
+// shared memory is an anonymous file, which the emulator can map but a DSP cannot.
 type FastRPC struct {
-	library  uintptr // handle of the FastRPC library; 0 if anonymous files are used
+	library  uintptr // library is the handle of the FastRPC library; 0 if anonymous files are used
 	allocate func(size int) (*SharedMemory, error)
 }
 
-// SharedMemory is zeroed memory with a file descriptor. The memory starts at a page
-// boundary.
+// SharedMemory is memory with a file descriptor, filled with zeros at first.
+// SharedMemory starts at a page boundary.
 type SharedMemory struct {
 	bytes []byte
 	fd    int
 	free  func() error
 }
 
-// Bytes returns the memory as a slice. The slice is valid until Close.
+// Bytes returns the shared memory as a slice. The slice that Bytes returns is valid
+// until Close.
 func (m *SharedMemory) Bytes() []byte { return m.bytes }
 
-// FD returns the file descriptor for [MemoryOptions].
+// FD returns the file descriptor of the shared memory for [MemoryOptions].
 func (m *SharedMemory) FD() int { return m.fd }
 
-// Close frees the memory. Each [Memory] that registers it must be closed first.
+// Close frees the shared memory. Before the shared memory is closed, each [Memory] that
+// registers it must be closed.
 func (m *SharedMemory) Close() error {
 	if m.free == nil {
 		return nil
@@ -43,9 +44,9 @@ func (m *SharedMemory) Close() error {
 	return free()
 }
 
-// OpenFastRPC loads a FastRPC library, which is libcdsprpc.so on phones. Without
-// such a library, OpenFastRPC uses anonymous files. If the system has neither,
-// OpenFastRPC returns [errors.ErrUnsupported].
+// OpenFastRPC loads a FastRPC library, which is libcdsprpc.so on phones. Without such a
+// library, OpenFastRPC uses anonymous files. If the system has neither FastRPC nor
+// anonymous files, OpenFastRPC returns [errors.ErrUnsupported].
 func OpenFastRPC(fastRPC string) (*FastRPC, error) {
 	library, err := openTrusted(fastRPC)
 	switch {
@@ -66,7 +67,7 @@ func OpenFastRPC(fastRPC string) (*FastRPC, error) {
 	return &FastRPC{library: library, allocate: calls.allocate}, nil
 }
 
-// Allocate allocates size bytes.
+// Allocate allocates size bytes of shared memory.
 func (s *FastRPC) Allocate(size int) (*SharedMemory, error) {
 	if size <= 0 {
 		return nil, fmt.Errorf("qnn: allocate %d bytes of shared memory: want a positive size: %w", size, ErrSize)
@@ -74,8 +75,8 @@ func (s *FastRPC) Allocate(size int) (*SharedMemory, error) {
 	return s.allocate(size)
 }
 
-// Close unloads the FastRPC library. All memory that it allocated must be closed
-// first.
+// Close unloads the FastRPC library. All memory that the FastRPC library has allocated
+// must be closed before it.
 func (s *FastRPC) Close() error {
 	if s.library == 0 {
 		return nil

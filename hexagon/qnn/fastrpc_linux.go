@@ -9,7 +9,7 @@ import (
 
 func openAnonymousFiles() (*FastRPC, error) { return &FastRPC{allocate: allocateFile}, nil }
 
-// allocateFile allocates shared memory as an anonymous file.
+// allocateFile allocates shared memory as an anonymous file of Linux.
 func allocateFile(size int) (_ *SharedMemory, err error) {
 	fd, err := unix.MemfdCreate("sdnpu", unix.MFD_CLOEXEC)
 	if err != nil {

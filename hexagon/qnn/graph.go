@@ -22,7 +22,8 @@ const (
 	finalizeLevel = 3 // finalizeLevel is the value of htpOptimization that selects the effort of finalize
 )
 
-// GraphOptions configures a [Graph]. For fields that are zero, the library chooses.
+// GraphOptions configures a [Graph]. If a field of GraphOptions is zero, the library
+// chooses.
 type GraphOptions struct {
 	// Priority orders graphs that compete for the device.
 	Priority Priority
@@ -31,26 +32,26 @@ type GraphOptions struct {
 	// VTCMMegabytes limits how much VTCM (the fast memory of the vector units) the
 	// graph may use.
 	VTCMMegabytes uint32
-	// VTCMBytes is the same limit in bytes. Set only one of VTCMMegabytes and
+	// VTCMBytes is the limit of VTCM in bytes. Set only one of VTCMMegabytes and
 	// VTCMBytes.
 	VTCMBytes uint32
 	// HVXThreads is the number of vector threads that the graph may use.
 	HVXThreads uint32
-	// Half requests float16 arithmetic for float32 tensors. On chips that support
-	// float16, the vendor's library uses it anyway.
+	// If Half is set, float32 tensors are computed with float16 arithmetic. On chips
+	// that support float16, the vendor's library uses it for float32 tensors anyway.
 	Half bool
 	// Cores is the number of NPU cores that run the graph together.
 	Cores uint32
-	// Finalize lists options that are passed to the vendor's compiler by name. The
-	// compiler ignores unknown names and types.
+	// Finalize lists options that are passed by name to the vendor's compiler. The
+	// compiler ignores options with unknown names and types.
 	Finalize []FinalizeOption
 }
 
-// FinalizeOption is an option of the vendor's compiler with its name.
+// FinalizeOption is a named option of the vendor's compiler.
 type FinalizeOption struct {
 	Key string
-	// Value is the option's number. If Text is not empty, it is used instead of
-	// Value.
+	// Value is the option's value as a number. If Text is not empty, it is used instead
+	// of Value.
 	Value Scalar
 	Text  string
 }
@@ -99,7 +100,7 @@ func (o *GraphOptions) encode(c *configs) error {
 	return nil
 }
 
-// Graph is a static graph of a context. The context owns the graph and frees it.
+// Graph is a static graph of a QNN context. The context owns its graphs and frees them.
 type Graph struct {
 	context *Context
 	id      uintptr
@@ -110,7 +111,8 @@ type Graph struct {
 	kept []keeper
 }
 
-// NewGraph creates an empty graph. The name must be unique within the context.
+// NewGraph creates an empty graph in the context. The name of a graph must be unique
+// within its context.
 func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 	var options configs
 	if err := o.encode(&options); err != nil {
@@ -123,10 +125,11 @@ func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 	})
 }
 
-// Graph returns a graph of a loaded context by its name. The description must be that of the
-// image, see [System.BinaryInfo]: [Graph.Bind] takes the sizes of all buffers from it, and the
-// library does not check them. If the image cannot be described, its maker's list of tensors may take
-// the place of the description, but only if no other user could have written the image.
+// Graph returns a graph of a loaded context by its name. The description that Graph
+// gets must be that of the image, see [System.BinaryInfo]: [Graph.Bind] takes the sizes
+// of all buffers from it, and the library does not check them. If the image cannot be
+// described, the list of tensors by the image's maker may take the place of the
+// description, but only if no other user could have written the image.
 func (c *Context) Graph(info GraphInfo) (*Graph, error) {
 	ports, err := newInventory(&info)
 	if err != nil {
@@ -158,10 +161,10 @@ func (c *Context) openGraph(name string, open func(context uintptr, name *byte, 
 	return &Graph{context: c, id: *id, name: name}, nil
 }
 
-// Name returns the graph's name.
+// Name returns the name of the graph.
 func (g *Graph) Name() string { return g.name }
 
-// live returns the graph's handle, or an error if its context is closed.
+// live returns the handle of the graph, or an error if its context is closed.
 func (g *Graph) live() (uintptr, error) {
 	if _, err := g.context.handle.live("context"); err != nil {
 		return 0, fmt.Errorf("graph %s: %w", g.name, err)
@@ -201,8 +204,9 @@ func (g *Graph) CreateTensor(t *Tensor) error {
 	return nil
 }
 
-// AddNode appends a node to the graph. The node's tensors must have been created in
-// this graph. Nodes that write its inputs must have been added before.
+// AddNode appends a node to the graph. The tensors of the added node must have been
+// created in the graph. AddNode must have added the nodes that write the inputs of the
+// new node before.
 func (g *Graph) AddNode(op *Op) error {
 	id, err := g.live()
 	if err != nil {
@@ -215,8 +219,8 @@ func (g *Graph) AddNode(op *Op) error {
 	return g.context.handle.library.callByValue(fnGraphAddNode, id, c)
 }
 
-// Finalize compiles the graph. The profile may be nil. The vendor's x86-64 library
-// waits in Finalize until no graph executes.
+// Finalize compiles the graph. The profile that Finalize gets may be nil. The vendor's
+// x86-64 library waits in Finalize until no graph executes.
 func (g *Graph) Finalize(p *Profile) error {
 	id, err := g.live()
 	if err != nil {

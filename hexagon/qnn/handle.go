@@ -11,15 +11,15 @@ import (
 // library.
 const textLimit = 1 << 16
 
-// handle is the number that the library gives to an object, and whether the object
-// is open. The library gives the number of a freed object to a new one, so the
+// handle is the number that the library gives to an object, with a mark whether the
+// object is open. The library gives the number of a freed object to a new one, so the
 // number of a closed handle is never passed to the library.
 type handle struct {
 	library *Library
 	id      atomic.Uintptr // zero: closed
 }
 
-// live returns the handle's number, or [ErrClosed]. what names the object in the
+// live returns the number of the handle, or [ErrClosed]. what names the object in the
 // error.
 func (h *handle) live(what string) (uintptr, error) {
 	if id := h.id.Load(); id != 0 {
@@ -28,8 +28,8 @@ func (h *handle) live(what string) (uintptr, error) {
 	return 0, fmt.Errorf("qnn: %s %w", what, ErrClosed)
 }
 
-// free calls the function f with the handle and the arguments more. A second call
-// of free does nothing.
+// free calls a C function that frees the object of the handle; more holds further
+// arguments. A second call of free does nothing.
 func (h *handle) free(f function, more ...uintptr) error {
 	id := h.id.Swap(0)
 	if id == 0 {
@@ -75,7 +75,7 @@ func checkName(s string) error {
 	return nil
 }
 
-// list copies n elements of an array that the library owns. If n is above limit,
+// list copies n elements of an array that the library owns. If n is larger than limit,
 // list returns an error.
 func list[T any](p *T, n uint32, limit int) ([]T, error) {
 	if p == nil || n == 0 {

@@ -2,15 +2,16 @@ package qnn
 
 import "fmt"
 
-// inventory lists the inputs and outputs of a graph with the sizes that the graph itself declares.
-// The library reads and writes as many bytes as the graph declares, whatever size a caller names.
-// Bind therefore checks every buffer against the inventory.
+// inventory lists the inputs and outputs of a graph with the sizes that the graph
+// itself declares. The library reads and writes as many bytes as the graph declares,
+// whatever size a caller names. Bind therefore checks every buffer against the
+// inventory.
 type inventory struct {
-	sizes [2]map[uint32]uint32 // sizes maps tensor IDs to bytes, for each kind (AppWrite and AppRead)
+	sizes [2]map[uint32]uint32 // sizes maps tensor IDs to sizes in bytes, for each kind (AppWrite and AppRead)
 }
 
-// newInventory reads the inventory of a graph from its description. Each tensor must have its own
-// ID, a known type and a size within 4 GiB.
+// newInventory reads the inventory of a graph from its description. In an inventory,
+// each tensor must have its own ID, a known type and a size within 4 GiB.
 func newInventory(info *GraphInfo) (inventory, error) {
 	var v inventory
 	for _, side := range []struct {
@@ -30,7 +31,7 @@ func newInventory(info *GraphInfo) (inventory, error) {
 	return v, nil
 }
 
-// add adds an input or output.
+// add adds an input or output to the inventory.
 func (v *inventory) add(t *Tensor) error {
 	size, err := t.SizeBytes()
 	if err != nil {
@@ -57,15 +58,16 @@ func (v *inventory) size(id uint32, kind TensorKind) (uint32, error) {
 	return size, nil
 }
 
-// complete checks that a list holds each input or output of the graph exactly once.
+// complete checks that a list of bound tensors holds each input or output of the graph
+// exactly once.
 func (v *inventory) complete(tensors []ExecTensor, kind TensorKind) error {
 	if len(tensors) != len(v.sizes[kind]) {
-		return fmt.Errorf("%d of kind %v are bound, it has %d: %w", len(tensors), kind, len(v.sizes[kind]), ErrGraphTensor)
+		return fmt.Errorf("%d tensors of kind %v are bound, the graph has %d: %w", len(tensors), kind, len(v.sizes[kind]), ErrGraphTensor)
 	}
 	bound := make(map[uint32]bool, len(tensors))
 	for _, t := range tensors {
 		if bound[t.ID] {
-			return fmt.Errorf("%v with ID %d is bound twice: %w", kind, t.ID, ErrGraphTensor)
+			return fmt.Errorf("the %v with ID %d is bound twice: %w", kind, t.ID, ErrGraphTensor)
 		}
 		bound[t.ID] = true
 	}

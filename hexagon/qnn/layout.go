@@ -2,11 +2,11 @@ package qnn
 
 import "unsafe"
 
-// layout.go defines the C structs of QNN, field by field. The tag of a Go field is
-// the name of the C field. Padding bytes are written as fields, so that a missing
-// field cannot hide in them. A blank field with a tag is a C field that this
-// package does not read. Pointers into Go memory have Go pointer types: the garbage
-// collector follows them, so the outer struct keeps everything alive.
+// layout.go defines the C structs of QNN, field by field. The tag of each Go field in
+// layout.go is the name of the C field. Padding bytes of C structs are written as
+// fields, so that a missing field cannot hide in them. A blank field with a tag is a C
+// field that package qnn does not read. Pointers into Go memory have Go pointer types:
+// the garbage collector follows them, so the outer struct keeps everything alive.
 // TestLayoutsEqualTheirCStructs compares every tagged field with testdata/abi.c.
 
 // cVersion is Qnn_Version_t.
@@ -27,18 +27,18 @@ type cInterface struct {
 	table     [functionCount]uintptr `c:"table"`
 }
 
-// cClientBuffer is Qnn_ClientBuffer_t. The client buffer's address is a plain number, because the
-// library's handle of registered memory may take its place; a keeper or a Binding keeps the memory
-// alive.
+// cClientBuffer is Qnn_ClientBuffer_t. The address of a client buffer is a plain
+// number, because the library's handle of registered memory may take its place; a
+// keeper or a Binding keeps the memory alive.
 type cClientBuffer struct {
 	data uintptr `c:"data"`
 	size uint32  `c:"dataSize"`
 	_    [4]byte
 }
 
-// cQuantizeParams is Qnn_QuantizeParams_t. The union of Qnn_QuantizeParams_t holds
-// one of the encodings below. Pointers in these encodings are stored as numbers, so
-// that all encodings fit into one Go type; a keeper keeps their memory alive.
+// cQuantizeParams is Qnn_QuantizeParams_t. The union of Qnn_QuantizeParams_t holds one
+// of the encodings below. Pointers in encodings are stored as numbers, so that all
+// encodings fit into one Go type; a keeper keeps their memory alive.
 type cQuantizeParams struct {
 	definition uint32    `c:"encodingDefinition"`
 	encoding   uint32    `c:"quantizationEncoding"`
@@ -51,8 +51,8 @@ type cScaleOffset struct {
 	offset int32   `c:"offset"`
 }
 
-// cFloatScaleOffset is the pair of a scale and an offset in encodings of float
-// blocks.
+// cFloatScaleOffset is the C struct for the pair of a scale and an offset in encodings
+// of float blocks.
 type cFloatScaleOffset struct {
 	scale  float32 `c:"scale"`
 	offset float32 `c:"offset"`
@@ -89,7 +89,7 @@ type cBlockEncoding struct {
 	pairs uintptr `c:"scaleOffset"`
 }
 
-// cBitsFloatBlock holds the fields of encoding 11.
+// cBitsFloatBlock is the C struct for the fields of encoding 11.
 type cBitsFloatBlock struct {
 	bits  uint32 `c:"bitwidth"`
 	_     [4]byte
@@ -121,10 +121,9 @@ type cVectorEncoding struct {
 	_         [5]byte
 }
 
-// cTensor is Qnn_Tensor_t, with the versions V1 and V2 of its body in one struct.
-// Qnn_Tensor_t V1 and V2 are equal up to the client buffer, and readers of V1
-// ignore the rest. In arrays, the elements of both versions have the size of this
-// struct.
+// cTensor is Qnn_Tensor_t, with the versions V1 and V2 of its body in one struct. The C
+// structs Qnn_Tensor_t V1 and V2 are equal up to the client buffer, and readers of V1
+// ignore the rest. In arrays, tensors of both versions have the size of this struct.
 type cTensor struct {
 	version     uint32 `c:"version"`
 	_           [4]byte
@@ -155,7 +154,8 @@ type cScalar struct {
 	value    uint64 `c:"value"`
 }
 
-// cParam is Qnn_Param_t. For a scalar, the first 16 bytes of value hold a cScalar.
+// cParam is Qnn_Param_t. For a scalar parameter, the first 16 bytes of value hold a
+// cScalar.
 type cParam struct {
 	kind  uint32 `c:"paramType"`
 	_     [4]byte
@@ -163,7 +163,7 @@ type cParam struct {
 	value cTensor `c:"value"`
 }
 
-// cOpConfig is Qnn_OpConfig_t, which C passes by value.
+// cOpConfig is Qnn_OpConfig_t, the description of a node, which C passes by value.
 type cOpConfig struct {
 	version   uint32 `c:"version"`
 	_         [4]byte
@@ -182,22 +182,21 @@ type cOpConfig struct {
 }
 
 // cConfig stands for QnnBackend_Config_t, QnnDevice_Config_t, QnnContext_Config_t,
-// QnnGraph_Config_t and QnnProfile_Config_t. Each consists of an option's number
-// and a union of eight bytes. The garbage collector does not follow a pointer in
-// this union; the type configs keeps its memory alive.
+// QnnGraph_Config_t and QnnProfile_Config_t. Each of these C structs consists of an
+// option's number and a union of eight bytes. The garbage collector does not follow a
+// pointer in the union of an option; the type configs keeps its memory alive.
 type cConfig struct {
 	option uint32 `c:"option"`
 	_      [4]byte
 	value  uint64 `c:"value"`
 }
 
-// cCustomConfig stands for QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t
-// and QnnHtpDevice_CustomConfig_t. cCustomConfig has 64 bytes, although the C
-// structs have 56, 24 and 16: newer versions have a larger union and must find
-// zeros there.
+// cCustomConfig stands for QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t and
+// QnnHtpDevice_CustomConfig_t. It has 64 bytes, although the C structs have 56, 24 and
+// 16: newer versions have a larger union and must find zeros there.
 type cCustomConfig struct {
 	option uint32    `c:"option"`
-	early  uint32    `c:"early"` // early is the position of the union in device options up to core API 2.32
+	early  uint32    `c:"early"` // early is the position of an option's union in device options up to core API 2.32
 	value  [7]uint64 `c:"value"`
 }
 
@@ -215,7 +214,7 @@ type cExtendedEventData struct {
 	_       [4]byte
 	kind    uint32    `c:"type"`
 	unit    uint32    `c:"unit"`
-	value   [3]uint64 `c:"value"` // value holds a cScalar and padding
+	value   [3]uint64 `c:"value"` // value holds a cScalar followed by padding
 	stamp   uint64    `c:"timestamp"`
 	name    *byte     `c:"identifier"`
 }
@@ -228,7 +227,8 @@ type cMemDescriptor struct {
 	_        *byte   `c:"shapeConfig"`
 	dataType uint32  `c:"dataType"`
 	memType  uint32  `c:"memType"`
-	// fd is a file descriptor, or the address of a cSharedBuffer that a keeper keeps alive
+	// fd is a file descriptor, or the address of a cSharedBuffer that a keeper keeps
+	// alive
 	fd uint64 `c:"fd"`
 	_  uint64
 }
@@ -296,15 +296,15 @@ type cInfrastructure struct {
 	_       uintptr `c:"setMemoryConfig"`
 }
 
-// cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t. The longest option of
-// this union (DCVS) fills all 16 words.
+// cPowerConfig is QnnHtpPerfInfrastructure_PowerConfig_t. The longest option of a power
+// config (DCVS) fills all 16 words.
 type cPowerConfig struct {
 	option uint32     `c:"option"`
 	value  [16]uint32 `c:"value"`
 }
 
-// cSystemInterface is QnnSystemInterface_t with the part of its function table that
-// is used here.
+// cSystemInterface is QnnSystemInterface_t, with the part of its function table that
+// package qnn uses.
 type cSystemInterface struct {
 	_     uint32 `c:"backendId"`
 	_     [4]byte
@@ -314,9 +314,9 @@ type cSystemInterface struct {
 	table [systemFunctionCount]uintptr `c:"table"`
 }
 
-// The structs below describe an image. Structs that describe an image are copied
-// from the library's memory before they are read. Pointers in them are stored as
-// numbers; a value of type memory reads what they point to.
+// The C structs below describe an image. C structs that describe an image are copied
+// from the library's memory before they are read. Pointers in descriptions of images
+// are stored as numbers; a value of type memory reads the bytes at these addresses.
 
 // cBinaryInfo is the part of QnnSystemContext_BinaryInfo_t that is the same in all
 // versions.
@@ -368,9 +368,9 @@ type cBinaryInfoV3 struct {
 	_           [4]byte
 }
 
-// cGraphInfo is QnnSystemContext_GraphInfo_t. Each version of this struct extends
-// the previous one. In arrays, the elements of all versions have the size of this
-// struct.
+// cGraphInfo is QnnSystemContext_GraphInfo_t. Each version of
+// QnnSystemContext_GraphInfo_t extends the previous one. In arrays, graph descriptions
+// of all versions have the size of this struct.
 type cGraphInfo struct {
 	version    uint32 `c:"version"`
 	_          [4]byte
@@ -415,8 +415,8 @@ type cGraphBlob struct {
 	shared    uint64 `c:"sharedWeightsSize"`
 }
 
-// cTensorImage is like cTensor, but has numbers instead of pointers, and ends with
-// the last field that the description of an image sets.
+// cTensorImage is like cTensor, but has numbers instead of pointers, and ends with the
+// last field that the description of an image sets.
 type cTensorImage struct {
 	version  uint32 `c:"version"`
 	_        [4]byte

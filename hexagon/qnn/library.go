@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// The constants below are the supported versions of the core API. In older
-// versions, the functions of the table have another order. Newer versions have
-// kept the order so far.
+// The constants below are the supported versions of the core API. In older versions of
+// the core API, the functions of the table have another order. Newer versions of the
+// core API have kept the order so far.
 const (
 	coreMajor       = 2
 	coreMinorOldest = 32
@@ -24,45 +24,47 @@ func CoreAPI() (oldest, tested Version) {
 	return Version{Major: coreMajor, Minor: coreMinorOldest}, Version{Major: coreMajor, Minor: coreMinorTested}
 }
 
-// Options configures [Open]. The zero value accepts only libraries for Hexagon.
+// Options configures [Open]. The zero Options accept only libraries for Hexagon.
 type Options struct {
-	// Backend is the provider number that the library must have. A zero Backend
-	// means [BackendHTP]. If Backend is [AnyBackend], the caller should check
-	// [Library.Provider].
+	// Backend is the provider number that a library must have to be accepted. If
+	// Backend is zero, the number must be [BackendHTP]. If Backend is [AnyBackend], the
+	// caller should check the library's [Library.Provider].
 	Backend uint32
 }
 
-// Version is the version of an interface.
+// Version is the version of a C interface.
 type Version struct{ Major, Minor, Patch uint32 }
 
-// String returns the version in the form "2.40.0".
+// String returns the version as text, such as "2.40.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// Provider says what a library calls itself.
+// Provider holds the name and the versions that a library gives itself.
 type Provider struct {
-	Backend     uint32  // provider number, such as [BackendHTP]
+	Backend     uint32  // Backend is the provider number, such as [BackendHTP]
 	Name        string  // provider name, such as "HTP_QTI_AISW"
 	Core        Version // Core is the version of the interface that all backends share
 	BackendAPI  Version // BackendAPI is the version of the backend's own additions
-	LibraryPath string  // LibraryPath is the path as it was given to Open
+	LibraryPath string  // LibraryPath is the path of the library as it was given to Open
 }
 
 // Library is a loaded QNN library. A Library must be closed after everything that
 // was created with it.
 type Library struct {
-	provider  Provider
-	warning   string
-	handle    atomic.Uintptr // handle of the dynamic loader
-	table     [functionCount]uintptr
-	lines     errorLines
-	messages  sync.Map   // Code → string, as the library's errorGetMessage returned it
-	executeMu sync.Mutex // held during an execute if the library can run only one (quirkOneExecute)
+	provider Provider
+	warning  string
+	handle   atomic.Uintptr // handle is the library's handle of the dynamic loader
+	table    [functionCount]uintptr
+	lines    errorLines
+	messages sync.Map // messages maps a Code to the text that the library's errorGetMessage returned
+	// executeMu is held during an execute if the library can run only one
+	// (quirkOneExecute)
+	executeMu sync.Mutex
 }
 
-// Open loads a library, reads its interface and checks that this package supports
-// it. The path is passed to the dynamic loader unchanged, so the loader searches
-// for a bare file name in its usual places. A file that other users can change is
-// [trust.ErrUntrusted].
+// Open loads a library, reads its interface and checks that package qnn supports it.
+// The path is passed to the dynamic loader unchanged, so the loader searches for a bare
+// file name in its usual places. If other users can change the library's file, Open
+// returns [trust.ErrUntrusted].
 func Open(path string, o Options) (*Library, error) {
 	if err := checkName(path); err != nil {
 		return nil, fmt.Errorf("qnn: open %q: %w", path, err)
@@ -99,12 +101,12 @@ func (l *Library) load(path string, want uint32) error {
 		return &Error{Call: "getProviders", Code: Code(r & 0xffff)}
 	}
 	if n == 0 || list == nil || *list == nil {
-		return errors.New("the library offers no provider")
+		return errors.New("the library offers no QNN provider")
 	}
 	return l.adopt(path, *list, want)
 }
 
-// adopt checks a provider of the library and copies its function table. adopt
+// adopt checks a provider that the library offers and copies its function table. adopt
 // checks the version first, because the struct of an older version is shorter.
 func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	core := c.core.version()
@@ -127,7 +129,7 @@ func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	return nil
 }
 
-// Provider returns what the library calls itself.
+// Provider returns the name and the versions that the library gives itself.
 func (l *Library) Provider() Provider { return l.provider }
 
 // Warning returns a sentence for the user if the library is newer than the tested
@@ -135,7 +137,7 @@ func (l *Library) Provider() Provider { return l.provider }
 func (l *Library) Warning() string { return l.warning }
 
 // Close unloads the library. Everything that was created with the library must be
-// closed first.
+// closed before the library.
 func (l *Library) Close() error {
 	handle := l.handle.Swap(0)
 	if handle == 0 {
@@ -147,9 +149,9 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// call calls a function of the library's table. Pointers that are converted to
-// numbers in the argument list stay alive until call returns, and so does the
-// memory that they point to.
+// call calls a function of the library's function table. Pointers that are converted to
+// numbers in the argument list stay alive until call returns, and so does the memory
+// that they point to.
 //
 //go:uintptrescapes
 func (l *Library) call(f function, args ...uintptr) error {
@@ -167,7 +169,7 @@ func (l *Library) call(f function, args ...uintptr) error {
 	return nil
 }
 
-// callWithoutStdout calls a function while stdout is redirected to stderr.
+// callWithoutStdout calls a C function while stdout is redirected to stderr.
 //
 //go:uintptrescapes
 func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
@@ -175,10 +177,11 @@ func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
 	return err
 }
 
-// callByValue calls a function whose second argument is an operator config that C
-// passes by value. In the System V calling convention of amd64, the ten words of
-// the config are copied to the stack, after the six arguments in registers. In all
-// other conventions the caller passes the address of a copy. op is such a copy.
+// callByValue calls a C function whose second argument is an operator config that C
+// passes by value. In the System V calling convention of amd64, the ten words of the
+// config are copied to the stack, after the six arguments in registers. In all other
+// calling conventions the caller passes the address of a copy of the operator config.
+// op is such a copy.
 func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
 	defer runtime.KeepAlive(call)
 	op := &call.config
@@ -195,9 +198,9 @@ func (l *Library) failure(call string, result uintptr, before uint64) *Error {
 	return &Error{Call: call, Code: code, Message: l.ErrorMessage(code), Detail: l.lines.since(before)}
 }
 
-// ErrorMessage returns the library's text for a code, or "" if it has none. The
-// vendor's library is asked only for codes from 1000 to 14999, because it does not
-// know others.
+// ErrorMessage returns the library's text for an error code, or "" if it has none. The
+// vendor's library is asked only for error codes from 1000 to 14999, because it does
+// not know others.
 func (l *Library) ErrorMessage(code Code) string {
 	entry := l.table[fnErrorGetMessage]
 	if code < 1000 || code >= 15000 || entry == 0 || l.handle.Load() == 0 {
@@ -215,8 +218,8 @@ func (l *Library) ErrorMessage(code Code) string {
 	return s
 }
 
-// HasCapability reports whether the library claims a feature. The claim may be
-// wrong; see [Capability].
+// HasCapability reports whether the library claims to have a feature. The library's
+// claim may be wrong; see [Capability].
 func (l *Library) HasCapability(c Capability) (bool, error) {
 	err := l.call(fnPropertyHasCapability, uintptr(c))
 	if errors.Is(err, ErrNotSupported) {

@@ -9,10 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// openTrusted loads a library whose path other users cannot change. A name without
-// a folder goes to the system's loader, which searches its own places and never
-// this program's. openTrusted refuses it if the loader would search the current
-// folder.
+// openTrusted loads a library whose path other users cannot change. The system's loader
+// searches for a name without a folder in its own places and never in this program's.
+// openTrusted refuses such a name if the loader would search the current folder.
 func openTrusted(path string) (uintptr, error) {
 	if filepath.Base(path) != path {
 		if err := checkLibrary(path); err != nil {
@@ -33,7 +32,7 @@ func checkLibrary(path string) error {
 	folder := filepath.Dir(path)
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil // it can be searched, but not listed: the folder itself is checked
+		return nil // the folder can be searched, but not listed; checkLibrary still checks the folder itself
 	}
 	for _, e := range entries {
 		if !strings.Contains(strings.ToLower(e.Name()), "qnn") {

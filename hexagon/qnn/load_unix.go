@@ -9,8 +9,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// loadLibrary loads a library. loadLibrary stays on one operating-system thread,
-// because the loader keeps its error texts per thread.
+// loadLibrary loads a library through the system's loader. loadLibrary stays on one
+// operating-system thread, because the loader keeps its error texts per thread.
 func loadLibrary(path string) (uintptr, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -33,9 +33,9 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newCallback returns a C function that calls the Go function cb. cb must take
-// numbers and pointers and return a uintptr. A callback can never be freed. On all
-// platforms of this file, C passes a va_list as an address.
+// newCallback returns a C function that calls the Go function cb. cb must take numbers
+// and pointers and return a uintptr. The memory of a C callback can never be freed. On
+// all platforms of load_unix.go, C passes a va_list as an address.
 func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// loadLibrary loads a library. Windows would search the current folder for a name
-// without a folder, and for libraries that the library needs.
+// loadLibrary loads a library. Without SetDllDirectory, Windows would search the
+// current folder for a name without a folder, and for libraries that the library needs.
 func loadLibrary(path string) (uintptr, error) {
-	if err := windows.SetDllDirectory(""); err != nil { // removes the current folder from the search
+	if err := windows.SetDllDirectory(""); err != nil { // the empty name removes the current folder from the search
 		return 0, err
 	}
 	if filepath.Base(path) == path {
@@ -38,13 +38,13 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newCallback returns a C function that calls the Go function cb. cb must take
-// numbers and pointers and return a uintptr. A callback can never be freed.
+// newCallback returns a C function that calls the Go function cb. cb must take numbers
+// and pointers and return a uintptr. The memory of a C callback can never be freed.
 func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }
 
-// vsnprintf returns 0, which means that there is no such function. Windows has
-// several C runtimes, and a va_list can be read only by the runtime of the library
+// vsnprintf returns 0, because on Windows there is no such function that fits. Windows
+// has several C runtimes, and a va_list can be read only by the runtime of the library
 // that made it.
 func vsnprintf() uintptr { return 0 }

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	lineLimit  = 4096 // largest number of bytes of a formatted line
+	lineLimit  = 4096 // lineLimit is the largest number of bytes of a formatted log line
 	lineMemory = 8    // lineMemory is the number of error lines that are kept for Error.Detail
 )
 
-// Log receives the lines that the library logs. A Log is passed to
-// [Library.NewBackend] and [Library.NewDevice], and must be closed after both.
+// Log receives the log lines of a QNN library. A Log is passed to [Library.NewBackend]
+// and [Library.NewDevice], and must be closed after both.
 type Log struct {
 	handle handle
 	slot   *logSlot
 }
 
-// NewLog opens a log for lines up to a level and passes each line to sink. The
-// function sink is called from any thread, must return soon and must not call this
-// package. If sink is nil, the lines are dropped. Error lines are also kept for
+// NewLog opens a log for lines up to a level and passes each line to the function sink.
+// The function sink is called from any thread, must return soon and must not call this
+// package. If sink is nil, all log lines are dropped. Error lines are also kept for
 // [Error.Detail].
 func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string)) (*Log, error) {
 	slot := takeSlot(&logTarget{library: l, sink: sink})
@@ -36,7 +36,7 @@ func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string))
 	return log, nil
 }
 
-// SetLevel changes the level up to which lines are logged.
+// SetLevel changes the log level up to which lines are logged.
 func (g *Log) SetLevel(level LogLevel) error {
 	id, err := g.handle.live("log")
 	if err != nil {
@@ -45,7 +45,7 @@ func (g *Log) SetLevel(level LogLevel) error {
 	return g.handle.library.call(fnLogSetLogLevel, id, uintptr(level))
 }
 
-// Close closes the log.
+// Close closes the log of the library.
 func (g *Log) Close() error {
 	if g.handle.id.Load() == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (g *Log) optional() (uintptr, error) {
 	return optional(&g.handle, "log")
 }
 
-// logTarget says where the lines of one open log go.
+// logTarget holds the receiver of the lines of one open log.
 type logTarget struct {
 	library *Library
 	sink    func(LogLevel, string)
@@ -74,14 +74,14 @@ type logSlot struct {
 	target   atomic.Pointer[logTarget]
 }
 
-// idleSlots holds the callbacks of closed logs, so that new logs can use them.
+// idleSlots holds the C callbacks of closed logs, so that new logs can use them.
 var idleSlots struct {
 	sync.Mutex
 	list []*logSlot // list is guarded by the embedded Mutex
 }
 
-// takeSlot returns a callback that passes lines to target: an unused callback or a
-// new one.
+// takeSlot returns a C callback that passes log lines to target: an unused callback or
+// a new one.
 
 func takeSlot(target *logTarget) *logSlot {
 	idleSlots.Lock()
@@ -97,8 +97,8 @@ func takeSlot(target *logTarget) *logSlot {
 	return slot
 }
 
-// release makes the callback available for another log. If the library is inside
-// the callback during release, this line still goes to the old target.
+// release makes the C callback available for another log. If the library is inside the
+// callback during release, the current line still goes to the old log.
 func (s *logSlot) release() {
 	s.target.Store(nil)
 	idleSlots.Lock()
@@ -106,8 +106,8 @@ func (s *logSlot) release() {
 	idleSlots.list = append(idleSlots.list, s)
 }
 
-// line is the function that the C callback calls for each line. If a line is longer
-// than the buffer, its end is lost, because a va_list can be read only once.
+// line is the function that the C callback calls for each log line. If a log line is
+// longer than the buffer, its end is lost, because a va_list can be read only once.
 func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintptr {
 	target := s.target.Load()
 	if target == nil || format == nil {
@@ -133,7 +133,7 @@ func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintp
 	return 0
 }
 
-// trimLine removes the vendor's mark of the level, such as "<E> ".
+// trimLine removes from a log line the vendor's mark of the level, such as "<E> ".
 func trimLine(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) > 3 && text[0] == '<' && text[2] == '>' {
@@ -142,11 +142,11 @@ func trimLine(text string) string {
 	return text
 }
 
-// errorLines keeps the most recent lines at error level.
+// errorLines keeps the most recent log lines at error level.
 type errorLines struct {
 	mu    sync.Mutex
-	count uint64             // count is guarded by mu
-	ring  [lineMemory]string // ring is guarded by mu
+	count uint64             // count is guarded by the lock mu
+	ring  [lineMemory]string // ring is guarded by the lock mu
 }
 
 func (e *errorLines) add(text string) {
@@ -156,15 +156,16 @@ func (e *errorLines) add(text string) {
 	e.count++
 }
 
-// mark returns the number of error lines so far. The function since takes this
-// number.
+// mark returns the number of error lines that were logged so far. The function since
+// takes the number that mark returns.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.count
 }
 
-// since returns the kept lines that were logged after a mark, the oldest first.
+// since returns the kept error lines that were logged after a call of mark, the oldest
+// first.
 func (e *errorLines) since(mark uint64) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,17 +6,18 @@ import (
 	"unsafe"
 )
 
-// MemoryKind says what kind of memory a file descriptor stands for.
+// MemoryKind says for which kind of memory a file descriptor stands.
 type MemoryKind uint32
 
-// The constants below are the kinds of memory.
+// The constants below are the kinds of shared memory.
 const (
-	// IONMemory is one buffer per tensor, from rpcmem or the kernel's ION
+	// IONMemory is memory with one buffer per tensor, from rpcmem or the kernel's ION
 	// allocator.
 	IONMemory MemoryKind = 1
-	// SharedBuffer is a part of a buffer that several tensors use.
+	// SharedBuffer is memory in which several tensors use parts of one buffer.
 	SharedBuffer MemoryKind = 2
-	// DMABuffer is one buffer per tensor, from the kernel's dma-buf allocator.
+	// DMABuffer is memory with one buffer per tensor, from the kernel's dma-buf
+	// allocator.
 	DMABuffer MemoryKind = 3
 )
 
@@ -27,15 +28,15 @@ const sharedBufferType = 1
 // MemoryOptions describes memory that is registered with a context.
 type MemoryOptions struct {
 	Kind MemoryKind
-	// FD is the file descriptor of the memory. The library maps the memory by this
-	// file descriptor. The caller may close the file descriptor after
-	// [Memory.Close].
+	// FD is the file descriptor of the memory that is registered. The library maps the
+	// registered memory by its file descriptor. The caller may close the file
+	// descriptor after [Memory.Close].
 	FD int
-	// Type and Dims describe the tensor that uses the memory.
+	// Type and Dims describe the tensor that uses the registered memory.
 	Type DataType
 	Dims []uint32
-	// Offset is where the tensor starts in a SharedBuffer; SizeBytes is the size of
-	// that whole buffer.
+	// Offset is the position in a SharedBuffer at which the tensor starts; SizeBytes is
+	// the size of the whole SharedBuffer.
 	Offset, SizeBytes uint64
 }
 
@@ -79,7 +80,8 @@ func (c *Context) RegisterMemory(o MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Close ends the registration. The memory itself is not freed.
+// Close ends the registration of the memory. Ending the registration does not free the
+// memory itself.
 func (m *Memory) Close() error {
 	id := m.handle.id.Swap(0)
 	if id == 0 {

@@ -6,19 +6,19 @@ import (
 	"unsafe"
 )
 
-// Op is one node of a graph.
+// Op is one node of a QNN graph.
 type Op struct {
-	// Name is unique within the graph.
+	// Name is the name of the node, which is unique within the graph.
 	Name string
-	// Type is the name of the operator, such as "FullyConnected".
+	// Type is the name of the node's operator, such as "FullyConnected".
 	Type string
-	// Package is the name of the package that defines the operator. If the package
-	// name is empty, the constant [Package] is used.
+	// Package is the name of the package that defines the operator. If the field
+	// Package is empty, the constant [Package] is used.
 	Package string
-	// Params are the operator's constants, in any order.
+	// Params are the constant parameters of the node's operator, in any order.
 	Params []Param
-	// Inputs and Outputs are tensors of the graph. AddNode uses only the IDs of
-	// these tensors, Validate their other fields.
+	// Inputs and Outputs are tensors of the graph. AddNode uses only the IDs of the
+	// tensors in Inputs and Outputs, Validate their other fields.
 	Inputs, Outputs []*Tensor
 }
 
@@ -26,27 +26,27 @@ type Op struct {
 type Param struct {
 	Name   string
 	Scalar Scalar
-	// Tensor must be static. Tensor must have been created in the graph.
+	// The tensor of a parameter must be static. The tensor of a parameter must have
+	// been created in the graph.
 	Tensor *Tensor
 }
 
-// Scalar is a number with its type. Use one of the functions below to create a
-// Scalar.
+// Scalar is a number with its element type. The functions below create a Scalar.
 type Scalar struct {
 	kind DataType
 	bits uint64
 }
 
-// ScalarUint32 returns an unsigned number, such as an axis.
+// ScalarUint32 returns a Scalar with an unsigned number, such as an axis.
 func ScalarUint32(v uint32) Scalar { return Scalar{Uint32, uint64(v)} }
 
-// ScalarInt32 returns a signed number.
+// ScalarInt32 returns a Scalar with a signed number.
 func ScalarInt32(v int32) Scalar { return Scalar{Int32, uint64(uint32(v))} }
 
-// ScalarFloat32 returns a float number, such as an epsilon.
+// ScalarFloat32 returns a Scalar with a float number, such as an epsilon.
 func ScalarFloat32(v float32) Scalar { return Scalar{Float32, uint64(math.Float32bits(v))} }
 
-// ScalarBool returns a flag, such as keep_dims.
+// ScalarBool returns a Scalar with a flag, such as keep_dims.
 func ScalarBool(v bool) Scalar {
 	if v {
 		return Scalar{Bool8, 1}
@@ -60,8 +60,8 @@ type opCall struct {
 	keep   keeper
 }
 
-// encode builds the C struct of a node. The memory to which the struct points lives
-// as long as the result of encode.
+// encode builds the C struct of a node. The memory to which the C struct of a node
+// points lives as long as the result of encode.
 func (o *Op) encode() (*opCall, error) {
 	pkg := o.Package
 	if pkg == "" {

@@ -19,7 +19,7 @@ const (
 	powerDDR        = 7
 )
 
-// maxPolling is the longest polling time that the library accepts.
+// maxPolling is the longest time for polling that the library accepts.
 const maxPolling = 9999 * time.Microsecond
 
 // Corner is a voltage level of the chip (the vendor calls it a corner). A higher
@@ -44,7 +44,7 @@ const (
 // scale of corners.
 type ExpandedCorner uint32
 
-// The constants below are the corners of the matrix unit.
+// The constants below are the voltage corners of the matrix unit.
 const (
 	HMXMin     ExpandedCorner = 0x100
 	HMXSVS     ExpandedCorner = 0x180
@@ -70,41 +70,43 @@ const (
 
 // Vote is a request for clock rates and latencies of the NPU; see [PowerConfig].
 type Vote struct {
-	// Mode says how clocks follow the load. If Mode is zero, [PowerPerformance] is
-	// used.
+	// Mode says how clocks follow the load of the chip. If Mode is zero,
+	// [PowerPerformance] is used.
 	Mode PowerMode
-	// DCVS lets the system lower the clocks when the load is low.
+	// If DCVS is set, the system may lower the clocks when the load is low.
 	DCVS bool
 	// Bus and Core set the voltage corners of the memory bus and of the cores. Each
-	// corner is used as minimum, target and maximum. For a corner of zero, the
-	// system chooses.
+	// voltage corner in a vote is used as minimum, target and maximum. If a corner is
+	// zero, the system chooses it.
 	Bus, Core Corner
-	// SleepLatency is the longest acceptable wake-up time of the DSP. If
-	// SleepLatency is zero, the vote does not contain it.
+	// SleepLatency is the longest acceptable wake-up time of the DSP. If SleepLatency
+	// is zero, the vote asks for no wake-up time.
 	SleepLatency time.Duration
-	// RPCLatency is the longest acceptable time of a call to the DSP. If RPCLatency
-	// is zero, the vote does not contain it.
+	// RPCLatency is the longest acceptable time of a call to the DSP. If RPCLatency is
+	// zero, the vote asks for no time of calls.
 	RPCLatency time.Duration
-	// HMX sets the voltage corner of the matrix unit, as minimum, target and
-	// maximum. If HMX is zero, the system chooses. Chips before Hexagon v79 may not
-	// support this field.
+	// HMX sets the voltage corner of the matrix unit, as minimum, target and maximum.
+	// If HMX is zero, the system chooses the corner of the matrix unit. Chips before
+	// Hexagon v79 may not support the field HMX.
 	HMX ExpandedCorner
-	// HMXTimeout is the time after which an idle matrix unit turns off. If
-	// HMXTimeout is zero, the vote does not contain it.
+	// HMXTimeout is the time after which an idle matrix unit turns off. If HMXTimeout
+	// is zero, the vote asks for no such time.
 	HMXTimeout time.Duration
 	// AdaptivePolling is the longest time for which the host polls, if the library
-	// itself predicts the time of an execute. If AdaptivePolling is zero, the vote
-	// does not contain it.
+	// itself predicts the time of an execute. If AdaptivePolling is zero, the vote does
+	// not ask for adaptive polling.
 	AdaptivePolling time.Duration
-	// DDRMode is the performance mode of the main memory. DDRMode needs Bus at its
-	// highest corner. If DDRMode is zero, the vote does not contain it.
+	// DDRMode is the performance mode of the main memory. A vote with DDRMode needs the
+	// field Bus at its highest corner. If DDRMode is zero, the vote asks for no mode of
+	// the main memory.
 	DDRMode uint32
-	// RPCPolling is the time that the host polls for an answer before it sleeps, at
-	// most 9999 µs. If RPCPolling is zero, the vote does not contain it.
+	// RPCPolling is the time for which the host polls for an answer of the DSP before
+	// it sleeps, at most 9999 µs. If RPCPolling is zero, the vote does not ask for
+	// polling.
 	RPCPolling time.Duration
 }
 
-// Burst returns the vote for the highest speed.
+// Burst returns the power vote for the highest speed.
 func Burst() Vote {
 	return Vote{
 		Bus: CornerMax, Core: CornerMax, SleepLatency: 40 * time.Microsecond,
@@ -113,16 +115,16 @@ func Burst() Vote {
 }
 
 // PowerConfig is a power vote that holds until Close. The vendor's x86-64 library
-// accepts votes but does nothing.
+// accepts power votes but does nothing.
 type PowerConfig struct {
 	library *Library
-	infra   *cInfrastructure // infra is a struct in the library's memory
+	infra   *cInfrastructure // infra is a struct in the library's memory with the functions for power votes
 	id      uint32
 	closed  bool
 }
 
-// NewPowerConfig opens a power vote for a core of a device. Devices and cores count
-// from 0.
+// NewPowerConfig opens a power vote for a core of a device. Devices and cores are
+// counted from 0.
 func (l *Library) NewPowerConfig(device, core uint32) (*PowerConfig, error) {
 	var infra *cInfrastructure
 	if err := l.call(fnDeviceGetInfrastructure, uintptr(unsafe.Pointer(&infra))); err != nil {
@@ -152,8 +154,8 @@ func (p *PowerConfig) Set(v Vote) error {
 	return p.call("setPowerConfig", p.infra.set, uintptr(p.id), uintptr(unsafe.Pointer(&configs[0])))
 }
 
-// encode builds one C config for each option that the vote contains. The DCVS
-// option (version 3) has 16 words; a flag before each value enables it.
+// encode builds one C config for each option that the power vote contains. The DCVS
+// option (version 3) of a power vote has 16 words; a flag before each value enables it.
 func (v *Vote) encode(id uint32) []*cPowerConfig {
 	mode := v.Mode
 	if mode == 0 {
@@ -185,7 +187,7 @@ func (v *Vote) encode(id uint32) []*cPowerConfig {
 		}
 	}
 	if hmx := uint32(v.HMX); hmx != 0 {
-		const explicit = 0 // use the corners of the vote, not the library's choice
+		const explicit = 0 // the value makes the library use the corners of the vote and not its own choice
 		configs = append(configs, &cPowerConfig{option: powerHMX, value: [16]uint32{explicit, hmx, hmx, hmx, 1}})
 	}
 	return configs

@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// The limits below reject absurd lists of profile events.
+// The limits below are for lists of profile events; larger lists are rejected as
+// absurd.
 const (
 	eventLimit = 1 << 16
 	eventDepth = 4
@@ -14,18 +15,18 @@ const (
 // ProfileLevel says how much a [Profile] measures.
 type ProfileLevel uint32
 
-// The constants below are the levels of profiles.
+// The constants below are the levels of a profile.
 const (
 	ProfileBasic    ProfileLevel = 1    // ProfileBasic measures the times of whole calls
-	ProfileDetailed ProfileLevel = 2    // also the time of each node
-	ProfileLinting  ProfileLevel = 7001 // also the time that each node waits; specific to Hexagon
+	ProfileDetailed ProfileLevel = 2    // ProfileDetailed also measures the time of each node
+	ProfileLinting  ProfileLevel = 7001 // ProfileLinting also measures the time that each node waits; it is specific to Hexagon
 )
 
-// EventType is the kind of a profile event. Event types from 1000 on are specific
+// EventType is the kind of an event in a profile. Event types from 1000 on are specific
 // to Hexagon.
 type EventType uint32
 
-// The constants below are the types of events.
+// The constants below are the types of profile events.
 const (
 	EventInit           EventType = 100
 	EventFinalize       EventType = 300
@@ -40,10 +41,10 @@ const (
 	EventLoadHostRPC    EventType = 1002
 	EventLoadRPC        EventType = 1003
 	EventLoadNPU        EventType = 1004
-	EventEstimates      EventType = 2004 // simulated cycles and bytes, as parts of the event
+	EventEstimates      EventType = 2004 // EventEstimates has simulated cycles and bytes, as parts of the event
 	EventExecuteHostRPC EventType = 3001
 	EventExecuteRPC     EventType = 3002
-	EventExecuteCycles  EventType = 3003 // cycles of the accelerator
+	EventExecuteCycles  EventType = 3003 // EventNPUCycles counts cycles of the accelerator
 	EventExecuteNPU     EventType = 3004 // µs on the accelerator
 	EventVTCMAcquire    EventType = 3010
 	EventPowerUp        EventType = 3011
@@ -64,7 +65,7 @@ const (
 	UnitNone         EventUnit = 6
 )
 
-// String returns the symbol of the unit.
+// String returns the symbol of the event's unit.
 func (u EventUnit) String() string {
 	if names := []string{"µs", "B", "cycles", "×", "object", ""}; u >= 1 && int(u) <= len(names) {
 		return names[u-1]
@@ -72,20 +73,20 @@ func (u EventUnit) String() string {
 	return fmt.Sprintf("unit %d", uint32(u))
 }
 
-// Event is one measurement, with the measurements that are its parts.
+// Event is one measurement of a profile, with the measurements that are its parts.
 type Event struct {
 	Type  EventType
 	Unit  EventUnit
 	Value uint64
 	Name  string
 	Parts []Event
-	// Time is the library's clock at the end of the event, in µs. Time is 0 if the
-	// library has no extended events.
+	// Time is the time on the library's clock at the end of the event, in µs. Time is 0
+	// if the library has no extended events.
 	Time uint64
 }
 
-// Profile collects measurements of the calls to which it is passed. The vendor's
-// x86-64 library computes its cycles from the time on the host.
+// Profile collects measurements of the calls to which it is passed. The vendor's x86-64
+// library computes the cycles in a profile from the time on the host.
 type Profile struct{ handle handle }
 
 // NewProfile opens a profile.
@@ -104,7 +105,7 @@ func (b *Backend) NewProfile(level ProfileLevel) (*Profile, error) {
 	return p, nil
 }
 
-// Close frees the profile.
+// Close frees the profile of the library.
 func (p *Profile) Close() error { return p.handle.free(fnProfileFree) }
 
 func (p *Profile) optional() (uintptr, error) {
@@ -128,24 +129,24 @@ func (p *Profile) Events() ([]Event, error) {
 type eventSource interface {
 	// numbers lists the events of a profile (depth 0), or the parts of an event.
 	numbers(owner uintptr, depth int) ([]uint64, error)
-	// event returns an event without its parts.
+	// event returns a profile event without its parts.
 	event(number uint64) (Event, error)
 }
 
-// eventTotal is the largest number of events of a profile. Without this limit,
-// reading would not end if an event is a part of itself, or if many lists are just
-// within their limits.
+// eventTotal is the largest number of events that are read from a profile. Without the
+// limit eventTotal, reading would not end if an event is a part of itself, or if many
+// lists are just within their limits.
 const eventTotal = 1 << 20
 
-// eventReader reads events with their parts.
+// eventReader reads the events of a profile with their parts.
 type eventReader struct {
 	source eventSource
-	left   int // left is the number of events that may still be read
+	left   int // left is the number of events that the reader may still read
 }
 
 func (r *eventReader) events(owner uintptr, depth int) ([]Event, error) {
 	if depth > eventDepth {
-		return nil, fmt.Errorf("qnn: read profile events: they are nested deeper than %d: %w", eventDepth, ErrSize)
+		return nil, fmt.Errorf("qnn: read profile events: the events are nested deeper than %d: %w", eventDepth, ErrSize)
 	}
 	numbers, err := r.source.numbers(owner, depth)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // Encoding is the kind of a quantization (Qnn_QuantizationEncoding_t).
 type Encoding uint32
 
-// The constants below are the encodings of quantized tensors. In each of them,
-// a real number is Scale × (stored integer + Offset).
+// The constants below are the encodings of quantized tensors. In each encoding below, a
+// real number is Scale × (stored integer + Offset).
 const (
 	// ScaleOffset has one scale and one offset for the whole tensor.
 	ScaleOffset Encoding = 0
@@ -25,9 +25,9 @@ const (
 	BitsAxisScaleOffset Encoding = 3
 	// Block has a scale and an offset for each block of the size BlockSizes.
 	Block Encoding = 4
-	// BlockwiseExpansion (LPBQ) has a scale for each index along Axis. Each of the
-	// BlocksPerAxis blocks of an index multiplies this scale by a small integer of
-	// its own.
+	// BlockwiseExpansion (the vendor calls it LPBQ) has a scale for each index along
+	// Axis. In BlockwiseExpansion, each of the BlocksPerAxis blocks of an index
+	// multiplies the scale by a small integer of its own.
 	BlockwiseExpansion Encoding = 5
 	// Vector is like BitsAxisScaleOffset, with a codebook of vectors.
 	Vector Encoding = 6
@@ -38,42 +38,43 @@ const (
 	BitsFloatBlock Encoding = 11
 )
 
-// Quantization maps the stored integers of a tensor to real numbers. The field
-// Encoding says which of the other fields are used.
+// Quantization maps the stored integers of a tensor to real numbers. The field Encoding
+// says which of the other fields of a Quantization are used.
 type Quantization struct {
 	Encoding Encoding
-	// Bits is the number of significant bits of a stored value. The other bits of
-	// the container are copies of the sign bit, or zero. Only BlockwiseExpansion,
-	// Vector and the encodings named Bits... use the field Bits.
+	// Bits is the number of significant bits of a stored value. The insignificant bits
+	// of a stored value's container are copies of the sign bit, or zero. Only
+	// BlockwiseExpansion, Vector and the encodings named Bits... use the field Bits.
 	Bits uint32
 	// Axis is the dimension along which each index has its own scale.
 	Axis int32
-	// Scales are positive. A tensor has one scale, one per index along Axis, or
-	// one per block in row-major order.
+	// Scales are positive. Scales holds one scale for a tensor, one per index along
+	// Axis, or one per block in row-major order.
 	Scales []float32
-	// Offsets are added to stored integers. If Offsets is nil, all offsets are
-	// zero. An offset is the negative of a zero point.
+	// Offsets holds numbers that are added to stored integers. If Offsets is nil, all
+	// offsets are zero. An offset is the negative of a zero point.
 	Offsets []int32
-	// FloatOffsets are used instead of Offsets in FloatBlock and BitsFloatBlock.
+	// In FloatBlock and BitsFloatBlock, FloatOffsets are used instead of Offsets.
 	FloatOffsets []float32
 	// BlockSizes holds the size of a block along each dimension.
 	BlockSizes []uint32
-	// BlocksPerAxis is the number of blocks of each index along Axis.
+	// BlocksPerAxis is the number of blocks that each index along Axis has.
 	// BlockScaleBits is the width in bits of the numbers in BlockScales, which are
-	// ordered (index, block). Only BlockwiseExpansion uses these fields.
+	// ordered (index, block). Only BlockwiseExpansion uses BlocksPerAxis,
+	// BlockScaleBits and BlockScales.
 	BlocksPerAxis, BlockScaleBits uint32
 	BlockScales                   []uint8
-	// Codebook is used by Vector only.
+	// Only the encoding Vector uses Codebook.
 	Codebook Codebook
 }
 
 // Codebook describes the shape of vector quantization.
 type Codebook struct {
 	RowsPerBlock, ColumnsPerBlock        uint32
-	VectorDimension, VectorStride, Index uint8 // Index is in bits
+	VectorDimension, VectorStride, Index uint8 // Index is the size of an index in bits
 }
 
-// count returns how many scales a tensor with these dimensions must have.
+// count returns how many scales a tensor with the given dimensions must have.
 func (q *Quantization) count(dims []uint32) (uint64, error) {
 	switch q.Encoding {
 	case ScaleOffset, BitsScaleOffset:
@@ -85,14 +86,14 @@ func (q *Quantization) count(dims []uint32) (uint64, error) {
 		return uint64(dims[q.Axis]), nil
 	case Block, FloatBlock, BitsFloatBlock:
 		if len(q.BlockSizes) != len(dims) {
-			return 0, fmt.Errorf("%d block sizes: want one for each of %d dimensions: %w", len(q.BlockSizes), len(dims), ErrQuantization)
+			return 0, fmt.Errorf("got %d block sizes: want one for each of %d dimensions: %w", len(q.BlockSizes), len(dims), ErrQuantization)
 		}
 		n := uint64(1)
 		for i, d := range dims {
 			if q.BlockSizes[i] == 0 || d%q.BlockSizes[i] != 0 {
-				return 0, fmt.Errorf("block sizes %v do not divide the shape %v: %w", q.BlockSizes, dims, ErrQuantization)
+				return 0, fmt.Errorf("the block sizes %v do not divide the shape %v: %w", q.BlockSizes, dims, ErrQuantization)
 			}
-			n *= uint64(d / q.BlockSizes[i]) // the product is at most the number of elements, which SizeBytes limits
+			n *= uint64(d / q.BlockSizes[i]) // the product cannot overflow, because it is at most the number of elements, which SizeBytes limits
 		}
 		return n, nil
 	}
@@ -101,8 +102,8 @@ func (q *Quantization) count(dims []uint32) (uint64, error) {
 	return 0, fmt.Errorf("encoding %d is unknown: %w: %w", q.Encoding, ErrQuantization, errors.ErrUnsupported)
 }
 
-// check validates the fields, because the library does not: with wrong fields it
-// would read past an array or compute wrong results.
+// check validates the fields of a Quantization, because the library does not: with
+// wrong fields it would read past an array or compute wrong results.
 func (q *Quantization) check(dims []uint32) error {
 	n, err := q.count(dims)
 	if err != nil {
@@ -110,7 +111,7 @@ func (q *Quantization) check(dims []uint32) error {
 	}
 	float := q.Encoding == FloatBlock || q.Encoding == BitsFloatBlock
 	if uint64(len(q.Scales)) != n || !fits(q.Offsets, n, !float) || !fits(q.FloatOffsets, n, float) {
-		return fmt.Errorf("%d scales, %d offsets and %d real offsets: want %d scales, and the same number of offsets or none: %w",
+		return fmt.Errorf("got %d scales, %d offsets and %d real offsets: want %d scales, and the same number of offsets or none: %w",
 			len(q.Scales), len(q.Offsets), len(q.FloatOffsets), n, ErrQuantization)
 	}
 	for i, s := range q.Scales {
@@ -128,13 +129,13 @@ func fits[T any](list []T, n uint64, allowed bool) bool {
 	return list == nil || allowed && uint64(len(list)) == n
 }
 
-// borrowed reports whether the library still reads the arrays of an encoding after
-// the tensor was created. Library 2.40 does not copy the sizes and scales of float
-// blocks: when their memory was reused, it crashed with SIGFPE. Of blockwise
-// expansion, library 2.40 keeps a pointer: when the scales of a layer of 896 by
-// 4864 were gone, it refused the node (addNode 6005, "Invalid Block expansion
-// scales configuration"). For the other encodings that contain a pointer, the same
-// behaviour is assumed.
+// borrowed reports whether the library still reads the arrays of an encoding after the
+// tensor was created. Library 2.40 does not copy the sizes and scales of float blocks:
+// when their memory was reused, it crashed with SIGFPE. For the encoding
+// BlockwiseExpansion, library 2.40 keeps a pointer: when the scales of a layer of 896
+// by 4864 were gone, it refused the node (addNode 6005, "Invalid Block expansion scales
+// configuration"). The library is assumed to keep a pointer also for the other
+// encodings that contain one.
 func (q *Quantization) borrowed() bool {
 	if q == nil {
 		return false
@@ -146,7 +147,8 @@ func (q *Quantization) borrowed() bool {
 	return false
 }
 
-// encode fills in the C struct c. The arrays to which c points are kept alive by k.
+// encode fills in the C struct of a quantization. The keeper k keeps the arrays alive
+// to which the C struct points.
 func (q *Quantization) encode(c *cQuantizeParams, dims []uint32, k *keeper) error {
 	if q == nil {
 		c.definition, c.encoding = undefined, undefined
@@ -224,8 +226,8 @@ func (q *Quantization) bitsAxis(k *keeper) cBitsAxisScaleOffset {
 // returned.
 type keeper []any
 
-// keep adds a slice to the keeper and returns its address. The slice must not be
-// appended to later.
+// keep adds a slice to the keeper and returns its address. A slice that a keeper keeps
+// must not be appended to later.
 func keep[T any](k *keeper, list []T) uintptr {
 	*k = append(*k, list)
 	return uintptr(unsafe.Pointer(unsafe.SliceData(list)))

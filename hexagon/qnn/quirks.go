@@ -18,14 +18,15 @@ const (
 // quirkRow describes a quirk and the versions of the core API that have it.
 type quirkRow struct {
 	name        string
-	first, last uint32 // minor versions of core API 2; last 0 means all later ones too
-	// seen says how the quirk was observed, and act how this package deals with it.
+	first, last uint32 // first and last are minor versions of core API 2; last 0 means all later versions too
+	// seen says how the quirk was observed, and act what package qnn does about it.
 	seen, act string
 }
 
-// Only this table makes the package depend on the library's version. The ranges
-// follow from the versions that were tested. A version between two tested ones is
-// treated like the older one, because the remedies do no harm.
+// Only the table of quirks makes package qnn depend on the library's version. The
+// version ranges of the quirks come from the versions that were tested. A version
+// between two tested ones is treated like the older one, because the remedies for
+// quirks do no harm.
 var quirks = [...]quirkRow{
 	quirkEarlyDeviceUnion: {
 		name: "device options have their union at offset 4", first: 32, last: 35,
@@ -61,13 +62,13 @@ var quirks = [...]quirkRow{
 
 const option66 = "unexpected GraphHtpSettings option 66"
 
-// in reports whether a minor version of the core API is in the row's range.
+// in reports whether a minor version of the core API is in the range of a quirk.
 func (q *quirkRow) in(minor uint32) bool { return minor >= q.first && (q.last == 0 || minor <= q.last) }
 
 // has reports whether the open library has a quirk.
 func (l *Library) has(q quirk) bool { return quirks[q].in(l.provider.Core.Minor) }
 
-// isNoise reports whether a line at error level is known to be meaningless.
+// isNoise reports whether a log line at error level is known to be meaningless.
 func (l *Library) isNoise(line string) bool {
 	return l.has(quirkOption66) && strings.Contains(line, option66)
 }

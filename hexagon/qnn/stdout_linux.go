@@ -12,10 +12,10 @@ import (
 // other locks.
 var stdoutLock sync.Mutex
 
-// stdoutToStderr runs f while file descriptor 1 is a duplicate of stderr. C's
-// output buffers are flushed before the descriptor is restored; otherwise their
-// text would appear on stdout when the process ends. If stderr is closed, f runs
-// without redirection.
+// stdoutToStderr calls a function while file descriptor 1 is a duplicate of stderr. C's
+// output buffers are flushed before the descriptor is restored; otherwise their text
+// would appear on stdout when the process ends. If stderr is closed, stdoutToStderr
+// calls the function without redirection.
 func stdoutToStderr(f func()) {
 	stdoutLock.Lock()
 	defer stdoutLock.Unlock()
@@ -33,8 +33,8 @@ func stdoutToStderr(f func()) {
 		if flush := libc("fflush"); flush != 0 {
 			invoke(flush, 0)
 		}
-		// The descriptor was open before, so this hardly fails; if it does, nothing
-		// can be done.
+		// The descriptor was open before, so restoring it hardly fails; if it does,
+		// nothing can be done.
 		_ = unix.Dup3(saved, 1, 0)
 	}()
 	f()

@@ -21,14 +21,14 @@ const (
 // The emulator's file can also be opened as a system library.
 type System struct {
 	mu     sync.Mutex
-	handle uintptr // handle of the dynamic loader, 0 after Close; guarded by mu
+	handle uintptr // handle is the library's handle of the dynamic loader, 0 after Close; mu guards it
 	table  [systemFunctionCount]uintptr
-	// Name and Version are the library's own name and version.
+	// Name and Version are the names that the system library gives itself.
 	Name    string
 	Version Version
 }
 
-// OpenSystem loads a system library.
+// OpenSystem loads a QNN system library.
 func OpenSystem(path string) (*System, error) {
 	if err := checkName(path); err != nil {
 		return nil, fmt.Errorf("qnn: open %q: %w", path, err)
@@ -56,7 +56,7 @@ func (s *System) load(path string) (err error) {
 		return &Error{Call: "systemGetProviders", Code: Code(r & 0xffff)}
 	}
 	if n == 0 || list == nil || *list == nil {
-		return errors.New("the library offers no provider")
+		return errors.New("the library offers no QNN provider")
 	}
 	s.Name, s.Version = goString((*list).name), (*list).api.version()
 	if s.Version.Major != 1 {
@@ -66,7 +66,7 @@ func (s *System) load(path string) (err error) {
 	return nil
 }
 
-// Close unloads the library.
+// Close unloads the system library.
 func (s *System) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +78,9 @@ func (s *System) Close() error {
 	return unloadLibrary(handle)
 }
 
-// BinaryInfo describes an image. The library's answer is not trusted: counts and
-// texts are checked against limits, and copied before the next call.
+// BinaryInfo returns the library's description of an image. The library's description
+// of an image is not trusted: counts and texts are checked against limits, and copied
+// before the next call.
 func (s *System) BinaryInfo(image []byte) (*BinaryInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

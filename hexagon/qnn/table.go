@@ -2,12 +2,13 @@ package qnn
 
 import "fmt"
 
-// function is the position of a function in the library's function table. The
-// positions are the same in core API 2.32 to 2.40. In versions before 2.32 the
-// positions are different.
+// function is the position of a function in the library's function table. The positions
+// in the function table are the same in core API 2.32 to 2.40. In core API versions
+// before 2.32 the positions in the function table are different.
 type function int
 
-// functionCount is the number of positions whose function is known.
+// functionCount is the number of positions in the function table whose function is
+// known.
 const functionCount = 71
 
 const (

@@ -6,35 +6,35 @@ import (
 	"unsafe"
 )
 
-// maxRank is the largest number of dimensions that this package accepts. The
+// maxRank is the largest number of dimensions of a tensor that package qnn accepts. The
 // vendor's library supports at most five dimensions.
 const maxRank = 8
 
 // Tensor describes a tensor of a graph.
 type Tensor struct {
-	// Name is unique within the graph.
+	// Name is the name of the tensor, which is unique within the graph.
 	Name string
-	// Kind says where the elements come from.
+	// Kind says where the elements of the tensor come from.
 	Kind TensorKind
-	// Type is the type of the elements.
+	// Type is the type of the tensor's elements.
 	Type DataType
-	// Dims is the shape, with the outermost dimension first. No dimension may be
-	// zero.
+	// Dims is the shape of the tensor, with the outermost dimension first. No dimension
+	// of a tensor may be zero.
 	Dims []uint32
-	// Quantization is the encoding of a fixed-point type. If the type is not
+	// Quantization is the encoding of a fixed-point type. If the tensor's type is not
 	// fixed-point, Quantization is nil.
 	Quantization *Quantization
 	// Data holds the elements of a static tensor, little-endian, with a length of
-	// exactly [Tensor.SizeBytes]. [Graph.CreateTensor] copies the data; afterwards
-	// the field may be set to nil. Tensors of other kinds have no data.
+	// exactly [Tensor.SizeBytes]. [Graph.CreateTensor] copies the data; afterwards the
+	// field may be set to nil. Only static tensors have data.
 	Data []byte
 	// ID is the number that the library gave to the tensor in [Graph.CreateTensor].
 	ID uint32
 }
 
-// SizeBytes returns the size of all elements in bytes. SizeBytes returns an error
-// if the type is unknown, a dimension is missing or zero, or the size exceeds 4
-// GiB.
+// SizeBytes returns the size of all elements of the tensor in bytes. SizeBytes returns
+// an error if the type is unknown, a dimension is missing or zero, or the size exceeds
+// 4 GiB.
 func (t *Tensor) SizeBytes() (uint32, error) {
 	n := uint64(t.Type.Size())
 	if n == 0 {
@@ -44,7 +44,7 @@ func (t *Tensor) SizeBytes() (uint32, error) {
 		return 0, fmt.Errorf("qnn: tensor %q has %d dimensions, want 1..%d: %w", t.Name, len(t.Dims), maxRank, ErrSize)
 	}
 	for _, d := range t.Dims {
-		n *= uint64(d) // each factor has at most 32 bits
+		n *= uint64(d) // the product cannot overflow, because each factor has at most 32 bits
 		if n == 0 || n > math.MaxUint32 {
 			return 0, fmt.Errorf("qnn: tensor %q: shape %v of %v is empty or larger than 4 GiB: %w", t.Name, t.Dims, t.Type, ErrSize)
 		}
@@ -52,9 +52,9 @@ func (t *Tensor) SizeBytes() (uint32, error) {
 	return uint32(n), nil
 }
 
-// encode fills in the C struct c. The memory to which c points is added to k.
-// Static data may be missing, because nodes are encoded after the data of their
-// tensors was dropped.
+// encode fills in the C struct of a tensor. The keeper k keeps the memory alive to
+// which the tensor's C struct points. The data of a static tensor may be missing,
+// because nodes are encoded after the data of their tensors was dropped.
 func (t *Tensor) encode(c *cTensor, k *keeper) error {
 	size, err := t.SizeBytes()
 	if err != nil {

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// Try returns [errors.ErrUnsupported] on this system.
+// On this system, Try returns [errors.ErrUnsupported].
 func Try(*os.File, bool) error { return errors.ErrUnsupported }

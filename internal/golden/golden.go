@@ -1,16 +1,17 @@
-// Package golden runs golden scripts in tests. A script is a text file with
-// commands and, below a line "----", the output that each command must print. Run
-// the test with -update to replace the expected output by the actual one.
+// Package golden runs golden scripts in tests. A golden script is a text file with
+// commands and, below a line "----", the output that each command must print. To
+// replace the expected output by the actual one, run the test with -update.
 //
-// An empty line ends a command together with its output. Paragraphs that begin with
-// # are comments. A command is a line of words, and may have more lines below it:
+// In a golden script, an empty line ends a command together with its output. Paragraphs
+// that begin with # are comments. A command of a golden script is a line of words, and
+// may have more lines below it.
 //
 //	plan switch prompt=8
 //	----
 //	  0-4   NPU  chunk 0 block 0 prefill
 //
-// The package parses scripts and compares outputs; each test brings its own
-// commands. Only tests import this package. The package has no state except the
+// Package golden parses scripts and compares outputs; each test brings its own
+// commands. Only tests import package golden. Package golden has no state except the
 // flag -update.
 package golden
 
@@ -25,15 +26,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output of golden scripts")
 
-// Command is one command of a script.
+// Command is one command of a golden script.
 type Command struct {
 	Name     string
 	Operands []string          // words of the command that contain no "="
-	Values   map[string]string // words of the form key=value
-	Lines    []string          // further lines of the command
+	Values   map[string]string // Values holds the words of the form key=value
+	Lines    []string          // Lines holds further lines of the command
 }
 
-// Parse parses a command, without its expected output.
+// Parse parses a command of a golden script, without its expected output.
 func Parse(text string) Command {
 	lines := strings.Split(text, "\n")
 	c := Command{Values: map[string]string{}, Lines: lines[1:]}
@@ -50,8 +51,8 @@ func Parse(text string) Command {
 	return c
 }
 
-// Int returns the number that a key has, or otherwise if the command does not have
-// the key.
+// Int returns the number that a command gives to a key, or the number `otherwise` if
+// the command does not have the key.
 func (c Command) Int(t testing.TB, key string, otherwise int) int {
 	t.Helper()
 	text, ok := c.Values[key]
@@ -65,9 +66,8 @@ func (c Command) Int(t testing.TB, key string, otherwise int) int {
 	return n
 }
 
-// Run runs all scripts whose file names match a pattern, each as a subtest. Run
-// calls start once per script, and the function that start returns once per
-// command.
+// Run runs all golden scripts whose file names match a pattern, each as a subtest. Run
+// calls start once per script, and the function that start returns once per command.
 func Run(t *testing.T, pattern string, start func() func(*testing.T, Command) string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -94,7 +94,8 @@ func Run(t *testing.T, pattern string, start func() func(*testing.T, Command) st
 	}
 }
 
-// replay returns the text of a script with the output that its commands print now.
+// replay returns the text of a golden script with the output that its commands print
+// now.
 func replay(t *testing.T, script string, run func(*testing.T, Command) string) string {
 	parts := strings.Split(strings.TrimSpace(script), "\n\n")
 	for i, part := range parts {
@@ -107,8 +108,7 @@ func replay(t *testing.T, script string, run func(*testing.T, Command) string) s
 	return strings.Join(parts, "\n\n") + "\n"
 }
 
-// difference returns the lines in which want and got differ, from the first to the
-// last.
+// difference returns the lines in which two texts differ, from the first to the last.
 func difference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	first := 0

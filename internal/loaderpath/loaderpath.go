@@ -1,15 +1,16 @@
 // Package loaderpath keeps the current folder out of the places where the system's
 // loader searches for libraries.
 //
-// The loader takes an empty element of LD_LIBRARY_PATH for the current folder, and
-// follows relative elements from there. "LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/opt/lib"
-// makes an empty element if the variable was not set. A file in the current folder,
-// such as a folder of downloads, would then run as a part of the program.
+// The system's loader takes an empty element of LD_LIBRARY_PATH for the current folder,
+// and follows relative elements from there. For example,
+// "LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/opt/lib" makes an empty element if the variable
+// was not set. If the loader searched the current folder, a file there, such as in a
+// folder of downloads, could run as a part of the program.
 //
-// The loader reads the variable once, when a process starts, and uses it also for the
-// libraries that a library needs. So a program calls [Restart] first, and the loader
-// of the new process sees folders with full paths only. A program that does not call
-// Restart gets an error from [Check] before it loads a library by its name alone.
+// The loader reads LD_LIBRARY_PATH once, when a process starts, and uses it also for
+// the libraries that a library needs. So a program calls [Restart] first, and the
+// loader of the new process sees folders with full paths only. A program that does not
+// call Restart gets an error from [Check] before it loads a library by its name alone.
 //
 // # Limits
 //
@@ -44,8 +45,8 @@ var variables = func() []string {
 	return []string{Variable}
 }()
 
-// atStart holds the values that the loader has read. Later changes of the
-// environment do not change what it searches.
+// atStart holds the values of the variables that the loader has read. Later changes of
+// the environment do not change which folders the loader searches.
 var atStart = func() (values []string) {
 	for _, v := range variables {
 		values = append(values, os.Getenv(v))
@@ -54,7 +55,8 @@ var atStart = func() (values []string) {
 }()
 
 // Split splits a list of folders. full holds the folders with full paths; other holds
-// the rest, which depend on the current folder. An empty list has no elements.
+// the rest, which depend on the current folder. An empty list of folders has no
+// elements.
 func Split(list string) (full, other []string) {
 	for _, folder := range elements(list) {
 		if filepath.IsAbs(folder) {
@@ -66,8 +68,8 @@ func Split(list string) (full, other []string) {
 	return full, other
 }
 
-// elements splits a list at every character at which one of the C libraries of this
-// system does: glibc at colons and semicolons, musl at colons and line ends.
+// elements splits a list of folders at every character at which one of the C libraries
+// of this system does: glibc at colons and semicolons, musl at colons and line ends.
 func elements(list string) []string {
 	if runtime.GOOS == "windows" {
 		return filepath.SplitList(list)
@@ -81,7 +83,8 @@ func elements(list string) []string {
 var oneSeparator = strings.NewReplacer(";", ":", "\n", ":")
 
 // Check returns nil if the loader searches no folder that depends on the current
-// folder. Otherwise the error is [ErrCurrentFolder] and names the remedy.
+// folder. If the loader searches such a folder, Check returns [ErrCurrentFolder] and
+// names the remedy.
 func Check() error {
 	if runtime.GOOS == "darwin" {
 		return fmt.Errorf("%w: name the library with its folder", ErrCurrentFolder)

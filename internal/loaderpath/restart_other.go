@@ -2,5 +2,5 @@
 
 package loaderpath
 
-// Restart returns nil: no variable of this system names folders for the loader.
+// On this system Restart returns nil, because no variable names folders for the loader.
 func Restart(func(string)) error { return nil }

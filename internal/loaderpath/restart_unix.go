@@ -12,10 +12,11 @@ import (
 )
 
 // Restart replaces this process by the same program with the same arguments, without
-// the elements of the loader's lists that depend on the current folder. It returns nil
-// at once if there are none. Otherwise it returns only if it fails, and the program
-// must end. warn is called with a sentence about each element that is left out; empty
-// elements are left out silently, because they are never meant.
+// the elements of the loader's lists that depend on the current folder. If there are no
+// such elements, Restart returns nil at once. If there are such elements, Restart
+// returns only if it fails, and the program must end. warn is called with a sentence
+// about each element that is left out; empty elements are left out silently, because
+// they are never written on purpose.
 func Restart(warn func(string)) error {
 	restart := false
 	for _, v := range variables {
@@ -47,8 +48,8 @@ func Restart(warn func(string)) error {
 		ErrCurrentFolder, err, strings.Join(variables, ", "))
 }
 
-// replace sets a variable, or removes it: an empty list is not the same as none for
-// every loader.
+// replace sets an environment variable, or removes it, because for some loaders an
+// empty list differs from none.
 func replace(name, value string) error {
 	if value == "" {
 		return os.Unsetenv(name)
@@ -57,7 +58,8 @@ func replace(name, value string) error {
 }
 
 // isLoader reports whether a file is the system's loader, which can be started with a
-// program as its argument. The system then gives its path as that of the program.
+// program as its argument. For a program that was started through the loader, the
+// system gives the loader's path as that of the program.
 func isLoader(path string) bool {
 	name := filepath.Base(path)
 	return strings.HasPrefix(name, "ld-") || strings.HasPrefix(name, "ld.") || strings.HasPrefix(name, "linker")

@@ -1,8 +1,8 @@
 // Package mapped maps files into memory for reading.
 //
-// The operating system loads a page when it is first read, and drops pages when
-// memory is short. A model that is larger than the memory can therefore still be
-// opened. The package maps only whole, regular files.
+// The operating system loads a page when it is first read, and drops pages when memory
+// is short. A model that is larger than the memory can therefore still be opened.
+// Package mapped maps only whole, regular files.
 //
 // # Invariants
 //
@@ -12,42 +12,44 @@
 //     file and rename it over the old one.
 //   - The mapped bytes are valid until [File.Close], and must not be written.
 //
-// Opening a file costs two system calls, whatever its size.
+// Opening a mapped file costs two system calls, whatever its size.
 //
-// # Files that are kept
+// # Which files are kept
 //
-// [Keep] maps a file whose bytes must not change although another process may write
-// to it. Removing and renaming the file never changes them.
+// [Keep] maps a file whose bytes must not change although another process may write to
+// it. Removing and renaming a kept file never changes its bytes.
 //
-// On Linux, Keep takes a lease of the file (F_SETLEASE). The kernel then stops
-// whoever opens the file for writing, or shortens it, and sends SIGIO. The package
-// copies the bytes to memory, puts the copy in the place of the mapping, at the same
-// address and in one step, and lets the writer continue. Readers notice nothing. A
-// lease costs a file descriptor, and nothing while the file is not written.
+// On Linux, Keep takes a lease of the file (F_SETLEASE). While a lease exists, the
+// kernel stops whoever opens the file for writing, or shortens it, and sends SIGIO.
+// When SIGIO comes, package mapped copies the bytes to memory, puts the copy in the
+// place of the mapping, at the same address and in one step, and lets the writer
+// continue. Readers notice nothing. A lease costs a file descriptor, and nothing while
+// the file is not written.
 //
-// The kernel waits 45 seconds (/proc/sys/fs/lease-break-time). If the process does not
-// run for longer, the writer continues. Giving up the lease then fails, and the bytes
-// are lost as if the memory did not suffice for the copy. [Verify] finds this before
-// results are used that were computed from such bytes.
+// The kernel holds a writer for 45 seconds (/proc/sys/fs/lease-break-time). If this
+// process does not run for longer than that, the writer continues. Giving up the lease
+// then fails, and the bytes are lost as if the memory did not suffice for the copy.
+// [Verify] finds this before results are used that were computed from such bytes.
 //
-// The copy takes memory of the file's size. If 3/4 of the available memory are less
-// than that, files that are read inside Guard become unreadable ([ErrGone]); for
-// others, [Keeping].Lost is called before the writer continues.
+// The copy of a kept file takes memory of the file's size. If 3/4 of the available
+// memory are less than the file's size, files that are read inside Guard become
+// unreadable ([ErrGone]); for others, [Keeping].Lost is called before the writer
+// continues.
 //
 // On Windows, Keep refuses writers by a second handle that does not share the file.
 //
-// Leases do not exist on macOS and BSD, on network file systems and FUSE, of files
-// that another user owns, and of files that a process has open for writing at that
-// moment. Keep then copies an unguarded file at once, up to 1 GiB in the process;
+// Leases do not exist on macOS and BSD, on network file systems and FUSE, of files that
+// another user owns, and of files that a process has open for writing at that moment.
+// Without a lease, Keep copies an unguarded file at once, up to 1 GiB in the process;
 // other files are unprotected. [File.Protection] tells which way was taken.
 //
-// A failing disk is not a write: a page that cannot be read ends the process, except
-// inside Guard.
+// A failing disk is not handled like a write: a page that cannot be read ends the
+// process, except inside Guard.
 //
 // # Signals
 //
-// While a lease exists, the package receives SIGIO through os/signal. Other parts of a
-// program may do the same; each gets every signal, and no handler is replaced. A
-// program must not call signal.Ignore or signal.Reset for SIGIO: writers would wait
-// for 45 seconds and then change the bytes.
+// While a lease exists, package mapped receives SIGIO through os/signal. Other parts of
+// a program may also receive SIGIO; each gets every signal, and no handler is replaced.
+// A program must not call signal.Ignore or signal.Reset for SIGIO: writers of kept
+// files would wait for 45 seconds and then change the bytes.
 package mapped

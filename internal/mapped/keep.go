@@ -9,38 +9,43 @@ import (
 
 // Keeping tunes [Keep].
 type Keeping struct {
-	// Unguarded states that bytes are read outside [Guard], for example by a C
-	// library. A file that is read without Guard is copied if nothing else protects
-	// it, and Lost is called if its bytes cannot be kept.
+	// If Unguarded is set, bytes are read outside [Guard], for example by a C library.
+	// A file that is read without Guard is copied if nothing else protects it, and Lost
+	// is called if its bytes cannot be kept.
 	Unguarded bool
-	// Lost, when set, is called from another goroutine if the file changes and the
-	// bytes of an unguarded file could not be kept. Code outside Guard may then read
-	// wrong bytes, or end the process, so Lost should end it with the reason.
+	// Lost, if set, is called from another goroutine if the file changes and the bytes
+	// of an unguarded file could not be kept. Code outside Guard may then read wrong
+	// bytes, or end the process, so the function Lost should end the process with the
+	// reason.
 	Lost func(reason error)
 }
 
 // Protection is the way in which the bytes of a file are kept as they are.
 type Protection string
 
-// The ways of [Keep].
+// The constants below are the ways in which [Keep] protects a file.
 const (
-	// Leased: the system makes whoever writes to the file wait until it is copied.
+	// Leased files are protected by a lease: the system makes whoever writes to the
+	// file wait until it is copied.
 	Leased Protection = "lease"
-	// Shared: the system refuses to open the file for writing.
+	// Shared files are opened so that the system refuses to open them for writing.
 	Shared Protection = "sharing mode"
-	// Copied: the bytes are a copy in memory.
+	// Copied files are protected because the bytes are a copy in memory.
 	Copied Protection = "copy"
-	// ReadOnly: the file system is mounted for reading only.
+	// ReadOnly files are protected because their file system is mounted for reading
+	// only.
 	ReadOnly Protection = "read-only file system"
-	// Unprotected: a process that writes to the file changes the bytes.
+	// Unprotected files have no protection: a process that writes to the file changes
+	// the bytes.
 	Unprotected Protection = "none"
 )
 
-// copyBudget limits the memory that this process spends on copies of files that
-// nothing else protects. Files beyond it are unprotected.
+// copyBudget limits the memory in bytes that this process spends on copies of files
+// that nothing else protects. Files for which no memory is left in copyBudget are
+// unprotected.
 const copyBudget = 1 << 30
 
-// copied is the size of all such copies.
+// copied is the total size of the copies of files.
 var copied atomic.Int64
 
 // errNoLease is returned if the system does not keep others from writing to a file.
@@ -51,15 +56,15 @@ var errChanged = errors.New("the file was written while it was opened")
 
 // holder protects a file until Close.
 type holder interface {
-	// attach tells the holder where the file is mapped. attach returns false if
-	// the file's protection has ended already.
+	// attach tells the holder where the file is mapped in memory. attach returns false
+	// if the file's protection has ended already.
 	attach(b []byte) bool
 	Close() error
 }
 
-// Keep maps an open file as [Map] does, and keeps its bytes as they are until Close,
-// even if the file is written or shortened: see the package documentation. The
-// caller keeps f and may close it at once.
+// Keep maps an open file in the way of [Map], and keeps its bytes unchanged until
+// Close, even if the file is written or shortened: see the package documentation. The
+// caller of Keep keeps f and may close it at once.
 func Keep(f *os.File, k Keeping) (*File, error) {
 	how, held, err := protect(f, k)
 	switch {

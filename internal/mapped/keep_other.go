@@ -4,5 +4,5 @@ package mapped
 
 import "os"
 
-// protect returns errNoLease: the system has nothing that holds writers.
+// On this system, protect returns errNoLease, because nothing holds writers.
 func protect(*os.File, Keeping) (Protection, holder, error) { return "", nil, errNoLease }

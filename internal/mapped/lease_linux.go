@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lease is a read lease of a mapped file. While it lasts, the system stops whoever
-// opens the file for writing or shortens it, and sends SIGIO to this process.
+// lease is a read lease of a mapped file. While a lease exists, the system stops
+// whoever opens the file for writing or shortens it, and sends SIGIO to this process.
 type lease struct {
 	Keeping
 	fd   int // fd is a duplicate of the caller's file descriptor
 	path string
 
-	mu    sync.Mutex // mu is held while the bytes are replaced
-	bytes []byte     // bytes is guarded by mu
-	ended bool       // ended is guarded by mu
-	lost  bool       // lost is guarded by mu; it is set if the bytes could not be kept
+	mu    sync.Mutex // mu is held while the mapped bytes are replaced by a copy
+	bytes []byte     // bytes is guarded by the lock mu
+	ended bool       // ended is guarded by the lock mu
+	lost  bool       // lost is guarded by the lock mu; it is set if the bytes could not be kept
 }
 
 // protect takes a lease of the file, or returns errNoLease.
 func protect(f *os.File, k Keeping) (Protection, holder, error) {
 	readOnly, remote := fileSystem(f)
-	if remote { // other machines write without asking this one
+	if remote { // a lease does not help on a network file system, because other machines write without asking this one
 		return "", nil, errNoLease
 	}
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -34,16 +34,16 @@ func protect(f *os.File, k Keeping) (Protection, holder, error) {
 		return "", nil, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
 	}
 	l := &lease{Keeping: k, fd: fd, path: f.Name()}
-	l.mu.Lock() // a check that runs before the lease exists would take it for one that ended
-	register(l) // before the lease, so that no signal is missed
-	// Without this call, the signal goes to the current thread, which may end.
+	l.mu.Lock() // mu is held because a check that runs before the lease exists would take it for one that ended
+	register(l) // the lease is registered before it is taken, so that no signal is missed
+	// Without F_SETOWN, the signal goes to the current thread, which may end.
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETOWN, os.Getpid()); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	}
 	l.mu.Unlock()
 	if err != nil {
-		// Another user owns the file, a process has it open for writing, or the file
-		// system has no leases.
+		// Taking the lease fails if another user owns the file, a process has it open
+		// for writing, or the file system has no leases.
 		if err := l.Close(); err != nil {
 			return "", nil, err
 		}
@@ -55,7 +55,7 @@ func protect(f *os.File, k Keeping) (Protection, holder, error) {
 	return Leased, l, nil
 }
 
-// fileSystem describes the file system of a file.
+// fileSystem describes the file system on which a file is.
 func fileSystem(f *os.File) (readOnly, remote bool) {
 	var s unix.Statfs_t
 	if unix.Fstatfs(int(f.Fd()), &s) != nil {
@@ -76,13 +76,13 @@ func (l *lease) attach(b []byte) bool {
 	return !l.ended
 }
 
-// Close gives up the lease. The caller's file shares it, so closing the duplicate
-// would not suffice.
+// Close gives up the lease of the file. The caller's file shares the lease, so closing
+// the duplicate would not suffice.
 func (l *lease) Close() error {
 	unregister(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.release() // fails if there is no lease, or no longer
+	_ = l.release() // release fails if there is no lease, or no longer one
 	if l.lost {
 		l.lost = false
 		lost.Add(-1)
@@ -91,7 +91,7 @@ func (l *lease) Close() error {
 }
 
 // release lets waiting writers continue. release fails if the lease no longer exists:
-// the system has let them continue already. The caller holds mu.
+// the system has let them continue already. The caller of release holds mu.
 func (l *lease) release() (err error) {
 	if !l.ended {
 		_, err = unix.FcntlInt(uintptr(l.fd), unix.F_SETLEASE, unix.F_UNLCK)
@@ -100,10 +100,10 @@ func (l *lease) release() (err error) {
 	return err
 }
 
-// errLate is the reason if a writer continued before the bytes were copied.
+// errLate is the reason if a writer continued before the mapped bytes were copied.
 var errLate = errors.New("this process did not run for longer than the system holds a writer (/proc/sys/fs/lease-break-time)")
 
-// check replaces the bytes by a copy if a process waits to write the file.
+// check replaces the mapped bytes by a copy if a process waits to write the file.
 func (l *lease) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *lease) check() {
 		return // no process waits
 	}
 	err := l.secure()
-	if err == nil && l.release() != nil { // the copy may hold what the writer wrote
+	if err == nil && l.release() != nil { // if the lease has ended, the copy may hold what the writer wrote
 		err = errLate
 	}
 	if err != nil && len(l.bytes) > 0 {
@@ -123,7 +123,7 @@ func (l *lease) check() {
 	_ = l.release()
 }
 
-// lose reports that the bytes could not be kept. The caller holds mu.
+// lose reports that the bytes of a file could not be kept. The caller of lose holds mu.
 func (l *lease) lose(reason error) {
 	l.lost = true
 	lost.Add(1)
@@ -135,7 +135,8 @@ func (l *lease) lose(reason error) {
 	}
 }
 
-// secure replaces the mapping by a copy at the same address. Readers notice nothing.
+// secure replaces the mapping of a file by a copy at the same address. Readers notice
+// nothing.
 func (l *lease) secure() error {
 	if len(l.bytes) == 0 {
 		return nil
@@ -150,7 +151,7 @@ func (l *lease) secure() error {
 	}
 	b := unsafe.Slice((*byte)(at), size)
 	err = Guard(func() error {
-		for i := 0; i < len(b); i += 1 << 20 { // in pieces, because a copy cannot be interrupted
+		for i := 0; i < len(b); i += 1 << 20 { // the bytes are copied in pieces, because the copying of a piece cannot be interrupted
 			copy(b[i:min(len(b), i+1<<20)], l.bytes[i:])
 		}
 		return nil
@@ -168,11 +169,11 @@ func (l *lease) secure() error {
 	return nil
 }
 
-// hide makes the bytes unreadable, so that Guard reports them as gone instead of
+// hide makes the mapped bytes unreadable, so that Guard reports them as gone instead of
 // returning what was written.
 func (l *lease) hide() {
 	at := unsafe.Pointer(unsafe.SliceData(l.bytes))
 	if _, err := unix.MmapPtr(-1, 0, at, uintptr(len(l.bytes)), unix.PROT_NONE, unix.MAP_FIXED|unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
-		panic(os.NewSyscallError("mmap", err)) // it replaces a mapping, which takes no memory
+		panic(os.NewSyscallError("mmap", err)) // replacing a mapping takes no memory, so this cannot fail
 	}
 }

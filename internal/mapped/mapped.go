@@ -12,17 +12,17 @@ import (
 // folder or a pipe.
 var ErrNotRegular = errors.New("not a regular file")
 
-// File is a mapped file. The methods of a File may be called from any goroutine.
-// Close must be called only after the last read of the bytes.
+// File is a mapped file. The methods of a mapped File may be called from any goroutine.
+// Close must be called only after the last read of the mapped bytes.
 type File struct {
 	mu    sync.Mutex
-	bytes []byte // bytes is guarded by mu; nil after Close
+	bytes []byte // bytes is guarded by the lock mu; it is nil after Close
 
 	protection Protection
-	held       holder // held is nil if nothing must be given up
+	held       holder // held is nil if nothing must be given up in Close
 }
 
-// Protection returns how the bytes are kept as they are.
+// Protection returns the way in which the bytes of the file are kept unchanged.
 func (f *File) Protection() Protection {
 	if f.protection == "" {
 		return Unprotected
@@ -30,15 +30,16 @@ func (f *File) Protection() Protection {
 	return f.protection
 }
 
-// Open maps the regular file at path. If the file is empty, the File has no bytes;
-// this is no error. On systems without memory mapping, Open returns
+// Open maps the regular file at a path into memory. If the file is empty, the File has
+// no bytes; this is no error. On systems without memory mapping, Open returns
 // [errors.ErrUnsupported].
 func Open(path string) (*File, error) { return OpenWith(path, Map) }
 
 // OpenWith opens the file at path and maps it with a function: [Map], or one that
 // calls [Keep].
 func OpenWith(path string, mapFile func(*os.File) (*File, error)) (*File, error) {
-	// Check the type first, because opening a pipe would wait for its writer.
+	// The type of the file is checked first, because opening a pipe would wait for its
+	// writer.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, notRegular(path, info)
 	}
@@ -50,8 +51,8 @@ func OpenWith(path string, mapFile func(*os.File) (*File, error)) (*File, error)
 	return mapFile(f)
 }
 
-// Map maps an open file in the way that [Open] does. The caller keeps f and may
-// close it at once, because the mapping does not need the open file.
+// Map maps an open file into memory in the way that [Open] does. The caller of Map
+// keeps f and may close it at once, because the mapping does not need the open file.
 func Map(f *os.File) (*File, error) {
 	info, err := f.Stat()
 	switch {
@@ -75,15 +76,16 @@ func notRegular(path string, info os.FileInfo) error {
 	return fmt.Errorf("%s is %w (%s)", path, ErrNotRegular, info.Mode().Type())
 }
 
-// Bytes returns the bytes of the whole file, or nil after Close. The returned slice
-// belongs to f and is invalid after Close; writing to it crashes the process.
+// Bytes returns the bytes of the whole file, or nil after Close. The slice that Bytes
+// returns belongs to the File and is invalid after Close; writing to it crashes the
+// process.
 func (f *File) Bytes() []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bytes
 }
 
-// Close removes the mapping. A second call of Close does nothing.
+// Close removes the mapping of the file. A second call of Close does nothing.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +99,7 @@ func (f *File) Close() error {
 	}
 	var err error
 	if f.held != nil {
-		err = f.held.Close() // first, so that nothing replaces bytes that are unmapped
+		err = f.held.Close() // the protection is given up first, so that nothing replaces bytes that are unmapped
 	}
 	if err = errors.Join(err, unmapFile(b)); err != nil {
 		return fmt.Errorf("mapped: unmap %d bytes: %w", len(b), err)

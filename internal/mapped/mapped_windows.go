@@ -9,19 +9,20 @@ import (
 )
 
 func mapFile(f *os.File, sizeBytes int) ([]byte, error) {
-	// A size of zero selects the whole file, both for the section and for the view.
+	// A size of zero selects the whole file, both for the section of memory and for its
+	// view.
 	section, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, windows.PAGE_READONLY, 0, 0, nil)
 	if err != nil {
 		return nil, os.NewSyscallError("CreateFileMapping", err)
 	}
-	defer windows.CloseHandle(section) // The view keeps the section alive.
+	defer windows.CloseHandle(section) // The view keeps the section of memory alive, so its handle can be closed.
 	addr, err := windows.MapViewOfFile(section, windows.FILE_MAP_READ, 0, 0, uintptr(sizeBytes))
 	if err != nil {
 		return nil, os.NewSyscallError("MapViewOfFile", err)
 	}
-	// The garbage collector does not own the memory at this address. The address is
-	// converted through a pointer to the variable, because vet reports a direct
-	// conversion as a misuse of unsafe.Pointer.
+	// The garbage collector does not own the memory at the address of the view. The
+	// address is converted through a pointer to the variable, because vet reports a
+	// direct conversion as a misuse of unsafe.Pointer.
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), sizeBytes), nil
 }
 
@@ -38,8 +39,8 @@ var reopenFile = windows.NewLazySystemDLL("kernel32.dll").NewProc("ReOpenFile")
 // the handle is open.
 type sharing struct{ handle windows.Handle }
 
-// protect opens the file again without sharing it with writers. protect fails
-// if a process has the file open for writing.
+// protect opens the file again without sharing it with writers. protect fails if a
+// process has the file open for writing.
 func protect(f *os.File, _ Keeping) (Protection, holder, error) {
 	handle, _, err := reopenFile.Call(f.Fd(), windows.GENERIC_READ, windows.FILE_SHARE_READ|windows.FILE_SHARE_DELETE, 0)
 	switch {
@@ -48,7 +49,7 @@ func protect(f *os.File, _ Keeping) (Protection, holder, error) {
 	case errors.Is(err, windows.ERROR_SHARING_VIOLATION):
 		return "", nil, errChanged
 	}
-	return "", nil, errNoLease // a file system of another kind
+	return "", nil, errNoLease // the file is on a file system that cannot do this
 }
 
 func (s *sharing) attach([]byte) bool { return true }

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leases are those of the process. The leases are global because a signal belongs
-// to the process and does not tell which file it is about.
+// leases holds all leases of the process. The list of leases is global because a signal
+// belongs to the process and does not tell which file it is about.
 var leases struct {
 	sync.Mutex
 	all  map[*lease]bool
-	stop func() // ends the goroutine that waits for signals; nil if there is none
+	stop func() // stop ends the goroutine that waits for signals; it is nil if there is none
 }
 
-// register makes signals check the lease, until unregister.
+// register makes each SIGIO check the lease, until unregister.
 func register(l *lease) {
 	leases.Lock()
 	defer leases.Unlock()
@@ -71,9 +71,9 @@ func waitForSignals() (stop func()) {
 	}
 }
 
-// checkAll checks all leases. Until checkedUntil, no writer can have continued
-// unnoticed: a break that begins after a check holds its writer for the whole break
-// time, of which half is left as a margin.
+// checkAll checks all leases of the process. Until the time checkedUntil, no writer can
+// have continued unnoticed: a break of a lease that begins after a check holds its
+// writer for the whole break time, of which half is left as a margin.
 func checkAll() {
 	until := int64(sinceStart() + breakTime()/2)
 	leases.Lock()
@@ -89,23 +89,24 @@ func checkAll() {
 }
 
 var (
-	checkedUntil atomic.Int64 // checkedUntil is in nanoseconds of sinceStart
+	checkedUntil atomic.Int64 // checkedUntil is in nanoseconds of the clock sinceStart
 	lost         atomic.Int64 // lost is the number of open files whose bytes could not be kept
 	start        = time.Now()
 )
 
-// sinceStart returns a time that stands still while the machine is suspended, as the
-// time does by which the system holds a writer.
+// sinceStart returns a time that stops while the machine is suspended, as does the time
+// for which the system holds a writer.
 func sinceStart() time.Duration { return time.Since(start) }
 
 // Verify reports whether all bytes that were read before the call, from files that are
-// kept and still open, were those that [Keep] mapped. If not, Verify returns [ErrGone].
+// kept and still open, were those that [Keep] mapped. If any bytes were not, Verify
+// returns [ErrGone].
 //
-// A process that does not run for longer than the system holds a writer, for example
-// because it was stopped, continues with changed bytes before the signal about the
-// writer is handled. So call Verify after a computation and before its result is used.
-// Verify reads the clock. It asks the system about each file only if half of the time
-// that a writer is held has passed since the last answer.
+// If the process does not run for longer than the system holds a writer, for example
+// because it was stopped, it continues with changed bytes before it handles the signal
+// about the writer. Therefore Verify must be called after a computation and before its
+// result is used. Verify reads the clock. Verify asks the system about each file only
+// if half of the time for which a writer is held has passed since the last answer.
 func Verify() error {
 	if int64(sinceStart()) >= checkedUntil.Load() {
 		checkAll()
@@ -126,14 +127,14 @@ var available = func() (bytes int64) {
 	return meminfo(string(text))
 }
 
-// breakTime returns how long the system holds a writer. Tests replace it.
+// breakTime returns the time for which the system holds a writer. Tests replace it.
 var breakTime = func() time.Duration {
 	seconds := 45
 	if text, err := os.ReadFile("/proc/sys/fs/lease-break-time"); err == nil {
-		_, _ = fmt.Sscan(string(text), &seconds) // keeps the default if it is no number
+		_, _ = fmt.Sscan(string(text), &seconds) // if the text is no number, the default is kept
 	}
 	if seconds <= 0 {
-		seconds = 1 << 30 // the system holds writers without limit
+		seconds = 1 << 30 // for zero, the system holds writers without limit
 	}
 	return time.Duration(seconds) * time.Second
 }

@@ -2,5 +2,6 @@
 
 package mapped
 
-// Verify returns nil: a file that this system protects cannot be opened for writing.
+// On this system Verify returns nil, because a file that the system protects cannot be
+// opened for writing.
 func Verify() error { return nil }

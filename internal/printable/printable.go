@@ -3,7 +3,8 @@
 //
 // Names in model files, texts of a database and file names can contain escape
 // sequences, which change a terminal's state, and line breaks, which forge lines. All
-// places that print such text call this package. The package keeps no state.
+// parts of the program that print text of unknown origin call package printable.
+// Package printable keeps no state.
 package printable
 
 import (
@@ -13,21 +14,22 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns text as one line without control characters. Each character that is
-// not printable, such as an escape, a line break or a mark that reverses the writing
-// direction, becomes its Go escape (\x1b, \n, \u202e). Printable text is unchanged.
+// Line returns a text as one line without control characters. Line replaces each
+// character that is not printable, such as an escape, a line break or a mark that
+// reverses the writing direction, by its Go escape (\x1b, \n, \u202e). Line does not
+// change printable text.
 func Line(text string) string { return escape(text, strconv.IsPrint) }
 
 // Text returns text of several lines, such as a model's answer, without characters that
 // control a terminal or reverse the writing direction. Text keeps line breaks, tabs and
-// the characters that scripts join and space with.
+// the characters by which scripts join and space letters.
 func Text(text string) string { return escape(text, harmless) }
 
 func harmless(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
-// escape replaces each character that is not harmless, and each byte that is not UTF-8.
+// escape replaces each character that may be harmful, and each byte that is not UTF-8.
 func escape(text string, harmless func(rune) bool) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return !harmless(r) || r == utf8.RuneError }) {
 		return text

@@ -2,6 +2,6 @@
 
 package trust
 
-// hasAccessList is always false: lists of these systems do not show in the group's
-// permission.
+// hasAccessList returns false, because on these systems an access control list does not
+// show in the group's permission.
 func hasAccessList(string) bool { return false }

@@ -2,10 +2,10 @@
 // used. A library, image or database acts with the user's rights: a library runs
 // in this process, and an image reaches the vendor's parser.
 //
-// [Check] asks one question: can a user other than this one and root change what
-// the path leads to? Check follows the path as the system does and checks each
-// folder and symbolic link on the way. The rules are those of OpenSSH's
-// StrictModes, with Debian's exception for private groups:
+// [Check] asks one question: can a user other than this one and root change the file or
+// folder to which the path leads? Check follows the path as the system does and checks
+// each folder and symbolic link on the way. The rules of Check are those of OpenSSH's
+// StrictModes, with Debian's exception for private groups.
 //
 //   - Each entry belongs to this user, to root, or to the owner of this program.
 //     The owner of the program is included because that user could replace the
@@ -26,15 +26,15 @@
 //     the way, because the system's own folders look like that. It is not accepted
 //     for the entry itself.
 //
-// On Windows, Check compares the owner of the entry and of its folder with the
-// user, the Administrators, SYSTEM and TrustedInstaller. Check does not read
+// On Windows, Check compares the owner of the entry and of its folder with the user,
+// the Administrators, SYSTEM and TrustedInstaller. On Windows, Check does not read
 // access lists.
 //
-// Members that only a directory service knows, and access lists of NFS and macOS,
-// are not seen. Check itself changes nothing. Between a check and the use, only
-// trusted users can change the result.
+// Check does not see group members that only a directory service knows, and access
+// lists of NFS and macOS. Check itself changes nothing. Between a check and the use of
+// the file, only trusted users can change the result.
 //
-// A check costs one system call per folder of the path.
+// Check makes one system call per folder of the path.
 package trust
 
 import "errors"

@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
-// systemGroupLimit is the first number of a group that the distribution does not
-// reserve.
+// systemGroupLimit is the first group number that the distribution does not reserve.
 const systemGroupLimit = 100
 
-// groups finds the members of groups.
+// groups finds the members of the system's groups.
 type groups struct {
 	users, list string // users and list are the paths of the files /etc/passwd and /etc/group
 	system      string // runtime.GOOS
@@ -25,15 +24,15 @@ func systemGroups() groups {
 	return groups{users: "/etc/passwd", list: "/etc/group", system: runtime.GOOS}
 }
 
-// private reports whether only trusted users belong to a group. owner is the
-// trusted owner of an entry of that group.
+// private reports whether only trusted users belong to a group. owner is the trusted
+// owner of a file or folder of that group.
 func (g groups) private(gid, owner int, trusted func(uid int) bool) bool {
 	switch {
 	case gid == 0:
 		return true
-	case g.system == "android": // no list of members: each program's group has its user's number
+	case g.system == "android": // Android has no list of members: each program's group has the number of its user
 		return gid == owner || gid == androidSystem
-	case g.system == "darwin": // the files do not list the users
+	case g.system == "darwin": // the files of this system do not list all users
 		return false
 	}
 	members, known := g.members(gid)
@@ -45,10 +44,9 @@ func (g groups) private(gid, owner int, trusted func(uid int) bool) bool {
 	return known && len(members) > 0 || len(members) == 0 && (gid == owner || known && gid < systemGroupLimit)
 }
 
-// members returns the users of a group, those with it as their first group
-// included. A member that the file of users does not have is -1, and so is
-// whatever stands in a file that cannot be read. known reports whether the group
-// is listed.
+// members returns the users of a group, including those whose first group it is. A
+// member that is not in the file of users counts as -1, and so does each entry of a
+// file that cannot be read. known reports whether the group is listed.
 func (g groups) members(gid int) (members []int, known bool) {
 	number := strconv.Itoa(gid)
 	ids := map[string]int{}
@@ -56,7 +54,7 @@ func (g groups) members(gid int) (members []int, known bool) {
 	if err != nil {
 		members = append(members, -1)
 	}
-	for _, f := range users { // name:password:user:group:…
+	for _, f := range users { // each line has the form name:password:user:group:…
 		if len(f) < 4 {
 			continue
 		}
@@ -73,7 +71,7 @@ func (g groups) members(gid int) (members []int, known bool) {
 	if err != nil {
 		members = append(members, -1)
 	}
-	for _, f := range list { // name:password:group:member,member
+	for _, f := range list { // each line has the form name:password:group:member,member
 		if len(f) < 4 || f[2] != number {
 			continue
 		}
@@ -89,7 +87,8 @@ func (g groups) members(gid int) (members []int, known bool) {
 	return members, known || len(members) > 0
 }
 
-// lines returns the fields of each line of a file. A missing file has no lines.
+// lines returns the fields of each line of a file such as /etc/group. A missing file
+// counts as one without lines.
 func lines(path string) (fields [][]string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

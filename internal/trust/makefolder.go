@@ -6,15 +6,15 @@ import (
 	"os"
 )
 
-// MakeFolder creates a folder and its missing parents with the permissions mode. A
-// folder that exists is not changed. If users other than this one and root can
-// change the folder or one on the way to it, MakeFolder creates nothing and the
-// error is [ErrUntrusted].
+// MakeFolder creates a folder and its missing parents with the permissions mode.
+// MakeFolder does not change a folder that exists. If users other than this one and
+// root can change the folder or one on the way to it, MakeFolder creates nothing and
+// the error is [ErrUntrusted].
 func MakeFolder(dir string, mode fs.FileMode) error {
 	if err := Check(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// Every folder on the way that exists is trusted.
+	// MakeFolder trusts every folder on the way that exists.
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return err
 	}

@@ -15,24 +15,25 @@ import (
 	"syscall"
 )
 
-// maxLinks bounds the symbolic links of one path, as Linux does.
+// maxLinks bounds the number of symbolic links in one path, as Linux does.
 const maxLinks = 40
 
-// Check returns nil if only trusted users can change what is at a path. If others
-// can change it, the error is [ErrUntrusted] and names the entry, its owner and
-// mode, and what to do. A missing entry is [fs.ErrNotExist].
+// Check returns nil if only trusted users can change the file or folder at a path. If
+// others can change the file or folder, Check returns [ErrUntrusted], which names it,
+// its owner and mode, and the remedy. If nothing is at the path, Check returns
+// [fs.ErrNotExist].
 func Check(path string) error { return thisProcess().check(path) }
 
-// rules describes whom a process trusts.
+// rules lists the users whom a process trusts.
 type rules struct {
-	user     int   // user is the user's ID
-	trusted  []int // IDs of all trusted users
-	unmapped int   // ID of owners that the user namespace does not map, or -1
+	user     int   // user is the ID of the user who runs the process
+	trusted  []int // trusted holds the IDs of all trusted users
+	unmapped int   // unmapped is the ID of owners that the user namespace does not map, or -1
 	groups   groups
 }
 
-// thisProcess returns the rules for this process. The rules do not change while the process
-// runs.
+// thisProcess returns the rules for this process. The rules of a process do not change
+// while it runs.
 var thisProcess = sync.OnceValue(func() rules {
 	r := rules{user: os.Geteuid(), unmapped: -1, groups: systemGroups()}
 	r.trusted = []int{r.user, 0}
@@ -50,7 +51,8 @@ var thisProcess = sync.OnceValue(func() rules {
 	return r
 })
 
-// androidSystem owns Android's /data. androidSystem is also the number of the group of /data.
+// androidSystem is the user who owns Android's folder /data. androidSystem is also the
+// number of the group of /data.
 const androidSystem = 1000
 
 // mapsAllUsers reports whether a process has the user IDs of the whole system, so
@@ -71,11 +73,11 @@ func overflowUser() int {
 	return 65534
 }
 
-// check follows a path. The function does not shorten the path first: after a
-// symbolic link, ".." is another folder for the system than for [filepath.Clean].
+// check follows a path. The path is not shortened first: after a symbolic link, ".." is
+// another folder for the system than for [filepath.Clean].
 func (r rules) check(path string) error {
 	fail := func(at string, err error) error {
-		if at == path { // the error names it
+		if at == path { // the error already names the path
 			return err
 		}
 		return fmt.Errorf("%s: %w", path, err)
@@ -132,8 +134,8 @@ func (r rules) check(path string) error {
 	return nil
 }
 
-// entry checks one file, folder or symbolic link. onTheWay tells that the path
-// goes through it.
+// entry checks one file, folder or symbolic link. onTheWay tells that the path goes
+// through it.
 func (r rules) entry(path string, onTheWay bool) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -178,9 +180,9 @@ func (r rules) trusts(uid int) bool {
 	return false
 }
 
-// privateGroup reports whether a group's write permission lets only trusted users
-// write an entry. With an access control list, the group's permission is the upper
-// limit of what the list gives to anybody.
+// privateGroup reports whether a group's write permission lets only trusted users write
+// a file or folder. If there is an access control list, the group's permission is the
+// upper limit of the permissions that the list gives to anybody.
 func (r rules) privateGroup(path string, info fs.FileInfo) bool {
 	return r.groups.private(groupOf(info), ownerOf(info), r.trusts) && !hasAccessList(path)
 }
@@ -199,7 +201,8 @@ func groupOf(info fs.FileInfo) int {
 	return -1
 }
 
-// modeBits returns the permissions with the sticky bit, as chmod takes them.
+// modeBits returns a file's permissions with the sticky bit, in the form that chmod
+// takes.
 func modeBits(mode fs.FileMode) uint32 {
 	bits := uint32(mode.Perm())
 	if mode&fs.ModeSticky != 0 {
@@ -208,7 +211,7 @@ func modeBits(mode fs.FileMode) uint32 {
 	return bits
 }
 
-// nameOf returns a user's name, or "user 1234".
+// nameOf returns the name of a user, or "user 1234".
 func nameOf(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return u.Username

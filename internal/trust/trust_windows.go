@@ -10,9 +10,10 @@ import (
 // trustedInstaller owns the files of Windows itself.
 const trustedInstaller = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
 
-// Check returns nil if the owner of what is at a path, and the owner of its folder,
-// are trusted. If an owner is not trusted, the error is [ErrUntrusted] and names
-// the owner and what to do. A missing entry is [fs.ErrNotExist].
+// Check returns nil if the owner of the file or folder at a path, and the owner of its
+// folder, are trusted. If an owner is not trusted, Check returns [ErrUntrusted], which
+// names the owner and the remedy. If nothing is at the path, Check returns
+// [fs.ErrNotExist].
 func Check(path string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -49,7 +50,7 @@ func checkOwner(path string) error {
 	return fmt.Errorf("%w: %s belongs to %s, want you, the Administrators or SYSTEM: move it to a folder of your own", ErrUntrusted, path, accountOf(owner))
 }
 
-// accountOf returns the name of an account, or its number.
+// accountOf returns the name of a Windows account, or its number.
 func accountOf(sid *windows.SID) string {
 	if name, domain, _, err := sid.LookupAccount(""); err == nil {
 		return domain + `\` + name

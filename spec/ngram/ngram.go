@@ -1,9 +1,9 @@
-// Package ngram hashes contexts. A context is the last tokens of a text, read from
-// the newest to the oldest. Reading a context once gives the hashes of all its
-// suffixes.
+// Package ngram computes hashes of contexts, the last tokens of a text. A context is
+// read from the newest token to the oldest. Reading a context once gives the hashes of
+// all its suffixes, which are the shorter contexts.
 //
-// Packages spec, spec/tokendb and calibration address their tables of contexts by
-// these hashes. The tables store different things, so each package has its own
+// Packages spec, spec/tokendb and calibration address their tables of contexts by these
+// hashes. The tables of contexts store different things, so each package has its own
 // table type.
 //
 // # Invariants
@@ -14,7 +14,8 @@
 //     probability of 2^-31. Such a collision makes drafts worse, but never changes
 //     the text.
 //
-// [Hash.Extend] costs one multiplication. The package allocates no memory.
+// Extending a hash by a token ([Hash.Extend]) costs one multiplication. Package ngram
+// allocates no memory.
 package ngram
 
 // Hash is the hash of a context.
@@ -23,7 +24,7 @@ type Hash uint64
 // Empty is the hash of the empty context.
 const Empty Hash = 0x9e3779b97f4a7c15
 
-// Extend returns the hash of the context that is longer by one older token.
+// Extend returns the hash of the context that has one older token more.
 func (h Hash) Extend(token int32) Hash {
 	h = (h ^ Hash(uint32(token))) * 0xff51afd7ed558ccd
 	return h ^ h>>32
@@ -34,12 +35,12 @@ func (h Hash) Extend(token int32) Hash {
 func (h Hash) Check() uint32 { return uint32(h>>32) | 1 }
 
 // Slot returns the index in an open-addressed table of the given size at which the
-// search for a check value begins. Slot depends on the check value alone, so a
-// table can be resized without the text. A search continues with the following
+// search for a check value begins. Slot depends on the check value alone, so a table
+// can be resized without the text. A search in the table continues with the following
 // slots, and after the last slot with the first.
 func Slot(check uint32, slots int) int {
 	return int(uint64(check*0x9e3779b1) * uint64(slots) >> 32)
 }
 
-// End is the list index that marks the end of a list of successors.
+// End is the index that marks the end of a list of successors.
 const End int32 = -1 << 31

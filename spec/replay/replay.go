@@ -1,27 +1,27 @@
 // Package replay scores a drafter on recorded texts without running the model.
 // Package replay is part of the laboratory.
 //
-// Under greedy decoding the text is a function of the prompt: drafts change the
-// number of passes, never the tokens. Replay therefore computes the exact accept
+// Under greedy decoding the text depends on the prompt only: drafts change the number
+// of passes, never the tokens. Package replay therefore computes the exact accept
 // length of a drafter, if the drafter reads only tokens or recorded probabilities.
-// Replay cannot score draft extension, because it needs the model's choices after
-// wrong tokens.
+// Package replay cannot score draft extension, because extension needs the model's
+// choices after wrong tokens.
 //
-// Equal traces give equal counts; times come from the clock that the caller passes.
-// A replayed pass costs one call of the drafter's Propose and one of its Commit.
+// Equal traces give equal counts; times come from the clock that the caller passes. A
+// replayed pass costs one call of the drafter's Propose and one of its Commit.
 package replay
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Drafter is the interface of a drafter that replay scores.
+// Drafter is the interface of drafters that package replay scores.
 type Drafter interface {
 	// Begin starts a request.
 	Begin(prompt []int32)
-	// Observe reports the tokens that the model found likely after the token at a
-	// position. Replay calls it as soon as the model would have computed that
+	// Observe tells the drafter the tokens that the model found likely after the token
+	// at a position. Run calls Observe as soon as the model would have computed that
 	// token.
 	Observe(position int, tokens []int32, probabilities []float32)
-	// Propose fills an empty tree with at most rows draft tokens.
+	// Propose fills an empty draft tree with at most rows draft tokens.
 	Propose(tree *spec.Tree, rows int)
 	// Commit appends emitted tokens to the drafter's text.
 	Commit(tokens []int32)
@@ -29,8 +29,8 @@ type Drafter interface {
 	End(success bool)
 }
 
-// Trace is one recorded request. The output includes the end-of-text token, if the
-// model emitted one.
+// Trace is one recorded request. The output of a Trace includes the end-of-text token,
+// if the model emitted one.
 type Trace struct {
 	Task           string
 	Prompt, Output []int32
@@ -45,7 +45,7 @@ type Top struct {
 	Probabilities []float32
 }
 
-// Count sums steps over requests; a step is one verification pass.
+// Count sums up the results of requests in steps; a step is one verification pass.
 type Count struct {
 	Requests, Steps, Committed, Drafted, Accepted, Empty int
 	// FreshSteps and FreshCommitted count the steps and tokens before the output
@@ -55,7 +55,7 @@ type Count struct {
 	Propose, Commit []int64
 }
 
-// Add adds the counts of o.
+// Add adds the counts of another Count.
 func (c *Count) Add(o *Count) {
 	c.Requests += o.Requests
 	c.Steps += o.Steps
@@ -69,9 +69,10 @@ func (c *Count) Add(o *Count) {
 	c.Commit = append(c.Commit, o.Commit...)
 }
 
-// Run replays one request and adds its steps to c. A tree has at most rows rows.
-// The pass computes one more row, for the last committed token. The prefill emits
-// the first token and does not count as a step.
+// Run replays one request and adds its verification passes to the count c. A draft tree
+// has at most rows rows. A verification pass computes one more row than its tree has,
+// for the last committed token. The prefill emits the first token and does not count as
+// a step.
 func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 	c.Requests++
 	d.Begin(t.Prompt)
@@ -114,8 +115,9 @@ func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 const loopLength = 8
 
 // LoopAt returns how many tokens the output has before it starts to loop: before it
-// first repeats eight consecutive tokens that occur earlier. Small models fall into
-// loops, which any drafter predicts, so scores are also given without loops.
+// first repeats eight consecutive tokens that occur earlier. Small models repeat
+// themselves in loops, which any drafter predicts, so scores are also given without
+// loops.
 func LoopAt(output []int32) int {
 	seen := make(map[[loopLength]int32]bool)
 	for i := loopLength; i <= len(output); i++ {
@@ -128,16 +130,16 @@ func LoopAt(output []int32) int {
 	return len(output)
 }
 
-// observe reports the recorded tokens of the positions from (inclusive) to to
-// (exclusive) to the drafter.
+// observe tells the drafter the recorded tokens of the positions from `from`
+// (inclusive) to `to` (exclusive).
 func (t Trace) observe(d Drafter, from, to int) {
 	for i := from; i < min(to, len(t.Top)); i++ {
 		d.Observe(i, t.Top[i].Tokens, t.Top[i].Probabilities)
 	}
 }
 
-// accept returns how many rows of the tree were accepted in a step that emitted the
-// tokens said. The last token that a step emits comes from the model, not from a
+// accept returns how many rows of the draft tree were accepted in a step that emitted
+// the tokens `said`. The last token that a step emits comes from the model, not from a
 // draft.
 func accept(tree *spec.Tree, said []int32) int {
 	node := spec.None

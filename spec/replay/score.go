@@ -12,29 +12,30 @@ type Score struct {
 	// MATLoopsCut is the MAT of the steps before texts begin to repeat
 	// themselves.
 	MATLoopsCut float64 `json:"mat_loops_cut"`
-	// Utilisation is the share of drafted rows that were accepted. Waste is the
-	// mean number of rejected draft rows per step.
+	// Utilisation is the share of drafted rows that were accepted. Waste is the mean
+	// number of rejected draft rows per step.
 	Utilisation float64 `json:"utilisation"`
 	Waste       float64 `json:"waste"`
-	// Fill is the mean share of the graph's rows that hold tokens. RowsPerStep is
-	// the mean number of rows that hold tokens, including the row of the last
-	// committed token.
+	// Fill is the mean share of a verification graph's rows that hold tokens.
+	// RowsPerStep is the mean number of rows of a pass that hold tokens, including the
+	// row of the last committed token.
 	Fill        float64 `json:"fill"`
 	RowsPerStep float64 `json:"rows_per_step"`
-	// Empty is the share of steps that had no drafts.
+	// Empty is the share of verification passes that had no drafts.
 	Empty   float64 `json:"empty"`
 	Propose Times   `json:"propose_us"`
 	Commit  Times   `json:"commit_us"`
 }
 
-// Times are percentiles in microseconds.
+// All times of a score are percentiles in microseconds.
 type Times struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 }
 
-// Score computes the scores for graphs with the given number of rows. The times in
-// c must be nanoseconds. If c has no steps, all scores are zero.
+// Score computes the scores for verification graphs with the given number of rows. The
+// times in the count c must be nanoseconds. If the count c has no steps, all scores are
+// zero.
 func (c *Count) Score(rows int) Score {
 	if c.Steps == 0 {
 		return Score{}

@@ -15,7 +15,7 @@ type image struct {
 	sections [sectionCount][]byte
 }
 
-// build makes a segment from documents whose tokens are all below vocab.
+// build makes a database segment from documents whose tokens are all below vocab.
 func build(documents []Document, vocab int) *image {
 	text, places := concatenate(documents)
 	order := sortContexts(text, vocab)
@@ -62,7 +62,7 @@ func encodeDocuments(documents []Document, starts []uint32) []byte {
 	return b
 }
 
-// builder counts the successors of a segment's frequent contexts.
+// builder counts the successors of the frequent contexts of a database segment.
 type builder struct {
 	text, order []uint32
 	shared      []uint8
@@ -74,12 +74,12 @@ type builder struct {
 	fences      []uint32
 }
 
-// run is the range of one context's positions in the order section, in which
-// positions are sorted by context.
+// run is a range of neighbouring positions in the segment's order section: the
+// positions of one context. There, positions are sorted by context.
 type run struct{ from, to int }
 
-// count makes a node for the empty context and for each context that is frequent
-// enough to have its successors stored.
+// count makes a node for the empty context and for each context that is frequent enough
+// to have its successors stored in the segment.
 func (b *builder) count() {
 	var shorter map[run]node
 	for k := 0; k <= depth; k++ {
@@ -100,9 +100,9 @@ func (b *builder) count() {
 	}
 }
 
-// node adds the node of a context of k tokens. isSame reports that the context one
-// token shorter occurs at the same positions. same is then the node of that
-// context, and the new node shares its list.
+// node adds the node of a context of k tokens. isSame is set if the context that is one
+// token shorter occurs at the same positions. same is then the node of the shorter
+// context, and the new node shares its list of successors.
 func (b *builder) node(r run, k int, same node, isSame bool) node {
 	n := node{from: uint32(r.from), total: uint32(r.to - r.from), distinct: same.distinct, list: same.list}
 	if !isSame {
@@ -137,9 +137,9 @@ func appendList(b []byte, list []successor) []byte {
 	return b
 }
 
-// table lays out the nodes as a hash table. Two fifths of the table stay empty,
-// because most queries end with a context that the segment does not have and must
-// find that out quickly.
+// table writes the nodes of frequent contexts as a hash table. Two fifths of the hash
+// table stay empty, because most queries end with a context that the segment does not
+// have and must find that out quickly.
 func (b *builder) table() []byte {
 	slots := len(b.nodes) + len(b.nodes)*2/3 + 1
 	table := make([]byte, slots*nodeSize)
@@ -154,7 +154,7 @@ func (b *builder) table() []byte {
 	return table
 }
 
-// pack writes numbers in little-endian order, each in width bytes. pack appends
+// pack writes numbers in little-endian order, each in width bytes. pack also appends
 // padding, because reading a number accesses four bytes.
 func pack(numbers []uint32, width int) []byte {
 	b := make([]byte, 0, len(numbers)*width+padding)

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// A change of the database writes new segments and a new log next to the current
-// files, and then a new manifest that names them. Renaming the new manifest over
-// the old one switches to the new files in one step. Only one change of the
-// database runs at a time; Commit can append to the log meanwhile.
+// A change of the database writes new segments and a new log next to the current files,
+// and then a new manifest that names them. Renaming the new manifest over the old one
+// switches to the new files in one step. Only one change of the database runs at a
+// time; Commit can append to the log during a change.
 
-// maxSegmentTokens limits the length of a segment, because positions in its text
-// are stored in three bytes.
+// maxSegmentTokens limits the length of a segment, because positions in a segment's
+// text are stored in three bytes.
 const maxSegmentTokens = 12 << 20
 
 // piece describes a segment of the changed database: an old segment that stays, or
@@ -24,13 +24,14 @@ type piece struct {
 	documents []Document
 }
 
-// absorb limits which segments a merge rewrites: each has at most absorb times the
-// size of the new documents. A larger absorb gives fewer segments, so queries are
-// faster, but more merges, so commits cost more.
+// absorb limits which segments a merge rewrites: each has at most absorb times the size
+// of the new documents. If absorb were larger, there would be fewer segments, so
+// queries would be faster, but more merges, so commits would cost more.
 const absorb = 4
 
-// seal makes a segment of the log and of more documents, merges it with segments
-// that are not much larger, and drops repeated texts. The caller holds changing.
+// seal turns the log and more documents into a segment, merges it with segments that
+// are not much larger, and drops repeated texts. The caller of seal holds the lock
+// changing.
 func (d *DB) seal(more []Document) error {
 	d.mu.Lock()
 	tail, parts, err := d.tail, d.parts, d.ready(true)
@@ -82,7 +83,7 @@ func tokensOf(documents []Document) (tokens int) {
 	return tokens
 }
 
-// split cuts documents into groups that each fit into one segment.
+// split divides documents into groups that each fit into one segment.
 func split(documents []Document) (pieces []piece) {
 	for len(documents) > 0 {
 		n, size := 0, 0
@@ -116,8 +117,8 @@ func documentsIn(pieces []piece) (n int) {
 	return n
 }
 
-// evict drops the oldest documents if the database would exceed its size limit.
-// evict frees an eighth more than necessary, so that it rarely has to run.
+// evict drops the oldest documents if the database would exceed its size limit. evict
+// drops an eighth more than necessary, so that it rarely has to run.
 func (d *DB) evict(pieces []piece) ([]piece, error) {
 	total := int64(0)
 	for _, p := range pieces {
@@ -152,9 +153,9 @@ func (d *DB) evict(pieces []piece) ([]piece, error) {
 	return append([]piece{first}, pieces[1:]...), nil
 }
 
-// change replaces all files of the database: the segments by pieces, and the log by
-// a log without its first sealed documents and without documents that keep rejects.
-// The caller holds changing.
+// change replaces all files of the database. pieces describes the new segments. The new
+// log has neither the first sealed documents nor those that the function keep rejects.
+// The caller of change holds the lock changing.
 func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err error) {
 	m, parts := d.manifest, []*part(nil)
 	m.segments = nil
@@ -190,8 +191,8 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 	return d.install(m, parts, tail)
 }
 
-// install writes the log and the manifest, and then uses them. The caller holds
-// writing.
+// install writes the new log and the new manifest of a database, and then uses them.
+// The caller of install holds the lock writing.
 func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	if err := d.writeLog(m.log, tail); err != nil {
 		return err
@@ -204,8 +205,8 @@ func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 		return errors.Join(err, log.Close())
 	}
 	if err := d.disk.replace(manifestName, m.encode()); err != nil {
-		// After a failed flush, the disk may hold the old or the new manifest, so
-		// writing is forbidden.
+		// After a failed flush, the disk may hold the old or the new manifest of the
+		// database, so further writes are forbidden.
 		return errors.Join(d.fail(fmt.Errorf("replace the %s: %w", manifestName, err)), log.Close())
 	}
 	old := d.log
@@ -218,7 +219,7 @@ func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	d.logSize = info.Size()
 	d.adopt(m, parts, tail)
 	d.mu.Unlock()
-	if old == nil { // replaceLog opens the first log
+	if old == nil { // in this case, replaceLog opens the first log of the database
 	} else if err := old.Close(); err != nil {
 		d.options.Logger.Warn("token database: the old log was not closed", "detail", err)
 	}
@@ -226,12 +227,12 @@ func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	return nil
 }
 
-// abandon removes the new files of a failed change.
+// abandon removes the new files of a change that has failed.
 func (d *DB) abandon(parts []*part, log uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.failed != nil {
-		return nil // keep the new files: the manifest on disk may name them
+		return nil // the new files are kept, because the manifest on disk may name them
 	}
 	var errs []error
 	for _, p := range parts {
@@ -245,7 +246,7 @@ func (d *DB) abandon(parts []*part, log uint64) error {
 	return errors.Join(errs...)
 }
 
-// writeSegment writes a segment and maps it.
+// writeSegment writes a segment's file and maps it into memory.
 func (d *DB) writeSegment(documents []Document, id uint64) (*part, error) {
 	image := build(documents, d.options.Vocab)
 	err := d.disk.create(segmentName(id), func(w io.Writer) error {

@@ -10,37 +10,37 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// sealTokens is the number of tokens at which the log is turned into a segment. A
-// log of sealTokens tokens is read in a moment when a database is opened.
+// sealTokens is the number of tokens at which the log of a database is turned into a
+// segment. A log of sealTokens tokens is read in a moment when a database is opened.
 const sealTokens = 1 << 15
 
 // Document is a text that the database remembers.
 type Document struct {
-	// Conversation is the same for all texts of a conversation, so that they can be
-	// forgotten together.
+	// Conversation is the same number for all texts of a conversation, so that they can
+	// be forgotten together.
 	Conversation uint64
-	// Time is the time of the commit in seconds since 1970.
+	// Time is the time at which the document was committed, in seconds since 1970.
 	Time int64
 	// Tokens are the tokens of the document.
 	Tokens []int32
 }
 
-// DB is an open database. All methods may be called from any goroutine, but
+// DB is an open token database. All methods of DB may be called from any goroutine, but
 // [DB.Levels] and [DB.Successor] only inside [DB.Read].
 type DB struct {
 	disk    disk
 	options Options
-	lock    *os.File // locked file of the writer; nil for readers
+	lock    *os.File // lock is the locked file of the writer; it is nil for readers
 	seals   sync.WaitGroup
 
-	// Locks are taken in the order changing, writing, mu. changing is held while
-	// files are replaced, writing while the log is written, and mu while the fields
-	// below are read or changed. The writer never holds mu during a disk access, so
-	// queries do not wait for the disk.
+	// The locks of a DB are taken in the order changing, writing, mu. changing is held
+	// while files are replaced, writing while the log is written, and mu while the
+	// fields below are read or changed. The writer never holds mu during a disk access,
+	// so queries do not wait for the disk.
 	//
 	// mu guards all fields below except log, which writing guards. A writer changes
-	// manifest, parts, tail and logSize only while it holds both writing and mu.
-	// The holder of writing may therefore read these fields without mu.
+	// manifest, parts, tail and logSize only while it holds both writing and mu. The
+	// holder of the lock writing may therefore read these fields without mu.
 	changing sync.Mutex
 	writing  sync.Mutex
 	mu       sync.Mutex
@@ -48,19 +48,19 @@ type DB struct {
 	failed   error // failed is the error that made the database read-only, or nil
 	gone     error // gone is the error that made the database unreadable, or nil
 	manifest manifest
-	listed   os.FileInfo // describes the file from which the manifest was read
+	listed   os.FileInfo // listed describes the file from which the manifest was read
 	parts    []*part
-	tail     []Document // tail holds documents in the log
+	tail     []Document // tail holds the documents in the log
 	index    *spec.Index
-	log      *file // log file, open for appending; nil for readers
-	logSize  int64 // logSize is the end of the log's last complete record
+	log      *file // log is the log file, open for appending; it is nil for readers
+	logSize  int64 // logSize is the end of the log's last complete record, in bytes
 	damaged  int   // damaged is the number of bytes before logSize that belong to no complete record
 	evicted  int   // see Stats.Evicted
 	query    query
 }
 
-// ready returns an error unless the database can be read. If write is set, the
-// database must also be writable. The caller holds mu.
+// ready returns an error if the database cannot be read. If write is set, ready also
+// returns an error if the database cannot be written. The caller of ready holds mu.
 func (d *DB) ready(write bool) error {
 	switch {
 	case d.closed:
@@ -75,14 +75,14 @@ func (d *DB) ready(write bool) error {
 	return nil
 }
 
-// readyToWrite returns an error unless the database can be written.
+// readyToWrite returns an error if the database cannot be written.
 func (d *DB) readyToWrite() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ready(true)
 }
 
-// fail forbids all further writes after the error err.
+// fail stores an error and forbids all further writes to the database.
 func (d *DB) fail(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,8 +108,8 @@ func (d *DB) Commit(document Document) error {
 		return d.removeIncomplete(err)
 	}
 	if err := d.log.Sync(); err != nil {
-		// After a failed flush the record may or may not be on disk, so nothing
-		// more is appended to the log.
+		// After a failed flush a record may or may not be on disk, so nothing more is
+		// appended to the log.
 		return fmt.Errorf("tokendb: %w", d.fail(fmt.Errorf("flush the log: %w", err)))
 	}
 	d.mu.Lock()
@@ -151,12 +151,12 @@ func (d *DB) check(document Document) error {
 	return nil
 }
 
-// maxDocument is the length of the longest document in tokens. A segment can hold
-// several documents of this length.
+// maxDocument is the length in tokens of the longest document that a database accepts.
+// A segment of the database can hold several documents of the largest length.
 const maxDocument = 1 << 22
 
-// Close waits for background work, closes all files and unmaps the segments. Close
-// may be called twice.
+// Close waits for background work, closes all files of the database and unmaps its
+// segments. Close may be called twice.
 func (d *DB) Close() error {
 	d.mu.Lock()
 	d.closed = true

@@ -9,14 +9,15 @@ import (
 	"runtime"
 )
 
-// disk performs all changes in the folder of a database. All files are opened through
-// root, so no symbolic link leads out of the folder, not even for root in the folder
-// of another user.
+// disk makes all changes to files in the folder of a database. All files of a database
+// are opened through root, so no symbolic link leads out of the folder, not even for
+// the user root in the folder of another user.
 type disk struct {
 	dir  string
 	root *os.Root // root is nil before openFolder
-	// before, if set, is called before every change and can reject the change.
-	// Tests use before to simulate a process that stops at any point.
+	// before, if set, is a function that is called before every change of a file and
+	// can reject the change. Tests use the function before to simulate a process that
+	// stops at any point.
 	before func(call, name string) error
 }
 
@@ -27,7 +28,7 @@ func (d *disk) ask(call, name string) error {
 	return d.before(call, name)
 }
 
-// openFolder opens the folder, again if it is open already.
+// openFolder opens the folder of the database, again if it is open already.
 func (d *disk) openFolder() error {
 	root, err := os.OpenRoot(d.dir)
 	if err != nil {
@@ -38,7 +39,7 @@ func (d *disk) openFolder() error {
 	return err
 }
 
-// close closes the folder. close may be called twice.
+// close closes the folder of the database. close may be called twice.
 func (d *disk) close() error {
 	if d.root == nil {
 		return nil
@@ -46,11 +47,11 @@ func (d *disk) close() error {
 	return d.root.Close()
 }
 
-// entries lists the folder.
+// entries lists the files in the folder of the database.
 func (d *disk) entries() ([]fs.DirEntry, error) { return fs.ReadDir(d.root.FS(), ".") }
 
-// openToRead opens a file. The function rejects links and everything else that is not
-// a regular file.
+// openToRead opens a file. entries rejects links and everything else that is not a
+// regular file.
 func (d *disk) openToRead(name string) (*os.File, error) {
 	info, err := d.root.Lstat(name)
 	if err != nil {
@@ -66,7 +67,7 @@ func notRegular(name string, mode fs.FileMode) error {
 	return fmt.Errorf("%w: %s is not a regular file (%s)", ErrForeign, name, mode.Type())
 }
 
-// read returns the content of a file, at most limit bytes of it.
+// read returns the content of a file, but at most limit bytes of it.
 func (d *disk) read(name string, limit int64) ([]byte, error) {
 	f, err := d.openToRead(name)
 	if err != nil {
@@ -83,7 +84,8 @@ type file struct {
 	name string
 }
 
-// open opens a file for writing. The flag os.O_CREATE creates a missing file.
+// open opens a file of the database for writing. With the flag os.O_CREATE, open
+// creates a missing file.
 func (d *disk) open(name string, flag int) (*file, error) {
 	if err := d.ask("open", name); err != nil {
 		return nil, err
@@ -119,9 +121,9 @@ func (f *file) Truncate(size int64) error {
 	return f.File.Truncate(size)
 }
 
-// create writes a new file and flushes it to the disk. create does not flush the
-// folder that holds the file. If a process that stopped has left a file of that name,
-// create removes that file first and never writes into it.
+// create writes a new file and flushes it to the disk. create does not flush the folder
+// that holds the file. If a process that stopped has left a file of that name, create
+// removes the old file first and never writes into it.
 func (d *disk) create(name string, fill func(io.Writer) error) error {
 	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -133,8 +135,8 @@ func (d *disk) create(name string, fill func(io.Writer) error) error {
 	return errors.Join(fill(f), f.Sync(), f.Close())
 }
 
-// replace writes a new file and renames it over an existing one. If replace fails,
-// the old file stays.
+// replace writes a new file and renames it over an existing one. If replace fails, the
+// old file stays.
 func (d *disk) replace(name string, content []byte) error {
 	temporary := temporaryPrefix + name
 	err := d.create(temporary, func(w io.Writer) error {
@@ -153,7 +155,7 @@ func (d *disk) replace(name string, content []byte) error {
 	return d.sync()
 }
 
-// remove removes a file; a missing file is no error.
+// remove removes a file; it reports no error if the file is missing.
 func (d *disk) remove(name string) error {
 	if err := d.ask("remove", name); err != nil {
 		return err
@@ -164,8 +166,8 @@ func (d *disk) remove(name string) error {
 	return nil
 }
 
-// sync flushes the folder, so that names of new files survive a power cut. Windows
-// cannot flush folders, but its file systems keep a journal of renames.
+// sync flushes the folder of the database, so that names of new files survive a power
+// cut. Windows cannot flush folders, but its file systems keep a journal of renames.
 func (d *disk) sync() error {
 	if err := d.ask("sync", "."); err != nil {
 		return err

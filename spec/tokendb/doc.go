@@ -3,34 +3,34 @@
 // spec.Source) that outlives the process. No other package of the drafting core
 // uses files.
 //
-// A database is a folder with a log and segments. The log has the latest documents,
-// which a [DB] also indexes in memory. Segments are immutable files, which are
-// mapped into memory and searched there. A file named MANIFEST lists the log and
-// the segments. A query returns the counts of the log and all segments together:
-// what one spec.Index of all these texts would return for contexts of up to eight
-// tokens. A list of successors has at most 24 entries.
+// A token database is a folder with a log and segments. The log of a database has the
+// latest documents, which a [DB] also indexes in memory. Segments of a database are
+// immutable files, which are mapped into memory and searched there. A file named
+// MANIFEST lists the log and the segments. A query of a database returns the counts of
+// the log and all segments together. They equal the counts that one spec.Index of all
+// these texts would return for contexts of up to eight tokens. A list of successors has
+// at most 24 entries.
 //
 // # A segment
 //
 // A segment's text section holds the tokens of all its documents, with a separator
 // before each document; no context reaches across a separator. A segment's order
 // section works like a suffix array, read backwards: it lists the positions of all
-// tokens, sorted by the tokens before each position, the newest first. All
-// positions of one context are therefore consecutive in the list, and a longer
-// context has some of the positions of each shorter one. A query looks up the
-// context of one token, then of two, and so on; each look-up narrows the range of
-// positions for the next.
+// tokens, sorted by the tokens before each position, the newest first. All positions of
+// one context are therefore consecutive in the list, and a longer context has some of
+// the positions of each shorter one. A query looks up the context of one token, then of
+// two tokens, and so on; each look-up narrows the range of positions for the next.
 //
-// If a context has more than 32 positions, its successors are counted when the
-// segment is built, and stored in a hash table. The successors of rarer contexts
-// are counted during the query. The positions of a rare context are found by binary
-// search among the positions of the context that is one token shorter. For every
-// 32nd of these positions the segment stores the preceding token (a fence), so that
-// the search touches few pages.
+// If a context has more than 32 positions, its successors are counted when the segment
+// is built, and stored in a hash table in the segment. A query itself counts the
+// successors of rarer contexts. The positions of a rare context are found by binary
+// search among the positions of the context that is one token shorter. For every 32nd
+// position of a context the segment stores the preceding token (a fence), so that the
+// search touches few pages.
 //
 // Database files contain no pointers. Each section of a segment begins at a page
-// boundary and has its own checksum. A token takes two bytes if the vocabulary
-// allows it, otherwise three.
+// boundary and has its own checksum. A token in a segment takes two bytes if the
+// vocabulary allows it, otherwise three.
 //
 // # Invariants
 //
@@ -61,10 +61,10 @@
 //
 // # Cost
 //
-// On disk a token takes 6 to 8 bytes. In memory the database holds the log (at most
-// 32768 tokens of about 55 bytes), and while it builds a segment, 30 bytes per
-// token of the segment. Opening a database reads every byte once to verify
-// checksums. A query for all eight context lengths touches about ten cache lines
-// and allocates no memory once warm. A full log is merged with segments of up to
-// four times its size.
+// On disk, with all sections, a token takes 6 to 8 bytes. In memory the database holds
+// the log (at most 32768 tokens of about 55 bytes each), and while it builds a segment,
+// 30 bytes per token of the segment. Opening a database reads every byte once to verify
+// checksums. A query for all eight context lengths touches about ten cache lines and
+// allocates no memory after the first queries. When the log is full, it is merged with
+// segments of up to four times its size.
 package tokendb

@@ -3,8 +3,8 @@ package tokendb
 import "errors"
 
 var (
-	// ErrForeign is returned for a folder or file that is not a token database of
-	// this format.
+	// ErrForeign is returned for a folder or file that is not a token database in the
+	// format of this version.
 	ErrForeign = errors.New("not a token database of this version")
 	// ErrFingerprint is returned if a database belongs to another tokenizer,
 	// because the same token numbers then stand for other words.
@@ -18,7 +18,7 @@ var (
 	ErrReadOnly = errors.New("the token database was opened for reading")
 	// ErrDocument is returned for a document that has too many tokens or a token
 	// outside the vocabulary.
-	ErrDocument = errors.New("document does not fit the token database")
-	// ErrClosed is returned by calls after Close.
+	ErrDocument = errors.New("the document does not fit the token database")
+	// ErrClosed is returned by calls of a database after its Close.
 	ErrClosed = errors.New("the token database is closed")
 )

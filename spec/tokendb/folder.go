@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// lockAndInitialize locks the folder for writing and, if the folder is empty, writes an
-// empty database.
+// lockAndInitialize locks the database folder for writing and, if the folder is empty,
+// writes an empty database.
 func (d *DB) lockAndInitialize() (err error) {
 	if err := d.rejectForeign(); err != nil {
 		return err
@@ -33,7 +33,8 @@ func (d *DB) lockAndInitialize() (err error) {
 	return d.disk.replace(manifestName, m.encode())
 }
 
-// rejectForeign rejects a folder that holds files of other programs, links or folders.
+// rejectForeign rejects a database folder that holds files of other programs, links or
+// folders.
 func (d *DB) rejectForeign() error {
 	entries, err := d.disk.entries()
 	if err != nil {
@@ -50,7 +51,7 @@ func (d *DB) rejectForeign() error {
 	return nil
 }
 
-// lockFolder locks the folder against other writers.
+// lockFolder locks the database folder against other writers.
 func lockFolder(d *disk) (*os.File, error) {
 	f, err := d.root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -74,9 +75,9 @@ func (d *DB) writeLog(id uint64, documents []Document) error {
 	})
 }
 
-// removeUnnamed removes files that the manifest does not name. Unnamed files were
-// replaced, or a process stopped while it wrote them. Copies of damaged logs
-// stay.
+// removeUnnamed removes files that the manifest does not name. Files that the manifest
+// does not name were replaced, or a process stopped while it wrote them. removeUnnamed
+// keeps copies of damaged logs.
 func (d *DB) removeUnnamed() {
 	entries, err := d.disk.entries()
 	if err != nil {
@@ -123,7 +124,7 @@ func (d *DB) purge() error {
 	if err != nil {
 		return err
 	}
-	// Remove the manifest first: a folder without it is not a database any more.
+	// The manifest is removed first: a folder without it is not a database any more.
 	errs := []error{d.disk.remove(manifestName)}
 	for _, e := range entries {
 		if e.Name() != lockName {

@@ -6,14 +6,17 @@ import (
 	"hash/crc32"
 )
 
-// Numbers of a segment's sections, in the order of the file.
+// The constants below are the numbers of a segment's sections, in their order in the
+// file.
 const (
-	documentSection = iota // one record of documentSize bytes per document
-	textSection            // tokens, with a separator before each document
-	orderSection           // positions in the text section, sorted by the tokens before them
-	nodeSection            // hash table of frequent contexts
-	listSection            // successors of frequent contexts
-	fenceSection           // the token before every fenceStep-th position of each context
+	documentSection = iota // documentSection has one record of documentSize bytes per document
+	textSection            // textSection has the tokens, with a separator before each document
+	// orderSection has the positions in the text section, sorted by the tokens before
+	// them
+	orderSection
+	nodeSection  // nodeSection is a hash table of frequent contexts
+	listSection  // listSection has the successors of frequent contexts
+	fenceSection // fenceSection has the token before every fenceStep-th position of each context
 	sectionCount
 )
 
@@ -25,24 +28,24 @@ const (
 	documentSize  = 24
 	nodeSize      = 24
 	listSize      = 6
-	lastMark      = 1 << 23 // bit that marks the last entry of a list, set in its count
+	lastMark      = 1 << 23 // lastMark is a bit in the count of a list's entry, which marks the last entry
 	placeWidth    = 3
-	maxPlaces     = 1<<24 - 1 // largest number of tokens and separators in a segment
+	maxPlaces     = 1<<24 - 1 // maxPlaces is the largest number of tokens and separators in a segment
 	padding       = 4
 )
 
-// castagnoli is the CRC32C polynomial, which processors compute with one
+// castagnoli is the table of the checksum CRC32C, which processors compute with one
 // instruction.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// header is the first block of a segment's file:
+// header is the first block of a segment's file, with the fields listed below.
 //
 //	magic [8] · version u32 · width u32 · vocab u32 · tokens u32 · places u32 ·
 //	documents u32 · fingerprint [32] · 6 × (offset u64 · size u64 · crc u32) ·
 //	zeros · crc u32 of all before
 //
-// Numbers are little-endian, checksums are CRC32C, and offsets count from the start
-// of the file.
+// Numbers in the header are little-endian, checksums are CRC32C, and offsets count from
+// the start of the file.
 type header struct {
 	width, vocab, tokens, places, documents uint32
 	fingerprint                             [32]byte
@@ -92,7 +95,7 @@ func parseHeader(file []byte) (h header, err error) {
 	return h, h.check(uint64(len(file)))
 }
 
-// check rejects a header whose sections do not fit the size of the file.
+// check rejects a header of a segment whose sections do not fit the size of the file.
 func (h *header) check(size uint64) error {
 	if h.width != 2 && h.width != 3 || h.vocab > separatorOf(int(h.width)) || h.tokens > maxPlaces || h.places > h.tokens {
 		return fmt.Errorf("%w: the segment's header has impossible values", ErrDamaged)
@@ -117,8 +120,8 @@ func (h *header) check(size uint64) error {
 	return nil
 }
 
-// widthOf returns the number of bytes in which a token is stored. The largest
-// number of this width stands for the separator.
+// widthOf returns the number of bytes in which a token of a vocabulary is stored. The
+// largest number that these bytes can hold stands for the separator.
 func widthOf(vocab int) int {
 	if vocab < 1<<16 {
 		return 2

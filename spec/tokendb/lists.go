@@ -1,17 +1,18 @@
 package tokendb
 
-// level holds the answer of one segment, or of the log, for one context: how many tokens
-// followed it, how many different ones, and the first entry of their list.
+// level holds the answer of one segment, or of the log, for one context: how many
+// tokens followed it, how many different ones, and the first entry of the list of these
+// successors.
 type level struct {
 	total, distinct uint32
 	first           int32
-	// counted is set if the list was counted for this query; a list that was not counted is
-	// stored in a segment
+	// counted is set if the list of successors was counted for this query; otherwise
+	// the list is stored in a segment
 	counted bool
 }
 
-// occurrence is one position in the text at which a rare context, or a suffix of
-// it, ends.
+// occurrence is one position in the text of a segment at which a rare context, or a
+// suffix of it, ends.
 type occurrence struct {
 	token, place uint32
 	shared       int // shared is the number of tokens before the position that equal the end of the context
@@ -24,8 +25,8 @@ type listed struct {
 	last  bool
 }
 
-// lists holds the lists of successors that one query counts. The memory of lists is
-// reused by the next query.
+// lists holds the lists of successors that one query has counted. The next query reuses
+// the memory of lists.
 type lists struct {
 	entries []listed
 	kept    int // kept is the number of entries that reset keeps
@@ -33,11 +34,12 @@ type lists struct {
 	tally   []successor
 }
 
-// reset removes the lists of the previous query, except the first kept entries.
+// reset removes the lists of successors of the previous query, except the first kept
+// entries.
 func (l *lists) reset() { l.entries = l.entries[:l.kept] }
 
-// count fills the levels of k to longest tokens by counting the occurrences in
-// found.
+// count fills the answers for contexts of k to longest tokens by counting the
+// occurrences in found.
 func (l *lists) count(k, longest int, out *[depth + 1]level) {
 	l.tally = l.tally[:0]
 	total := uint32(0)
@@ -49,8 +51,8 @@ func (l *lists) count(k, longest int, out *[depth + 1]level) {
 				total++
 			}
 		}
-		// without a further occurrence, the list is the same as that of the context one token
-		// longer
+		// if no further occurrence exists, the list is the same as that of the context
+		// that is one token longer
 		if at < longest && total == before {
 			out[at] = out[at+1]
 			continue
@@ -59,7 +61,7 @@ func (l *lists) count(k, longest int, out *[depth + 1]level) {
 	}
 }
 
-// add counts an occurrence of token in the tally, which stays sorted by falling
+// add counts an occurrence of a token in the tally, which stays sorted by falling
 // count.
 func (l *lists) add(token, place uint32) {
 	s := successor{token: token, count: 1, last: place}
@@ -74,7 +76,8 @@ func (l *lists) add(token, place uint32) {
 	l.tally = insert(l.tally, s, rare)
 }
 
-// store appends the tally as a list and returns the index of its first entry.
+// store appends the tally as a list of successors and returns the index of its first
+// entry.
 func (l *lists) store() int32 {
 	first := int32(len(l.entries))
 	for i, s := range l.tally {
@@ -101,7 +104,7 @@ func (m *mixer) begin() {
 	}
 }
 
-// add adds count to the token's sum and reports whether the mixer already had the
+// add adds a count to the sum of a token and reports whether the mixer already had the
 // token.
 func (m *mixer) add(token int32, count uint32) bool {
 	for i := uint32(token) * 0x9e3779b1 >> 22; ; i = (i + 1) % uint32(len(m.table)) {
@@ -120,9 +123,9 @@ func (m *mixer) add(token int32, count uint32) bool {
 	}
 }
 
-// store sorts the sums, stores the largest ones as a list and returns the index of
-// its first entry. Of tokens with equal sums, the token that was added first comes
-// first.
+// store sorts the sums of a mixer, stores the largest ones as a list and returns the
+// index of its first entry. Among tokens with equal sums, the token that was added
+// first comes first.
 func (m *mixer) store(l *lists) int32 {
 	for i, e := range m.entries {
 		for ; i > 0 && m.entries[i-1].count < e.count; i-- {

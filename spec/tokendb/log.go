@@ -6,14 +6,13 @@ import (
 	"hash/crc32"
 )
 
-// A log holds the documents that are in no segment yet, in the order of their
-// commits. A log file is a header, followed by records of
+// A log of the database holds the documents that are in no segment yet, in the order of
+// their commits. A log file is a header, followed by records with the fields below.
 //
-//	length u32 · crc u32 · kind u8 · conversation u64 · time u64 · tokens
-//
-// length and crc describe the bytes that follow them. If the last record is incomplete,
-// a process stopped while it wrote that record. Every earlier record was flushed before
-// the next one was written, so only a fault of the disk or another program damages it.
+// In a log record, length and crc describe the bytes that follow them. If the last
+// record of a log is incomplete, a process stopped while it wrote that record. Every
+// earlier record of a log was flushed before the next one was written, so only a fault
+// of the disk or another program damages it.
 const (
 	logMagic      = "sdnpulog"
 	logHeaderSize = 8 + 4 + 4 + 32 + 4
@@ -22,12 +21,12 @@ const (
 	documentKind  = 1
 )
 
-// maxLog is the size of the largest log in bytes. A log is turned into a segment long
-// before, after sealTokens tokens and at most one document more.
+// maxLog is the size of the largest log in bytes. A log is turned into a segment before
+// it becomes that large: after sealTokens tokens and at most one document more.
 const maxLog = 64 << 20
 
-// checkLogSize rejects a log that is too large to be read. The log stays as it is,
-// because records may follow a hole.
+// checkLogSize rejects a log that is too large to be read. A log that is too large
+// stays as it is, because records may follow a hole in the file.
 func checkLogSize(name string, size int64) error {
 	if size <= maxLog {
 		return nil
@@ -42,7 +41,7 @@ func encodeLogHeader(vocab uint32, fingerprint [32]byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseLogHeader returns the vocabulary and fingerprint of a log.
+// parseLogHeader returns the vocabulary and the fingerprint in the header of a log.
 func parseLogHeader(b []byte) (vocab uint32, fingerprint [32]byte, err error) {
 	if len(b) < logHeaderSize || string(b[:len(logMagic)]) != logMagic {
 		return 0, fingerprint, fmt.Errorf("%w: the file is not the log of a token database", ErrDamaged)
@@ -54,7 +53,8 @@ func parseLogHeader(b []byte) (vocab uint32, fingerprint [32]byte, err error) {
 	return binary.LittleEndian.Uint32(b[12:]), fingerprint, nil
 }
 
-// appendRecord encodes a document, whose tokens must be below vocab.
+// appendRecord encodes a document, whose tokens must be below vocab, as a record of the
+// log.
 func appendRecord(b []byte, d Document, vocab uint32) []byte {
 	from := len(b)
 	b = append(b, make([]byte, recordHead)...)
@@ -77,12 +77,12 @@ func appendRecord(b []byte, d Document, vocab uint32) []byte {
 // records holds the content of a log after its header.
 type records struct {
 	documents []Document
-	end       int // end is the end of the last complete record
-	damaged   int // damaged is the number of bytes before end that belong to no complete record
+	end       int // end is the end of the last complete record of the log
+	damaged   int // damaged is the number of bytes before the end that belong to no complete record
 }
 
-// parseRecords reads the complete records after a log's header. If bytes are damaged,
-// parseRecords continues with the next complete record.
+// parseRecords reads the complete records after a log's header. If bytes of a log are
+// damaged, parseRecords continues with the next complete record.
 func parseRecords(b []byte, vocab uint32) (r records) {
 	for at := 0; ; {
 		d, n := parseRecord(b[at:], vocab)
@@ -101,10 +101,10 @@ func parseRecords(b []byte, vocab uint32) (r records) {
 	}
 }
 
-// nextRecord returns the start of the first complete record after the one at a
-// position, which is not complete. nextRecord returns -1 if no such record exists.
-// nextRecord first tries the position that the length of the incomplete record leads
-// to, because tokens can look like a record.
+// nextRecord is called for a record that is not complete, and returns the start of the
+// first complete record after it. nextRecord returns -1 if no such record exists.
+// nextRecord first tries the position to which the length of the incomplete record
+// leads, because tokens can look like a record.
 func nextRecord(b []byte, at int, vocab uint32) int {
 	if rest := b[at:]; len(rest) >= recordHead {
 		if n := uint64(binary.LittleEndian.Uint32(rest)) + recordHead; n < uint64(len(rest)) {
@@ -121,7 +121,7 @@ func nextRecord(b []byte, at int, vocab uint32) int {
 	return -1
 }
 
-// parseRecord reads one record and returns its size, or 0 if the record is
+// parseRecord reads one record of a log and returns its size, or 0 if the record is
 // incomplete.
 func parseRecord(b []byte, vocab uint32) (d Document, size int) {
 	if len(b) < recordHead {

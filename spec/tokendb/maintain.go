@@ -8,12 +8,12 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// Seal turns the log into a segment. A commit that fills the log does this
-// automatically.
+// Seal turns the log of the database into a segment. A commit that fills the log turns
+// it into a segment automatically.
 func (d *DB) Seal() error { return d.Import(nil) }
 
-// Import adds documents to the database in a new segment. If Import fails, it adds
-// none of them.
+// Import adds documents to the database in a new segment. If Import fails, it adds none
+// of the documents.
 func (d *DB) Import(documents []Document) error {
 	for _, document := range documents {
 		if err := d.check(document); err != nil {
@@ -28,8 +28,9 @@ func (d *DB) Import(documents []Document) error {
 	return nil
 }
 
-// Forget removes all documents for which match returns true from the disk, and
-// returns their number. Forget rewrites only the segments that hold such documents.
+// Forget removes from the disk all documents for which the function match returns true,
+// and returns their number. Forget rewrites only the segments that hold removed
+// documents.
 func (d *DB) Forget(match func(Document) bool) (forgotten int, err error) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -70,7 +71,7 @@ func (d *DB) Forget(match func(Document) bool) (forgotten int, err error) {
 	return forgotten, nil
 }
 
-// Documents calls visit for each document, the oldest first.
+// Documents calls the function visit for each document, the oldest first.
 func (d *DB) Documents(visit func(Document)) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -104,7 +105,7 @@ type Stats struct {
 	// Evicted counts the documents that were dropped since the database was opened
 	// because it exceeded [Options].MaxBytes.
 	Evicted int
-	// Bytes is the size on disk.
+	// Bytes is the size of the database on disk.
 	Bytes int64
 }
 
@@ -125,9 +126,8 @@ func (d *DB) Stats() Stats {
 	return s
 }
 
-// Verify builds every segment again from its documents, compares the bytes, and
-// reads the log to its end. Checksums are not part of Verify, because [Open] has
-// checked them.
+// Verify builds every segment again from its documents, compares the bytes, and reads
+// the log to its end. Verify does not check checksums, because [Open] has checked them.
 func (d *DB) Verify() error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -155,8 +155,7 @@ func (d *DB) Verify() error {
 	return nil
 }
 
-// verify compares the segment with a new one that is built from the segment's
-// documents.
+// verify compares a segment with a new one that is built from the same documents.
 func (p *part) verify() error {
 	documents, err := p.readDocuments()
 	if err != nil {

@@ -12,7 +12,8 @@ const (
 	lockName        = "LOCK"
 	temporaryPrefix = "new-"
 	manifestMagic   = "sdnpumft"
-	// maxSegments limits the number of segments that a query has to search.
+	// maxSegments limits the number of segments in a database, which a query has to
+	// search.
 	maxSegments = 24
 	// manifestFixed is the size of a manifest without segments and checksum;
 	// maxManifest is the size of the largest manifest.
@@ -20,14 +21,15 @@ const (
 	maxManifest   = manifestFixed + 8*maxSegments + 4
 )
 
-// manifest lists the files of a database. The manifest file has these fields:
+// manifest lists the files of a token database. The manifest's file has the fields
+// listed below.
 //
 //	magic [8] · version u32 · vocab u32 · fingerprint [32] · next u64 · log u64 ·
 //	segments u32 · segments × id u64, the oldest first · crc u32 of all before
 type manifest struct {
 	vocab       uint32
 	fingerprint [32]byte
-	next        uint64 // next is the number for the next new file
+	next        uint64 // next is the number that the next new file gets
 	log         uint64
 	segments    []uint64
 }
@@ -64,7 +66,7 @@ func (m *manifest) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// parseManifest parses what encode wrote.
+// parseManifest parses the content of a manifest's file.
 func parseManifest(b []byte) (m manifest, err error) {
 	const fixed = manifestFixed
 	if len(b) < len(manifestMagic)+4 && strings.HasPrefix(manifestMagic, string(b[:min(len(b), len(manifestMagic))])) {
@@ -92,6 +94,6 @@ func parseManifest(b []byte) (m manifest, err error) {
 	return m, nil
 }
 
-// maxVocab is the size of the largest supported vocabulary. The largest three-byte
-// number is needed for the separator.
+// maxVocab is the size of the largest vocabulary that a database supports. The largest
+// three-byte number is not a token, because it stands for the separator.
 const maxVocab = 1<<24 - 1

@@ -10,26 +10,27 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// defaultMaxBytes is the default of [Options].MaxBytes.
+// defaultMaxBytes is the value of [Options].MaxBytes if it is zero.
 const defaultMaxBytes = 256 << 20
 
 // Options selects the tokenizer, the size limit and the mode of a database.
 type Options struct {
-	// Fingerprint identifies the tokenizer. Vocab is the size of the tokenizer's
-	// vocabulary.
+	// Fingerprint identifies the tokenizer. Vocab is the number of tokens in the
+	// tokenizer's vocabulary.
 	Fingerprint [32]byte
 	Vocab       int
-	// MaxBytes is the size on disk above which the oldest documents are dropped.
-	// A zero MaxBytes means 256 MiB.
+	// MaxBytes is the size on disk above which the oldest documents are dropped. If
+	// MaxBytes is zero, it is 256 MiB.
 	MaxBytes int64
-	// ReadOnly opens a database for reading, also while another process writes to
-	// it.
+	// If ReadOnly is set, the database is opened for reading, also while another
+	// process writes to it.
 	ReadOnly bool
-	// Logger receives warnings about background work. A nil Logger means silence.
+	// Logger receives warnings about background work. If Logger is nil, nothing is
+	// logged.
 	Logger *slog.Logger
 }
 
-// Open opens the database in a folder. Unless ReadOnly is set, Open creates the
+// Open opens the token database in a folder. Unless ReadOnly is set, Open creates the
 // database if the folder has none.
 func Open(dir string, o Options) (_ *DB, err error) {
 	if o.Vocab < 1 || o.Vocab > maxVocab {
@@ -75,8 +76,8 @@ func open(d *DB) (_ *DB, err error) {
 	return d, nil
 }
 
-// load reads the manifest and the files that it names. If the writer replaces files
-// while load reads, load starts again with the new manifest.
+// load reads the manifest of a database and the files that the manifest names. If the
+// writer replaces files while load reads, load starts again with the new manifest.
 func (d *DB) load() error {
 	for range 20 {
 		err := d.loadOnce()
@@ -123,7 +124,7 @@ func (d *DB) loadOnce() (err error) {
 	return nil
 }
 
-// readManifest reads and checks the manifest.
+// readManifest reads and checks the manifest of a database.
 func (d *DB) readManifest() (manifest, error) {
 	b, err := d.disk.read(manifestName, maxManifest+1)
 	if err != nil {
@@ -159,7 +160,8 @@ func (d *DB) readLog(id uint64) (records, error) {
 	return parseRecords(b[logHeaderSize:], vocab), nil
 }
 
-// adopt makes queries use the given files, and releases the files used before.
+// adopt makes queries use the given files of the database, and releases the files that
+// were used before.
 func (d *DB) adopt(m manifest, parts []*part, tail []Document) {
 	old := d.parts
 	d.manifest, d.parts, d.tail = m, parts, tail
@@ -175,7 +177,7 @@ func (d *DB) adopt(m manifest, parts []*part, tail []Document) {
 	}
 }
 
-// remember adds a document to the in-memory index of the log.
+// remember adds a document to the index of the log in memory.
 func (d *DB) remember(document Document) {
 	d.index.Append(spec.Separator)
 	for _, token := range document.Tokens {
@@ -184,8 +186,8 @@ func (d *DB) remember(document Document) {
 	d.query.forget()
 }
 
-// Owner reads the tokenizer's fingerprint and vocabulary from a database. The
-// returned options open it for reading.
+// Owner reads the tokenizer's fingerprint and vocabulary from a database. With the
+// options that Owner returns, the database can be opened for reading.
 func Owner(dir string) (Options, error) {
 	d := disk{dir: dir}
 	err := d.openFolder()

@@ -8,15 +8,15 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// part is a mapped segment of an open database.
+// part is a segment of an open database that is mapped into memory.
 type part struct {
 	*segment
 	id   uint64
 	file *mapped.File
 }
 
-// openPart maps a segment. If the segment is mapped already, openPart returns
-// the existing part, because a segment's file never changes.
+// openPart maps a segment. If the segment is mapped already, openPart returns the
+// existing part, because a segment's file never changes.
 func (d *DB) openPart(id uint64) (*part, error) {
 	if i := slices.IndexFunc(d.parts, func(p *part) bool { return p.id == id }); i >= 0 {
 		return d.parts[i], nil
@@ -25,7 +25,7 @@ func (d *DB) openPart(id uint64) (*part, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer opened.Close() // the mapping stays valid without the open file
+	defer opened.Close() // the file is closed, because the mapping stays valid without it
 	f, err := mapped.Map(opened)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (d *DB) openPart(id uint64) (*part, error) {
 	return p, nil
 }
 
-// release unmaps the segment, unless the list used contains it.
+// release unmaps a segment, unless the list of used segments contains it.
 func (p *part) release(used []*part) error {
 	if slices.Contains(used, p) {
 		return nil
@@ -55,7 +55,7 @@ func (p *part) release(used []*part) error {
 // sizeBytes returns the size of the segment's file.
 func (p *part) sizeBytes() int64 { return int64(len(p.file.Bytes())) }
 
-// readDocuments returns the segment's documents.
+// readDocuments returns the documents in a segment.
 func (p *part) readDocuments() ([]Document, error) {
 	documents := make([]Document, p.header.documents)
 	err := mapped.Guard(func() error {

@@ -10,26 +10,26 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// A position of a list of successors is one of three things. In a database without
-// segments, a position belongs to the index of the log. In a database with
-// segments, a position is an entry of the lists that the query counted. If its bit
-// inSegment is set, the position is an entry stored in a segment, whose number is
-// in the bits from segmentBits on.
+// The position of an entry in a list of successors is one of three things. In a
+// database without segments, the position belongs to the index of the log. In a
+// database with segments, the position is an entry of the lists that the query has
+// counted. If the bit inSegment of a position is set, the position is an entry stored
+// in a segment, whose number is in the bits from segmentBits on.
 const (
 	inSegment   = 1 << 30
 	segmentBits = 25
 )
 
-// query holds the results of one call of Levels. The query's memory is reused by
-// the next call.
+// query holds the results of one call of Levels. The next call of Levels reuses the
+// memory of a query.
 type query struct {
 	lists lists
-	parts []partLevels // parts holds results of each segment
+	parts []partLevels // parts holds the query's results of each segment
 	mixed mixer
 	// empty is the result for the empty context, which is the same for all queries; its list
 	// stays in lists
 	empty level
-	kept  bool // kept is set if empty was computed since the texts last changed
+	kept  bool // kept is set if the result for the empty context was computed since the texts last changed
 	log   struct {
 		found           int
 		total, distinct [depth + 1]float32
@@ -42,14 +42,15 @@ type partLevels struct {
 	levels [depth + 1]level
 }
 
-// forget discards the results that are kept between queries. forget must be called
-// when the texts have changed.
+// forget discards the results that are kept between queries. forget must be called when
+// the texts of the database have changed.
 func (q *query) forget() { q.kept, q.lists.kept = false, 0 }
 
-// Read calls f while the database cannot change. Inside f the database may be used
-// as a [spec.Source]. If a mapped file became unreadable, for example because it
-// was cut, Read returns [mapped.ErrGone], and the caller must discard the results
-// of f. If all files stayed readable, Read returns the error of f.
+// Read calls a function while the database cannot change. Inside the function that Read
+// calls, the database may be used as a [spec.Source]. If a mapped file became
+// unreadable, for example because it was cut, Read returns [mapped.ErrGone], and the
+// caller must discard the results of the function. If all files stayed readable, Read
+// returns the error of the function.
 func (d *DB) Read(f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,8 +89,8 @@ func (d *DB) Levels(context []int32, total, distinct []float32, first []int32) i
 	return found
 }
 
-// level returns the sum of the levels of the log and all segments, for the context
-// of k tokens.
+// level returns the sum of the counts of the log and all segments, for the context of k
+// tokens.
 func (d *DB) level(k int) (l level) {
 	q := &d.query
 	if k == 0 && q.kept {
@@ -118,8 +119,8 @@ func (d *DB) level(k int) (l level) {
 	return l
 }
 
-// mix adds up the lists of successors that several segments and the log have for
-// the context of k tokens, the newest first.
+// mix adds up the lists of successors that the log and several segments have for the
+// context of k tokens, the newest first.
 func (d *DB) mix(k int) level {
 	q := &d.query
 	m, l := &q.mixed, level{counted: true}
@@ -175,8 +176,9 @@ func (d *DB) Successor(at int32) (token int32, count float32, next int32) {
 	return e.token, float32(e.count), next
 }
 
-// Refresh makes a database that is open for reading see what the writer has
-// changed. If nothing changed, Refresh only asks for the status of two files.
+// Refresh lets a database that is open for reading see the changes that the writer has
+// made. If nothing has changed, Refresh only asks the system for the status of two
+// files.
 func (d *DB) Refresh() error {
 	if !d.options.ReadOnly || !d.changing.TryLock() {
 		return nil
@@ -195,7 +197,7 @@ func (d *DB) refresh() error {
 		return err
 	}
 	info, err := d.disk.root.Lstat(manifestName)
-	if errors.Is(err, fs.ErrNotExist) { // the folder was removed and made again
+	if errors.Is(err, fs.ErrNotExist) { // a missing manifest can mean that the folder was removed and made again
 		if err = d.disk.openFolder(); err == nil {
 			info, err = d.disk.root.Lstat(manifestName)
 		}

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// damagedPrefix begins the names of damaged logs that are kept.
+// damagedPrefix is the beginning of the names of damaged logs that are kept.
 const damagedPrefix = "damaged-"
 
 func damagedName(id uint64) string { return fmt.Sprintf("%s%08d", damagedPrefix, id) }
 
-// isDamagedLog reports whether a file is a damaged log that is kept.
+// isDamagedLog reports whether a file is a kept copy of a damaged log.
 func isDamagedLog(name string) bool { return strings.HasPrefix(name, damagedPrefix) }
 
-// openLog opens the log for commits. If only the last record is incomplete, a process
-// stopped while it wrote that record, and openLog cuts the record off. If valid records
-// follow the damage, openLog keeps them: see replaceLog.
+// openLog opens the log for commits. If only the last record of the log is incomplete,
+// a process stopped while it wrote the record, and openLog cuts it off. If valid
+// records follow damaged bytes, openLog keeps them; see replaceLog.
 func (d *DB) openLog() (err error) {
 	if d.damaged > 0 {
 		return d.replaceLog()
@@ -68,7 +68,7 @@ func (d *DB) replaceLog() error {
 	return nil
 }
 
-// removeDamaged removes the damaged logs that are kept, which may hold any text of the
+// removeDamaged removes the kept copies of damaged logs, which may hold any text of the
 // database.
 func (d *DB) removeDamaged() error {
 	entries, err := d.disk.entries()

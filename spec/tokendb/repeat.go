@@ -6,27 +6,27 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// Copies of one text would fill the database and displace other texts. When
-// segments are merged, a document is therefore dropped if a newer document repeats
-// it.
+// Without the check for repeats, copies of one text would fill the database and
+// displace other texts. When segments are merged, a document is dropped if a newer
+// document repeats it.
 const (
-	shingle = 32 // shingle is the number of consecutive tokens (a shingle) that are hashed together
-	// sampled selects every 16th shingle on average for the comparison. The hash of
-	// a shingle decides whether it is selected, so every document selects the same
-	// shingles.
+	shingle = 32 // shingle is the number of consecutive tokens that are hashed together as one sample
+	// sampled selects every 16th group of consecutive tokens (shingle) on average for
+	// the comparison. The hash of a shingle decides whether it is selected, so every
+	// document selects the same shingles.
 	sampled = 16
-	// fewest is the smallest number of samples with which documents are compared. A
-	// document with fewer samples is dropped only if a newer document is equal.
+	// fewest is the smallest number of samples with which two documents are compared. A
+	// document with too few samples is dropped only if a newer document is equal.
 	fewest = 8
-	// A document is dropped if more than this share of its samples occurs in newer
-	// documents.
+	// known is a share: a document is dropped if a larger share of its samples occurs
+	// in newer documents.
 	known = 0.9
 )
 
 const shingleBase = 0x9e3779b97f4a7c15
 
-// withoutRepeats returns the documents that no newer document repeats. The
-// documents are given in the order of commits.
+// withoutRepeats returns the documents that no newer document repeats. withoutRepeats
+// gets the documents in the order of their commits.
 func withoutRepeats(documents []Document) []Document {
 	seen := make(map[uint64]struct{})
 	var samples []uint64
@@ -50,8 +50,8 @@ func withoutRepeats(documents []Document) []Document {
 	return kept
 }
 
-// sample appends the hashes of a text's selected shingles, or one hash of the whole
-// text if there are too few.
+// sample appends the hashes of a text's selected samples (shingles), or one hash of the
+// whole text if there are too few.
 func sample(to []uint64, tokens []int32) []uint64 {
 	begin, rolling, leaving := len(to), uint64(0), uint64(1)
 	for range shingle {

@@ -8,8 +8,9 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// segment is an immutable part of a database, read from a mapped file. Reading a
-// segment never leaves the file and never panics, even if the file is damaged.
+// segment is an immutable part of a token database, read from a mapped file. Reading a
+// segment never accesses memory outside the file and never panics, even if the file is
+// damaged.
 type segment struct {
 	header
 	text, order, nodes, lists, fences, documents []byte
@@ -52,8 +53,8 @@ func (s *segment) token(p uint32) uint32 {
 	return s.number(s.text, p)
 }
 
-// number returns the i-th number of b, whose numbers have the width of the
-// segment's tokens.
+// number returns the i-th number in a section. Numbers have the width of the segment's
+// tokens.
 func (s *segment) number(b []byte, i uint32) uint32 {
 	if s.width == 2 {
 		return uint32(binary.LittleEndian.Uint16(b[2*i:]))
@@ -61,18 +62,18 @@ func (s *segment) number(b []byte, i uint32) uint32 {
 	return binary.LittleEndian.Uint32(b[3*i:]) & 0xffffff
 }
 
-// place returns the i-th entry of the order section, a position in the text. i must
-// be less than places.
+// place returns the i-th entry of a segment's order section, a position in the text. i
+// must be less than places.
 func (s *segment) place(i uint32) uint32 {
 	return binary.LittleEndian.Uint32(s.order[placeWidth*i:]) & 0xffffff
 }
 
-// node returns the node of a context. The positions of the context must lie
-// between from and to in the order section.
+// node returns the node of a frequent context of the segment. The positions of the
+// context must lie between the indices `from` and `to` in the order section.
 func (s *segment) node(check, from, to uint32) (node, bool) {
 	for i, n := ngram.Slot(check, s.slots), 0; n < s.slots; n++ {
 		switch b := s.nodes[i*nodeSize : (i+1)*nodeSize]; binary.LittleEndian.Uint32(b) {
-		case check: // another context may have the same hash bits
+		case check: // a node with the same hash bits may belong to another context
 			if n := decodeNode(b); n.from >= from && n.from <= to && n.total <= to-n.from {
 				return n, true
 			}
@@ -86,8 +87,8 @@ func (s *segment) node(check, from, to uint32) (node, bool) {
 	return node{}, false
 }
 
-// levels finds the contexts at the end of a text, which is given with its newest
-// token first. levels returns how many of these contexts the segment contains.
+// levels finds the contexts at the end of a text, which is given with its newest token
+// first. levels returns how many of these contexts the segment contains.
 func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 	outer := node{total: s.places}
 	h := ngram.Empty
@@ -108,9 +109,9 @@ func (s *segment) levels(context []int32, out *[depth + 1]level, l *lists) int {
 	}
 }
 
-// rare counts the successors of the context of k tokens, which has few positions,
-// and of all longer contexts. The positions of these contexts are among those of
-// outer, the node of the context of k-1 tokens.
+// rare counts the successors of the context of k tokens, which has few positions in the
+// segment, and of all longer contexts. The positions of rare contexts are among those
+// of outer, the node of the context of k-1 tokens.
 func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level, l *lists) int {
 	l.found = l.found[:0]
 	longest := 0
@@ -131,8 +132,8 @@ func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level
 	return longest + 1
 }
 
-// shared returns how many tokens before the position p equal the end of the
-// context. The caller has already compared the first k tokens.
+// shared returns how many tokens before the position p of a segment's text equal the
+// end of the context. The caller of shared has already compared the first k tokens.
 func (s *segment) shared(p uint32, k int, context []int32) int {
 	for ; k < depth && k < len(context); k++ {
 		if token := s.token(p - 1 - uint32(k)); token != uint32(context[k]) {
@@ -142,9 +143,9 @@ func (s *segment) shared(p uint32, k int, context []int32) int {
 	return k
 }
 
-// lowerBound returns the first position of outer, the context of k tokens, whose
-// next older token is at least want. lowerBound first searches the stored fences
-// and then the positions between two of them.
+// lowerBound returns the first position of outer, the context of k tokens, whose next
+// older token is at least want. lowerBound first searches the stored fences and then
+// the positions between two of them.
 func (s *segment) lowerBound(k int, outer node, want uint32) uint32 {
 	from, to := uint32(0), (outer.total+fenceStep-1)/fenceStep
 	if outer.fence > s.fenceCount || to > s.fenceCount-outer.fence {
@@ -171,8 +172,8 @@ func (s *segment) lowerBound(k int, outer node, want uint32) uint32 {
 	return low
 }
 
-// entry returns the i-th stored successor and reports whether it is the last one of
-// its list.
+// entry returns the i-th stored successor of a segment and reports whether it is the
+// last one of its list.
 func (s *segment) entry(i uint32) (token int32, count uint32, last bool) {
 	if i >= uint32(s.entries) {
 		return 0, 0, true

@@ -1,14 +1,14 @@
 package tokendb
 
-// depth is the length in tokens of the longest context, in segments and in the
-// index of the log.
+// depth is the length in tokens of the longest context, in segments and in the index of
+// the log.
 const depth = 8
 
-// sortContexts returns the positions of all tokens of text, sorted by the tokens
-// before each position, the newest first. Positions with equal contexts stay in the
-// order of the text. Each number in text is a token below vocab, or the separator.
-// The function is a radix sort from the oldest token of a context to the newest.
-// The radix sort takes O(depth·(len(text)+vocab)) time.
+// sortContexts returns the positions of all tokens of text, sorted by the tokens before
+// each position, the newest first. Among positions with equal contexts, the order is
+// that of the text. Each number in the text is a token below vocab, or the separator.
+// sortContexts is a radix sort from the oldest token of a context to the newest. The
+// radix sort takes O(depth·(len(text)+vocab)) time.
 func sortContexts(text []uint32, vocab int) []uint32 {
 	order := make([]uint32, 0, len(text))
 	for p, token := range text {
@@ -36,8 +36,8 @@ func sortContexts(text []uint32, vocab int) []uint32 {
 	return order
 }
 
-// tokenBefore returns the token k+1 positions before position p, or a separator if
-// there is none.
+// tokenBefore returns the token that is k+1 positions before position p, or a separator
+// if there is none.
 func tokenBefore(text []uint32, p uint32, k int) uint32 {
 	if at := int(p) - 1 - k; at >= 0 {
 		return text[at]

@@ -1,22 +1,21 @@
 package tokendb
 
 const (
-	// A context with at most rare occurrences has its successors counted during a
-	// query. The successors of more frequent contexts are counted when a segment is
-	// built.
+	// If a context has at most `rare` occurrences, a query counts its successors. The
+	// successors of more frequent contexts are counted when a segment is built.
 	rare = 32
 	// A fence (a stored preceding token) exists for every fenceStep-th position
 	// of a context.
 	fenceStep = 32
-	// maxSuccessors limits a stored list of successors, because a drafter reads no
-	// more.
+	// maxSuccessors limits the length of a stored list of successors, because a drafter
+	// reads no more.
 	maxSuccessors = 24
-	// maxCount is the largest count that fits the file format.
+	// maxCount is the largest count that a segment's file can hold.
 	maxCount = 1<<23 - 1
 )
 
-// successor is an entry of a list that is sorted by falling count. Of successors
-// with equal counts, the most recent token comes first.
+// successor is an entry of a list of successors, which is sorted by falling count.
+// Among successors with equal counts, the most recent token comes first.
 type successor struct {
 	token, count, last uint32
 }
@@ -34,8 +33,8 @@ type census struct {
 
 func newCensus(vocab int) *census { return &census{counts: make([]successor, vocab)} }
 
-// take counts the tokens at the given positions of text. take returns the most
-// frequent tokens and the number of different ones. The returned list is valid
+// take counts the tokens at the given positions of the text. take returns the most
+// frequent tokens and the number of different ones. The list that take returns is valid
 // until the next call.
 func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	c.touched, c.list = c.touched[:0], c.list[:0]
@@ -55,7 +54,8 @@ func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	return c.list, len(c.touched)
 }
 
-// insert inserts s into a sorted list and cuts the list to at most limit entries.
+// insert inserts a successor into a sorted list and cuts the list to at most limit
+// entries.
 func insert(list []successor, s successor, limit int) []successor {
 	if len(list) == limit {
 		if !s.ahead(list[limit-1]) {

@@ -15,41 +15,44 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Setup describes the device and the model that are tested in a first contact.
+// Setup describes the device and the model that a first contact tests.
 type Setup struct {
 	// Open opens the device. Float opens the float device, which serves as the
-	// reference if no texts are recorded. Run closes both devices.
+	// reference if no texts are recorded. Run closes both devices, that of Open and the
+	// float device.
 	Open  func(ctx context.Context) (backend.Device, error)
 	Float func() backend.Device
 	// Program is the version of this program.
 	Program   string
 	Model     *model.Model
 	Tokenizer *tokenizer.Tokenizer
-	// Options are the options of the engine that generates the compared texts; the
-	// field Plan is ignored. Prepare, if set, adds options that depend on the
-	// device.
+	// Options are the options of the engine that generates the compared texts; their
+	// field Plan is ignored. Prepare, if set, is a function that adds engine options
+	// that depend on the device.
 	Options engine.Options
 	Prepare func(dev backend.Device, o *engine.Options) error
 	About   profile.About
 	// Rows lists the graph widths to measure, in descending order.
 	Rows []int
-	// Tokens is the maximum number of tokens of each compared text.
+	// Tokens is the largest number of tokens of each compared text.
 	Tokens int
-	// Repeats is the number of measurements of each value; the median is used.
+	// Repeats is the number of measurements of each time; the median is used.
 	Repeats int
-	// Keep, if set, stores the measured profile and returns the name of its file.
+	// Keep, if set, is a function that stores the measured profile and returns the name
+	// of its file.
 	Keep func(*graphswap.Profile, *engine.Measurements, backend.Capabilities) (string, error)
-	// Save writes the report. Save is called after each step.
+	// Save is a function that writes the report. Run calls Save after each step of the
+	// first contact.
 	Save func(*Report) error
-	// Say is called with lines that show the user the progress.
+	// Say is a function that is called with lines that show the user the progress.
 	Say func(text string)
 }
 
-// errNotReached is the error of a step that was not run because an earlier step
-// failed.
-var errNotReached = errors.New("not reached: an earlier step failed")
+// errNotReached is the error of a step of the first contact that was not run because an
+// earlier step failed.
+var errNotReached = errors.New("the step was not reached, because an earlier step failed")
 
-// visit is the state while all steps run.
+// visit is the state of a first contact while its steps run.
 type visit struct {
 	Setup
 	dev      backend.Device
@@ -59,8 +62,8 @@ type visit struct {
 	errs     []error
 }
 
-// Run runs all steps of a first contact. The returned report is never nil. The
-// returned error joins the errors of the failed steps.
+// Run runs all steps of a first contact. The report that Run returns is never nil. The
+// error that Run returns joins the errors of the failed steps.
 func Run(ctx context.Context, s Setup) (*Report, error) {
 	c := s.Model.Config()
 	v := &visit{Setup: s, report: &Report{
@@ -86,8 +89,8 @@ func Run(ctx context.Context, s Setup) (*Report, error) {
 	return v.report, errors.Join(v.errs...)
 }
 
-// step runs one step and saves the report. After a cancellation, every further step
-// is reported as cancelled.
+// step runs one step of a first contact and saves the report. After a cancellation,
+// every further step is reported as cancelled.
 func (v *visit) step(ctx context.Context, name string, reached bool, try func(context.Context) error) {
 	begin, err := time.Now(), errNotReached
 	if reached {

@@ -1,6 +1,5 @@
-// Package contact tests a device on which this program has not run before. The
-// package uses everything that the program needs of a device, and reports each
-// result.
+// Package contact tests a device on which this program has not run before. Package
+// contact uses everything that the program needs of a device, and reports each result.
 //
 // # Steps
 //
@@ -15,15 +14,16 @@
 //     width, alone, and run times during a load.
 //   - Step profile turns these times into a device profile of kind "measured".
 //
-// After a failed step, the steps that do not depend on it still run. The report is
-// saved after each step, so if a device crashes the process, only one step is lost.
-// The error of a step that could not run says so.
+// After a failed step of a first contact, the steps that do not depend on it still run.
+// The report of a first contact is saved after each step, so if a device crashes the
+// process, only one step is lost. If a step could not run, its error in the report says
+// so.
 //
 // # Clocks
 //
-// Graph times are simulated if the device simulates the times of a device profile
-// (Graphs.Paced); otherwise the host measures them from call to return. The times
-// of commits and copies are always measured by the host. Report.Subject states in
-// one sentence what was measured, so that a reader cannot take figures of an
+// In the report, graph times are simulated if the device simulates the times of a
+// device profile (Graphs.Paced); otherwise the host measures them from call to return.
+// The times of commits and copies are always measured by the host. Report.Subject
+// states in one sentence what was measured, so that a reader cannot take figures of an
 // emulator or of the float device for figures of an NPU.
 package contact

@@ -13,15 +13,17 @@ import (
 )
 
 const (
-	// commitRows is the number of rows of a pass of which accepted ones are
-	// committed; if the context is short, it is smaller. Every second row is
-	// accepted, so that each accepted row needs a copy of its own.
+	// commitRows is the number of rows of the pass whose accepted rows are committed in
+	// the measurement; if the context is short, it is smaller. In the measured pass,
+	// every second row is accepted, so that each accepted row needs a copy of its own.
 	commitRows = 16
-	// copyBytes is larger than the host's caches.
+	// copyBytes is the number of bytes that the measured copy moves; it is larger than
+	// the host's caches.
 	copyBytes = 32 << 20
 )
 
-// commit measures how long the engine takes to gather keys and values.
+// commit measures how long the engine takes to copy accepted keys and values into the
+// cache.
 func (v *visit) commit(ctx context.Context) error {
 	widths, _, _, err := v.Options.Shape(v.Model.Config(), v.dev.Capabilities())
 	if err != nil {
@@ -31,7 +33,7 @@ func (v *visit) commit(ctx context.Context) error {
 	var path []int
 	pass := engine.Pass{}
 	for i := range 2*rows - 1 {
-		parent := i - 2 + i%2 // row number of the previous accepted row
+		parent := i - 2 + i%2 // parent is the number of the previous accepted row
 		if i == 0 {
 			parent = engine.Root
 		}
@@ -61,7 +63,7 @@ func (v *visit) commit(ctx context.Context) error {
 	return nil
 }
 
-// recipe returns the recipe of the options, or the default recipe.
+// recipe returns the precision recipe of the options, or the default recipe.
 func (v *visit) recipe() model.Recipe {
 	if v.Options.Recipe == (model.Recipe{}) {
 		return model.Recipes[0]
@@ -102,7 +104,7 @@ func (v *visit) copies(ctx context.Context) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		kind.copy() // makes the system provide the pages before the measurement
+		kind.copy() // the first copy makes the system provide the pages before the measurement
 		var times []time.Duration
 		for range v.Repeats {
 			begin := time.Now()
@@ -115,7 +117,8 @@ func (v *visit) copies(ctx context.Context) (err error) {
 	return nil
 }
 
-// graphs measures all graphs. Graphs that fail are listed in the report.
+// graphs measures the load and run times of all graphs. Graphs that cannot be measured
+// are listed in the report.
 func (v *visit) graphs(ctx context.Context) error {
 	o := v.Options
 	o.Plan, o.Rows = "", v.Rows
@@ -149,11 +152,11 @@ func (v *visit) graphs(ctx context.Context) error {
 	return nil
 }
 
-// complete returns the measurements of the head and of the blocks at those widths
-// that were measured for all layers. If there is no such width, or no head was
+// complete returns the measurements of the head, and of the blocks at those widths that
+// were measured for all layers. If no width was measured for all layers, or no head was
 // measured, complete returns nil.
 func complete(graphs []engine.Measurement, layers int) []engine.Measurement {
-	with := map[int]int{} // number of layers by width
+	with := map[int]int{} // with holds the number of measured layers by width
 	head, body := false, false
 	for _, g := range graphs {
 		with[g.Rows] += g.Layers
@@ -176,7 +179,7 @@ func complete(graphs []engine.Measurement, layers int) []engine.Measurement {
 	return all
 }
 
-// profile makes a device profile from the measurements and stores it.
+// profile makes a device profile from the measured times and stores it.
 func (v *visit) profile(context.Context) (err error) {
 	about := v.About
 	c := v.dev.Capabilities()
@@ -206,5 +209,5 @@ func median(times []time.Duration) time.Duration {
 }
 
 func rate(bytes int, took time.Duration) float64 {
-	return float64(bytes) / max(float64(took), 1) // bytes per ns equal GB per s
+	return float64(bytes) / max(float64(took), 1) // the result is in GB per s, which equals bytes per ns
 }

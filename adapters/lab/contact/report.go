@@ -9,14 +9,14 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Schema is the name and the version of the report's format.
+// Schema is the name and the version of the format of first-contact reports.
 const Schema = "sdnpu-first-contact/1"
 
-// Report holds the results of all steps. The result of a failed step is null. Times
-// are milliseconds; a GB is 10^9 bytes.
+// Report holds the results of all steps of a first contact. In a report, the result of
+// a failed step is null. Times in a report are milliseconds; a GB is 10^9 bytes.
 type Report struct {
 	Schema  string `json:"schema"`
-	Made    string `json:"made"`    // Made is the time in UTC, in the format of RFC 3339
+	Made    string `json:"made"`    // Made is the time of the report in UTC, in the format of RFC 3339
 	Program string `json:"program"` // Program is the version of this program
 	Host    Host   `json:"host"`
 	Model   Model  `json:"model"`
@@ -65,7 +65,7 @@ type Device struct {
 	Fingerprint     string `json:"fingerprint"`
 }
 
-// Step says how one step ended.
+// Step says how one step of the first contact ended.
 type Step struct {
 	Name   string  `json:"name"`
 	OK     bool    `json:"ok"`
@@ -73,9 +73,10 @@ type Step struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-// Tokens compares greedy texts token by token, each up to the first difference.
+// Tokens holds the comparison of greedy texts with a reference, each up to the first
+// difference.
 type Tokens struct {
-	// Reference is "recorded" or "float device".
+	// Reference names what the texts were compared with: "recorded" or "float device".
 	Reference string `json:"reference"`
 	// LoadMs is the time to load all graphs and to compile those that were not in the cache
 	LoadMs float64 `json:"load_ms"`
@@ -84,17 +85,17 @@ type Tokens struct {
 	Texts  []Text  `json:"texts"`
 }
 
-// Text is the comparison of one text.
+// Text is the comparison of one text with its reference.
 type Text struct {
 	PromptTokens int         `json:"prompt_tokens"`
-	Tokens       int         `json:"tokens"` // Tokens is the number of tokens in the reference
+	Tokens       int         `json:"tokens"` // Tokens is the number of tokens in the reference text
 	Equal        int         `json:"equal"`  // Equal is the number of tokens before the first difference
 	PrefillMs    float64     `json:"prefill_ms"`
 	DecodeMs     float64     `json:"decode_ms"`
 	Different    *Difference `json:"first_difference,omitempty"`
 }
 
-// Difference is the first token on which the device and the reference differ.
+// Difference describes the first token on which the device and the reference differ.
 type Difference struct {
 	Want int32 `json:"want"`
 	Got  int32 `json:"got"`
@@ -112,7 +113,7 @@ type Commit struct {
 	GBps  float64 `json:"gbps"`
 }
 
-// Copy holds the speed of one kind of copy by the host.
+// Copy holds the speed of one kind of copy that the host makes.
 type Copy struct {
 	Kind  string  `json:"kind"`  // "write", "read" or "gather"
 	Bytes int     `json:"bytes"` // bytes copied
@@ -121,26 +122,27 @@ type Copy struct {
 	GBps  float64 `json:"gbps"`
 }
 
-// Graphs holds the measurements of all graphs.
+// Graphs holds the measured times of all graphs.
 type Graphs struct {
 	// Paced names the device profile whose times an emulator simulates; empty means
 	// that the device's own times were measured.
 	Paced string `json:"paced,omitempty"`
 	Slots int    `json:"slots"`
-	// WhileLoading is the time of a run during a load divided by the time of a run
-	// alone, or 0 if it was not measured.
+	// WhileLoading is the time of a graph's run during a load divided by the time of a
+	// run alone, or 0 if it was not measured.
 	WhileLoading float64  `json:"run_while_loading_factor"`
 	Failed       []Failed `json:"failed"`
 	List         []Graph  `json:"list"`
 }
 
-// Failed describes a graph that could not be measured.
+// Failed describes a graph whose times could not be measured.
 type Failed struct {
 	What  string `json:"what"`
 	Error string `json:"error"`
 }
 
-// Graph holds the times of one graph. Block numbers start with 0; -1 is the head.
+// Graph holds the measured times of one graph. Block numbers in a report start with 0;
+// -1 stands for the head.
 type Graph struct {
 	Name    string  `json:"name"`
 	Block   int     `json:"block"`
@@ -151,14 +153,14 @@ type Graph struct {
 	ShortMs float64 `json:"run_ms_short_context"`
 }
 
-// Write writes the report as JSON.
+// Write writes the report of a first contact as JSON.
 func (r *Report) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(r)
 }
 
-// Print writes a short table.
+// Print writes a short table of the report.
 func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n", r.Subject)
 	if d := r.Device; d != nil {
@@ -179,7 +181,7 @@ func (r *Report) Print(w io.Writer) error {
 	return r.printWidths(w)
 }
 
-// summary describes the result of a step in a few words.
+// summary describes the result of a step of the first contact in a few words.
 func (r *Report) summary(step string) string {
 	switch {
 	case step == "tokens" && r.Tokens != nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// referencesFile holds greedy texts of another implementation, by the digest of the
-// model file.
+// referencesFile holds greedy texts that another implementation has generated, by the
+// digest of the model file.
 //
 //go:embed references.json
 var referencesFile []byte
@@ -27,14 +27,14 @@ type reference struct {
 }
 
 const (
-	// tie is the largest difference between the log-probabilities of two tokens
-	// that counts as equal, because two precisions of the same sums differ by up to
-	// this.
+	// tie is the largest difference between the log-probabilities of two tokens that
+	// still counts as equal, because two precisions of the same sums can differ by this
+	// much.
 	tie = 0.02
-	// best is the number of most likely tokens among which the reference's token is
-	// searched.
+	// best is the number of most likely tokens of the device among which the
+	// reference's token is searched.
 	best = 8
-	// prompt is used for models that have no recorded texts.
+	// prompt is the prompt for models that have no recorded texts.
 	prompt = "Once upon a time, there was a little"
 )
 
@@ -42,7 +42,7 @@ var errNoReference = errors.New("no reference: no texts are recorded for this mo
 
 var errContextTooShort = errors.New("the context holds none of the prompts: give a longer --context")
 
-// tokens compares greedy texts with the reference.
+// tokens compares greedy texts of the device with the reference.
 func (v *visit) tokens(ctx context.Context) error {
 	texts, kind, err := v.references(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (v *visit) tokensAfter(prompt []int32) int {
 	return max(min(v.Tokens, v.Options.ContextOf(v.Model.Config())-len(prompt)), 0)
 }
 
-// floatText generates a text on the float device. Images of this device are not
+// floatText generates a text on the float device. Images for the float device are not
 // cached.
 func (v *visit) floatText(ctx context.Context) (r reference, err error) {
 	if r.Prompt, err = v.Tokenizer.Encode(prompt, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
@@ -129,7 +129,7 @@ func greedy(ctx context.Context, e *engine.Engine, prompt []int32, tokens int, e
 	return e.Generate(ctx, engine.Request{Prompt: prompt, MaxTokens: tokens, IgnoreEOS: true, Logprobs: best}, each)
 }
 
-// compare generates one text and compares it with the reference.
+// compare generates one text on the device and compares it with the reference.
 func compare(ctx context.Context, e *engine.Engine, want reference) (Text, error) {
 	var generated []engine.TokenLogprob
 	r, err := greedy(ctx, e, want.Prompt, len(want.Greedy), func(p engine.Piece) error {

@@ -3,13 +3,13 @@
 // the head at several widths. Package estimate adds up the compiler's times and
 // writes a device profile.
 //
-// The simulation assumes a high clock, 90 % of the memory's peak bandwidth, no
-// driver, no heat and no other user of the memory. Ratios between estimated times
-// are useful, but the times are shorter than a phone's. The resulting profiles have
-// the kind estimated.
+// The compiler's simulation assumes a high clock, 90 % of the memory's peak bandwidth,
+// no driver, no heat and no other user of the memory. Ratios between estimated times
+// are useful, but the times are shorter than a phone's. The profiles that package
+// estimate writes have the kind estimated.
 //
-// One layer stands for all layers, because they have the same shape; a sliding
-// window changes only the mask.
+// In an estimate, one layer stands for all layers, because they have the same shape; a
+// sliding window changes only the mask.
 package estimate
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/estimator"
 )
 
-// Simulator estimates how long a graph runs.
+// Simulator is a compiler that estimates how long a graph runs.
 type Simulator interface {
 	Estimate(ctx context.Context, g *backend.Graph, o estimator.Options) (estimator.Estimate, error)
 }
 
-// Options says which graphs are estimated.
+// Options tells which graphs of a model are estimated.
 type Options struct {
 	Recipe  model.Recipe
 	Rows    []int // widths, ascending
@@ -36,19 +36,19 @@ type Options struct {
 	// HeadRows lists the widths of the head's graphs. If HeadRows is empty, the
 	// widths are 1 and 32.
 	HeadRows []int
-	// Progress, if set, is called before each graph is simulated.
+	// Progress, if set, is a function that is called before each graph is simulated.
 	Progress func(done, total int, graph string)
 }
 
 // Graph holds the estimate of one graph.
 type Graph struct {
-	// Part is "layer" or "head".
+	// Part is the part of the model that a graph computes: "layer" or "head".
 	Part string  `json:"part"`
 	Rows int     `json:"rows"`
 	Us   float64 `json:"us"`
-	// ReadBytes and WriteBytes are transferred between the chip and its main
-	// memory. SpillBytes is the number of bytes that did not fit into the chip's
-	// fast memory.
+	// ReadBytes and WriteBytes count the bytes that are transferred between the chip
+	// and its main memory. SpillBytes is the number of bytes of intermediate results
+	// that did not fit into the chip's fast memory.
 	ReadBytes  uint64 `json:"ddr_read_bytes"`
 	WriteBytes uint64 `json:"ddr_write_bytes"`
 	SpillBytes uint64 `json:"spill_bytes"`
@@ -98,7 +98,7 @@ func Run(ctx context.Context, d Simulator, m *model.Model, o Options) (*Result, 
 	return r, nil
 }
 
-// summary converts the compiler's estimate of a graph.
+// summary converts the compiler's estimate of a graph into a Graph.
 func summary(part string, rows int, g *backend.Graph, e estimator.Estimate) Graph {
 	weights, cache := sizes(g)
 	return Graph{
@@ -115,8 +115,8 @@ func write(m *model.Model, part string, rows int, o Options) (*backend.Graph, er
 	return m.Block(model.Block{Name: name, First: 0, End: 1, Rows: rows, Context: o.Context, Recipe: o.Recipe})
 }
 
-// sizes returns the sizes of a graph's constants, packed to their significant bits,
-// and of its past keys and values.
+// sizes returns two sizes of a graph in bytes: of its constants, packed to their
+// significant bits, and of its past keys and values.
 func sizes(g *backend.Graph) (weights, cache int64) {
 	for i := range g.Tensors {
 		t := &g.Tensors[i]
@@ -130,7 +130,7 @@ func sizes(g *backend.Graph) (weights, cache int64) {
 	return weights, cache
 }
 
-// Find returns the estimate of a part at a given width.
+// Find returns the estimate of a part of the model at a given width.
 func (r *Result) Find(part string, rows int) (Graph, bool) {
 	i := slices.IndexFunc(r.Graphs, func(g Graph) bool { return g.Part == part && g.Rows == rows })
 	if i < 0 {
@@ -141,16 +141,16 @@ func (r *Result) Find(part string, rows int) (Graph, bool) {
 
 // Rates holds the speeds of the whole model, without the time that the host takes.
 type Rates struct {
-	// Decode is the speed in tokens per second with one row. Prefill is the speed
-	// without the head, at width Chunk: the fastest width that spills almost
-	// nothing.
+	// Decode is the speed in tokens per second on graphs of one row. Prefill is the
+	// speed in tokens per second without the head, at width Chunk: the fastest width
+	// that spills almost nothing.
 	Decode  float64 `json:"decode_tokens_per_second"`
 	Prefill float64 `json:"prefill_tokens_per_second"`
 	Chunk   int     `json:"prefill_rows"`
-	// Flat is the time of 32 rows divided by the time of one row. Reads is the
-	// number of bytes that a pass of 32 rows reads, divided by the bytes of weights
-	// and cache. Spill is the number of bytes that a pass of 32 rows spills. Flat,
-	// Reads and Spill are zero if the widths 1 and 32 were not estimated.
+	// Flat is the time of a pass of 32 rows divided by the time of a pass of one row.
+	// Reads is the number of bytes that a pass of 32 rows reads, divided by the bytes
+	// of weights and cache. Spill is the number of bytes that a pass of 32 rows spills.
+	// If the widths 1 and 32 were not estimated, Flat, Reads and Spill are zero.
 	Flat  float64 `json:"rows32_over_rows1"`
 	Reads float64 `json:"rows32_reads_over_weights_and_cache"`
 	Spill uint64  `json:"rows32_spill_bytes"`

@@ -14,8 +14,8 @@ import (
 // errWidths is returned if a profile cannot be computed from the given widths.
 var errWidths = errors.New("a profile needs the widths 1, 32 and 64, 96 or 128")
 
-// CheckProfile rejects widths from which no profile can be computed. CheckProfile
-// is called before anything is simulated.
+// CheckProfile returns an error for widths from which no device profile can be
+// computed. Callers use CheckProfile before anything is simulated.
 func CheckProfile(rows []int) error {
 	if slices.Contains(rows, 1) && slices.Contains(rows, 32) && slices.ContainsFunc(rows, wide) {
 		return nil
@@ -30,14 +30,14 @@ func wide(rows int) bool { return rows%32 == 0 && rows > 32 && rows <= 128 }
 // simulation of graphs does not give, such as load times.
 var bases = map[uint32]string{43: "sd8gen2", 57: "sd8gen3", 69: "sd8elite"}
 
-// ProfileID returns the name of the estimated profile of a chip.
+// ProfileID returns the name of a chip's estimated profile.
 func ProfileID(chip hexagon.Chip) string {
 	return "estimated-" + strings.ToLower(strings.ReplaceAll(chip.Name, " ", "-"))
 }
 
-// Profile returns a device profile with the estimated times. origin states the
-// build of the library and the command. If a chip has no built-in profile, the
-// other values come from the SM8650's profile.
+// Profile returns a device profile with the estimated times. origin states the build of
+// the library and the command. If a chip has no built-in profile, the values that an
+// estimate does not give come from the SM8650's profile.
 func (r *Result) Profile(chip hexagon.Chip, modelName, origin string, sizes graphswap.Model) (*graphswap.Profile, error) {
 	base, ok := bases[chip.SoC]
 	if !ok {
@@ -66,9 +66,9 @@ func (r *Result) Profile(chip hexagon.Chip, modelName, origin string, sizes grap
 	return p, nil
 }
 
-// fit splits the times of passes into a fixed time per execute, a time per tile of
-// 32 rows, and a time per row. The sum of the three times is exact for the widths
-// 1, 32 and the widest one, unless one of the three would be negative.
+// fit splits the times of passes into a fixed time per execute, a time per tile of 32
+// rows, and a time per row. The sum of the three fitted times is exact for the widths
+// 1, 32 and the widest one, unless one of the times would be negative.
 func (r *Result) fit(m graphswap.Model) (graphswap.Model, error) {
 	one, ok1 := r.Find("layer", 1)
 	tile, ok2 := r.Find("layer", 32)
@@ -83,7 +83,7 @@ func (r *Result) fit(m graphswap.Model) (graphswap.Model, error) {
 	if !ok1 || !ok2 || !ok3 || !ok4 || widest.Rows == 0 {
 		return m, errWidths
 	}
-	layers := float64(r.Layers) / 1e3 // factor that turns µs per layer into ms per model
+	layers := float64(r.Layers) / 1e3 // layers is the factor that turns µs per layer into ms per model
 	row := max(0, (tile.Us-one.Us)/31)
 	perTile := max(0, (widest.Us-tile.Us-float64(widest.Rows-32)*row)/float64(widest.Rows/32-1))
 	m.RowMs, m.TileMs = row*layers, perTile*layers

@@ -5,7 +5,7 @@ package estimate
 type Published struct {
 	SoC             uint32
 	Who, Model      string
-	Prefill, Decode float64 // 0 means that no value is published
+	Prefill, Decode float64 // a Prefill or Decode of 0 means that no value is published
 }
 
 // Known lists published figures of similar models: from PowerServe's README (W4

@@ -21,20 +21,20 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Job is a plan to be executed with a small model that has Layers layers.
+// Job is a switch plan to be executed with a small model that has Layers layers.
 type Job struct {
 	Plan      *graphswap.Plan    `json:"plan"`
 	Problem   *graphswap.Problem `json:"problem"`
 	Layers    int                `json:"layers"`
 	AllLogits bool               `json:"all_logits"`
-	// Drafts makes the engine draft, so the head has graphs of both widths.
+	// If Drafts is set, the engine drafts, so the head has graphs of both widths.
 	Drafts bool `json:"drafts,omitempty"`
-	// Scale slows the simulated device down: with 2, it takes twice the time of the
-	// phone.
+	// Scale slows the simulated device down: with 2, everything takes twice the time of
+	// the phone.
 	Scale float64 `json:"scale"`
 }
 
-// Result holds the times of a job, converted to times of the phone.
+// Result holds the measured times of a job, converted to times of the phone.
 type Result struct {
 	Timeline *graphswap.Timeline `json:"timeline"`
 	// OverrunMs is the time by which the device's calls took longer than on the phone,
@@ -47,7 +47,7 @@ type Result struct {
 // answerTokens is the length of an answer; all plans must give the same answer.
 const answerTokens = 8
 
-// Run executes a job on a device.
+// Run executes a job, which holds a switch plan, on a device.
 func Run(ctx context.Context, dev backend.Device, job Job) (_ *Result, err error) {
 	tokens := 0
 	for _, n := range job.Plan.Chunks {
@@ -130,8 +130,8 @@ func standIn(layers, context int) (path string, remove func(), err error) {
 	return path, remove, err
 }
 
-// openStandIn opens the small model; the graphs that the plan expects at its start
-// are loaded.
+// openStandIn opens the small model with the graphs loaded that the plan expects at its
+// start.
 func openStandIn(ctx context.Context, dev backend.Device, path string, job Job, length int) (_ *engine.Engine, closeAll func() error, err error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -173,8 +173,8 @@ func openStandIn(ctx context.Context, dev backend.Device, path string, job Job, 
 	return e, func() error { return errors.Join(e.Close(), f.Close()) }, nil
 }
 
-// policy makes the engine execute the plan of a job, and compute the logits that
-// the job asks for.
+// policy makes the engine execute the plan of a job, and compute the logits for which
+// the job asks.
 type policy struct {
 	engine.Policy
 	job *Job
@@ -188,8 +188,8 @@ func (p policy) CalibratePrompt(int, int) engine.CalibrationChoice {
 	return engine.CalibrationChoice{Calibrate: p.job.AllLogits}
 }
 
-// residency returns a plan of the engine that starts with the graphs that the job's
-// plan expects.
+// residency returns the name of an engine plan that starts with the graphs that the
+// job's plan expects.
 func (j *Job) residency() string {
 	switch {
 	case !slices.ContainsFunc(j.Plan.Before, func(g graphswap.Variant) bool { return g != graphswap.Both }):
@@ -202,14 +202,14 @@ func (j *Job) residency() string {
 	return graphswap.PlanSwitch
 }
 
-// watch adds up how much later than simulated the calls of a device returned.
+// watch is a device that adds up how much later than simulated its calls returned.
 type watch struct {
 	backend.Device
 	overrun atomic.Int64 // ns
 	paced   atomic.Value // string
 }
 
-// Load returns a program whose calls are watched.
+// Load returns a program whose calls are watched for lateness.
 func (w *watch) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
 	p, err := w.Device.Load(ctx, image)
 	if err != nil {
@@ -234,7 +234,7 @@ type watchedProgram struct {
 	watch *watch
 }
 
-// Bind binds buffers if the program supports it.
+// Bind binds buffers if the watched program supports it.
 func (p *watchedProgram) Bind(graph string, bindings []backend.Binding) error {
 	if b, ok := p.Program.(backend.Binder); ok {
 		return b.Bind(graph, bindings)

@@ -15,25 +15,25 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ErrLate is returned if calls were late however much the device was slowed down.
-// The times of such a run are meaningless.
+// ErrLate is returned if the emulator's calls were late however much the device was
+// slowed down. The times of a run with late calls are meaningless.
 var ErrLate = errors.New("the machine is busy")
 
-// Processes executes each plan in its own process, because the emulator reads its
-// settings once per process.
+// Processes executes each switch plan in its own process, because the emulator reads
+// its settings once per process.
 type Processes struct {
 	// Program and Args are the command line of a process that reads a job from its
 	// standard input, calls [Run] and writes the result to its standard output.
 	Program string
 	Args    []string
-	// Device is the name of a profile, and Model that of a model in it, whose times
-	// the emulator simulates.
+	// Device is the name of a device profile, and Model that of a model in it, whose
+	// times the emulator simulates.
 	Device, Model string
-	// Virtual selects the emulator's virtual clock.
+	// If Virtual is set, the emulator uses its virtual clock.
 	Virtual bool
-	// Scale slows the first run down: with 2, it takes twice the time of the phone.
-	// Slowest is the largest factor for repeated runs. If Scale and Slowest are
-	// zero, 1 and 8 are used.
+	// Scale slows the first run of a plan down: with 2, it takes twice the time of the
+	// phone. Slowest is the largest scale for repeated runs of a plan. If Scale and
+	// Slowest are zero, 1 and 8 are used.
 	Scale, Slowest float64
 	// Progress, if set, is called before each run of a plan, with the scale of the
 	// run and with how late the previous run was (0 for the first run).
@@ -41,14 +41,14 @@ type Processes struct {
 }
 
 // late is the share of a run's time by which calls may be late. If calls were later
-// than this, the run is repeated on a slower device.
+// than this share, the plan is executed again on a slower device.
 const late = 0.01
 
-// slowest is the default of [Processes].Slowest.
+// slowest is the value of [Processes].Slowest if it is zero.
 const slowest = 8
 
-// Execute executes a plan. If a run was late, Execute discards it and repeats it
-// with twice the scale. If a run is late even at the largest scale, Execute returns
+// Execute executes a plan. If calls of a run were late, Execute discards it and repeats
+// it with twice the scale. If calls are late even at the largest scale, Execute returns
 // [ErrLate].
 func (p *Processes) Execute(ctx context.Context, job Job) (*Result, error) {
 	lateMs := 0.0
@@ -92,8 +92,7 @@ func (p *Processes) once(ctx context.Context, job Job) (*Result, error) {
 	return x, x.Timeline.Check(job.Problem)
 }
 
-// setting returns the value of the environment variable that configures the
-// emulator.
+// setting returns the value of the environment variable SDNPU_EMULATOR for a run.
 func (p *Processes) setting(scale float64) string {
 	pace := "wall"
 	if p.Virtual {

@@ -137,7 +137,7 @@ func (m *Model) fuse(name string, columns int, parts []string, rows []int) {
 	}
 }
 
-// Vector adds a tensor of n random numbers around mean, stored as float32.
+// Vector adds a tensor of n random numbers around `mean`, stored as float32.
 func (m *Model) Vector(name string, n int, mean float64) {
 	values := make([]float64, n)
 	for i := range values {
@@ -156,7 +156,8 @@ func (m *Model) AddVector(name string, values []float64) {
 	m.Tensors = append(m.Tensors, gguf.NewTensor{Name: name, Type: quant.F32, Shape: []int{len(values)}, Data: data})
 }
 
-// matrix adds a matrix of random numbers, with a size that keeps activations near 1.
+// matrix adds a tensor with a matrix of random numbers, of a size that keeps
+// activations near 1.
 func (m *Model) matrix(name string, rows, columns int) {
 	values := make([]float32, rows*columns)
 	for i := range values {
@@ -181,7 +182,8 @@ func must(err error) {
 	}
 }
 
-// Key sets the value of a key, which need not exist yet. Nil removes it.
+// Key sets the value of a key of the model's file, which need not exist yet. Nil
+// removes it.
 func (m *Model) Key(name string, value any) {
 	var keys []gguf.KeyValue
 	for _, k := range m.Keys {
@@ -195,7 +197,8 @@ func (m *Model) Key(name string, value any) {
 	m.Keys = keys
 }
 
-// Tensor returns a tensor of the model. The caller may change it.
+// Tensor returns the tensor of the model with the given name. The caller may change the
+// tensor that Tensor returns.
 func (m *Model) Tensor(name string) *gguf.NewTensor {
 	for i := range m.Tensors {
 		if m.Tensors[i].Name == name {

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Forward computes the logits that the model should give. Forward follows the papers:
-// it computes in float64, for the whole text at once, without cache, graph or grouped
-// heads. The rotary angles are those for texts of up to context tokens. Forward returns
-// the logits of every position.
+// Forward computes the logits that the model should give. Forward follows the papers'
+// formulas: it computes in float64, for the whole text at once, without cache, graph or
+// grouped heads. The rotary angles are those for texts of up to context tokens. The
+// result of Forward is the logits of every position.
 func (m *Model) Forward(tokens []int32, context int) [][]float64 {
 	x := make([][]float64, len(tokens))
 	for i, token := range tokens {
@@ -44,8 +44,8 @@ func (m *Model) activate(x float64) float64 {
 	return x / (1 + math.Exp(-x))
 }
 
-// attend adds causal attention to x: each position attends to itself and to earlier
-// ones.
+// attend adds causal attention to the hidden states x: each position attends to itself
+// and to earlier ones.
 func (m *Model) attend(l int, x [][]float64, context int) {
 	p := fmt.Sprintf("blk.%d.", l)
 	q, k, v := make([][]float64, len(x)), make([][]float64, len(x)), make([][]float64, len(x))
@@ -84,7 +84,7 @@ func (m *Model) attend(l int, x [][]float64, context int) {
 	}
 }
 
-// turn normalises every head if the family does so, and applies RoPE: it rotates
+// turn normalises every head if the family does so, and applies RoPE. It rotates
 // neighbouring elements in llama and granite, and elements of the two halves in other
 // families.
 func (m *Model) turn(x []float64, l, position, context int, gamma string) {
@@ -124,8 +124,8 @@ func (m *Model) Frequency(l, j, context int) float64 {
 	return f
 }
 
-// add adds y to the hidden states x. If the family does so, it normalises and scales y
-// before.
+// add adds y to the hidden states x. If the family does so, add normalises and scales y
+// before it adds it.
 func (m *Model) add(x, y []float64, gamma string) {
 	if m.postNorms {
 		y = m.normalise(y, gamma)

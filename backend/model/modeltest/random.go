@@ -20,12 +20,13 @@ type Model struct {
 	FFN, Vocab, Context                 int
 	Base                                float64
 	Epsilon                             float32
-	// Format is the format of the matrices. A Tied model has no output.weight; its head
-	// uses the embedding table.
+	// Format is the number format of the model's matrices. A Tied model has no
+	// output.weight; its head uses the embedding table.
 	Format quant.Type
 	Tied   bool
-	// Keys and Tensors are the keys and tensors of the file. Weights holds the values
-	// of all tensors. Each part of a fused tensor has a name of its own there.
+	// Keys and Tensors are the keys and tensors of the model's file. Weights holds the
+	// values of all tensors by name. In Weights, each part of a fused tensor has a name
+	// of its own.
 	Keys    []gguf.KeyValue
 	Tensors []gguf.NewTensor
 	Weights map[string][]float64
@@ -36,13 +37,13 @@ type Model struct {
 // Special holds the features that only some families have. Rebuild draws it.
 type Special struct {
 	// Window is the length of the sliding window. Local tells which layers have the
-	// sliding window; nil means all layers.
+	// sliding window; nil means that all layers have it.
 	Window int
 	Local  []bool
-	// Stretch divides angles. Factors is set if the tensor rope_freqs.weight divides
-	// the angles, too. Original is the longest context for which the short factors
-	// apply, or zero if there are no short factors. Magnitude multiplies the cosines
-	// and sines of the angles.
+	// Stretch divides angles. Factors is set if the tensor rope_freqs.weight also
+	// divides the angles. Original is the longest context for which the short factors
+	// apply, or zero if there are no short factors. Magnitude is a factor for the
+	// cosines and sines of the angles.
 	Stretch, Magnitude float64
 	Factors            bool
 	Original           int
@@ -62,7 +63,7 @@ func New(rng *rand.Rand, arch string, format quant.Type, tied bool) *Model {
 	}
 	m.Heads = m.KVHeads * (1 + rng.IntN(4))
 	m.Hidden, m.FFN = 32*(1+rng.IntN(2)), 32*(1+rng.IntN(3))
-	if n := format.BlockSize(); n > 1 { // make all rows whole blocks of the format, also the rows of attn_output
+	if n := format.BlockSize(); n > 1 { // all rows, also those of attn_output, must be whole blocks of the format
 		m.Dim, m.Hidden, m.FFN = 32, max(n, m.Hidden), max(n, m.FFN)
 		if n > m.Dim {
 			m.KVHeads, m.Heads = n/64, n/32

@@ -1,10 +1,11 @@
 // Package quanttest quantizes values to the GGUF formats of weights. Tests, and the
-// code that writes test models, use it. The product only decodes these formats.
+// code that writes test models, use package quanttest. The product itself only decodes
+// the GGUF formats and never quantizes to them.
 //
-// Quantize rounds each value to the nearest code and does not search for better
-// scales, so its errors are larger than those of the quantizers of published models.
-// The tests state a bound on the error for each format. Quantizing allocates memory
-// only for formats with blocks of 256.
+// Quantize rounds each value to the nearest code and does not search for better scales,
+// so its errors are larger than those of the quantizers of published models. The tests
+// bound the quantization error for each format. Quantizing allocates memory only for
+// formats with blocks of 256.
 package quanttest
 
 import (
@@ -27,9 +28,9 @@ var Types = []quant.Type{
 // or its magnitude exceeds the largest float16 and the format has float16 scales.
 var ErrRange = errors.New("quanttest: value out of range")
 
-// Quantize converts src, one or more whole rows, to format t in dst. Quantize
-// rounds each value to the nearest code, with a scale that covers the value's
-// block. Quantize checks lengths in the same way as [quant.Dequantize].
+// Quantize converts src, one or more whole rows, to format t in dst. Quantize rounds
+// each value to the nearest code, with a scale that covers the value's block. Quantize
+// checks lengths in the way of [quant.Dequantize].
 func Quantize(dst []byte, src []float32, t quant.Type) error {
 	if !t.CanDequantize() {
 		return fmt.Errorf("quanttest: quantize %s: %w", t, errors.ErrUnsupported)
@@ -65,11 +66,11 @@ const (
 )
 
 const (
-	maxF16  = 65504          // maxF16 is the largest scale, and the largest number of F16
-	maxBF16 = 0x1.fefffep127 // maxBF16 is the largest number that rounds to a finite one
+	maxF16  = 65504          // maxF16 is the largest scale of a block, and the largest number of the format F16
+	maxBF16 = 0x1.fefffep127 // maxBF16 is the largest number that rounds to a finite number in BF16
 )
 
-// encoders holds the encoder of each Type. An encoder writes one block.
+// encoders holds the encoder of each Type. An encoder writes one block of a format.
 var encoders = [...]func(dst []byte, src []float32){
 	quant.F32:  func(dst []byte, src []float32) { binary.LittleEndian.PutUint32(dst, math.Float32bits(src[0])) },
 	quant.F16:  func(dst []byte, src []float32) { putHalf(dst, src[0]) },
@@ -79,24 +80,24 @@ var encoders = [...]func(dst []byte, src []float32){
 	quant.IQ4_NL: encodeIQ4NL, quant.IQ4_XS: encodeIQ4XS, quant.MXFP4: encodeMXFP4,
 }
 
-// F32ToBF16 returns the bits of the bfloat16 number nearest to f, ties to even. A NaN
-// keeps its sign and the upper bits of its fraction.
+// F32ToBF16 returns the bits of the bfloat16 number nearest to f, ties to even.
+// F32ToBF16 keeps the sign of a NaN and the upper bits of its fraction.
 func F32ToBF16(f float32) uint16 {
 	bits := math.Float32bits(f)
 	if f != f {
-		return uint16(bits>>16) | 0x40 // set the quiet bit, so that a NaN does not become infinite
+		return uint16(bits>>16) | 0x40 // the quiet bit is set, so that a NaN does not become infinite
 	}
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// putHalf stores a number as float16 and returns the rounded number.
+// putHalf stores a number in float16 and returns the rounded number.
 func putHalf(dst []byte, f float32) float32 {
 	h := quant.F32ToF16(f)
 	binary.LittleEndian.PutUint16(dst, h)
 	return quant.F16ToF32(h)
 }
 
-// peak returns the value with the largest magnitude, with its sign.
+// peak returns the value of a block with the largest magnitude, with its sign.
 func peak(values []float32) float32 {
 	var top float32
 	for _, v := range values {
@@ -109,8 +110,8 @@ func peak(values []float32) float32 {
 
 func abs(f float32) float32 { return math.Float32frombits(math.Float32bits(f) &^ (1 << 31)) }
 
-// code returns the integer from low to high that is nearest to v/step. If step is too
-// small to divide by, code returns zero.
+// code returns the integer from low to high that is nearest to the number v/step. If
+// step is too small to divide by, code returns zero.
 func code(v, step float32, low, high int) int {
 	if step == 0 {
 		return min(max(0, low), high)
@@ -125,8 +126,8 @@ func encodeQ8_0(dst []byte, src []float32) {
 	}
 }
 
-// symmetric32 returns the integer codes of a block, from low to -low-1. The value with
-// the largest magnitude gets the code low.
+// symmetric32 returns the integer codes of a block, from low to -low-1. In a symmetric
+// block, the value with the largest magnitude gets the code low.
 func symmetric32(dst []byte, src []float32, low int) (codes [blockSize]byte) {
 	d := putHalf(dst, peak(src)/float32(low))
 	for i, v := range src {
@@ -150,14 +151,14 @@ func affine32(dst []byte, src []float32, top int) (codes [blockSize]byte) {
 	return codes
 }
 
-// pack4 packs the low halves of codes i and i+16 into one byte.
+// pack4 packs the low halves of codes i and i+16 into one byte, for each i.
 func pack4(dst []byte, codes *[blockSize]byte) {
 	for i := range blockSize / 2 {
 		dst[i] = codes[i]&15 | codes[i+blockSize/2]<<4
 	}
 }
 
-// packFifth stores the fifth bit of code i in bit i of a word.
+// packFifth stores the fifth bit of each code i in bit i of a word.
 func packFifth(dst []byte, codes *[blockSize]byte) {
 	var bits uint32
 	for i, c := range codes {
@@ -194,8 +195,8 @@ func encodeIQ4NL(dst []byte, src []float32) {
 }
 
 func encodeMXFP4(dst []byte, src []float32) {
-	// Choose the smallest power of two that, multiplied by six, is at least the peak.
-	// If the peak is zero, choose the smallest exponent.
+	// The exponent is that of the smallest power of two that, multiplied by six, is at
+	// least the peak. If the block's peak is zero, the smallest exponent is chosen.
 	exponent := byte(0)
 	if top := float64(abs(peak(src))); top > 0 {
 		exponent = byte(min(max(math.Ceil(math.Log2(top/6))+127, 0), 254))
@@ -218,9 +219,10 @@ func nearestLevels(src []float32, step float32, levels *[16]float32) (codes [blo
 }
 
 var (
-	// levels4 are the 16 values of a code in IQ4_NL and IQ4_XS.
+	// levels4 lists the 16 values that a code in IQ4_NL and IQ4_XS can stand for.
 	levels4 = decodedLevels(quant.IQ4_NL, []byte{0x00, 0x3c}) // scale 1
-	// levelsE2M1 are the values of a code in MXFP4, multiplied by two.
+	// levelsE2M1 lists the values that a code in MXFP4 can stand for, multiplied by
+	// two.
 	levelsE2M1 = decodedLevels(quant.MXFP4, []byte{128}) // scale 2
 )
 
@@ -232,12 +234,12 @@ func decodedLevels(t quant.Type, scale []byte) (levels [16]float32) {
 		block = append(block, c)
 	}
 	if err := quant.Dequantize(values, block, t); err != nil {
-		panic(err) // fails only if the block size is wrong
+		panic(err) // decoding fails only if the block size is wrong
 	}
 	copy(levels[:], values)
 	return levels
 }
 
-// exponentHalf returns 2^(e-128), which is half the value of an exponent byte. The half
-// makes up for levelsE2M1, which are multiplied by two.
+// exponentHalf returns 2^(e-128), which is half the value of an exponent byte. Half the
+// value is used because the numbers in levelsE2M1 are multiplied by two.
 func exponentHalf(e byte) float32 { return float32(math.Ldexp(1, int(e)-128)) }

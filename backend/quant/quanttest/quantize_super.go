@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// stepsTo returns how many steps it takes to reach v, but at most top.
+// stepsTo returns the number of steps that are needed to reach v, but at most top.
 func stepsTo(v, step float32, top int) int {
 	if step == 0 {
 		return 0
@@ -13,15 +13,15 @@ func stepsTo(v, step float32, top int) int {
 	return min(int(math.Ceil(float64(v)/float64(step))), top)
 }
 
-// affine is a block that consists of groups of values step·code − minimum.
+// affine is a block of groups of values, each of which is step·code − minimum.
 type affine struct {
 	scales, minima []byte // by group
 	codes          [superSize]byte
 }
 
-// newAffine rounds scales and minima up, so that the codes cover each group. top is the
-// largest code, and topScale the largest scale and minimum. newAffine stores the
-// block's float16 numbers d and dmin in the first four bytes of at.
+// newAffine rounds the scales and minima of a block up, so that the codes cover each
+// group. top is the largest code, and topScale the largest scale and minimum. newAffine
+// stores the block's float16 numbers d and dmin in the first four bytes of at.
 func newAffine(at []byte, src []float32, groups, top, topScale int) affine {
 	a := affine{scales: make([]byte, groups), minima: make([]byte, groups)}
 	n := superSize / groups
@@ -49,10 +49,10 @@ func newAffine(at []byte, src []float32, groups, top, topScale int) affine {
 	return a
 }
 
-// symmetric is a block that consists of groups of values step·(code+low), with codes
-// from 0 on.
+// symmetric is a block of groups of values, each of which is step·(code+low), with
+// codes from 0 on.
 type symmetric struct {
-	scales []int8 // scales holds the scale of each group, with the sign of its step
+	scales []int8 // scales holds the scale of each group, with the sign of the group's step
 	codes  [superSize]byte
 }
 
@@ -75,8 +75,9 @@ func newSymmetric(at []byte, src []float32, groups, low, topScale int) symmetric
 	return s
 }
 
-// packPairs packs two bits of each code, starting at bit at, into bytes. Each byte
-// holds the values i, i+32, i+64 and i+96 of a group of 128.
+// packPairs packs two bits of each code, starting at the bit with the given number,
+// into bytes. Each byte that packPairs writes holds bits of the values i, i+32, i+64
+// and i+96 of a group of 128.
 func packPairs(dst []byte, codes *[superSize]byte, at int) {
 	clear(dst)
 	for i, c := range codes {
@@ -92,8 +93,8 @@ func packHalves(dst []byte, codes *[superSize]byte, distance int) {
 	}
 }
 
-// packBits packs one bit of each code, bit number at, into bytes. Each byte holds the
-// values i, i+32, … i+224.
+// packBits packs one bit of each code, the bit with the given number, into bytes. Each
+// byte that packBits writes holds bits of the values i, i+32, … i+224.
 func packBits(dst []byte, codes *[superSize]byte, at int) {
 	clear(dst)
 	for i, c := range codes {

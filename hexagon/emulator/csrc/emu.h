@@ -1,18 +1,20 @@
-/* emu.h: the types and functions that all parts of the emulator share.
+/* emu.h declares the types and functions that all parts of the emulator share.
  *
  * The files of api/ implement the vendor's ABI and own graphs, contexts and binaries. The files of
- * ops/ implement operators on the types below. Files in api/ do not include headers of ops/, and
- * files in ops/ do not include headers of api/. Files in api/ and ops/ call the functions of
- * kernels/. csrc/README.md describes all folders.
+ * ops/ implement operators on the types that emu.h declares. Files in api/ do not include headers
+ * of ops/, and files in ops/ do not include headers of api/. Files in api/ and ops/ call the
+ * functions of kernels/. csrc/README.md describes all folders.
  *
- * A node's operator checks the node once, when the client adds it; packs its constants once, when
- * the graph is finalized; and runs it in each execute. The checks are stricter than those of the
- * vendor's x86-64 library, because a phone may reject what that library accepts.
+ * The code of an operator checks a node once, when the client adds it; it packs the node's
+ * constants once, when the graph is finalized; and it runs the node in each execute. The emulator's
+ * checks are stricter than those of the vendor's x86-64 library, because a phone may reject nodes
+ * that this library accepts.
  *
- * Every sum is computed in one fixed order (along K; over the KV slots in Softmax and in the
- * product of probabilities and values) with fused multiply-add in float32. The order is the same on
- * every code path, thread count and graph width. A slot whose probability is exactly zero is
- * skipped everywhere. Padding, graph width and machine therefore never change a bit of a result.
+ * The emulator computes every sum in one fixed order (along K; over the KV slots in Softmax and in
+ * the product of probabilities and values) with fused multiply-add in float32. The order of
+ * additions is the same on every code path, thread count and graph width. A KV slot whose
+ * probability is exactly zero is skipped everywhere. Padding, graph width and machine therefore
+ * never change a bit of the emulator's results.
  */
 #ifndef SDNPU_EMU_H
 #define SDNPU_EMU_H
@@ -23,7 +25,7 @@
 
 enum { EMU_MAX_RANK = 5, EMU_MAX_PORTS = 64, EMU_MAX_PARAMS = 8 };
 
-/* The values of Qnn_DataType_t that the emulator supports. */
+/* The constants below are the values of Qnn_DataType_t that the emulator supports. */
 enum emu_dtype {
   EMU_I8 = 0x0008,
   EMU_I16 = 0x0016,
@@ -34,7 +36,7 @@ enum emu_dtype {
   EMU_U32 = 0x0132,
   EMU_F16 = 0x0216,
   EMU_F32 = 0x0232,
-  EMU_QS8 = 0x0308, /* signed fixed point; such tensors always have a quantization */
+  EMU_QS8 = 0x0308, /* EMU_QS8 is signed fixed point; such tensors always have a quantization */
   EMU_QS16 = 0x0316,
   EMU_QS32 = 0x0332,
   EMU_QU8 = 0x0408, /* unsigned fixed point */
@@ -43,10 +45,10 @@ enum emu_dtype {
   EMU_BOOL8 = 0x0508,
 };
 
-/* The values of Qnn_TensorType_t that the emulator supports. */
+/* The constants below are the values of Qnn_TensorType_t that the emulator supports. */
 enum emu_kind { EMU_APP_WRITE = 0, EMU_APP_READ = 1, EMU_NATIVE = 3, EMU_STATIC = 4 };
 
-/* The values of Qnn_QuantizationEncoding_t that the emulator supports. */
+/* The constants below are the values of Qnn_QuantizationEncoding_t that the emulator supports. */
 enum emu_encoding {
   EMU_Q_SCALE_OFFSET = 0,
   EMU_Q_AXIS_SCALE_OFFSET = 1,
@@ -62,26 +64,26 @@ enum emu_encoding {
 /* emu_quant is the encoding of a quantized tensor. A stored integer q stands for the real number
  * scale * (q + offset), as QNN defines it: the offset is the negated zero point.
  *
- * api/quant.c has checked that count fits the shape, scales are finite and positive, axis is a
- * dimension, block sizes divide their dimensions, and bitwidth fits the container. The arrays
- * live as long as the tensor that has them. */
+ * api/quant.c has checked the encoding: count fits the shape, scales are finite and positive,
+ * axis is a dimension, block sizes divide their dimensions, and bitwidth fits the container. The
+ * arrays of an encoding live as long as the tensor that has them. */
 typedef struct emu_quant {
   uint32_t encoding; /* an emu_encoding */
   uint32_t count; /* count is the number of scales: 1, dims[axis] or the number of blocks; 0 means
-                     not quantized, and the other fields are ignored */
+                     that the tensor is not quantized */
   uint32_t bitwidth; /* bitwidth is the number of significant bits of a value in its container; 0
                         means all */
   uint32_t axis;     /* axis is used by per-channel encodings and LPBQ */
   uint32_t
-      block[EMU_MAX_RANK];   /* block sizes for BLOCK, FLOAT_BLOCK and BW_FLOAT_BLOCK, otherwise
-                                0 */
+      block[EMU_MAX_RANK];   /* block holds the block sizes for BLOCK, FLOAT_BLOCK and
+                                BW_FLOAT_BLOCK, otherwise 0 */
   uint32_t blocks_per_axis;  /* for LPBQ, blocks_per_axis is the number of blocks per channel */
   uint32_t block_scale_bits; /* for LPBQ, block_scale_bits is the number of bits of a block scale */
-  const float *scales;       /* for block encodings in the client's order */
-  const int32_t *offsets;    /* NULL means that all offsets are 0 */
-  const float *zeros;        /* float offsets of the FLOAT_BLOCK encodings. NULL means that all
-                                are 0 */
-  /* for LPBQ, ordered [channel][block]: the scale of a block is scales[channel] *
+  const float *scales;       /* for block encodings, scales are in the client's order */
+  const int32_t *offsets;    /* if offsets is NULL, all offsets are 0 */
+  const float *zeros;        /* zeros holds the float offsets of the FLOAT_BLOCK encodings. If zeros
+                                is NULL, all of them are 0 */
+  /* for LPBQ, block_scales is indexed [channel][block]: the scale of a block is scales[channel] *
    * block_scales[channel][block]. */
   const uint16_t *block_scales;
 } emu_quant;
@@ -94,10 +96,11 @@ typedef struct emu_tensor {
   uint32_t rank;
   uint32_t dims[EMU_MAX_RANK];
   emu_quant quant;
-  void *data; /* elements: of a static tensor since its creation, of other tensors during a run */
+  void *data; /* data holds the elements: of a static tensor since its creation, of other tensors
+                 during a run */
 } emu_tensor;
 
-/* A parameter is a scalar (kind 0) or a static tensor (kind 1). */
+/* A parameter of a node is a scalar (kind 0) or a static tensor (kind 1). */
 typedef struct emu_param {
   char *name;
   uint32_t kind;
@@ -113,9 +116,9 @@ typedef struct emu_param {
 
 struct emu_op;
 
-/* Version of the packed constants in context binaries. Increase this number when pack() of any
- * operator writes other bytes for the same inputs. Packed bytes must not depend on the code path
- * or the thread count. */
+/* EMU_PACKING_VERSION is the version of the packed constants in context binaries. Increase
+ * EMU_PACKING_VERSION when pack() of any operator writes other bytes for the same inputs. Bytes
+ * that pack() writes must not depend on the code path or the thread count. */
 enum { EMU_PACKING_VERSION = 4 };
 
 typedef struct emu_node {
@@ -127,8 +130,8 @@ typedef struct emu_node {
   const void *packed; /* packed is the result of pack(), aligned to 64 bytes, or NULL */
 } emu_node;
 
-/* emu_verdict is the result of a check. A verdict says which call of the vendor's library rejects
- * the node. */
+/* emu_verdict is the result of checking a node. A verdict tells which call of the vendor's library
+ * rejects the node. */
 enum emu_verdict {
   EMU_VALID = 0,
   EMU_INVALID = 1, /* the vendor's validation rejects the node (3110), and in the emulator addNode
@@ -141,17 +144,18 @@ enum emu_verdict {
 /* emu_op describes one operator; ops/table.c has one entry per operator. */
 typedef struct emu_op {
   const char *type; /* type is the vendor's name of the operator, such as "FullyConnected" */
-  /* check returns an emu_verdict. If that is not EMU_VALID, check writes the reason to `reason`.
-   * check looks at counts, ranks, dimensions, data types, parameters, and at which inputs must
-   * be static. */
+  /* check returns an emu_verdict. If the verdict is not EMU_VALID, check writes the reason to
+   * `reason`. check looks at counts, ranks, dimensions, data types, parameters, and at which inputs
+   * must be static. */
   int (*check)(const emu_node *node, char *reason, size_t reason_size);
-  /* If an operator packs no constants, packed_size and pack are NULL. After pack, run does not
-   * read the static inputs whose bits are set in packs_input (bit i stands for input i). */
+  /* If an operator packs no constants, packed_size and pack are NULL. After pack, run does not read
+   * the static inputs whose bits are set in packs_input (bit i stands for input i). */
   size_t (*packed_size)(const emu_node *node);
   void (*pack)(const emu_node *node, void *dst);
   uint32_t packs_input;
-  /* scratch_size returns how many bytes of scratch memory run needs. If scratch_size is NULL,
-   * run needs no scratch memory. All nodes of a graph share one scratch buffer. */
+  /* scratch_size returns how many bytes of scratch memory the function run needs. If scratch_size
+   * is NULL, the function run needs no scratch memory. All nodes of a graph share one buffer of
+   * scratch memory. */
   size_t (*scratch_size)(const emu_node *node);
   void (*run)(const emu_node *node, void *scratch);
 } emu_op;
@@ -163,27 +167,29 @@ const emu_op *emu_ops(size_t *count);
 /* ops/tensor.c */
 size_t emu_dtype_size(uint32_t dtype); /* 0: unknown */
 bool emu_is_fixed_point(uint32_t dtype);
-uint64_t emu_elements(const emu_tensor *t); /* emu_elements returns 0 if the number overflows or a
-                                               dimension is zero */
+uint64_t emu_elements(const emu_tensor *t); /* emu_elements returns the number of elements, or 0 if
+                                               it overflows or a dimension is zero */
 const emu_param *emu_find_param(const emu_node *node, const char *name);
 
-/* pool.c: the thread pool of the process. Within one execute (from emu_pool_enter to
- * emu_pool_leave), idle threads spin for a short time before they sleep. Every task index from 0
- * to n-1 runs exactly once. Results must not depend on which thread runs a task. */
+/* pool.c contains the thread pool of the process. Within one execute (from emu_pool_enter to
+ * emu_pool_leave), idle threads spin for a short time before they sleep. In a call of the thread
+ * pool, every task index from 0 to n-1 runs exactly once. Results must not depend on which thread
+ * of the pool runs a task. */
 void emu_pool_enter(void);
 void emu_pool_leave(void);
 void emu_parallel(uint32_t n, void (*fn)(void *arg, uint32_t task), void *arg);
 enum { EMU_MAX_THREADS = 64 };
 uint32_t emu_pool_threads(void);
 
-/* emu_code_path in kernels/select.c returns the code path in use: "vnni", "avx512", "avx2",
- * "neon" or "c". The code path is chosen once, by the CPU's features or by
+/* emu_code_path in kernels/select.c returns the name of the code path in use: "vnni", "avx512",
+ * "avx2", "neon" or "c". The code path is chosen once, by the features of the CPU or by
  * SDNPU_EMULATOR=cpu=NAME. */
 const char *emu_code_path(void);
 
 /* emu_code_paths lists all values of cpu=, the fastest first, followed by NULL. */
 extern const char *const emu_code_paths[];
 int emu_select_code_path(
-    const char *name); /* returns 0 if this machine supports the path; only tests call it */
+    const char *name); /* the function returns 0 if this machine supports the code path; only tests
+                          call it */
 
 #endif

@@ -1,8 +1,8 @@
-/* f16.h: conversions of float16 numbers. A half precision number (IEEE) is handled as an integer,
- * for machines without conversion instructions.
+/* f16.h contains conversions of float16 numbers. A half precision number (IEEE) is handled as an
+ * integer, for machines without conversion instructions.
  *
- * Conversions give the same results as the x86 instructions F16C: they round to nearest even,
- * overflow to infinity, keep subnormals and make NaNs quiet.
+ * The conversions in f16.h give the same results as the x86 instructions F16C: they round to
+ * nearest even, overflow to infinity, keep subnormals and make NaNs quiet.
  */
 #ifndef SDNPU_F16_H
 #define SDNPU_F16_H
@@ -43,10 +43,12 @@ static inline uint16_t emu_f32_to_f16(float f) {
   if (magnitude > 0x7f800000) {
     return (uint16_t)(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
   }
-  if (magnitude >= 0x477ff000) { /* 65520 is halfway to 2^16, so it rounds up to infinity */
+  if (magnitude >= 0x477ff000) { /* the number 65520 is halfway to 2^16, so it rounds up to
+                                    infinity */
     return (uint16_t)(sign | 0x7c00);
   }
-  if (magnitude < 0x38800000) { /* below 2^-14 the addition rounds to a multiple of 2^-24 */
+  if (magnitude < 0x38800000) { /* for results below 2^-14 the addition rounds to a multiple of
+                                   2^-24 */
     float rounded = emu_f32_of_bits(magnitude) + 0.5f;
     return (uint16_t)(sign | (emu_bits_of_f32(rounded) - 0x3f000000));
   }

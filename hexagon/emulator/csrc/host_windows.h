@@ -1,12 +1,12 @@
-/* host_windows.h: replaces the POSIX functions that Windows does not have.
+/* host_windows.h replaces the POSIX functions that Windows does not have.
  *
- * A build for Windows includes this file before each source file. The build exists to test our
- * program for Windows with a QNN library; its speed does not matter.
+ * A build of the emulator for Windows includes this file before each source file. The emulator for
+ * Windows exists to test our program with a QNN library there; its speed does not matter.
  *
- * Every allocation is aligned, because free must also release memory of posix_memalign. The thread
- * pool starts no threads on Windows: unloading the library would wait for the threads while it
- * holds the loader lock, which the threads need to exit. On Windows, the calling thread therefore
- * runs all tasks itself.
+ * Every allocation on Windows is aligned, because free must also release memory of posix_memalign.
+ * The thread pool starts no threads on Windows: unloading the library would wait for the threads
+ * while it holds the loader lock, which the threads need to exit. On Windows, the calling thread
+ * therefore runs all tasks itself.
  */
 #ifndef HOST_WINDOWS_H
 #define HOST_WINDOWS_H
@@ -62,12 +62,12 @@ typedef struct {
 #undef pthread_sigmask
 #define pthread_sigmask(how, set, before) ((void)(set), (void)(before))
 #define sched_getaffinity(pid, size, set)                                                          \
-  ((void)(set), -1) /* the number of processors is unknown; the pool then uses one thread */
+  ((void)(set), -1) /* the number of processors is unknown here; the pool then uses one thread */
 #define CPU_COUNT(set) 1
 
 static inline void pause(void) { nanosleep(&(struct timespec){.tv_sec = 1}, NULL); }
 
-/* Memory sharing by file descriptor is not supported: mmap always fails. */
+/* Sharing memory by file descriptor is not supported on Windows: mmap always fails. */
 #define PROT_READ 1
 #define PROT_WRITE 2
 #define MAP_SHARED 1

@@ -1,15 +1,17 @@
-/* pool.c: one thread pool per process.
+/* pool.c contains one thread pool per process.
  *
- * A parallel call publishes its function and then the number of open tasks. Every thread, including
- * the caller, takes a task by decrementing this number. A thread reads the function only after it
- * has taken a task, and the call returns only after all taken tasks have finished. The function
- * therefore never changes while a thread reads it. If a second parallel call starts at the same
- * time, or inside a task, it runs all its tasks on its own thread.
+ * A parallel call of the pool publishes its function and then the number of open tasks. Every
+ * thread of the pool, including the caller, takes a task by decrementing this number. A thread
+ * reads the function only after it has taken a task, and the call returns only after all taken
+ * tasks have finished. The published function therefore never changes while a thread reads it. If a
+ * second parallel call of the pool starts at the same time, or inside a task, it runs all its tasks
+ * on its own thread.
  *
- * Worker threads are started by the first call that needs them. Workers block all signals, because
- * the host's runtime handles signals on its own threads. Between two calls within emu_pool_enter
- * and emu_pool_leave, workers spin for at most 50 us before they sleep. After a fork, the child
- * process starts its own workers. Unloading the library waits for the workers to end.
+ * The first parallel call that needs worker threads starts them. Worker threads block all signals,
+ * because the host's runtime handles signals on its own threads. Between two calls within
+ * emu_pool_enter and emu_pool_leave, workers spin for at most 50 us before they sleep. After a
+ * fork, the child process starts its own workers. Unloading the library waits for the workers to
+ * end.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +29,7 @@
 enum { SPIN_NANOSECONDS = 50 * 1000, SPINS_PER_LOOK = 64 };
 
 static pthread_mutex_t calls =
-    PTHREAD_MUTEX_INITIALIZER; /* held by the one parallel call that uses the workers */
+    PTHREAD_MUTEX_INITIALIZER; /* calls is held by the one parallel call that uses the workers */
 static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -59,7 +61,7 @@ static uint64_t now(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* take_one runs one open task, if there is one, and reports whether there was. */
+/* take_one runs one open task of the pool, if there is one, and reports whether there was. */
 static bool take_one(void) {
   uint32_t open = atomic_load(&open_tasks);
   while (open != 0) {
@@ -97,8 +99,8 @@ static void *work(void *unused) {
     pthread_mutex_lock(&sleep_lock);
     atomic_fetch_add(&sleepers, 1);
     /* The caller first stores the tasks and then reads the number of sleepers; a worker first
-     * announces that it sleeps and then looks for tasks. Either the caller then sees the sleeper or
-     * the worker sees the task. */
+     * announces that it sleeps and then looks for tasks. Therefore either the caller sees the
+     * sleeper or the worker sees the task. */
     if (atomic_load(&open_tasks) == 0 && !atomic_load(&stopping)) {
       pthread_cond_wait(&wake, &sleep_lock);
     }
@@ -116,8 +118,8 @@ static void wake_sleepers(void) {
   }
 }
 
-/* start_workers starts the missing workers; the caller holds `calls`. If a thread cannot be
- * started, the other threads do its share of the work. */
+/* start_workers starts the worker threads that are missing; the caller holds `calls`. If a worker
+ * thread cannot be started, the other threads do its share of the work. */
 static void start_workers(void) {
   sigset_t all, before;
   sigfillset(&all);
@@ -197,7 +199,8 @@ void emu_parallel(uint32_t n, void (*fn)(void *arg, uint32_t task), void *arg) {
     if (spins % SPINS_PER_LOOK == 0) {
       start = start == 0 ? now() : start;
       if (now() - start > SPIN_NANOSECONDS) {
-        sched_yield(); /* another program may occupy the processor of a worker */
+        sched_yield(); /* sched_yield lets another program run that may occupy the processor of a
+                          worker */
       }
     }
   }

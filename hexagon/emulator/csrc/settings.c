@@ -28,7 +28,7 @@ bool emu_setting_of(const char *at, const char *key, char *value, size_t size) {
   return false;
 }
 
-/* A key that ends in _ stands for all keys with that prefix. */
+/* A known key of SDNPU_EMULATOR that ends in _ stands for all keys with that prefix. */
 const char emu_setting_keys[] =
     "cpu threads switching profile as pace scale slowdown window votes crash_ fail_ hang_ print_";
 

@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// table returns the text of the C file.
+// table returns the text of the C file with the device profiles.
 func table() ([]byte, error) {
 	var models, profiles bytes.Buffer
 	n := 0
@@ -83,7 +83,8 @@ func writeProfile(out *bytes.Buffer, n int, p *graphswap.Profile) {
 	fmt.Fprintf(out, "     %s, models_%d, %d},\n", numbers(p.Memory.WindowGB), n, len(p.Models))
 }
 
-// numbers formats values so that a C compiler reads exactly the same doubles.
+// numbers formats values so that a C compiler reads exactly the same floating-point
+// numbers.
 func numbers(values ...float64) string {
 	texts := make([]string, len(values))
 	for i, v := range values {

@@ -1,8 +1,8 @@
 /* abi.c prints the layout of QNN's structs as a C compiler sees it, one line per struct ("struct
- * NAME size") and per field ("field NAME FIELD offset size kind"). The structs were written by hand
- * from tables of offsets and types that were found by calling the library, not from its headers.
- * TestLayoutsEqualTheirCStructs compares the lines with the Go structs. All pointers are declared
- * as void *, so that the program can recognise their kind.
+ * NAME size") and per field ("field NAME FIELD offset size kind"). The structs in abi.c were
+ * written by hand from tables of offsets and types that were found by calling the library, not from
+ * its headers. TestLayoutsEqualTheirCStructs compares the lines that abi.c prints with the Go
+ * structs. All pointers are declared as void *, so that the program can recognise their kind.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -198,7 +198,7 @@ typedef struct {
 
 #define KIND(x) _Generic(&(x), u32 *: "u32", u64 *: "u64", u8 *: "u8", int32_t *: "i32", float *: "f32", void **: "pointer", function *: "pointer", default: "other")
 #define S(T) printf("struct %s %zu\n", #T, sizeof(T));
-/* F prints the field at PATH of type T under the name NAME. */
+/* The macro F prints the field at PATH of type T under the name NAME. */
 #define F(T, NAME, PATH) \
   printf("field %s %s %zu %zu %s\n", #T, #NAME, offsetof(T, PATH), sizeof(((T *)0)->PATH), KIND(((T *)0)->PATH));
 

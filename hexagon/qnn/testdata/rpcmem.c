@@ -25,7 +25,7 @@ void *rpcmem_alloc(int heap, uint32_t flags, int size) {
     if (at == MAP_FAILED) {
       return NULL;
     }
-    *(char *)at = 1; /* filled, because FastRPC does not promise zeros */
+    *(char *)at = 1; /* the memory is filled, because FastRPC does not promise zeros */
     slots[i].at = at;
     slots[i].fd = fd;
     slots[i].size = size;

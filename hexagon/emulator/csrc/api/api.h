@@ -1,16 +1,16 @@
 /* api.h: the types and functions that the files of api/ share. The files in ops/ (operators) do not
  * include this header.
  *
- * Handles: a handle is a number that is never reused, so a stale handle is always detected. A call
- * holds the object that it works on, so the object cannot be freed during the call. Freeing an object
- * first removes its handle and then waits until no call holds it.
+ * In api.h, a handle is a number that is never reused, so a stale handle is always detected. A call
+ * holds the object on which it works, so the object cannot be freed during the call. Freeing an
+ * object first removes its handle and then waits until no call holds it.
  *
  * Lock order: first a context's `build` lock (held while its graphs change or are saved), then the
  * device lock of execute.c (held while a graph runs), then the registry lock of handle.c (held for
- * a few instructions). The process has one device lock, because the emulated NPU runs one graph at
- * a time. Other threads create, load and free contexts at the same time.
+ * a few instructions). The emulator's process has one device lock, because the emulated NPU runs
+ * one graph at a time. While a graph runs, other threads can create, load and free contexts.
  *
- * Logs: a parameter `log` is the id of the logger that receives messages; 0 means the newest
+ * In api.h, a parameter `log` is the id of the logger that receives messages; 0 means the newest
  * logger.
  */
 #ifndef SDNPU_API_H
@@ -27,7 +27,7 @@
 #define API_PRINTF(at) __attribute__((format(printf, at, at + 1)))
 
 enum { API_ALIGN = 64, API_DEFAULT_SOC = 30 };
-/* The ABI stores a buffer's size in 32 bits. */
+/* QNN stores the size of a buffer in 32 bits. */
 #define API_MAX_TENSOR_BYTES ((uint64_t)UINT32_MAX)
 
 /* api_padded rounds a size up to a multiple of API_ALIGN. */
@@ -52,19 +52,21 @@ typedef struct api_object {
   uint32_t id;
   uint32_t holders;         /* holders is the number of calls that hold the object; guarded by the
                                registry lock */
-  struct api_object *owner; /* for a graph: its context, which is held as long as the graph is
-                               held */
+  struct api_object *owner; /* owner is set for a graph: it is its context, which is held as long as
+                             * the graph is held */
 } api_object;
 
-qnn_handle api_register(api_kind kind, api_object *object); /* api_register returns NULL if memory
-                                                               runs out */
-void *api_acquire(api_kind kind, qnn_handle handle);        /* api_acquire returns NULL for an
-                                                               unknown handle */
+qnn_handle api_register(api_kind kind, api_object *object); /* api_register registers an object and
+                                                             * returns its handle, or NULL if memory
+                                                             * runs out */
+void *api_acquire(api_kind kind, qnn_handle handle);        /* api_acquire returns the object of
+                                                             * a handle, or NULL for an unknown
+                                                             * handle */
 void *api_acquire_newest(api_kind kind);
 void api_release(void *object);
-/* api_unregister removes the handle, and the handles of a context's graphs. api_unregister waits
- * until no call holds the object, and then returns it; the caller owns it from then on. For an
- * unknown handle api_unregister returns NULL. */
+/* api_unregister removes the handle of an object, and the handles of a context's graphs.
+ * api_unregister waits until no call holds the object, and then returns it; the caller owns it from
+ * then on. For an unknown handle api_unregister returns NULL. */
 void *api_unregister(api_kind kind, qnn_handle handle);
 /* api_first_memory returns the handle of any registered memory of a context, or NULL if there is
    none. */
@@ -81,13 +83,13 @@ void api_log(uint32_t log, uint32_t level, const char *format, ...) API_PRINTF(3
 qnn_status api_fail(uint32_t log, qnn_status code, const char *format, ...) API_PRINTF(3);
 uint64_t api_now_us(void);
 
-/* store.c: the constant bytes of a context. Equal contents are stored once. */
+/* store.c keeps the constant bytes of a context. store.c stores equal contents once. */
 typedef struct api_chunk {
   const void *data;
   size_t size;
   uint64_t hash;
   uint32_t refs;
-  uint32_t index; /* index is the number of the chunk in a binary; set by the writer */
+  uint32_t index; /* index is the number of the chunk in a context binary; the writer sets it */
   bool checked;   /* checked tells whether data was compared with its hash; false only for a chunk
                      of a binary before its first use */
   bool borrowed;  /* borrowed tells whether data is in the client's persistent binary, and not owned
@@ -105,8 +107,8 @@ api_chunk *api_store_copy(api_store *store, const void *data, size_t size);
 api_chunk *api_store_adopt(api_store *store, void *aligned, size_t size);
 api_chunk *api_store_load(api_store *store, const void *data, size_t size, uint64_t hash,
                           bool borrow);
-bool api_store_check(api_chunk *chunk); /* api_store_check returns false if the bytes do not match
-                                           the saved hash */
+bool api_store_check(api_chunk *chunk); /* api_store_check returns false if the bytes of a chunk do
+                                         * not match the saved hash */
 void api_store_drop(api_store *store, api_chunk *chunk);
 void api_store_clear(api_store *store);
 
@@ -133,8 +135,8 @@ uint32_t api_arch_of(uint32_t soc); /* api_arch_of returns the Hexagon version o
 typedef struct api_profile api_profile;
 api_profile *api_profile_begin(qnn_handle handle, uint32_t log, qnn_status *status);
 bool api_profile_detailed(const api_profile *profile);
-/* api_profile_add appends an event and returns its number. The parent 0 stands for the top level
- * of events. */
+/* api_profile_add appends an event to a profile and returns its number. The parent 0 stands for the
+ * top level of a profile's events. */
 uint32_t api_profile_add(api_profile *profile, uint32_t parent, uint32_t type, uint32_t unit,
                          uint64_t value, const char *identifier);
 void api_profile_set(api_profile *profile, uint32_t number, uint64_t value);
@@ -142,20 +144,21 @@ void api_profile_end(api_profile *profile);
 
 /* Graphs */
 typedef struct {
-  emu_tensor t; /* must stay the first field, because nodes point to it */
+  emu_tensor t; /* t must stay the first field, because nodes point to it */
   uint64_t bytes;
   api_chunk *quant_chunk; /* quant_chunk holds quantization arrays that are too large for
                              quant_block */
   void *quant_block;      /* quant_block holds quantization arrays that are small, or NULL */
-  api_chunk *chunk;       /* static data; kept as long as a node reads it */
+  api_chunk *chunk;       /* chunk is the static data; it is kept as long as a node reads it */
   int32_t producer;       /* producer is the number of the node that writes this tensor, or -1 */
   int32_t last_use;       /* last_use is the number of the last node that reads this tensor, or
                              -1 */
-  uint32_t readers;       /* readers is the number of inputs and parameters that refer to this
-                             tensor */
-  uint32_t raw_uses;      /* raw_uses is the number of readers that need the elements during a
-                             run */
-  uint64_t offset;        /* for intermediate (native) tensors: offset in the arena */
+  uint32_t readers;       /* readers is the number of inputs and parameters of nodes that refer to
+                           * this tensor */
+  uint32_t raw_uses;      /* raw_uses is the number of readers that need the tensor's elements
+                           * during a run */
+  uint64_t offset;        /* offset is the position of an intermediate (native) tensor in the
+                           * arena */
   bool bound;             /* bound is set while an execute checks the buffers of this tensor */
 } api_tensor;
 
@@ -176,17 +179,18 @@ typedef struct api_graph {
   api_context *context;
   struct api_graph *next;
   char *name;
-  api_tensor **tensors; /* in ascending order of ids */
+  api_tensor **tensors; /* tensors are in ascending order of ids */
   uint32_t n_tensors, cap_tensors;
   api_node **nodes;
   uint32_t n_nodes, cap_nodes;
   api_names tensor_names, node_names;
   uint32_t n_inputs, n_outputs; /* inputs and outputs are the graph's inputs (APP_WRITE) and outputs
-                                   (APP_READ) */
+                                 * (APP_READ) */
   uint64_t arena_size;
   size_t scratch_size;
   atomic_bool finalized;
-  bool checked; /* all its chunks match their hashes; guarded by the device lock */
+  bool checked; /* checked is set if all chunks of the graph match their hashes; the device lock
+                 * guards it */
 } api_graph;
 
 struct api_context {
@@ -197,15 +201,15 @@ struct api_context {
   pthread_mutex_t build;
   api_store store;
   api_graph *graphs, **graphs_end;
-  uint32_t next_id;     /* tensor ids are unique in a context */
+  uint32_t next_id;     /* next_id is the next tensor id; tensor ids are unique in a context */
   double session_bytes; /* session_bytes is the memory that the context takes in the phone's
                            session, in bytes; see pace.h */
-  uint32_t connection;  /* connection is the number of the DSP connection that the context belongs
-                           to */
+  uint32_t connection;  /* connection is the number of the DSP connection to which the context
+                         * belongs */
 };
 
-/* connection.c: the number of the current DSP connection, and checks that a context's connection
- * still exists. api_check_execute also injects the failures that tests request. */
+/* connection.c keeps the number of the current DSP connection, and checks that a context's
+ * connection still exists. api_check_execute also injects the failures for which tests ask. */
 uint32_t api_connection_number(void);
 qnn_status api_check_connection(uint32_t log, uint32_t session);
 qnn_status api_check_execute(uint32_t log, uint32_t session);
@@ -223,23 +227,24 @@ api_graph *api_graph_new(api_context *context, const char *name, size_t length);
 void api_graph_destroy(api_graph *graph);
 int api_names_add(api_names *names,
                   const char *name); /* returns 0 if the name was added, 1 if it exists, -1 if
-                                        memory runs out */
+                                      * memory runs out */
 
-/* tensor.c: checks tensors that come from the client or from a binary. `where` is the graph's
- * name. */
+/* tensor.c checks tensors that come from the client or from a binary. `where` is the name of the
+ * graph in messages. */
 qnn_status api_check_shape(uint32_t log, const char *where, const emu_tensor *spec,
                            uint64_t *bytes);
-/* If quant is not NULL, it holds the arrays of spec's quantization; otherwise the arrays are
+/* If quant is not NULL, it holds the arrays of the tensor's quantization; otherwise the arrays are
  * copied. */
 qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk,
                                 api_chunk *quant);
 api_tensor *api_graph_tensor(const api_graph *graph, uint32_t id);
-/* out points into *quant, so the caller must free *quant after out. */
+/* The tensor `out` points into *quant, so the caller must free *quant after out. */
 qnn_status api_tensor_spec(uint32_t log, const char *where, const qnn_tensor *in, emu_tensor *out,
                            uint64_t *bytes, void **quant);
 
 /* quant.c */
-enum { API_QUANT_SMALL = 64 }; /* a tensor itself stores arrays of up to this many bytes */
+enum { API_QUANT_SMALL = 64 }; /* a tensor itself stores quantization arrays of up to this many
+                                * bytes */
 qnn_status api_quant_read(uint32_t log, const char *where, const qnn_quantize_params *in,
                           emu_tensor *spec, void **block);
 const char *api_quant_check(const emu_tensor *spec);
@@ -248,29 +253,31 @@ size_t api_quant_size(const emu_quant *q); /* api_quant_size returns the size of
 size_t api_quant_block_scales(const emu_quant *q);
 void api_quant_point(emu_quant *q, const void *block);
 
-/* node.c: api_graph_add_node copies spec; the caller keeps spec and everything to which it
- * points. */
+/* node.c: api_graph_add_node copies the description spec of a node; the caller keeps spec and
+ * everything to which it points. */
 qnn_status api_graph_add_node(api_graph *graph, const emu_node *spec);
 bool api_node_packs(const emu_node *node, size_t *size);
 
 /* finalize.c */
 qnn_status api_graph_connected(const api_graph *graph, qnn_status code);
 qnn_status
-api_graph_ready(api_graph *graph); /* counts the readers of each tensor and plans the arena of a
-                                      packed graph */
+api_graph_ready(api_graph *graph); /* this function counts the readers of each tensor and plans the
+                                    * arena of a packed graph */
 
-/* plan.c: fails only if memory runs out */
+/* plan.c plans the memory of a graph, and fails only if memory runs out */
 int api_plan_arena(api_graph *graph);
 
 /* execute.c */
-void api_execute_trim(void); /* api_execute_trim frees the arena and the scratch memory; called
-                                after the last context is freed */
+void api_execute_trim(void); /* api_execute_trim frees the arena and the scratch memory; it is
+                              * called after the last context is freed */
 
-/* binary_write.c, binary_read.c */
+/* The functions below are in binary_write.c and binary_read.c */
 typedef struct {
-  const char *const *enabled; /* enabled holds names of the graphs to load; NULL means all */
+  const char *const *enabled; /* enabled holds the names of the graphs that are loaded; NULL means
+                               * all */
   bool persistent;
-  bool inspect; /* only describe the binary: accept any chip and alignment, copy nothing */
+  bool inspect; /* this option only describes the binary: accept any chip and alignment, copy
+                 * nothing */
 } api_load_options;
 
 qnn_status api_binary_size(api_context *context, uint64_t *size);
@@ -283,11 +290,11 @@ uint32_t api_memory_context(const api_object *memory);
 void api_memory_release_all(uint32_t context);
 qnn_status api_memory_resolve(const api_context *context, qnn_tensor *tensor, void **held);
 
-/* device.c: api_power_vote returns the newest power vote that contains an option. Without such a
- * vote, api_power_vote returns NULL. Only tests call api_power_vote. */
+/* device.c: api_power_vote returns the newest power vote that contains an option. If no vote
+ * contains the option, api_power_vote returns NULL. Only tests call api_power_vote. */
 const qnn_power_config *api_power_vote(uint32_t id, uint32_t option);
 
-/* Entries of the function table */
+/* The functions below are the entries of QNN's function table */
 qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, qnn_handle *out);
 qnn_status api_backend_build_id(const char **out);
 qnn_status api_backend_validate(qnn_handle backend, qnn_op_config config);

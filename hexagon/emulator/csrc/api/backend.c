@@ -10,8 +10,8 @@
 #include "pace/pace.h"
 #include "settings.h"
 
-/* A code path that only other machines support is a valid setting: this machine then uses its
- * own fastest path. */
+/* A code path that only other machines support is a valid setting of SDNPU_EMULATOR: this machine
+ * then uses its own fastest path. */
 static qnn_status check_cpu(uint32_t log) {
   char value[32], known[64] = "";
   if (!emu_setting("cpu", value, sizeof value)) {
@@ -40,7 +40,8 @@ static qnn_status check_threads(uint32_t log) {
   return QNN_OK;
 }
 
-/* check_values checks the values of keys whose readers would accept any value. */
+/* check_values checks the values of those keys of SDNPU_EMULATOR whose readers would accept any
+ * value. */
 static qnn_status check_values(uint32_t log) {
   char value[512];
   qnn_status status = check_cpu(log);
@@ -65,8 +66,8 @@ static qnn_status check_values(uint32_t log) {
   return QNN_OK;
 }
 
-/* An unknown key is an error: if a misspelled setting were ignored, a measurement would measure
- * something else. */
+/* An unknown key in SDNPU_EMULATOR is an error: if a misspelled setting were ignored, a measurement
+ * would measure something else. */
 static qnn_status check_settings(uint32_t log) {
   const char *setting = getenv("SDNPU_EMULATOR");
   const pace_settings *pace = pace_get();
@@ -99,7 +100,7 @@ qnn_status api_backend_create(qnn_handle log, const qnn_config *const *config, q
     api_release(logger);
   }
   for (; config != NULL && *config != NULL; config++) {
-    if ((*config)->option != 1) { /* option 1 is error reporting, which is always on here */
+    if ((*config)->option != 1) { /* option 1 is error reporting, which the emulator always does */
       return api_fail(log_id, QNN_BACKEND_CONFIG, "backendCreate: unknown option %u",
                       (*config)->option);
     }
@@ -145,8 +146,8 @@ qnn_status api_backend_build_id(const char **out) {
   return QNN_OK;
 }
 
-/* For validation, tensors are described completely and belong to no graph. Static inputs may
- * have no elements; static parameters must have them. */
+/* For the validation of a node, tensors are described completely and belong to no graph. In a
+ * validation, static inputs may have no elements; static parameters must have them. */
 qnn_status api_backend_validate(qnn_handle handle, qnn_op_config config) {
   api_backend *backend = api_acquire(API_BACKEND, handle);
   if (backend == NULL) {

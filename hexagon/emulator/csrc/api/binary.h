@@ -1,10 +1,12 @@
-/* binary.h: the format of the emulator's context binary, which its writer and its reader share.
+/* binary.h defines the format of the emulator's context binary, which its writer and its reader
+ * share.
  *
- *   header, 128 bytes | metadata | chunks
+ *   A context binary consists of a header of 128 bytes, the metadata and the chunks, in this order.
  *
- * Each part starts at a multiple of 64 bytes. A binary contains offsets from its start and no
- * addresses, so it can be used wherever it is mapped. The metadata is a stream of little-endian
- * numbers and strings (length, bytes, NUL):
+ * Each part of a context binary starts at a multiple of 64 bytes. A context binary contains offsets
+ * from its start and no addresses, so it can be used wherever it is mapped. The metadata of a
+ * context binary is a stream of little-endian numbers and strings (length, bytes, NUL), as listed
+ * below.
  *
  *   chunk table: u64 offset, u64 size, u64 hash, for each chunk
  *   graphs:      u32 bytes of this graph, then
@@ -19,10 +21,11 @@
  * The offsets of intermediate tensors are not stored: the reader plans the arena itself, from
  * shapes that it has checked.
  *
- * Integrity: the header and the metadata are verified before anything in them is used. The metadata
- * contains the hashes of the chunks. A chunk that is copied is verified when it is copied. A chunk
- * that is used without a copy is verified before the first run of a graph that reads it. Verifying
- * it during the load would read all of a mapped model, even for graphs that never run.
+ * The header and the metadata of a context binary are verified before anything in them is used. The
+ * metadata of a context binary contains the hashes of the chunks. A chunk that is copied is
+ * verified when it is copied. A chunk that is used without a copy is verified before the first run
+ * of a graph that reads it. If such chunks were verified during the load, all of a mapped model
+ * would be read, even for graphs that never run.
  */
 #ifndef SDNPU_API_BINARY_H
 #define SDNPU_API_BINARY_H
@@ -39,12 +42,12 @@ enum { API_HAS_OFFSETS = 1, API_HAS_ZEROS = 2 };
 typedef struct {
   char magic[8];
   uint32_t format;
-  uint32_t packing;    /* EMU_PACKING_VERSION of the emulator that wrote the binary */
+  uint32_t packing;    /* packing is EMU_PACKING_VERSION of the emulator that wrote the binary */
   uint32_t core_minor; /* core_minor is the minor version of the core API */
   uint32_t soc;
   uint64_t total_size;
   uint64_t meta_size; /* the metadata, of meta_size bytes, follows the header */
-  uint64_t checksum;  /* checksum of the header, computed while this field is 0 */
+  uint64_t checksum;  /* checksum is computed over the header while this field is 0 */
   uint32_t n_chunks, n_graphs;
   uint8_t reserved[72]; /* zero */
 } api_binary_header;

@@ -1,6 +1,6 @@
 /* binary_graph.c: reads one graph of a context binary.
  *
- * Tensors and nodes pass the same checks as tensors and nodes from a client.
+ * Tensors and nodes of a binary pass the same checks as tensors and nodes from a client.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -8,11 +8,12 @@
 #include "api/binary_reader.h"
 #include "api/node.h"
 
-/* Elements of static tensors up to this size may be values of parameters, which checks read
- * during the load. */
+/* Elements of static tensors up to this size may be values of parameters, which are checked during
+ * the load. */
 enum { SMALL_CONSTANT = 4096 };
 
-/* use_chunk adds a reference to a chunk. If the index stands for "no chunk", *out is NULL. */
+/* use_chunk adds a reference to a chunk of a context binary. If the index stands for "no chunk",
+ * use_chunk sets *out to NULL. */
 static qnn_status use_chunk(api_binary_reader *l, uint32_t index, uint64_t size, bool is_read_now,
                             api_chunk **out) {
   *out = NULL;
@@ -25,7 +26,7 @@ static qnn_status use_chunk(api_binary_reader *l, uint32_t index, uint64_t size,
   api_chunk_entry *e = &l->entries[index];
   if (e->chunk == NULL) {
     const uint8_t *at = l->blob + e->offset;
-    /* a binary that is only described needs no alignment */
+    /* a binary that is only described needs no alignment of its chunks */
     bool borrow = l->borrow && !(is_read_now && (uintptr_t)at % API_ALIGN != 0);
     e->chunk = api_store_load(&l->context->store, at, e->size, e->hash, borrow);
     if (e->chunk == NULL) {
@@ -42,8 +43,8 @@ static qnn_status use_chunk(api_binary_reader *l, uint32_t index, uint64_t size,
   return QNN_OK;
 }
 
-/* read_form reads all fields of a quantization except its arrays. A pointer in the result that
- * is not NULL only means that the array exists. */
+/* read_form reads all fields of a quantization except its arrays. If a pointer in the result of
+ * read_form is not NULL, this only means that the array exists. */
 static void read_form(api_cursor *c, emu_quant *q) {
   q->encoding = get_u32(c);
   q->bitwidth = get_u32(c);
@@ -58,7 +59,7 @@ static void read_form(api_cursor *c, emu_quant *q) {
   q->zeros = (arrays & API_HAS_ZEROS) != 0 ? &zero : NULL;
 }
 
-/* read_quant copies small arrays to the aligned buffer `small`. */
+/* read_quant copies small quantization arrays to the aligned buffer `small`. */
 static qnn_status read_quant(api_binary_reader *l, api_cursor *c, emu_tensor *spec, void *small,
                              api_chunk **chunk) {
   emu_quant *q = &spec->quant;

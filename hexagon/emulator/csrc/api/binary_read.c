@@ -1,6 +1,6 @@
-/* binary_read.c: reads a context from untrusted bytes.
+/* binary_read.c reads a context from the untrusted bytes of a binary.
  *
- * All numbers are read through one bounds-checked cursor. binary_read.c checks the header, the
+ * binary_read.c reads all numbers through one cursor that checks bounds. It checks the header, the
  * chunk table and the list of graphs.
  */
 #define _POSIX_C_SOURCE 200809L

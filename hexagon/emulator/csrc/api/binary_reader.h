@@ -1,4 +1,4 @@
-/* binary_reader.h: declarations that binary_read.c and binary_graph.c share.
+/* binary_reader.h declares the functions that binary_read.c and binary_graph.c share.
  *
  * binary_read.c checks the header, the chunk table and the list of graphs. binary_graph.c reads one
  * graph.

@@ -1,4 +1,4 @@
-/* context.c: creates contexts (empty, or from a binary) and frees them. */
+/* context.c creates contexts (empty, or from a binary) and frees them. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@ api_graph *api_context_find_graph(const api_context *context, const char *name, 
   return NULL;
 }
 
-/* trim_heap returns freed memory to the system. Building a graph allocates and frees as much
- * memory as its image has, in pieces that glibc would otherwise keep for the thread that frees
+/* trim_heap returns freed memory to the operating system. Building a graph allocates and frees as
+ * much memory as its image has, in pieces that glibc would otherwise keep for the thread that frees
  * them. */
 static void trim_heap(void) {
 #ifdef __GLIBC__
@@ -109,8 +109,8 @@ static qnn_status publish(api_context *context, qnn_handle *out) {
 }
 
 /* The table below lists the options of a context that are accepted, and the calls that accept them.
- * Options that a phone accepts are accepted here without an effect. For all other options the
- * emulator returns the same code as the vendor's x86-64 library. */
+ * Options of a context that a phone accepts are accepted here without an effect. For all other
+ * options of a context the emulator returns the same code as the vendor's x86-64 library. */
 enum { AT_CREATE = 1, AT_LOAD = 2 };
 enum {
   OPTION_CUSTOM = 0,
@@ -128,17 +128,20 @@ static const struct {
   uint32_t option, calls;
 } options_taken[] = {
     {OPTION_PRIORITY,
-     AT_CREATE | AT_LOAD}, /* no effect, because one graph runs at a time */
+     AT_CREATE | AT_LOAD}, /* the priority has no effect, because one graph runs at a time */
     {OPTION_ERROR_REPORTING, AT_CREATE | AT_LOAD},
-    {OPTION_ASYNC_DEPTH, AT_CREATE | AT_LOAD}, /* no effect, because every execute is synchronous */
+    {OPTION_ASYNC_DEPTH, AT_CREATE | AT_LOAD}, /* the depth of the queue has no effect, because
+                                                  every execute is synchronous */
     {OPTION_ENABLE_GRAPHS, AT_LOAD},
     {OPTION_PERSISTENT, AT_LOAD},
-    {OPTION_COMPATIBILITY, AT_LOAD},     /* no effect, because compatibility is always strict */
-    {OPTION_RETENTION_ORDER, AT_CREATE}, /* no effect, because every graph stays loaded */
+    {OPTION_COMPATIBILITY, AT_LOAD},     /* the option has no effect, because compatibility is
+                                            always strict */
+    {OPTION_RETENTION_ORDER, AT_CREATE}, /* the option has no effect, because every graph stays
+                                            loaded */
 };
 
-/* Custom options that are accepted: weight sharing (1; weights are always shared) and the budget
- * for file reads (3; there is no limit). */
+/* Two custom options of a context are accepted: weight sharing (1; weights are always shared) and
+ * the budget for file reads (3; there is no limit). */
 static bool known_custom(const qnn_htp_config *custom) {
   return custom != NULL && (custom->option == 1 || custom->option == 3);
 }

@@ -1,7 +1,7 @@
-/* device.c: devices, which represent a chip by its SoC number, and power votes.
+/* device.c implements devices, which represent a chip by its SoC number, and power votes.
  *
- * Results are the same on every chip; the SoC number only decides which binaries a device accepts.
- * Power votes are recorded but have no effect.
+ * Results of the emulator are the same on every chip; the SoC number only decides which binaries a
+ * device accepts. Power votes are recorded but have no effect.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdarg.h>
@@ -62,7 +62,7 @@ static qnn_status read_config(uint32_t log, const qnn_config *const *config, uin
       return api_fail(log, QNN_DEVICE_CONFIG, "deviceCreate: unknown option %u", (*config)->option);
     }
     if (custom->option == OPTION_SIGNED_PD || custom->option == OPTION_SECURE_PD) {
-      continue; /* the option asks for a signed process, which has no meaning here */
+      continue; /* a signed process, for which the option asks, has no meaning in the emulator */
     }
     if (custom->option == OPTION_ARCH) {
       api_log(log, QNN_LOG_WARN, "deviceCreate: the arch option is deprecated: use the SoC option");
@@ -133,20 +133,20 @@ qnn_status api_device_info(qnn_handle handle, const qnn_platform_info **out) {
   }
   qnn_status status = QNN_INVALID_ARGUMENT;
   if (out != NULL) {
-    *out = &device->platform; /* valid as long as the device */
+    *out = &device->platform; /* the platform information is valid as long as the device */
     status = QNN_OK;
   }
   api_release(device);
   return status;
 }
 
-/* The functions below keep power votes. Ids of votes are never reused. Of each option, the newest
- * vote is kept. */
+/* The functions below keep power votes. The emulator never reuses the ids of power votes. Of each
+ * option in power votes, the newest vote is kept. */
 enum { MAX_VOTES = 64, POWER_OPTIONS = 7 };
 typedef struct {
   uint32_t id;
-  qnn_power_config newest[POWER_OPTIONS + 1]; /* newest is indexed by option; option 0 means that
-                                                 there is no vote */
+  qnn_power_config newest[POWER_OPTIONS + 1]; /* newest holds the newest vote for each option; the
+                                                 option number 0 means that there is no vote */
 } vote;
 static struct {
   pthread_mutex_t lock;
@@ -154,7 +154,7 @@ static struct {
   uint32_t n, last_id;
 } votes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* append_to_log appends a line to the file that votes=PATH names; tests read it. */
+/* append_to_log appends a line to the file that votes=PATH names, for tests. */
 __attribute__((format(printf, 1, 2))) static void append_to_log(const char *format, ...) {
   char path[512];
   if (!emu_setting("votes", path, sizeof path)) {
@@ -170,7 +170,7 @@ __attribute__((format(printf, 1, 2))) static void append_to_log(const char *form
   }
 }
 
-/* api_power_lost drops all votes after a restart of the DSP; their ids become invalid. */
+/* api_power_lost drops all power votes after a restart of the DSP; their ids become invalid. */
 void api_power_lost(void) {
   pthread_mutex_lock(&votes.lock);
   votes.n = 0;
@@ -199,7 +199,7 @@ static qnn_status create_power_config_id(uint32_t device_id, uint32_t core_id, u
   return status;
 }
 
-/* A second call with the same id also returns 0, as in the vendor's library. */
+/* A second call with the same id of a vote also returns 0, as in the vendor's library. */
 static qnn_status destroy_power_config_id(uint32_t id) {
   pthread_mutex_lock(&votes.lock);
   uint32_t at = vote_at(id);

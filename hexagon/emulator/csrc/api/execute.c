@@ -1,7 +1,7 @@
-/* execute.c: runs graphs, one at a time in the process, under the device lock.
+/* execute.c runs graphs, one at a time in the process, under the device lock.
  *
  * One graph runs at a time, so all graphs share one arena and one scratch buffer: a graph's plan
- * has offsets, and execute.c adds the base address. The client's buffers are read and written
+ * has offsets, and execute.c adds the base address. Executes read and write the client's buffers
  * without copies. The sizes of the client's buffers must match exactly, because the vendor's
  * library would access memory past their ends without an error.
  */
@@ -17,7 +17,7 @@ static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   uint8_t *arena, *scratch;
   uint64_t arena_size, scratch_size;
-} memory; /* guarded by device_lock */
+} memory; /* memory is guarded by device_lock */
 
 static int grow(uint8_t **block, uint64_t *size, uint64_t needed) {
   if (needed <= *size) {
@@ -51,7 +51,7 @@ static qnn_status reject(const api_graph *graph, const api_tensor *tensor, const
 
 static bool same_shape(const qnn_tensor *given, const emu_tensor *own) {
   if (given->rank == 0 || given->dimensions == NULL) {
-    return true; /* the client gave no shape */
+    return true; /* a client that gives no shape is not checked */
   }
   bool same = given->rank == own->rank;
   for (uint32_t i = 0; same && i < own->rank; i++) {
@@ -140,8 +140,8 @@ static qnn_status bind_all(const api_graph *graph, const qnn_tensor *inputs, uin
   return status == QNN_OK ? check_overlap(graph, inputs, n_inputs, outputs, n_outputs) : status;
 }
 
-/* unbind clears the client's pointers in the graph's tensors, because they are not valid after
- * the call. */
+/* unbind clears the client's pointers in the graph's tensors, because they are not valid after the
+ * execute. */
 static void unbind(const api_graph *graph) {
   for (uint32_t i = 0; i < graph->n_tensors; i++) {
     api_tensor *tensor = graph->tensors[i];
@@ -167,8 +167,8 @@ static qnn_status place_natives(const api_graph *graph) {
   return QNN_OK;
 }
 
-/* check_chunks verifies chunks that are used without a copy, before their first use; see
- * binary.h. */
+/* check_chunks verifies chunks of a binary that are used without a copy, before their first use;
+ * see binary.h. */
 static qnn_status check_chunks(api_graph *graph) {
   bool sound = true;
   for (uint32_t i = 0; !graph->checked && i < graph->n_tensors; i++) {
@@ -186,8 +186,8 @@ static qnn_status check_chunks(api_graph *graph) {
                           graph->name);
 }
 
-/* Profile events have the vendor's types, order and names. Cycles are computed from the time as
- * if the clock had 1 GHz, so they are multiples of 1000. */
+/* The emulator's profile events have the vendor's types, order and names. Cycles in profile events
+ * are computed from the time as if the clock had 1 GHz, so they are multiples of 1000. */
 static void run_nodes(const api_graph *graph, api_profile *profile, uint64_t waited) {
   api_charge charge = api_pace_begin_run(graph);
   uint64_t start = api_now_us(), before = start;

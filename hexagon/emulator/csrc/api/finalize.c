@@ -1,4 +1,4 @@
-/* finalize.c: checks a graph as a whole, packs its constants and plans its arena.
+/* finalize.c checks a graph as a whole, packs its constants and plans its arena.
  *
  * If the elements of a static tensor are needed only for packing, they are freed when the last node
  * has packed them.
@@ -20,8 +20,8 @@ static bool is_used(const emu_node *node) {
   return false;
 }
 
-/* A node's output may stay unused if another output of the node is used. A node without any used
- * output, or a tensor that is never used, is an error of the client. */
+/* An output of a node may stay unused if another output of the node is used. A node without any
+ * used output, or a tensor that is never used, is an error of the client. */
 qnn_status api_graph_connected(const api_graph *graph, qnn_status code) {
   uint32_t log = graph->context->log;
   for (uint32_t i = 0; i < graph->n_tensors; i++) {
@@ -58,7 +58,7 @@ static void count_raw_uses(api_graph *graph) {
     size_t size = 0;
     bool packs = api_node_packs(node, &size);
     for (uint32_t j = 0; j < node->n_in; j++) {
-      /* packs_input has bits for the first 32 inputs only */
+      /* the bit mask packs_input has bits for the first 32 inputs only */
       if (j >= 32 || !is_packed_away(node, packs, j)) {
         ((api_tensor *)node->in[j])->raw_uses++;
       }
@@ -117,7 +117,8 @@ static qnn_status pack(api_graph *graph) {
       free(pending);
       return QNN_MEMORY;
     }
-    memset(memory, 0, size); /* clears the gaps too, so that equal graphs give equal binaries */
+    memset(memory, 0, size); /* the memory is cleared with its gaps, so that equal graphs give equal
+                                binaries */
     node->n.op->pack(&node->n, memory);
     node->packed = api_store_adopt(&graph->context->store, memory, size);
     if (node->packed == NULL) {

@@ -1,4 +1,4 @@
-/* graph.c: creates, finds and destroys graphs of a context. */
+/* graph.c creates, finds and destroys the graphs of a context. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int grow(api_names *names) {
   return 0;
 }
 
-/* The set of names stores the pointer, not a copy of the name. */
+/* The set of graph names stores a pointer to each name, not a copy. */
 int api_names_add(api_names *names, const char *name) {
   if (2 * (names->used + 1) > names->capacity && grow(names) != 0) {
     return -1;
@@ -87,8 +87,8 @@ void api_graph_destroy(api_graph *graph) {
 
 enum { HTP_GRAPH_OPTIONS = 18, GRAPH_OPTIONS = 7 };
 
-/* known_options rejects unknown options of a graph. Known options tune a compiler and a chip
- * that do not exist here, so they have no effect. */
+/* known_options rejects unknown options of a graph. The known options of graphs tune a compiler and
+ * a chip that do not exist in the emulator, so they have no effect. */
 static bool known_options(uint32_t log, const char *name, const qnn_config *const *config) {
   for (; config != NULL && *config != NULL; config++) {
     uint32_t option = (*config)->option;

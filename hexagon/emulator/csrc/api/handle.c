@@ -1,11 +1,11 @@
-/* handle.c: the registry of handles, and the number of calls that hold each object. */
+/* handle.c keeps the registry of handles, and the number of calls that hold each object. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
 
-/* Ids only grow, so a new entry is appended and the table stays sorted. */
+/* Ids of handles only grow, so a new entry is appended and the table stays sorted. */
 typedef struct {
   api_object **objects;
   uint32_t n, capacity, last_id;
@@ -118,7 +118,8 @@ qnn_handle api_first_memory(uint32_t context) {
   return (qnn_handle)(uintptr_t)id;
 }
 
-/* trim frees an empty table, so that unloading the library leaves no memory allocated. */
+/* trim frees an empty table of handles, so that unloading the library leaves no memory
+ * allocated. */
 static void trim(table *t) {
   if (t->n == 0) {
     free(t->objects);

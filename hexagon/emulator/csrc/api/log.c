@@ -1,6 +1,6 @@
 /* log.c: loggers.
  *
- * The client's callback receives the format and a real va_list, as from the vendor's library.
+ * The client's log callback receives the format and a real va_list, as from the vendor's library.
  * Without a logger, error messages go to stderr, so that no rejection is silent.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -22,8 +22,8 @@ static void to_stderr(const char *format, va_list args) {
   fprintf(stderr, "sdnpu-emulator: %s\n", line);
 }
 
-/* emit sends a message to a logger. Log 0 means that the caller knows no object; the
- * newest logger then receives the message. */
+/* emit sends a message to a logger. For a log id of 0, which means that the caller knows no logger,
+ * the newest logger receives the message. */
 static void emit(uint32_t log, uint32_t level, const char *format, va_list args) {
   api_logger *logger =
       log != 0 ? api_acquire(API_LOG, (qnn_handle)(uintptr_t)log) : api_acquire_newest(API_LOG);
@@ -58,7 +58,7 @@ qnn_status api_fail(uint32_t log, qnn_status code, const char *format, ...) {
   return code;
 }
 
-/* Level 0 means that nothing is logged. */
+/* At log level 0, nothing is logged. */
 static bool known_level(uint32_t level) { return level <= QNN_LOG_DEBUG; }
 
 qnn_status api_log_create(qnn_log_callback callback, uint32_t level, qnn_handle *out) {

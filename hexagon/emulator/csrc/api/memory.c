@@ -1,7 +1,8 @@
-/* memory.c: shared memory that a client registers once, instead of passing an address for each run.
+/* memory.c keeps shared memory that a client registers once, instead of passing an address for each
+ * run.
  *
- * On a phone such memory comes from rpcmem; here any file descriptor that can be mapped is
- * accepted. Registered memory belongs to its context. A run holds the memory that it uses, so a
+ * On a phone shared memory comes from rpcmem; the emulator accepts any file descriptor that can be
+ * mapped. Registered memory belongs to its QNN context. A run holds the memory that it uses, so a
  * call that ends the registration waits for the run.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -17,7 +18,7 @@
 
 enum {
   MAP_UNIT = 65536
-}; /* mappings start at a multiple of this size, which is a multiple of every page size */
+}; /* file mappings start at a multiple of this size, which is a multiple of every page size */
 enum { KIND_ION = 1, KIND_CUSTOM = 2, KIND_DMA_BUF = 3, SHARED_BUFFER = 1 };
 
 typedef struct api_memory {
@@ -36,8 +37,8 @@ static void destroy(api_memory *memory) {
   free(memory);
 }
 
-/* describe finds out which bytes to map: size, offset and file descriptor. If the descriptor is
- * invalid, describe returns the reason. */
+/* describe finds out which bytes of shared memory to map: size, offset and file descriptor. If the
+ * client's descriptor is invalid, describe returns the reason. */
 static const char *describe(const qnn_mem_descriptor *in, uint64_t *bytes, uint64_t *offset,
                             int *fd) {
   emu_tensor spec = {.kind = EMU_NATIVE, .dtype = in->data_type, .rank = in->rank};
@@ -165,7 +166,7 @@ uint32_t api_memory_context(const api_object *memory) {
 }
 
 /* api_memory_resolve turns a tensor in registered memory into a tensor with a raw buffer. The
- * caller must release *held after the run. */
+ * caller of api_memory_resolve must release *held after the run. */
 qnn_status api_memory_resolve(const api_context *context, qnn_tensor *tensor, void **held) {
   api_memory *memory = tensor->mem_type == 1 ? api_acquire(API_MEMORY, tensor->data) : NULL;
   if (tensor->mem_type != 1) {

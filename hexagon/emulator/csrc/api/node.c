@@ -1,7 +1,7 @@
-/* node.c: parses, checks and adds nodes.
+/* node.c parses, checks and adds the nodes of a graph.
  *
- * Every error in a node is reported when the node is added. The vendor's library reports some of
- * these errors only at finalize, and some never.
+ * Every error in a node is reported when the node is added. The vendor's library reports some
+ * errors in nodes only at finalize, and some never.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 typedef struct {
   uint32_t log;
   const char *where, *node;
-  const api_graph *graph; /* NULL means that tensors are taken from their descriptions */
+  const api_graph *graph; /* If the graph is NULL, tensors are taken from their descriptions */
   api_parsed_node *out;
 } parser;
 
@@ -126,10 +126,10 @@ qnn_status api_parse_node(uint32_t log, const char *where, const qnn_op_config *
   return status;
 }
 
-/* check_operator calls the check function of the node's operator. A static input that the
- * operator packs may have no elements here: a binary stores only packed elements, and validation
- * may happen before the elements exist. In this case the check function sees a non-NULL address
- * in place of the elements, and must not read it. */
+/* check_operator calls the check function of the node's operator. A static input that the operator
+ * packs may have no elements here: a binary stores only packed elements, and validation may happen
+ * before the elements exist. For such an input the check function sees a non-NULL address in place
+ * of the elements, and must not read it. */
 static int check_operator(const emu_node *node, char *reason, size_t size) {
   static uint64_t nothing;
   emu_tensor stand_ins[EMU_MAX_PORTS], *in[EMU_MAX_PORTS];
@@ -325,8 +325,8 @@ qnn_status api_graph_add_node(api_graph *graph, const emu_node *spec) {
   return QNN_OK;
 }
 
-/* api_node_packs reports whether a node packs its constants. If the packed size is 0, the run
- * reads the inputs unpacked. */
+/* api_node_packs reports whether a node packs its constants when the graph is finalized. If the
+ * packed size of a node is 0, the run reads the inputs unpacked. */
 bool api_node_packs(const emu_node *node, size_t *size) {
   *size = node->op->packed_size != NULL ? node->op->packed_size(node) : 0;
   return *size > 0;

@@ -1,12 +1,12 @@
-/* node.h: turns an op config into a node, for addNode and for validation. */
+/* node.h declares how an op config becomes a node, for addNode and for validation. */
 #ifndef SDNPU_API_NODE_H
 #define SDNPU_API_NODE_H
 
 #include "api/api.h"
 
-/* api_parsed_node is the result of parsing. All strings of an api_parsed_node belong to the client.
- * `described` holds tensors that belong to no graph, and `quant` the arrays of their quantizations;
- * api_free_parsed_node frees both. */
+/* api_parsed_node is the result of parsing a node. All strings of an api_parsed_node belong to the
+ * client. `described` holds tensors that belong to no graph, and `quant` the arrays of their
+ * quantizations; api_free_parsed_node frees both. */
 typedef struct {
   emu_node node;
   emu_tensor *in[EMU_MAX_PORTS], *out[EMU_MAX_PORTS];
@@ -22,8 +22,8 @@ qnn_status api_parse_node(uint32_t log, const char *where, const qnn_op_config *
                           const api_graph *graph, api_parsed_node *out);
 void api_free_parsed_node(api_parsed_node *parsed); /* NULL is allowed */
 /* api_check_node runs the checks that all operators share, and then the operator's own check. In
- * validation there is no context, so the chip is unknown. If the vendor's library rejects a node
- * only in finalize, the node passes this check; api_check_prepared rejects it. */
+ * validation there is no QNN context, so the chip is unknown. If the vendor's library rejects a
+ * node only in finalize, the node passes this check; api_check_prepared rejects it. */
 qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node,
                           const api_context *context);
 qnn_status api_check_prepared(const api_graph *graph, const emu_node *node);

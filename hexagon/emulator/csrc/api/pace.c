@@ -1,16 +1,17 @@
-/* api/pace.c: the paced clock, which makes calls take as long as on a phone, or only reports that
- * time.
+/* api/pace.c keeps the paced clock, which makes calls take as long as on a phone, or only reports
+ * the time on the phone.
  *
- * Two resources are simulated. The device executes one graph at a time; an execute holds the device
- * lock for its full time on the phone. The loader loads one context at a time. An execute that
- * starts during a load is slower by the profile's factor. With pace=wall, a call sleeps until its
- * time on the phone has passed. With pace=virtual no call sleeps; a client that simulates time must
- * know which calls overlap.
+ * The paced clock simulates two resources, the device and the loader. The simulated device executes
+ * one graph at a time; an execute holds the device lock for its full time on the phone. The
+ * simulated loader loads one context at a time. An execute that starts during a load is slower by
+ * the profile's factor. With pace=wall, a call sleeps until its time on the phone has passed. With
+ * pace=virtual no call sleeps; a client that simulates time must know which calls overlap.
  *
- * The emulator finds out from names and inputs which part of a model a graph computes: A block has
- * inputs past_k<layer> and the part _layers<K>of<T> in its name. The name of a head begins with
- * "head". The number of rows is that of the input x. The number of past tokens is the number of
- * slots that the mask makes visible. Any other graph costs one submission per execute.
+ * The emulator finds out from names and inputs which part of a model a graph computes. A block's
+ * graph has inputs past_k<layer> and the part _layers<K>of<T> in its name. The name of the graph of
+ * a head begins with "head". The number of rows of a graph is that of its input x. The number of
+ * past tokens of a run is the number of slots that the mask makes visible. Any graph that is no
+ * block and no head costs one submission per execute.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "api/pace.h"
@@ -126,8 +127,9 @@ static bool readable(const emu_tensor *t) {
 }
 
 /* context_of returns the number of past tokens of a run, plus half of the run's rows. A row that
- * sees no past token is padding or the start of a sequence, and is left out. The other rows are
- * averaged, because one run may hold rows of several sequences. */
+ * sees no past token is padding or the start of a sequence, and does not count in the average.
+ * The context is the average over the other rows, because one run may hold rows of several
+ * sequences. */
 static double context_of(const pace_profile *profile, const api_graph *graph,
                          const pace_part *part) {
   const api_tensor *mask = input(graph, "mask");
@@ -165,8 +167,9 @@ api_charge api_pace_begin_run(const api_graph *graph) {
   return charge;
 }
 
-/* The types of profile events below exist only in the emulator, not in the vendor's library. Charge
- * and overrun are times in nanoseconds; the first event's text is the name of the phone. */
+/* The types of profile events below exist only in the emulator, not in the vendor's library. The
+ * events for charge and overrun are times in nanoseconds; the text of the first event is the name
+ * of the phone. */
 enum {
   EVENT_PACED = 9100,
   EVENT_CHARGED = 9101,
@@ -204,8 +207,8 @@ void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t to
   }
 }
 
-/* The functions below keep track of the memory of one simulated session of the phone. A file that
- * is registered several times counts once. */
+/* The functions below keep track of the memory of one simulated session of the phone. A file of
+ * registered memory that is registered several times counts once. */
 typedef struct mapping {
   api_file file;
   uint32_t uses;

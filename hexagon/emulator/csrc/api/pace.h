@@ -1,5 +1,5 @@
-/* api/pace.h: simulates the time and the memory that calls take on a phone. Without a profile in
- * SDNPU_EMULATOR, these functions do nothing.
+/* api/pace.h declares functions that simulate the time and the memory of calls on a phone. Without
+ * a profile in SDNPU_EMULATOR, the functions of api/pace.h do nothing.
  */
 #ifndef SDNPU_API_PACE_H
 #define SDNPU_API_PACE_H
@@ -21,8 +21,8 @@ api_charge api_pace_begin(void);
  * tensors. */
 api_charge api_pace_begin_run(const api_graph *graph);
 /* api_pace_end sleeps until the simulated time is over. api_pace_end returns the duration of the
- * call in µs: real time or, with pace=virtual, simulated time. Without a profile, api_pace_end
- * returns took_us. */
+ * call in µs: real time or, with pace=virtual, simulated time. Without a profile in SDNPU_EMULATOR,
+ * api_pace_end returns took_us. */
 uint64_t api_pace_end(const api_charge *charge, uint64_t took_us);
 void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t took_us);
 
@@ -30,8 +30,8 @@ void api_pace_events(const api_charge *charge, api_profile *profile, uint64_t to
  * a time. */
 void api_pace_begin_load(void);
 void api_pace_end_load(void);
-/* api_pace_reserve reserves memory for the context in the simulated session and sets the time of
- * its load. api_pace_release returns this memory. */
+/* api_pace_reserve reserves memory for a context in the simulated session and sets the time of its
+ * load. api_pace_release returns the memory. */
 qnn_status api_pace_reserve(api_context *context, api_charge *charge);
 void api_pace_release(api_context *context);
 void api_pace_unload(api_charge *charge);

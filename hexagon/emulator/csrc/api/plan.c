@@ -1,9 +1,10 @@
-/* plan.c: gives each intermediate tensor an offset in one block of memory (the arena).
+/* plan.c gives each intermediate tensor of a graph an offset in one block of memory (the arena).
  *
- * Two tensors may use the same bytes if their lifetimes do not overlap. A tensor lives from the
- * node that writes it to the last node that reads it, both included. The largest tensor is placed
- * first; each tensor gets the lowest gap that is large enough. The result is close to optimal for
- * layered graphs, and is always the same for the same graph.
+ * Two tensors may use the same bytes of the arena if their lifetimes do not overlap. The lifetime
+ * of a tensor goes from the node that writes it to the last node that reads it, both included. In
+ * the arena, the largest tensor is placed first; each tensor gets the lowest gap that is large
+ * enough. The arena that plan.c computes is close to the smallest possible for layered graphs, and
+ * is always the same for the same graph.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static bool lifetimes_overlap(const api_tensor *a, const api_tensor *b) {
   return a->producer <= end_of_life(b) && b->producer <= end_of_life(a);
 }
 
-/* lowest_gap returns the lowest offset at which a tensor fits; `placed` is sorted by offset. */
+/* lowest_gap returns the lowest offset in the arena at which a tensor fits; `placed` is sorted by
+ * offset. */
 static uint64_t lowest_gap(api_tensor *const *placed, uint32_t n, const api_tensor *tensor) {
   uint64_t offset = 0;
   for (uint32_t i = 0; i < n; i++) {

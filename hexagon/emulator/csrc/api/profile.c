@@ -1,7 +1,7 @@
-/* profile.c: a profile records the times of the last call that used it.
+/* profile.c implements profiles, each of which records the times of the last call that used it.
  *
- * Times are measured on this machine around the emulation. Without a paced clock they say nothing
- * about a phone.
+ * Times in a profile are measured on this machine around the emulation. Without a paced clock, the
+ * times in a profile say nothing about a phone.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct {
   uint32_t parent; /* parent is the number of the parent event plus 1, or 0 at the top level */
 } event;
 
-/* Two calls that use the same profile run one after the other: begin takes its lock, end
+/* Two calls that use the same profile run one after the other: begin takes the profile's lock, end
  * releases it. */
 struct api_profile {
   api_object base;
@@ -61,7 +61,7 @@ bool api_profile_detailed(const api_profile *profile) {
   return profile != NULL && profile->level != LEVEL_BASIC;
 }
 
-/* If memory runs out, the event is lost, but the call does not fail. */
+/* If memory runs out, a profile event is lost, but the call does not fail. */
 uint32_t api_profile_add(api_profile *profile, uint32_t parent, uint32_t type, uint32_t unit,
                          uint64_t value, const char *identifier) {
   if (profile == NULL) {
@@ -164,8 +164,9 @@ qnn_status api_profile_events(qnn_handle handle, const uint64_t **ids, uint32_t 
   return status;
 }
 
-/* profile_of returns the profile of an event. The profile is locked and held. For an unknown
- * event profile_of returns NULL. The upper half of an event id is the id of the event's profile. */
+/* profile_of returns the profile of an event. The profile that profile_of returns is locked and
+ * held. For an unknown event profile_of returns NULL. The upper half of an event id is the id of
+ * the event's profile. */
 static api_profile *profile_of(uint64_t event_id) {
   api_profile *profile = api_acquire(API_PROFILE, (qnn_handle)(uintptr_t)(event_id >> 32));
   if (profile == NULL) {

@@ -1,9 +1,10 @@
-/* qnn_abi.h: the structs and constants of the vendor's C ABI that the emulator uses.
+/* qnn_abi.h declares the structs and constants of the vendor's C ABI that the emulator uses.
  *
- * The structs are this project's own declarations of layouts that were found by measurement (core
- * API 2.40.0, LP64, little-endian). Padding in the ABI's structs is declared as named fields, and
- * every offset that a client relies on is asserted at the end of the file. Handles are ids and
- * never addresses. Tensors and operators are declared in qnn_tensor.h.
+ * The structs in qnn_abi.h are this project's own declarations of layouts that were found by
+ * measurement (core API 2.40.0, LP64, little-endian). Padding in the structs of the ABI is declared
+ * as named fields, and every offset on which a client relies is asserted at the end of the file. In
+ * the emulator, handles are ids and never addresses. Tensors and operators are declared in
+ * qnn_tensor.h.
  */
 #ifndef SDNPU_QNN_ABI_H
 #define SDNPU_QNN_ABI_H
@@ -16,7 +17,7 @@
 
 typedef uint64_t qnn_status;  /* Qnn_ErrorHandle_t */
 typedef void *qnn_handle;     /* every Qnn_*Handle_t */
-typedef void (*qnn_fn)(void); /* an entry of a function table */
+typedef void (*qnn_fn)(void); /* qnn_fn is an entry of a function table */
 
 enum {
   QNN_BACKEND_HTP = 6,
@@ -29,12 +30,12 @@ enum {
   QNN_SYSTEM_MAJOR = 1,
   QNN_SYSTEM_MINOR = 15,
   QNN_SYSTEM_TABLE_USED = 16,
-  QNN_TABLE_USED = 71,    /* the entries 0 to 70 have names */
-  QNN_TABLE_ENTRIES = 80, /* a client of core API 2.40 may read entries up to 74; the last ones
-                             are NULL here */
+  QNN_TABLE_USED = 71,    /* the entries 0 to 70 of the function table have names */
+  QNN_TABLE_ENTRIES = 80, /* a client of core API 2.40 may read entries of the table up to 74; the
+                             last ones are NULL here */
 };
 
-/* An error code is the base of its range plus a number. */
+/* An error code of QNN is the base of its range plus a number. */
 enum {
   QNN_OK = 0,
   QNN_NOT_SUPPORTED = 1000,
@@ -79,8 +80,8 @@ enum {
   QNN_DEVICE_HANDLE = 14000,
   QNN_DEVICE_CONFIG = 14001,
   QNN_SYSTEM_HANDLE = 30000,
-  QNN_BLOB_FOREIGN = 30001,   /* the bytes are not a binary of this library */
-  QNN_BLOB_TRUNCATED = 30010, /* the binary is shorter than its header says */
+  QNN_BLOB_FOREIGN = 30001,   /* this code means that the bytes are not a binary of this library */
+  QNN_BLOB_TRUNCATED = 30010, /* this code means that the binary is shorter than its header says */
 };
 
 enum {
@@ -190,7 +191,7 @@ typedef struct {
 /* QnnProfile_EventData_t (24) */
 typedef struct {
   uint32_t type;
-  uint32_t unit; /* 1 for microseconds, 4 for a count */
+  uint32_t unit; /* unit is 1 for microseconds and 4 for a count */
   uint64_t value;
   const char *identifier;
 } qnn_event_data;
@@ -211,7 +212,7 @@ typedef struct {
 typedef struct {
   uint32_t type; /* 1 */
   uint32_t hole4;
-  uint64_t size; /* size is the size of the whole buffer */
+  uint64_t size; /* size is the size of the whole shared buffer */
   int32_t fd;
   uint32_t hole20;
   uint64_t offset;
@@ -224,7 +225,7 @@ typedef struct {
   const uint32_t *dims;
   const char *shape_config;
   uint32_t data_type;
-  uint32_t mem_type; /* 1 for ION, 2 for a custom descriptor, 3 for dma-buf */
+  uint32_t mem_type; /* mem_type is 1 for ION, 2 for a custom descriptor, 3 for dma-buf */
   union {
     int32_t fd;
     const qnn_shared_buffer *custom;

@@ -1,10 +1,11 @@
-/* quant.c: reads and checks the encodings of quantized tensors.
+/* quant.c reads and checks the encodings of quantized tensors.
  *
- * The arrays of the client's structs are copied into one block of memory: scales, then offsets,
- * then block scales. Tensors, chunks of the store and binaries all use this layout.
+ * The arrays of the client's encodings are copied into one block of memory: scales, then offsets,
+ * then block scales. Tensors, chunks of the store and binaries all keep the arrays of an encoding
+ * in this order.
  *
  * The vendor's library accepts scales that are zero or NaN, counts that do not fit, wrong axes, and
- * block sizes of zero (by which it later divides). The emulator rejects all of these.
+ * block sizes of zero (by which it later divides). The emulator rejects such encodings.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -23,8 +24,8 @@ size_t api_quant_size(const emu_quant *q) {
          api_quant_block_scales(q) * sizeof *q->block_scales;
 }
 
-/* api_quant_point sets the pointers to the arrays in block. Before the call, a pointer that is
- * not NULL means that its array exists. */
+/* api_quant_point sets the pointers of an encoding to its arrays in a block of memory. Before
+ * api_quant_point, a pointer that is not NULL means that its array exists. */
 void api_quant_point(emu_quant *q, const void *block) {
   const float *at = block;
   q->scales = at;
@@ -84,9 +85,9 @@ static const char *check_blocks(const emu_quant *q, const emu_tensor *spec) {
   return NULL;
 }
 
-/* api_quant_check returns why a tensor's quantization is invalid, or NULL if it is valid. The
- * tensor's shape must have been checked before. Scales are checked last, when the arrays have
- * been read. */
+/* api_quant_check returns the reason why a tensor's quantization is invalid, or NULL if it is
+ * valid. The shape of the tensor must have been checked before api_quant_check. The scales of an
+ * encoding are checked last, when the arrays have been read. */
 const char *api_quant_check(const emu_tensor *spec) {
   const emu_quant *q = &spec->quant;
   if (q->count == 0) {
@@ -114,8 +115,8 @@ const char *api_quant_check(const emu_tensor *spec) {
   return NULL;
 }
 
-/* source describes the client's arrays. Neighbouring elements of an array have a distance of
- * `stride` words. */
+/* source describes where the client has the arrays of an encoding. Neighbouring elements of such an
+ * array have a distance of `stride` words. */
 typedef struct {
   const float *scales;
   const int32_t *offsets;
@@ -208,7 +209,8 @@ static bool needs_bitwidth(const emu_quant *q) {
          q->encoding == EMU_Q_BW_FLOAT_BLOCK;
 }
 
-/* check_form checks all values that determine the size of an array, before any array is read. */
+/* check_form checks all values of an encoding that determine the size of an array, before any array
+ * is read. */
 static const char *check_form(const emu_tensor *spec, const source *from) {
   const emu_quant *q = &spec->quant;
   if (q->count == 0) {
@@ -239,7 +241,8 @@ static void spread(void *to, const void *from, uint32_t count, uint32_t stride) 
   }
 }
 
-/* If all offsets are zero, they are left out, so that equal encodings have equal bytes. */
+/* If all offsets of an encoding are zero, they are left out, so that equal encodings have equal
+ * bytes. */
 static void *read_arrays(emu_quant *q, const source *from,
                          const qnn_blockwise_expansion *expansion) {
   q->scales = from->scales;

@@ -1,4 +1,4 @@
-/* tensor.c: checks and adds tensors of a graph. */
+/* tensor.c checks the tensors of a graph and adds them. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #include "api/api.h"
 
-/* The vendor's library accepts rank 0, zero dimensions and rank 6, but a phone may reject them,
- * so they are rejected here. */
+/* The vendor's library accepts rank 0, zero dimensions and rank 6, but a phone may reject them, so
+ * the emulator rejects them. */
 qnn_status api_check_shape(uint32_t log, const char *where, const emu_tensor *spec,
                            uint64_t *bytes) {
   const char *name = spec->name;
@@ -137,7 +137,7 @@ static void free_tensor(api_tensor *tensor, char *name) {
   free(name);
 }
 
-/* Only if the call succeeds does the graph own the chunks' references. */
+/* The graph owns the references to chunks only if the call succeeds. */
 qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk,
                                 api_chunk *quant) {
   uint64_t bytes = 0;
@@ -176,7 +176,8 @@ qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_ch
   return QNN_OK;
 }
 
-/* keep copies what the client may free after the call: the elements and the quantization arrays. */
+/* keep copies the data of a tensor that the client may free after the call: the elements and the
+ * quantization arrays. */
 static qnn_status keep(api_context *context, const emu_tensor *spec, uint64_t bytes,
                        api_chunk **chunk, api_chunk **quant) {
   if (spec->kind == EMU_STATIC &&

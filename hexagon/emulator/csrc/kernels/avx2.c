@@ -1,4 +1,4 @@
-/* kernels/avx2.c: the AVX2 code path, in which 16 lanes are two AVX2 registers. */
+/* kernels/avx2.c is the AVX2 code path, in which 16 lanes are two AVX2 registers. */
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
@@ -15,9 +15,9 @@
 #define KERNELS_INT_ROWS 4
 #define KERNELS emu_kernels_avx2
 #define KERNELS_X86
-/* At least 8 accumulators are needed to hide the latency of a fused multiply-add. 12
- * accumulators and the weights of one panel fill the registers; a tile of 3 rows by 2 panels
- * would need more registers than there are. */
+/* At least 8 sums (accumulators) are needed to hide the latency of a fused multiply-add. 12 sums
+ * and the weights of one panel fill the registers; a tile of 3 rows by 2 panels would need more
+ * registers than there are. */
 #define TALL_TILES(T)
 #define MIDDLE_TILES(T)
 #define WIDE_TILES(T) T(1, 4) T(2, 2)

@@ -1,7 +1,7 @@
-/* kernels/avx512.c: the AVX-512 code path, in which 16 lanes are one AVX-512 register.
+/* kernels/avx512.c is the AVX-512 code path, in which 16 lanes are one AVX-512 register.
  *
- * Before select.c chooses this path, it compares the results with those of the AVX2 path, and uses
- * it only if both give the same bits.
+ * Before select.c chooses the AVX-512 path, it compares the path's results with those of the AVX2
+ * path, and uses it only if both give the same bits.
  */
 #include "kernels/kernels.h"
 

@@ -1,7 +1,8 @@
-/* kernels/float_gemm.h: the inner loops of matrix products in f32, included by impl.h.
+/* kernels/float_gemm.h contains the inner loops of matrix products in f32; impl.h includes it.
  *
- * A tile is the product of R rows of A and P panels of weights; its sums stay in registers. Weights
- * are f32, f16 or s8, and are converted to f32 as they are read.
+ * A tile of a matrix product is the product of R rows of A and P panels of weights; its sums stay
+ * in registers. Weights of a float product are f32, f16 or s8, and are converted to f32 as they are
+ * read.
  */
 
 typedef float elem_s;
@@ -73,9 +74,9 @@ WIDE_TILES(TILE)
 
 typedef void (*tile_fn)(const emu_float_gemm *b, const void *panel, float *out);
 
-/* The tiles for one number of rows, by the type of the weights and by whether b->index lists the
- * k to sum over. No list is needed for s8 weights, because they are static, and only MatMul of
- * two activations makes lists. */
+/* The table below holds the tiles for one number of rows, by the type of the weights and by whether
+ * b->index lists the k to sum over. No list of k is needed for s8 weights, because they are static,
+ * and only MatMul of two activations makes lists. */
 typedef struct {
   uint32_t panels;
   tile_fn run[EMU_WEIGHTS][2];
@@ -90,13 +91,13 @@ typedef struct {
 static const tile_set narrow_tiles[EMU_GEMM_ROWS + 1] = {
     TILE_ENTRY(1, 1) TILE_ENTRY(2, 1) TILE_ENTRY(3, 1) TILE_ENTRY(4, 1) TILE_ENTRY(5, 1)
         TILE_ENTRY(6, 1) TALL_TILES(TILE_ENTRY)};
-/* An entry of 0 panels means that there is no such tile. */
+/* An entry of 0 panels in the table means that there is no such tile. */
 static const tile_set middle_tiles[EMU_GEMM_ROWS + 1] = {[0] = {0, {{NULL}}},
                                                          MIDDLE_TILES(TILE_ENTRY)};
 static const tile_set wide_tiles[EMU_GEMM_ROWS + 1] = {[0] = {0, {{NULL}}}, WIDE_TILES(TILE_ENTRY)};
 
-/* widest_tile returns the tile with the most panels, but at most `left`. A tile of one panel is
- * slower, because each row has only one chain of dependent additions. */
+/* widest_tile returns the tile with the most panels, but at most `left` panels. A tile of one panel
+ * is slower, because each row has only one chain of dependent additions. */
 KERNEL const tile_set *widest_tile(uint32_t rows, uint32_t left) {
   const tile_set *wide = &wide_tiles[rows], *middle = &middle_tiles[rows];
   if (wide->panels != 0 && left >= wide->panels) {
@@ -109,9 +110,9 @@ KERNEL uint32_t float_panels_of(uint32_t rows) {
   return wide_tiles[rows].panels != 0 ? wide_tiles[rows].panels : 1;
 }
 
-/* finish scales the sums of one tile, adds the bias, rounds and stores them. finish adds +0,
+/* finish scales the sums of one tile, adds the bias, rounds and stores them. finish also adds +0,
  * which turns a sum of -0 into +0, so that skipping a term of zero changes no bit. The result of
- * finish is a mask of the lanes that are NaN. */
+ * finish is a mask of the lanes whose value is NaN. */
 KERNEL uint32_t finish(const emu_float_gemm *b, size_t column, uint32_t panels, const float *tile) {
   uint32_t nan = 0;
   size_t size = b->half ? sizeof(uint16_t) : sizeof(float);

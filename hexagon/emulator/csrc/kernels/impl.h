@@ -1,11 +1,11 @@
-/* kernels/impl.h: the code of all kernels in kernels.h, compiled once per code path.
+/* kernels/impl.h contains the code of all kernels in kernels.h, and is compiled once per code path.
  *
- * The file that includes it defines v16 (16 lanes of f32) with its operations, and these macros:
- * KERNEL and KERNEL_INLINE (linkage and target of functions), KERNELS (the table to fill),
- * KERNELS_NAME, KERNELS_FLOAT_ROWS and KERNELS_INT_ROWS (the most rows per float or integer GEMM
- * call). The including file also lists the register tiles: TALL_TILES have more than six rows,
- * WIDE_TILES span several panels, and MIDDLE_TILES compute the panels that remain after the wide
- * tiles.
+ * The file that includes impl.h defines the type v16 (16 lanes of f32) with its operations, and the
+ * macros that are listed below. KERNEL and KERNEL_INLINE (linkage and target of functions), KERNELS
+ * (the table to fill), KERNELS_NAME, KERNELS_FLOAT_ROWS and KERNELS_INT_ROWS (the most rows per
+ * float or integer GEMM call). The file that includes impl.h also lists the sizes of its register
+ * tiles. TALL_TILES have more than six rows, WIDE_TILES span several panels, and MIDDLE_TILES
+ * compute the panels that remain after the wide tiles.
  *
  * Multiplications and additions are fused only where the code says so, because all files are
  * compiled with -ffp-contract=off.
@@ -199,12 +199,12 @@ KERNEL void binary(enum emu_binary_op op, void *dst, const void *a, size_t a_ste
 
 /* exponential returns e^x in 16 lanes with an error of at most 1 ulp. exponential writes x as n ln
  * 2 + r, evaluates Taylor's polynomial of degree 7 for |r| <= ln 2 / 2 (error 5e-9), and multiplies
- * by 2^n in two steps, which keeps subnormal results exact. For x below -104 the result is exactly
- * 0, and for x above 89 it is infinity. */
+ * by 2^n in two steps, which keeps subnormal results exact. For x below -104 the exponential is
+ * exactly 0, and for x above 89 it is infinity. */
 KERNEL_INLINE v16 exponential(v16 x) {
   const v16 magic = v_set1(0x1.8p23f);
   x = v_min(v_set1(89), v_max(v_set1(-104), x));
-  v16 shifted = v_fma(x, v_set1(0x1.715476p0f), magic); /* the low bits of this sum are the
+  v16 shifted = v_fma(x, v_set1(0x1.715476p0f), magic); /* the low bits of the sum are the
                                                            integer n */
   v16 n = v_sub(shifted, magic);
   v16 r = v_fma(n, v_set1(-0x1.62e4p-1f), x); /* ln 2 is subtracted in two parts, the first of
@@ -257,7 +257,7 @@ KERNEL void exponentials(float *row, size_t n, float shift, float beta) {
   const v16 minus = v_set1(shift), times = v_set1(beta), zero_below = v_set1(-104);
   EACH_16(i, n) {
     v16 x = v_mul(v_sub(load_part(row + i, n - i, false), minus), times);
-    /* Masked slots often fill whole vectors, for which nothing is computed because all
+    /* Masked slots often fill whole vectors; for such vectors nothing is computed, because all
      * exponentials are exactly zero. */
     v16 y = v_below(x, zero_below) == 0xffff ? v_set1(0) : exponential(x);
     store_part(row + i, y, n - i, false);

@@ -1,9 +1,9 @@
-/* kernels/int_gemm.h: the inner loops of integer matrix products, included by impl.h.
+/* kernels/int_gemm.h contains the inner loops of integer matrix products; impl.h includes it.
  *
- * The including file also defines i16 (16 lanes of s32), pairs (16 lanes of two s16), d16 (16 lanes
- * of f64) and their operations. Weights of 8 bits are widened to 16 bits, and each multiply-add
- * adds two products to a 32-bit sum. No product overflows. After chunk_pairs pairs of k, the sums
- * are added to sums in f64, before 32 bits can overflow.
+ * The file that includes int_gemm.h also defines i16 (16 lanes of s32), pairs (16 lanes of two
+ * s16), d16 (16 lanes of f64) and their operations. Weights of 8 bits are widened to 16 bits, and
+ * each multiply-add adds two products to a 32-bit sum. No product overflows. After chunk_pairs
+ * pairs of k, the 32-bit sums are added to sums in f64, before 32 bits can overflow.
  */
 
 #define INT_DECLARE(r, p) i16 sum##r##_##p = i_zero();
@@ -95,8 +95,8 @@ KERNEL bool int_sums(const emu_int_gemm *b, const int8_t *w, const int_tile_set 
   return true;
 }
 
-/* int_finish adds the row and column terms, scales, rounds down, saturates and stores the
- * results of one tile. The sums are read from `sums` or, if that is NULL, from `part`. */
+/* int_finish adds the row and column terms, scales, rounds down, saturates and stores the results
+ * of one tile. int_finish reads the sums from `sums` or, if that is NULL, from `part`. */
 KERNEL void int_finish(const emu_int_gemm *b, size_t column, uint32_t panels, const int32_t *part,
                        const double *sums) {
   size_t size = int_limits[b->out_type].size;
@@ -134,7 +134,7 @@ KERNEL void int_gemm(const emu_int_gemm *b) {
   }
 }
 
-/* Compilers vectorize these loops because their length is constant. */
+/* Compilers turn the loops below into vector code because their length is constant. */
 #define INT_ROW(NAME, TYPE, LOWER)                                                                 \
   KERNEL_INLINE int32_t NAME##_some(int16_t *restrict dst, const TYPE *restrict src, size_t n) {   \
     int32_t sum = 0;                                                                               \

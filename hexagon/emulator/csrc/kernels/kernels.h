@@ -1,8 +1,9 @@
-/* kernels/kernels.h: the table of arithmetic kernels that each code path implements.
+/* kernels/kernels.h declares the table of arithmetic kernels that each code path implements.
  *
- * All code paths are compiled from impl.h with 16 lanes. All paths perform the same operations in
- * the same order and give the same bits, except for the payload of a NaN. select.c chooses the path
- * by the CPU. A parameter `half` means that void pointers refer to f16, otherwise to f32.
+ * All code paths are compiled from impl.h with vectors of 16 lanes. All code paths perform the same
+ * operations in the same order and give the same bits, except for the payload of a NaN. select.c
+ * chooses the path by the CPU. A parameter `half` means that void pointers of a kernel refer to
+ * f16, otherwise to f32.
  */
 #ifndef SDNPU_KERNELS_H
 #define SDNPU_KERNELS_H
@@ -13,8 +14,9 @@
 
 enum {
   EMU_LANES = 16,        /* EMU_LANES is the number of columns of a weight panel */
-  EMU_GEMM_ROWS = 8,     /* largest number of rows of a GEMM call on any path */
-  EMU_PREFETCH_ROWS = 4, /* from this number of rows on, tiles of several panels prefetch the
+  EMU_GEMM_ROWS = 8,     /* EMU_GEMM_ROWS is the largest number of rows of a GEMM call on any
+                            path */
+  EMU_PREFETCH_ROWS = 4, /* from EMU_PREFETCH_ROWS rows on, tiles of several panels prefetch the
                             next weights */
   EMU_SUM_ROWS = 8,      /* EMU_SUM_ROWS is the number of rows whose sequential sums are computed
                             interleaved */
@@ -24,25 +26,27 @@ enum emu_binary_op { EMU_ADD, EMU_SUBTRACT, EMU_MULTIPLY, EMU_DIVIDE, EMU_BINARY
 enum emu_unary_op { EMU_NEGATE, EMU_SIGMOID, EMU_UNARY_OPS };
 
 /* emu_prefetch describes the weights that a GEMM call prefetches while it reads its own: `bytes`
- * bytes starting at `from`, evenly distributed over the call. The whole array of weights ends at
- * `end`. If all fields are zero, a tile of one panel prefetches a little ahead of its own reads. */
+ * bytes starting at `from`, evenly distributed over the call. The whole array of prefetched weights
+ * ends at `end`. If all fields of emu_prefetch are zero, a tile of one panel prefetches a little
+ * ahead of its own reads. */
 typedef struct emu_prefetch {
   const char *from, *end;
   size_t bytes;
 } emu_prefetch;
 
-/* Types of the weights of a float GEMM. s8 weights are integers, which f32 can represent
- * exactly. */
+/* The constants below are the types of the weights of a float GEMM. s8 weights are integers, which
+ * f32 can represent exactly. */
 enum emu_weight { EMU_W_F32, EMU_W_F16, EMU_W_S8, EMU_WEIGHTS };
 
-/* emu_float_gemm is a call of the float GEMM with up to EMU_GEMM_ROWS rows, which computes
+/* emu_float_gemm describes a call of the float GEMM with up to EMU_GEMM_ROWS rows; the formula
+ * below gives its result.
  *
  * out[r][c] = bias[c] + scale[c] * (sum over ascending k of a[r][k] * w[k][c]), with fused
  * multiply-add.
  *
- * Weights are packed in panels of 16 columns: the element (k, c) is w[(c / 16) * panel_stride +
- * k * k_stride + c % 16]. All 16 columns of a panel can be read; only `columns` columns are
- * written. */
+ * The weights of a float GEMM are packed in panels of 16 columns: the element (k, c) is w[(c /
+ * 16) * panel_stride + k * k_stride + c % 16]. All 16 columns of a panel can be read; only
+ * `columns` columns of the output are written. */
 typedef struct emu_float_gemm {
   const float *a;
   size_t a_stride;
@@ -51,8 +55,8 @@ typedef struct emu_float_gemm {
   const uint32_t *index; /* index lists the k to sum over, in ascending order; NULL means all */
   const void *w;
   size_t k_stride, panel_stride;
-  const float *scale, *bias; /* arrays that are padded to full panels. NULL means a scale of 1
-                                and a bias of +0 */
+  const float *scale, *bias; /* scale and bias are arrays that are padded to full panels. If they
+                                are NULL, the scale is 1 and the bias +0 */
   void *out;
   size_t out_stride;
   uint32_t columns;
@@ -61,36 +65,39 @@ typedef struct emu_float_gemm {
   emu_prefetch prefetch;
 } emu_float_gemm;
 
-/* Types of the elements: integers of 8 and 16 bits. */
+/* The constants below are the element types of an integer GEMM: integers of 8 and 16 bits. */
 enum emu_int_type { EMU_INT_S8, EMU_INT_U8, EMU_INT_S16, EMU_INT_U16, EMU_INT_TYPES };
 
 /* emu_int_row_bytes returns the size of a packed row of n integers: 16 bits for each, and one
  * more cache line, so that rows start in different cache sets. */
 static inline size_t emu_int_row_bytes(size_t n) { return (2 * n + 63) / 64 * 64 + 64; }
 
-/* emu_int_gemm is a call of the integer GEMM with up to EMU_GEMM_ROWS rows, which computes
+/* emu_int_gemm describes a call of the integer GEMM with up to EMU_GEMM_ROWS rows; the formulas
+ * below give its result.
  *
  * t = row_add[r] + sum over k of a[r][k] * w[k][c]
  *
  * out[r][c] = floor(t * scale[c] + column_add[c]), with fused multiply-add, saturated to
  * out_type.
  *
- * The sum is exact in any order: |t| stays below 2^52, so f64 holds it. A weight is one s8; if the
- * weights have two planes of s8, a weight is 256 * high + low. Weights are packed in panels of 16
- * columns and in pairs of k: pair s holds k = 2s and 2s + 1, and zero for a k beyond an odd K. In
- * each plane of panel c / 16, the element (s, c, i) is byte s * 32 + c % 16 * 2 + i. The 32 bytes
- * after the last byte can be read too. */
+ * The sum of an integer GEMM is exact in any order: |t| stays below 2^52, so f64 holds it. A
+ * weight of an integer GEMM is one s8; if the weights have two planes of s8, a weight is 256 *
+ * high + low. The weights of an integer GEMM are packed in panels of 16 columns and in pairs of
+ * k: pair s holds k = 2s and 2s + 1, and zero for a k beyond an odd K. In each plane of panel c
+ * / 16, the weight (s, c, i) is byte s * 32 + c % 16 * 2 + i. The 32 bytes after the last byte
+ * of the weights can be read too. */
 typedef struct emu_int_gemm {
   const char *a;            /* a holds rows of type a_type, packed by pack_int_row of the same code
                                path */
   size_t a_stride;          /* emu_int_row_bytes */
-  enum emu_int_type a_type; /* u16 values are stored minus 32768 */
+  enum emu_int_type a_type; /* in a, u16 values are stored minus 32768 */
   uint32_t rows, k_pairs;
-  uint32_t chunk_pairs; /* chunk_pairs is the number of pairs of k whose sum fits into 32 bits */
+  uint32_t chunk_pairs; /* chunk_pairs is the number of pairs of k whose sum of products fits into
+                           32 bits */
   const int8_t *w;
   size_t plane_stride; /* plane_stride is the size of a plane in bytes; a panel has `planes`
                           planes */
-  uint32_t planes;     /* 1, or 2 for high and low bytes */
+  uint32_t planes;     /* planes is 1, or 2 for high and low bytes */
   /* The arrays below are padded to full panels. column_sums[c] is the sum of the weights of column
    * c. */
   const double *scale, *column_add, *column_sums;
@@ -104,11 +111,12 @@ typedef struct emu_int_gemm {
 
 typedef struct emu_kernels {
   const char *name;
-  uint32_t float_rows, int_rows; /* largest numbers of rows that float_gemm and int_gemm accept */
+  uint32_t float_rows, int_rows; /* float_rows and int_rows are the largest numbers of rows that
+                                    float_gemm and int_gemm accept */
   /* Each of the functions below returns how many panels a GEMM call with a given number of rows
    * reads side by side. */
   uint32_t (*float_panels)(uint32_t rows), (*int_panels)(uint32_t rows, enum emu_int_type a_type);
-  /* The result of float_gemm says whether it wrote a NaN. */
+  /* The result of float_gemm tells whether it wrote a NaN. */
   bool (*float_gemm)(const emu_float_gemm *b);
   void (*int_gemm)(const emu_int_gemm *b);
   /* pack_int_row packs n integers of src, taking every step-th element, into a row for int_gemm.
@@ -118,7 +126,7 @@ typedef struct emu_kernels {
   /* pack_panel transposes 16 columns: dst[k][c] = src[c * stride + k], or zero if c >= columns. */
   void (*pack_panel)(void *dst, const void *src, size_t stride, size_t k, uint32_t columns,
                      bool half);
-  /* nonzero writes the indices k at which any row is not zero, and returns their number. */
+  /* nonzero writes the indices k at which any of the rows is not zero, and returns their number. */
   uint32_t (*nonzero)(uint32_t *index, const float *a, size_t stride, uint32_t rows, uint32_t k);
   void (*widen)(float *dst, const void *src, size_t n, bool half);
   void (*narrow)(void *dst, const float *src, size_t n, bool half);
@@ -127,11 +135,13 @@ typedef struct emu_kernels {
   void (*binary)(enum emu_binary_op op, void *dst, const void *a, size_t a_step, const void *b,
                  size_t b_step, size_t n, bool half);
   void (*unary)(enum emu_unary_op op, void *dst, const void *src, size_t n, bool half);
-  float (*max)(const float *row, size_t n); /* returns -inf if all elements are NaN */
-  /* exponentials replaces each x by exp((x - shift) * beta). */
+  float (*max)(const float *row, size_t n); /* max returns -inf if all elements of the row are
+                                               NaN */
+  /* exponentials replaces each element x by exp((x - shift) * beta). */
   void (*exponentials)(float *row, size_t n, float shift, float beta);
   void (*divide)(void *dst, const float *row, size_t n, float by, bool half);
-  /* squares returns the sum of squares of up to EMU_SUM_ROWS rows, each in ascending order. */
+  /* squares returns the sum of squares of each of up to EMU_SUM_ROWS rows, added in ascending
+   * order. */
   void (*squares)(float *sums, const float *rows, size_t stride, uint32_t count, size_t n);
   /* norm computes x * scale * gamma + beta for each element of a row. */
   void (*norm)(void *dst, const float *row, float scale, const void *gamma, const void *beta,
@@ -142,15 +152,16 @@ typedef struct emu_kernels {
                  const void *sine, size_t n, size_t step, bool half);
 } emu_kernels;
 
-/* emu_kernel returns the chosen code path. The code path does not change while graphs run. */
+/* emu_kernel returns the kernels of the chosen code path. The code path does not change while
+ * graphs run. */
 const emu_kernels *emu_kernel(void);
 
 extern const emu_kernels emu_kernels_c;
 #if defined(__x86_64__)
 extern const emu_kernels emu_kernels_avx2;
 extern const emu_kernels emu_kernels_avx512;
-extern emu_kernels emu_kernels_vnni; /* like avx512, but with byte products (VPDPBUSD) in the
-                                        integer GEMM */
+extern emu_kernels emu_kernels_vnni; /* this path is like avx512, but with byte products (VPDPBUSD)
+                                        in the integer GEMM */
 #elif defined(__aarch64__)
 extern const emu_kernels emu_kernels_neon;
 #endif

@@ -1,8 +1,8 @@
-/* kernels/neon.c: the NEON code path, in which 16 lanes are four NEON registers.
+/* kernels/neon.c is the NEON code path, in which 16 lanes are four NEON registers.
  *
- * Every 64-bit Arm processor has NEON. The code converts f16 but never computes in f16. Before
- * select.c chooses this path, it compares the results with those of the portable path, and uses it
- * only if both give the same bits.
+ * Every 64-bit Arm processor has NEON. The NEON code converts f16 but never computes in f16. Before
+ * select.c chooses the NEON path, it compares the path's results with those of the portable path,
+ * and uses it only if both give the same bits.
  */
 #include "kernels/kernels.h"
 
@@ -18,15 +18,15 @@
 #define KERNELS_FLOAT_ROWS 6
 #define KERNELS_INT_ROWS 4
 #define KERNELS emu_kernels_neon
-/* The 32 registers hold the weights and 16 or 24 sums. */
+/* The 32 NEON registers hold the weights and 16 or 24 sums. */
 #define TALL_TILES(T)
 #define MIDDLE_TILES(T)
 #define WIDE_TILES(T) T(1, 4) T(2, 2)
 #define INT_WIDE_TILES(T) T(1, 2) T(2, 2)
 
-/* The struct has named fields and no arrays, because gcc keeps arrays in memory, so that the
- * sums of a tile would leave the registers. QUARTERS initializes the four fields from an
- * expression with a field's name. */
+/* The struct of four registers has named fields and no arrays, because gcc keeps arrays in memory,
+ * so that the sums of a tile would leave the registers. QUARTERS initializes the four fields from
+ * an expression with a field's name. */
 typedef struct {
   float32x4_t a, b, c, d;
 } v16;
@@ -75,7 +75,7 @@ KERNEL_INLINE void v_store_h(uint16_t *p, v16 x) {
 
 #define BITS(x) vreinterpretq_u32_f32(x)
 #define FLOATS(x) vreinterpretq_f32_u32(x)
-/* As with the x86 instructions, the result is y if x or y is NaN. */
+/* As with the x86 instructions, LARGER and SMALLER return y if x or y is NaN. */
 #define LARGER(x, y) vbslq_f32(vcgtq_f32(x, y), x, y)
 #define SMALLER(x, y) vbslq_f32(vcltq_f32(x, y), x, y)
 #define XOR(x, y) FLOATS(veorq_u32(BITS(x), BITS(y)))
@@ -126,14 +126,14 @@ LANE_MASK(v_not_zero, (v16 x), NOT_ZERO)
 LANE_MASK(v_is_nan, (v16 x), IS_NAN)
 LANE_MASK(v_below, (v16 x, v16 y), BELOW)
 
-/* ---- integers, and f64 for their sums ---- */
+/* ---- operations on vectors of integers, and of f64 for their sums ---- */
 
 typedef struct {
   int32x4_t a, b, c, d;
 } i16;
 
-/* For lanes 0 to 7, first holds the first k of each pair and second the second k; third and
- * fourth hold the same for lanes 8 to 15. */
+/* For lanes 0 to 7, the argument first holds the first k of each pair and second the second k;
+ * third and fourth hold the same for lanes 8 to 15. */
 typedef struct {
   int16x8_t first, second, third, fourth;
 } pairs;
@@ -182,8 +182,8 @@ KERNEL_INLINE i16 i_add_products(i16 sum, pairs x, pairs y) {
   };
 }
 
-/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit into `size`
- * bytes. */
+/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values that i_narrow stores must
+ * fit into `size` bytes. */
 KERNEL_INLINE void i_narrow(void *dst, i16 x, size_t size) {
   int16x8_t low = vmovn_high_s32(vmovn_s32(x.a), x.b), high = vmovn_high_s32(vmovn_s32(x.c), x.d);
   if (size == 2) {

@@ -1,4 +1,4 @@
-/* kernels/portable.c: the portable code path "c", in which 16 lanes are written in standard C,
+/* kernels/portable.c is the portable code path "c", in which 16 lanes are written in standard C,
  * for every machine. */
 #include <math.h>
 
@@ -61,7 +61,7 @@ LANE_BINARY(v_add, a.f[l] + b.f[l])
 LANE_BINARY(v_sub, a.f[l] - b.f[l])
 LANE_BINARY(v_mul, a.f[l] * b.f[l])
 LANE_BINARY(v_div, a.f[l] / b.f[l])
-/* As with the x86 instructions, the result is b if a or b is NaN. */
+/* As with the x86 instructions, the maximum or minimum of a and b is b if a or b is NaN. */
 LANE_BINARY(v_max, a.f[l] > b.f[l] ? a.f[l] : b.f[l])
 LANE_BINARY(v_min, a.f[l] < b.f[l] ? a.f[l] : b.f[l])
 LANE_BINARY(v_xor, emu_f32_of_bits(emu_bits_of_f32(a.f[l]) ^ emu_bits_of_f32(b.f[l])))
@@ -101,7 +101,7 @@ LANE_MASK(v_not_zero, (v16 a), a.f[l] != 0)
 LANE_MASK(v_is_nan, (v16 a), a.f[l] != a.f[l])
 LANE_MASK(v_below, (v16 a, v16 b), a.f[l] < b.f[l])
 
-/* ---- integers, and f64 for their sums ---- */
+/* ---- operations on vectors of integers, and of f64 for their sums ---- */
 
 typedef struct {
   int32_t i[EMU_LANES];
@@ -149,8 +149,8 @@ KERNEL_INLINE i16 i_add_products(i16 sum, pairs a, pairs b) {
   return sum;
 }
 
-/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values must fit into `size`
- * bytes. */
+/* i_narrow stores the low `size` bytes (1 or 2) of each lane. The values that i_narrow stores must
+ * fit into `size` bytes. */
 KERNEL_INLINE void i_narrow(void *dst, i16 a, size_t size) {
   EACH_LANE {
     if (size == 2) {

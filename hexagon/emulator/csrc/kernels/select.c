@@ -1,4 +1,4 @@
-/* kernels/select.c: chooses the code path once per process, by the CPU's features.
+/* kernels/select.c chooses the code path once per process, by the CPU's features.
  *
  * select.c takes the fastest path that the machine supports, or the path that
  * SDNPU_EMULATOR=cpu=NAME names, if the machine supports that one. A path with wide vectors is used
@@ -34,7 +34,7 @@ static int32_t probe_random(void) {
 
 static uint32_t smaller_of(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* probe_int multiplies rows of u8 and then rows of s16. */
+/* probe_int multiplies rows of u8 and then rows of s16, to compare two code paths. */
 static void probe_int(const emu_kernels *kernels, uint16_t *out) {
   enum { ROW_BYTES = 128 };
   uint16_t numbers[PROBE_ROWS * PROBE_K];
@@ -135,7 +135,7 @@ static bool same_bits(const emu_kernels *a, const emu_kernels *b) {
 }
 #endif
 
-/* find returns the code path with this name, or NULL if this machine does not support it. */
+/* find returns the code path with the given name, or NULL if this machine does not support it. */
 static const emu_kernels *find(const char *name) {
 #if defined(__x86_64__)
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

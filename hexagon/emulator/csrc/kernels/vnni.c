@@ -1,14 +1,14 @@
-/* kernels/vnni.c: the AVX-512 path with an integer GEMM that uses the instruction VPDPBUSD.
+/* kernels/vnni.c is the AVX-512 path with an integer GEMM that uses the instruction VPDPBUSD.
  *
  * VPDPBUSD adds four products of an unsigned and a signed byte to each of 16 sums, double the
- * number of the 16-bit pairs of int_gemm.h. Elements of A are therefore stored as unsigned bytes:
- * one byte for 8-bit types, and two bytes for 16-bit types, the high byte first. The stored values
- * are too large by `base`, so each sum is too large by base times the sum of the column's weights.
- * The excess is subtracted at the end. Weights are packed in pairs of k; one permutation turns two
- * pairs into a group of four (a quad).
+ * number of the 16-bit pairs of int_gemm.h. For VPDPBUSD, elements of A are stored as unsigned
+ * bytes: one byte for 8-bit types, and two bytes for 16-bit types, the high byte first. The stored
+ * elements of A are too large by `base`, so each sum is too large by base times the sum of the
+ * column's weights. The excess of each sum is subtracted at the end. In vnni.c, weights are packed
+ * in pairs of k; one permutation turns two pairs into a group of four (a quad).
  *
- * Before select.c chooses this path, it compares the results with those of the AVX2 path, and uses
- * it only if both give the same bits.
+ * Before select.c chooses the VNNI path, it compares the path's results with those of the AVX2
+ * path, and uses it only if both give the same bits.
  */
 #include "kernels/kernels.h"
 
@@ -25,13 +25,13 @@
 #include "kernels/tile.h"
 #include "kernels/vnni_tile.h"
 
-/* ---- integer rows as rows of bytes ---- */
+/* ---- how integer rows are stored as rows of bytes ---- */
 
 enum { MAX_SUMS = EMU_GEMM_ROWS * 4 * EMU_LANES };
 
 typedef struct {
   uint32_t bytes; /* per element */
-  double base;    /* difference between a stored value and its true value */
+  double base;    /* base is the difference between a stored value and its true value */
 } byte_form;
 
 static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
@@ -39,10 +39,10 @@ static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
                                                     [EMU_INT_S16] = {2, 32768},
                                                     [EMU_INT_U16] = {2, 32768}};
 
-/* stacked reports whether each 16-bit row is computed as two rows of bytes. The low bytes of a
- * row start half a stride after its high bytes, so a few 16-bit rows can be computed as twice the
- * number of byte rows, at a distance of half a stride. If there are more rows, one pass reads
- * their high bytes and the next pass their low bytes. */
+/* stacked reports whether each 16-bit row is computed as two rows of bytes. The low bytes of a row
+ * start half a stride after its high bytes, so a few 16-bit rows can be computed as twice the
+ * number of byte rows, at a distance of half a stride. If there are more rows, one pass reads the
+ * high bytes of the rows and the next pass their low bytes. */
 static bool stacked(uint32_t rows, enum emu_int_type a_type) {
   return byte_forms[a_type].bytes == 2 && 2 * rows <= EMU_GEMM_ROWS;
 }
@@ -59,8 +59,8 @@ static uint32_t int_panels_of(uint32_t rows, enum emu_int_type a_type) {
 
 /* ---- GEMM ---- */
 
-/* True if a prefetch looks up page tables when an address is not in the TLB; then no load has to
- * touch the page first. */
+/* prefetch_walks_pages is true if a prefetch looks up page tables when an address is not in the
+ * TLB; then no load has to touch the page first. */
 static bool prefetch_walks_pages;
 
 /* prefetch_walks returns true for Intel's processors (optimization manual, 3.7.1) and for AMD's
@@ -86,8 +86,8 @@ KERNEL prefetch_stream prefetch_of_pass(const emu_int_gemm *b, const int8_t *w, 
   return next;
 }
 
-/* tile_pass_of describes pass i of `passes` over a tile: the pass reads one plane w of the
- * weights, and `bytes` bytes of each element of A. */
+/* tile_pass_of describes pass number i over a tile: the pass reads one plane w of the weights, and
+ * `bytes` bytes of each element of A. */
 KERNEL tile_pass tile_pass_of(const emu_int_gemm *b, const int8_t *w, uint32_t bytes, uint32_t i,
                               uint32_t passes) {
   size_t quads = (b->k_pairs + 1) / 2, half = b->a_stride / 2;
@@ -132,7 +132,7 @@ KERNEL void sum_f64(const emu_int_gemm *b, const int8_t *w, const tile_set *tile
   }
 }
 
-/* sum_i32 computes the sums in one pass, when they fit into 32 bits. */
+/* sum_i32 computes the sums of a tile in one pass, when they fit into 32 bits. */
 KERNEL tile_sums sum_i32(const emu_int_gemm *b, const int8_t *w, const tile_set *tile,
                          int32_t *part) {
   size_t row = tile->panels * EMU_LANES;
@@ -143,8 +143,9 @@ KERNEL tile_sums sum_i32(const emu_int_gemm *b, const int8_t *w, const tile_set 
                     : (tile_sums){.low = part, .row = row};
 }
 
-/* prefetch_columns prefetches the data that finish reads, because finish has no other work
- * during which the loads could run. If K is small, this makes 8 rows 5 to 10 % faster. */
+/* prefetch_columns prefetches the numbers of each column that finish reads, because finish has no
+ * other work during which the loads could run. If K is small, prefetching the columns makes 8 rows
+ * 5 to 10 % faster. */
 KERNEL_INLINE void prefetch_columns(const emu_int_gemm *b, size_t column, uint32_t panels) {
   for (size_t i = column; i < column + panels * EMU_LANES; i += LINE_BYTES / sizeof(double)) {
     __builtin_prefetch(b->scale + i, 0, 3);

@@ -1,4 +1,5 @@
-/* kernels/vnni_finish.h: turns the sums of a tile in vnni.c into outputs, computed in f64. */
+/* kernels/vnni_finish.h contains code that turns the sums of a tile in vnni.c into outputs,
+ * computed in f64. */
 /* 16 lanes of f64. */
 typedef struct {
   __m512d lo, hi;
@@ -47,7 +48,7 @@ KERNEL_INLINE __m512i floors(f64s x) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(lo), hi, 1);
 }
 
-/* put stores the low bytes of the first n lanes. */
+/* put stores the low bytes of the first n lanes of a vector. */
 KERNEL_INLINE void put(char *out, __m512i x, size_t bytes, size_t n) {
   char lanes[2 * EMU_LANES];
   char *to = n < EMU_LANES ? lanes : out;
@@ -61,16 +62,18 @@ KERNEL_INLINE void put(char *out, __m512i x, size_t bytes, size_t n) {
   }
 }
 
-/* The sums of a tile after its passes: `low`, plus 256 * `high` if that is not NULL; or `all` in
- * f64 if the sums may exceed 32 bits. The distance between rows is `row` elements. */
+/* The struct below holds the sums of a tile after its passes: `low`, plus 256 * `high` if that is
+ * not NULL; or `all` in f64 if the sums may exceed 32 bits. The distance between rows of sums is
+ * `row` elements. */
 typedef struct {
   const int32_t *low, *high;
   const double *all;
   size_t row;
 } tile_sums;
 
-/* sum_of returns a sum, minus the part that comes from `base`: all of `start`, or only its low
- * 32 bits. If the final result fits into 32 bits, an overflow of its parts does no harm. */
+/* sum_of returns a sum of a tile, minus the part that comes from `base`: all of `start`, or only
+ * its low 32 bits. If the final result of a sum fits into 32 bits, an overflow of its parts does no
+ * harm. */
 KERNEL_INLINE f64s sum_of(const tile_sums *t, size_t r, size_t p, f64s start, __m512i start_bits) {
   size_t i = r * t->row + p * EMU_LANES;
   if (t->all != NULL) {
@@ -83,8 +86,8 @@ KERNEL_INLINE f64s sum_of(const tile_sums *t, size_t r, size_t p, f64s start, __
   return f64s_of(sum);
 }
 
-/* finish_of adds the row and column terms, scales, rounds down, saturates and stores the
- * results. */
+/* finish_of adds the row and column terms to the sums of a tile, scales, rounds down, saturates and
+ * stores the results. */
 KERNEL_INLINE void finish_of(const emu_int_gemm *b, size_t column, uint32_t panels, tile_sums t,
                              size_t bytes) {
   const f64s less = f64s_set1(-byte_forms[b->a_type].base);

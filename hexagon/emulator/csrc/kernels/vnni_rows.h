@@ -1,6 +1,6 @@
-/* kernels/vnni_rows.h: packs integer rows as rows of bytes for vnni.c. */
+/* kernels/vnni_rows.h contains code that packs integer rows as rows of bytes for vnni.c. */
 
-/* Compilers vectorize these loops because their length is constant. */
+/* Compilers turn the loops below into vector code because their length is constant. */
 #define ROW(NAME, TYPE, PUT)                                                                       \
   KERNEL_INLINE int32_t NAME##_some(uint8_t *restrict high, uint8_t *restrict low,                 \
                                     const TYPE *restrict src, size_t n, int32_t base) {            \
@@ -39,7 +39,7 @@ KERNEL int64_t pack_int_row(void *dst, const void *src, size_t n, size_t step,
   uint8_t *high = dst, *low = high + half;
   int64_t less = (int64_t)byte_forms[type].base * (int64_t)n;
   for (uint32_t i = 0; i < byte_forms[type].bytes; i++) {
-    memset(high + i * half + n, 0, 4); /* fills the last quad with zeros */
+    memset(high + i * half + n, 0, 4); /* the last quad of each row is filled with zeros */
   }
   switch (type) {
   case EMU_INT_S8:

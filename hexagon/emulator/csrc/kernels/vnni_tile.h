@@ -1,7 +1,7 @@
-/* kernels/vnni_tile.h: the register tiles of vnni.c: byte rows by panels. */
+/* kernels/vnni_tile.h contains the register tiles of vnni.c: byte rows by panels. */
 enum {
   QUAD_BYTES = 4 * EMU_LANES,
-  MAX_QUADS = 16384 /* limit so that sums of 255 * 128 * 4 * MAX_QUADS stay below 2^31 */
+  MAX_QUADS = 16384 /* MAX_QUADS keeps sums of 255 * 128 * 4 * MAX_QUADS below 2^31 */
 };
 
 #define ZERO(r, p) __m512i sum##r##_##p = _mm512_setzero_si512();
@@ -85,10 +85,10 @@ typedef struct {
 #define ENTRY(R, P) [R] = {P, tile_##R##_##P},
 static const tile_set narrow[EMU_GEMM_ROWS + 1] = {NARROW_TILES(ENTRY)};
 static const tile_set middle[EMU_GEMM_ROWS + 1] = {
-    MIDDLE_TILES(ENTRY)}; /* 0 panels mean that there is no such tile */
+    MIDDLE_TILES(ENTRY)}; /* an entry of 0 panels means that there is no such tile */
 static const tile_set wide[EMU_GEMM_ROWS + 1] = {WIDE_TILES(ENTRY)};
 
-/* widest_tile returns the tile with the most panels, but at most `left`. */
+/* widest_tile returns the tile with the most panels, but at most `left` panels. */
 KERNEL const tile_set *widest_tile(uint32_t rows, uint32_t left) {
   if (left >= wide[rows].panels) {
     return &wide[rows];

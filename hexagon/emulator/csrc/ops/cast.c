@@ -1,9 +1,10 @@
 /* cast.c implements four operators: Cast, Quantize, Dequantize and Convert, which write the same
  * elements in another data type.
  *
- * Cast converts numbers; of a fixed-point element it takes the stored integer. The other operators
- * keep the real number that an element stands for, scale * (q + offset). The operators of cast.c
- * accept the pairs of types that the vendor's library both validates and converts correctly.
+ * Cast converts numbers; if an element is fixed-point, Cast takes the stored integer. Quantize,
+ * Dequantize and Convert keep the real number for which an element stands, scale * (q + offset).
+ * The operators of cast.c accept the pairs of types that the vendor's library both validates and
+ * converts correctly.
  */
 #include <string.h>
 
@@ -56,8 +57,8 @@ int emu_check_cast(const emu_node *node, char *text, size_t size) {
   return check_pair(node, emu_type_bit(x), emu_type_bit(y), reason);
 }
 
-/* truncate_to_i32 drops the fraction of a number. Values that INT_32 cannot hold are clamped.
- * NaN becomes 0. */
+/* truncate_to_i32 drops the fraction of a number. Values that the type INT_32 cannot hold are
+ * clamped. NaN becomes 0. */
 static int32_t truncate_to_i32(float x) {
   if (x != x) {
     return 0;

@@ -1,4 +1,4 @@
-/* check.c: the checks that all operators share. */
+/* check.c contains the checks that all operators share. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,8 +71,8 @@ static int check_tensor(const emu_tensor *t, const char *role, emu_reason reason
     return emu_reject(reason, "%s %s has a zero dimension or more than 2^32-1 elements", role,
                       emu_name(t));
   }
-  /* A static input may have no data, because validation checks its shape and type, not its
-   * elements. */
+  /* For a check, a static input may have no data, because validation checks its shape and type, not
+   * its elements. */
   return 0;
 }
 
@@ -123,8 +123,8 @@ static int check_param(const emu_param *p, const emu_param_rule *rule, emu_reaso
     return emu_reject(reason, "parameter %s is not static", rule->name);
   }
   if (p->kind == 1 &&
-      p->tensor->data == NULL) { /* a run reads the values of this parameter, and checks may
-                                    depend on them */
+      p->tensor->data == NULL) { /* runs and checks read the values of this parameter, so they must
+                                    be there */
     return emu_reject(reason, "parameter %s has no data", rule->name);
   }
   return p->kind == 1 ? check_tensor(p->tensor, "parameter", reason) : 0;

@@ -3,10 +3,10 @@
 
 #include "ops/ops.h"
 
-/* ---- one part of a larger tensor, along one axis ---- */
+/* ---- code for one part of a larger tensor, along one axis ---- */
 
-/* check_part checks that part has the same dimensions as whole, except for `length` along the
- * axis. */
+/* check_part checks that the tensor `part` has the same dimensions as `whole`, except for `length`
+ * along the axis. */
 static int check_part(const emu_tensor *part, const emu_tensor *whole, uint32_t axis,
                       uint32_t length, emu_reason reason) {
   uint32_t dims[EMU_MAX_RANK];

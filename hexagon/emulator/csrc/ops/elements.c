@@ -1,13 +1,13 @@
-/* elements.c: reads elements of any stored type as float32, and writes float32 in any stored type.
+/* elements.c reads elements of any stored type as float32, and writes float32 in any stored type.
  *
- * Of the operators, only this file and the linear operators know data types and encodings.
+ * Among the operators, only elements.c and the linear operators know data types and encodings.
  *
- * A fixed-point element q stands for the real number scale * (q + offset). Writing rounds to the
- * nearest q. A value exactly between two q rounds up, as in the vendor's integer operators, or away
- * from zero, as when the vendor's library quantizes floats. Values that are too large or too small
- * are clamped, and NaN becomes the largest q, as in the vendor's library. elements.c is plain C
- * with IEEE division and without fused operations, so every machine and code path writes the same
- * bits.
+ * A fixed-point element q stands for the real number scale * (q + offset). Writing a fixed-point
+ * element rounds to the nearest stored integer q. A value exactly between two stored integers
+ * rounds up, as in the vendor's integer operators, or away from zero, as when the vendor's library
+ * quantizes floats. Values that are too large or too small are clamped, and NaN becomes the largest
+ * q, as in the vendor's library. elements.c is plain C with IEEE division and without fused
+ * operations, so every machine and code path writes the same bits.
  */
 #include <math.h>
 
@@ -69,7 +69,8 @@ bool emu_same_encoding(const emu_tensor *a, const emu_tensor *b) {
 }
 
 int emu_check_type(const emu_tensor *t, uint32_t types, emu_reason reason) {
-  /* Up to this offset, computing scale * (q + offset) of a 16-bit q rounds only once. */
+  /* Up to the offset GREATEST_OFFSET, computing scale * (q + offset) of a 16-bit q rounds only
+   * once. */
   enum { GREATEST_OFFSET = 1 << 22 };
   if ((emu_type_bit(t) & types) == 0) {
     return emu_reject(reason, "%s is %s, which is not supported here", emu_name(t),
@@ -164,7 +165,8 @@ void emu_read_as(float *restrict dst, const emu_tensor *t, emu_scale_offset grid
       dst[i] = (float)((const uint32_t *)t->data)[at + i * step];
     }
     break;
-  default: /* for INT_32 and SFIXED_POINT_32, adding the offset as an integer could overflow */
+  default: /* for INT_32 and SFIXED_POINT_32 the offset is added as a double, because adding it as
+              an integer could overflow */
     for (size_t i = 0; i < n; i++) {
       double q = ((const int32_t *)t->data)[at + i * step];
       dst[i] = (float)((q + grid.offset) * (double)grid.scale);
@@ -178,8 +180,8 @@ void emu_read(float *dst, const emu_tensor *t, uint64_t at, uint64_t step, size_
 
 /* ---- writing ---- */
 
-/* rounding holds what is needed to round a value to q: the limits applied before rounding, and
- * the fraction at or below which a negative value rounds down. */
+/* rounding holds the numbers for rounding a value to a stored integer: the limits applied before
+ * rounding, and the fraction at or below which a negative value rounds down. */
 typedef struct {
   float scale, lowest, highest, down;
   int32_t offset;
@@ -196,7 +198,7 @@ static rounding rounding_of(const emu_tensor *t, enum emu_ties ties) {
 
 static inline int32_t rounded(float value, const rounding *r) {
   float x = value / r->scale;
-  x = x < r->highest ? x : r->highest; /* this comparison clamps NaN too */
+  x = x < r->highest ? x : r->highest; /* the comparison clamps NaN too */
   x = x > r->lowest ? x : r->lowest;
   int32_t whole = (int32_t)x;
   float rest = x - (float)whole;

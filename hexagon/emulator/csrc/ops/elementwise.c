@@ -1,5 +1,6 @@
-/* elementwise.c: elementwise operators with NumPy broadcasting: Add, Subtract, Multiply, Divide,
- * Binary (which selects one of these, Maximum or Minimum by number), and Select.
+/* elementwise.c implements elementwise operators with NumPy broadcasting. elementwise.c contains
+ * Add, Subtract, Multiply, Divide, Binary (which selects one of these, Maximum or Minimum by
+ * number), and Select.
  */
 #include <string.h>
 
@@ -8,8 +9,8 @@
 
 /* ---- broadcasting ---- */
 
-/* dim_of returns dimension i of t, after t has been extended with leading ones to `rank`
- * dimensions. */
+/* dim_of returns dimension i of the tensor t, after its shape has been extended with leading ones
+ * to `rank` dimensions. */
 static uint32_t dim_of(const emu_tensor *t, uint32_t rank, uint32_t i) {
   return i + t->rank < rank ? 1 : t->dims[i + t->rank - rank];
 }
@@ -32,8 +33,8 @@ static int check_broadcast(const emu_node *node, emu_reason reason) {
   return emu_check_dims(node->out[0], rank, dims, reason);
 }
 
-/* run_broadcast calls fn for all elements of the output (operand 0) and of the inputs (operands
- * 1 and up). */
+/* run_broadcast calls the function fn for all elements of the output (operand 0) and of the inputs
+ * (operands 1 and up). */
 static void run_broadcast(const emu_node *node, emu_loop_fn fn, const void *arg) {
   const emu_tensor *y = node->out[0];
   emu_loop loop = {.rank = y->rank, .operands = 1 + node->n_in};
@@ -56,7 +57,7 @@ static void run_broadcast(const emu_node *node, emu_loop_fn fn, const void *arg)
 
 /* ---- arithmetic ---- */
 
-/* The values of ElementWiseBinary's parameter `operation`. */
+/* The constants below are the values of ElementWiseBinary's parameter `operation`. */
 enum operation { ADD = 0, DIVIDE = 2, MAXIMUM = 10, MINIMUM = 11, MULTIPLY = 13, SUBTRACT = 18 };
 
 /* kernel_of returns the kernel for an operation, or EMU_BINARY_OPS if there is none. */
@@ -180,7 +181,7 @@ int emu_check_select(const emu_node *node, char *text, size_t size) {
   return check_broadcast(node, reason);
 }
 
-/* select_piece copies elements; those whose encoding differs from the output's are converted. */
+/* select_piece copies elements; it converts those whose encoding differs from the output's. */
 static void select_piece(const void *arg, const emu_loop *loop, const uint64_t *at, uint64_t n) {
   const emu_node *node = arg;
   const emu_tensor *y = node->out[0];

@@ -1,13 +1,14 @@
-/* gather_scatter.c: Gather, ScatterNd and ScatterElements.
+/* gather_scatter.c: gather_scatter.c implements Gather, ScatterNd and ScatterElements.
  *
  * ScatterNd and ScatterElements copy the data and then replace elements in the order of the
- * updates. An update whose index is out of range is ignored, as in the vendor's library.
+ * updates. An update of a scatter operator whose index is out of range is ignored, as in the
+ * vendor's library.
  */
 #include <string.h>
 
 #include "ops/ops.h"
 
-/* ---- Gather: output[..., i..., ...] = table[..., indices[i...], ...] ---- */
+/* ---- Gather computes output[..., i..., ...] = table[..., indices[i...], ...] ---- */
 
 static int check_gather_shapes(const emu_node *node, emu_reason reason) {
   const emu_tensor *table = node->in[0], *index = node->in[1];
@@ -49,8 +50,8 @@ int emu_check_gather(const emu_node *node, char *text, size_t size) {
          check_gather_shapes(node, reason);
 }
 
-/* A run cannot return an error for an index that is out of range. The elements of an index that is
- * out of range become all ones (NaN or -1), so that the error is visible. */
+/* A run of Gather cannot return an error for an index that is out of range. For an index that is
+ * out of range, Gather writes elements of all ones (NaN or -1), so that the error is visible. */
 void emu_run_gather(const emu_node *node, void *scratch) {
   (void)scratch;
   const emu_tensor *table = node->in[0], *index = node->in[1];
@@ -78,8 +79,8 @@ void emu_run_gather(const emu_node *node, void *scratch) {
 
 /* ---- ScatterNd and ScatterElements ---- */
 
-/* check_scatter checks data, indices, updates and output, except for the shapes of indices and
- * updates. */
+/* check_scatter checks the data, indices, updates and output of a scatter operator, except for the
+ * shapes of indices and updates. */
 static int check_scatter(const emu_node *node, uint32_t types, const emu_param_rule *rules,
                          size_t n, emu_reason reason) {
   if (emu_check_ports(node, 3, 3, 1, 1, reason) || emu_check_params(node, rules, n, reason) ||
@@ -103,7 +104,7 @@ static int check_scatter(const emu_node *node, uint32_t types, const emu_param_r
   return emu_check_dims(node->out[0], data->rank, data->dims, reason);
 }
 
-/* ---- ScatterNd: updates[i...] replaces the slice of the data at indices[i..., :] ---- */
+/* ---- ScatterNd lets updates[i...] replace the slice of the data at indices[i..., :] ---- */
 
 int emu_check_scatter_nd(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"reduction", 0, EMU_U32, false}};
@@ -149,7 +150,7 @@ void emu_run_scatter_nd(const emu_node *node, void *scratch) {
   }
 }
 
-/* ---- ScatterElements: an update replaces the element at its own position, in which the index
+/* ---- In ScatterElements an update replaces the element at its own position, in which the index
  * stands for the coordinate along the axis ---- */
 
 int emu_check_scatter_elements(const emu_node *node, char *text, size_t size) {

@@ -1,10 +1,11 @@
-/* linear.h: matrix products with static weights: FullyConnected, Conv2d 1x1, and MatMul if its
- * right operand is static and quantized.
+/* linear.h declares matrix products with static weights, which are FullyConnected, Conv2d 1x1, and
+ * MatMul if its right operand is static and quantized.
  *
- * With float activations, weights are f32, f16, or small integers with one scale per column; sums
- * are computed in f32 in the order of k. With quantized activations, the sum of (q + offset)(q +
- * offset) is an exact integer. The integer sum is multiplied by the scale once in f64 and rounded
- * once; values exactly between two integers round up, as in the vendor's library.
+ * With float activations, weights of a linear operator are f32, f16, or small integers with one
+ * scale per column; sums are computed in f32 in the order of k. With quantized activations, the sum
+ * of products (q + offset)(q + offset) is an exact integer. The integer sum is multiplied by the
+ * scale once in f64 and rounded once; values exactly between two integers round up, as in the
+ * vendor's library.
  */
 #ifndef SDNPU_LINEAR_H
 #define SDNPU_LINEAR_H
@@ -12,30 +13,31 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* Beyond these limits, sums could exceed 2^52, so that f64 could not hold them exactly. */
+/* Beyond the limits below, sums could exceed 2^52, so that f64 could not hold them exactly. */
 enum { EMU_MOST_TERMS = 1 << 17, EMU_MOST_OFFSET = 1 << 17 };
 
-/* emu_linear describes the product y[rows][out] = x[rows][in] W + b. */
+/* emu_linear describes the product y[rows][out] = x[rows][in] W + b of a linear operator. */
 typedef struct emu_linear {
-  const emu_tensor *x, *w, *bias, *y; /* bias is NULL if the operator has none */
+  const emu_tensor *x, *w, *bias, *y; /* bias is NULL if the operator has no bias */
   uint32_t rows, in, out;
   uint32_t in_axis, out_axis; /* in_axis and out_axis are the axes of w for inputs and outputs */
 } emu_linear;
 
-/* linear_check.c: emu_check_linear checks data types and encodings; the operators themselves
+/* In linear_check.c, emu_check_linear checks data types and encodings; the operators themselves
  * check shapes. */
 int emu_check_linear(const emu_linear *l, emu_reason reason);
 
-/* linear_pack.c: the layout of the packed constants. Each part is aligned to 64 bytes. The
- * panels of weights come first. After the panels, integer products have scale, column_add and
- * column_sums (see kernels.h) and the largest L1 norm of a column; float products have the scale
- * and the bias, if any. */
+/* linear_pack.c defines the order of the packed constants of a linear operator. Each part of the
+ * packed constants is aligned to 64 bytes. The panels of weights come first in the packed
+ * constants. After the panels, the constants of integer products have scale, column_add and
+ * column_sums (see kernels.h) and the largest L1 norm of a column; those of float products have the
+ * scale and the bias, if any. */
 typedef struct emu_packing {
   bool is_int;
   enum emu_weight weight; /* float products */
   uint32_t planes;        /* integer products */
-  double offset;          /* for integer products, offset is the number to add to every packed
-                             weight */
+  double offset;          /* for integer products, offset is the number that must be added to every
+                             packed weight */
   uint32_t k_pairs;       /* for integer products, k_pairs is the number of pairs of k */
   size_t panel_bytes, weight_bytes, column_bytes, bytes;
   bool scaled; /* for float products, scaled tells whether there is one scale per column */
@@ -43,15 +45,15 @@ typedef struct emu_packing {
 emu_packing emu_packing_of(const emu_linear *l);
 void emu_pack_linear(const emu_linear *l, void *dst);
 /* emu_k_chunk_of returns the value of emu_int_gemm.chunk_pairs for these weights. If, for every
- * column, its L1 norm times the largest element of A fits into 32 bits, one chunk covers all of
- * K. */
+ * column of the weights, its L1 norm times the largest element of A fits into 32 bits, one chunk
+ * covers all of K. */
 uint32_t emu_k_chunk_of(const emu_linear *l, const emu_packing *p, const void *packed);
 
 /* linear_run.c */
 size_t emu_scratch_linear(const emu_linear *l);
 void emu_run_linear(const emu_linear *l, const void *packed, void *scratch);
 
-/* ---- integer products, with static and with dynamic right operands ---- */
+/* ---- code for integer products, with static and with dynamic right operands ---- */
 
 enum emu_int_type emu_int_type_of(uint32_t dtype);
 /* emu_a_center returns the number that pack_int_row subtracts from an element of A. emu_b_center
@@ -59,9 +61,10 @@ enum emu_int_type emu_int_type_of(uint32_t dtype);
  * unsigned types are packed as signed ones, and two planes are packed with 128 less. */
 int32_t emu_a_center(uint32_t dtype);
 int32_t emu_b_center(uint32_t dtype);
-uint32_t emu_planes(uint32_t dtype);  /* number of planes of a packed operand: 1 for 8 bits, 2
-                                         for 16 bits */
-uint32_t emu_k_chunk(uint32_t dtype); /* value of emu_int_gemm.chunk_pairs for this type of A */
+uint32_t emu_planes(uint32_t dtype);  /* emu_planes returns the number of planes of a packed
+                                         operand: 1 for 8 bits, 2 for 16 bits */
+uint32_t emu_k_chunk(uint32_t dtype); /* emu_k_chunk returns the value of emu_int_gemm.chunk_pairs
+                                         for a type of A */
 double emu_scale_of(const emu_tensor *t, uint32_t channel);
 int32_t emu_offset_of(const emu_tensor *t);
 

@@ -1,5 +1,5 @@
-/* linear_check.c: checks that activations, weights and biases can be combined. A combination is
- * accepted if the vendor's library accepts it and computes it correctly.
+/* linear_check.c checks that activations, weights and biases of a linear operator can be combined.
+ * A combination of types is accepted if the vendor's library accepts it and computes it correctly.
  */
 #include <math.h>
 
@@ -73,7 +73,7 @@ static int check_blocks(const emu_linear *l, emu_reason reason) {
   return 0;
 }
 
-/* check_encoding checks the weight's encoding without regard to the activations. */
+/* check_encoding checks the encoding of the weight without regard to the activations. */
 static int check_encoding(const emu_linear *l, emu_reason reason) {
   const emu_tensor *w = l->w;
   const emu_quant *q = &w->quant;

@@ -1,4 +1,4 @@
-/* linear_pack.c: packs weights into panels, followed by scales and biases. */
+/* linear_pack.c packs weights into panels, followed by scales and biases. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ uint32_t emu_k_chunk_of(const emu_linear *l, const emu_packing *p, const void *p
   return fits_32_bits ? p->k_pairs : emu_k_chunk(l->x->dtype);
 }
 
-/* emu_k_chunk returns how many pairs of k can be summed so that products of an element of A and
- * an s8 stay below 2^31. */
+/* emu_k_chunk returns how many pairs of k can be summed so that the sum of products of elements of
+ * A and s8 weights stays below 2^31. */
 uint32_t emu_k_chunk(uint32_t dtype) {
   return emu_dtype_size(dtype) == 2 ? (1u << 31) / (2 * 32768 * 128) - 1
                                     : (1u << 31) / (2 * 255 * 128) - 1;
@@ -52,8 +52,8 @@ static size_t weight_at(const emu_linear *l, uint32_t k, uint32_t c) {
 
 static bool four_bits(const emu_quant *q) { return q->bitwidth == 4 || q->encoding == EMU_Q_LPBQ; }
 
-/* stored returns the integer in the container of a weight. Of a 4-bit weight only the low bits
- * count, as in the vendor's library. */
+/* stored returns the integer that the container of a weight holds. If a weight has 4 bits, only the
+ * low bits of its container count, as in the vendor's library. */
 static int32_t stored(const emu_tensor *w, size_t i) {
   switch (w->dtype) {
   case EMU_QS8: {
@@ -80,8 +80,8 @@ static uint32_t block_of(const emu_linear *l, uint32_t k, uint32_t c) {
 
 static uint32_t panels_of(const emu_linear *l) { return (l->out + EMU_LANES - 1) / EMU_LANES; }
 
-/* An LPBQ weight is a 4-bit integer times the scale of its block. If the product fits into 8 bits,
- * the weight takes one plane, otherwise two. */
+/* A weight in the encoding LPBQ is a 4-bit integer times the scale of its block. If the product of
+ * integer and scale fits into 8 bits, the weight takes one plane, otherwise two. */
 static uint32_t planes_of(const emu_linear *l) {
   const emu_quant *q = &l->w->quant;
   uint32_t most = 0;
@@ -135,11 +135,11 @@ typedef struct {
   const emu_linear *l;
   emu_packing p;
   char *dst;
-  atomic_uint max_l1; /* max_l1 is the largest L1 norm of any column in any plane */
+  atomic_uint max_l1; /* max_l1 is the largest L1 norm of any column of weights in any plane */
 } pack_job;
 
-/* channel_scale returns the factor by which the sums of a column are multiplied. For float
- * blocks, this factor is the largest block scale, so that the weights divided by it fit into
+/* channel_scale returns the factor by which the sums of a column are multiplied. For float blocks,
+ * the factor of a column is the largest block scale, so that the weights divided by it fit into
  * f16. */
 static float channel_scale(const emu_linear *l, uint32_t c) {
   const emu_quant *q = &l->w->quant;
@@ -194,8 +194,8 @@ static void pack_float_panel(const pack_job *job, uint32_t panel, uint32_t colum
   }
 }
 
-/* packed_value returns a weight in the form that the planes hold: centered, and multiplied by
- * the scale of its block. */
+/* packed_value returns a weight in the form that the planes hold: centered, and multiplied by the
+ * scale of its block. */
 static int32_t packed_value(const emu_linear *l, uint32_t k, uint32_t c) {
   int32_t v = stored(l->w, weight_at(l, k, c));
   if (l->w->quant.encoding == EMU_Q_LPBQ) {
@@ -204,8 +204,8 @@ static int32_t packed_value(const emu_linear *l, uint32_t k, uint32_t c) {
   return l->w->dtype == EMU_QU8 ? v - 128 : l->w->dtype == EMU_QU16 ? v - 32768 : v;
 }
 
-/* pack_column writes scale, column_add and column_sums of one column, whose sum of weights is
- * given. The contribution of the input's offset is the same for all rows. */
+/* pack_column writes scale, column_add and column_sums of one column, given the sum of its weights.
+ * The contribution of the input's offset to a sum is the same for all rows. */
 static void pack_column(const pack_job *job, uint32_t c, double sum) {
   const emu_linear *l = job->l;
   double *columns = (double *)(job->dst + job->p.weight_bytes);
@@ -239,7 +239,7 @@ static void pack_int_panel(pack_job *job, uint32_t panel, uint32_t columns) {
   const emu_packing *p = &job->p;
   int8_t *dst = (int8_t *)job->dst + panel * p->panel_bytes;
   int64_t sums[EMU_LANES] = {0};
-  uint32_t magnitudes[2 * EMU_LANES] = {0}; /* sums of at most 2^17 terms of 2^7 */
+  uint32_t magnitudes[2 * EMU_LANES] = {0}; /* magnitudes holds sums of at most 2^17 terms of 2^7 */
   memset(dst, 0, p->panel_bytes);
   for (uint32_t k = 0; k < l->in; k++) {
     for (uint32_t c = 0; c < columns; c++) {
@@ -270,8 +270,8 @@ void emu_pack_linear(const emu_linear *l, void *dst) {
   pack_job job = {.l = l, .p = emu_packing_of(l), .dst = dst};
   char *end = (char *)dst + panels_of(l) * job.p.panel_bytes;
   memset(end, 0,
-         job.p.bytes - (size_t)(end - (char *)dst)); /* zeros for alignment gaps and padding
-                                                        columns */
+         job.p.bytes - (size_t)(end - (char *)dst)); /* zeros fill the alignment gaps and the
+                                                        padding columns */
   emu_parallel(panels_of(l), pack_panel, &job);
   if (job.p.is_int) {
     uint32_t max_l1 = atomic_load(&job.max_l1);

@@ -1,7 +1,8 @@
-/* linear_run.c: runs packed linear operators.
+/* linear_run.c runs packed linear operators.
  *
- * First the rows of the input are packed once into the kernels' format (f32, or s16 with the sum of
- * each row). After packing, threads compute tasks. A task is a rectangle of panels and rows.
+ * First the rows of a linear operator's input are packed once into the kernels' format (f32, or s16
+ * with the sum of each row). After the rows are packed, threads compute tasks. A task of a linear
+ * operator is a rectangle of panels and rows.
  */
 #include <stdatomic.h>
 
@@ -9,20 +10,20 @@
 
 enum {
   FEW_BLOCKS = 4,
-  MANY_BLOCKS = 32,         /* from this number of row blocks on, each block prefetches one byte
-                               per pair of k and panel */
+  MANY_BLOCKS = 32,         /* from this number of row blocks on, each block prefetches one byte per
+                               pair of k and panel */
   GROUP_BYTES = 192 * 1024, /* GROUP_BYTES is the size of a task's panels, so that they stay in the
                                second-level cache */
   TASKS_PER_THREAD = 4,
-  PER_THREAD_BYTES = 64 * 1024, /* if the rows are smaller than this, every thread packs all rows
-                                   for itself */
+  PER_THREAD_BYTES = 64 * 1024, /* if the packed rows are smaller than PER_THREAD_BYTES, every
+                                   thread packs all rows for itself */
 };
 
-/* tiling says how a product is divided into tasks: groups of panels, times parts of the row
+/* tiling tells how a product is divided into tasks: groups of panels, times parts of the row
  * blocks. */
 typedef struct {
-  uint32_t blocks;       /* blocks is the number of row blocks, each small enough for one kernel
-                            call */
+  uint32_t blocks;       /* blocks is the number of row blocks, each small enough for one call of a
+                            kernel */
   uint32_t row_parts;    /* row_parts is the number of tasks along the rows */
   uint32_t unit_panels;  /* unit_panels is the number of panels that stay in one task: those of a
                             wide tile */
@@ -51,7 +52,8 @@ static tiling plan_tiling(const emu_linear *l, bool is_int, uint32_t panels, siz
       panel_groups < min_tasks ? min_tasks : (panel_groups + threads - 1) / threads * threads;
   tiling.panel_groups = panel_groups < units ? panel_groups : units;
   if (tiling.panel_groups < min_tasks &&
-      tiling.blocks > FEW_BLOCKS) { /* each part of the rows reads the panels again */
+      tiling.blocks > FEW_BLOCKS) { /* the rows are divided only here, because each part of the rows
+                                       reads the panels again */
     uint32_t parts = (min_tasks + tiling.panel_groups - 1) / tiling.panel_groups;
     tiling.row_parts = parts < tiling.blocks ? parts : tiling.blocks;
   }
@@ -59,22 +61,22 @@ static tiling plan_tiling(const emu_linear *l, bool is_int, uint32_t panels, siz
   return tiling;
 }
 
-/* A row has one cache line more than its elements need, so that rows start in different cache
- * sets. */
+/* A packed row has one cache line more than its elements need, so that rows start in different
+ * cache sets. */
 static size_t row_bytes(const emu_linear *l) {
   return emu_is_fixed_point(l->x->dtype) ? emu_int_row_bytes(l->in)
                                          : emu_align(l->in * sizeof(float)) + 64;
 }
 
-/* rows_bytes returns the size of the packed rows and, for integer products, of the number that
- * the weights' offset adds to each row. */
+/* rows_bytes returns the size of the packed rows and, for integer products, of the numbers that the
+ * weights' offset adds to each row. */
 static size_t rows_bytes(const emu_linear *l) {
   size_t sums = emu_is_fixed_point(l->x->dtype) ? emu_align(l->rows * sizeof(double)) : 0;
   return l->rows * row_bytes(l) + sums;
 }
 
-/* If there are few rows, every thread packs all rows for itself. Packing all rows on every thread
- * takes less time than waiting for one thread that packs the rows and reading them from its
+/* If a product has few rows, every thread packs all rows for itself. Packing all rows on every
+ * thread takes less time than waiting for one thread that packs the rows and reading them from its
  * cache. */
 static bool packs_rows_per_thread(const emu_linear *l) {
   return l->x->dtype != EMU_F32 && l->rows * row_bytes(l) <= PER_THREAD_BYTES;
@@ -96,7 +98,7 @@ typedef struct {
   size_t row_bytes;
   uint32_t chunk_pairs;
   double *sums; /* for integer products, sums holds the number that the weights' offset adds to each
-                   row. NULL means that the weights have no offset */
+                   row. If sums is NULL, the weights have no offset */
 } linear_job;
 
 static void pack_rows(void *arg, uint32_t block) {
@@ -118,7 +120,7 @@ static void pack_rows(void *arg, uint32_t block) {
   }
 }
 
-/* gemm_call is one call of a GEMM kernel: some rows by some columns. */
+/* gemm_call describes one call of a GEMM kernel: some rows by some columns. */
 typedef struct {
   uint32_t row, rows, column, columns;
   void *out;
@@ -195,9 +197,9 @@ typedef struct {
   uint32_t panel, end_panel, block, end_block;
 } task_range;
 
-/* group_in_memory_order numbers the groups of panels such that each thread reads contiguous
- * memory, if threads take tasks in turn. With this order, what a task prefetches past its end is
- * the memory that its thread reads next. */
+/* group_in_memory_order numbers the groups of panels such that each thread reads contiguous memory,
+ * if threads take tasks in turn. With the order of group_in_memory_order, a task prefetches past
+ * its end the memory that its thread reads next. */
 static uint32_t group_in_memory_order(uint32_t group, uint32_t panel_groups) {
   uint32_t threads = emu_pool_threads(), thread = group % threads, longer = panel_groups % threads;
   return thread * (panel_groups / threads) + (thread < longer ? thread : longer) + group / threads;
@@ -223,16 +225,16 @@ static gemm_call call_for_panels(const linear_job *job, uint32_t panel, uint32_t
                      .columns = (last < job->l->out ? last : job->l->out) - column};
 }
 
-/* run_blocks_outer computes one row block after the other, each with all panels of the task,
- * which stay in the second-level cache. */
+/* run_blocks_outer computes one row block after the other, each with all panels of the task, which
+ * stay in the second-level cache. */
 static void run_blocks_outer(const linear_job *job, const task_range *range) {
   for (uint32_t i = range->block; i < range->end_block; i++) {
     run_call(job, i, call_for_panels(job, range->panel, range->end_panel));
   }
 }
 
-/* run_panels_outer computes one tile of panels after the other, each with all row blocks. Each
- * row block prefetches its share of the next tile from memory. */
+/* run_panels_outer computes one tile of panels after the other, each with all row blocks. In
+ * run_panels_outer, each row block prefetches its share of the next tile from memory. */
 static void run_panels_outer(const linear_job *job, const task_range *range) {
   uint32_t blocks = range->end_block - range->block,
            unit = job->tiling.wide_tile ? job->tiling.unit_panels : 1;
@@ -248,10 +250,10 @@ static void run_panels_outer(const linear_job *job, const task_range *range) {
   }
 }
 
-/* If there are few row blocks, the outer loop runs over panels; otherwise the first block would
- * wait for memory while the others would only compute. The same order is used for many blocks of
- * an integer product, because a panel is twice as large as the rows of a block: the smaller of
- * the two then moves through the cache. */
+/* If a task has few row blocks, the outer loop runs over panels; otherwise the first block would
+ * wait for memory while the others would only compute. The outer loop also runs over panels for
+ * many blocks of an integer product, because a panel is twice as large as the rows of a block: the
+ * smaller of the two then moves through the cache. */
 static void multiply(void *arg, uint32_t task) {
   const linear_job *job = arg;
   task_range range = task_range_of(&job->tiling, task);
@@ -273,10 +275,10 @@ static void set_rows(linear_job *job, char *rows) {
 
 typedef struct {
   const linear_job *job;
-  atomic_uint next; /* next is the number of the next task to take */
+  atomic_uint next; /* next is the number of the task that is taken next */
 } slot_run;
 
-/* run_slot packs the rows into its own scratch slot and takes tasks until none is left. */
+/* run_slot packs the rows into its own scratch slot and computes tasks until none is left. */
 static void run_slot(void *arg, uint32_t slot) {
   slot_run *run = arg;
   linear_job job = *run->job;

@@ -1,10 +1,10 @@
-/* matmul.c: MatMul: batches of [M, K] x [K, N], with either operand transposed.
+/* matmul.c: matmul.c implements MatMul: batches of [M, K] x [K, N], with either operand transposed.
  *
- * If an element of A is exactly zero, its products are skipped, even if the element of B is
+ * If an element of A is exactly zero, MatMul skips its products, even if the element of B is
  * infinite or NaN. KV slots with probability zero (masked or padding) therefore cannot change a
- * result, even if an unused slot of the cache holds NaN. The rows of a block share one list of the
- * slots that any of them uses. If a result is NaN, the rows of its block are computed again one by
- * one, each with its own list. A sum without any terms is +0.
+ * result, even if an unused slot of the cache holds NaN. In MatMul the rows of a block share one
+ * list of the KV slots that any of them uses. If a result of MatMul is NaN, the rows of its block
+ * are computed again one by one, each with its own list. A sum of MatMul without any terms is +0.
  */
 #include <string.h>
 
@@ -47,16 +47,18 @@ uint32_t emu_batches_of(const emu_tensor *t) {
 }
 
 uint32_t emu_matmul_parts(const emu_matmul *p, uint32_t blocks) {
-  enum { PART_WORK = 32 * 1024, TASKS_PER_THREAD = 3 }; /* number of multiply-adds per task */
+  enum { PART_WORK = 32 * 1024, TASKS_PER_THREAD = 3 }; /* PART_WORK is the number of multiply-adds
+                                                           per task */
   uint32_t tasks = p->batches * blocks, min_tasks = TASKS_PER_THREAD * emu_pool_threads();
   uint64_t work = (uint64_t)p->m * p->n * p->k / blocks / PART_WORK + 1;
   uint32_t parts = tasks < min_tasks ? (min_tasks + tasks - 1) / tasks : 1;
-  uint32_t panels = (emu_matmul_panels(p) + 3) / 4; /* number of full wide tiles */
+  uint32_t panels = (emu_matmul_panels(p) + 3) / 4; /* panels is the number of full wide tiles */
   parts = parts < panels ? parts : panels;
   return parts < work ? parts : (uint32_t)work;
 }
 
-/* If the right operand is static and quantized, MatMul runs as a linear operator, see linear.h. */
+/* If the right operand of MatMul is static and quantized, MatMul runs as a linear operator, see
+ * linear.h. */
 static bool is_static_linear(const emu_matmul *p) {
   return p->b->kind == EMU_STATIC && emu_is_fixed_point(p->b->dtype) && emu_batches_of(p->b) == 1;
 }
@@ -158,7 +160,7 @@ int emu_check_matmul(const emu_node *node, char *text, size_t size) {
   return check_operands(node, reason);
 }
 
-/* ---- the right operand as panels [N/16][K][16] ---- */
+/* ---- code that packs the right operand as panels [N/16][K][16] ---- */
 
 /* A right operand of shape [K, N] is used without packing if all its panels are full. */
 static bool used_in_place(const emu_matmul *p) { return !p->trans_b && p->n % EMU_LANES == 0; }
@@ -172,7 +174,7 @@ static size_t panels_bytes(const emu_matmul *p) {
 typedef struct {
   const emu_matmul *p;
   char *dst;
-  uint32_t step; /* step is the number of panels per task */
+  uint32_t step; /* step is the number of panels of a task */
 } pack_job;
 
 static void pack_panel(const emu_matmul *p, char *dst, uint32_t index) {
@@ -263,8 +265,8 @@ typedef struct {
   size_t k_stride, panel_stride, batch_stride;
   const float *bias;
   char *slots;
-  uint32_t blocks;      /* blocks is the number of row blocks per batch */
-  uint32_t panel_parts; /* panel_parts is the number of tasks along the columns */
+  uint32_t blocks;      /* blocks is the number of row blocks in each batch */
+  uint32_t panel_parts; /* panel_parts is the number of tasks into which the columns are divided */
 } matmul_job;
 
 /* widen_rows converts rows of A to f32 in scratch memory. */
@@ -283,8 +285,8 @@ static void widen_rows(const emu_matmul *p, float *dst, uint32_t batch, uint32_t
   }
 }
 
-/* run_nonzero computes a block of rows, summing over only those k at which any of its rows is
- * not zero. */
+/* run_nonzero computes a block of rows of MatMul, summing over only those k at which any of its
+ * rows is not zero. */
 static bool run_nonzero(emu_float_gemm *b, uint32_t *index, uint32_t k) {
   b->k = emu_kernel()->nonzero(index, b->a, b->a_stride, b->rows, k);
   b->index = b->k == k ? NULL : index;

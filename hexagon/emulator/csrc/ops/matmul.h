@@ -1,14 +1,14 @@
-/* matmul.h: declarations that the float and the integer MatMul share. */
+/* matmul.h contains declarations that the float and the integer MatMul share. */
 #ifndef SDNPU_MATMUL_H
 #define SDNPU_MATMUL_H
 
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* emu_matmul holds the operands and sizes of a product. Each operand may be transposed, and may
- * be the same for several batches. */
+/* emu_matmul holds the operands and sizes of a matrix product. Each operand of MatMul may be
+ * transposed, and may be the same for several batches. */
 typedef struct emu_matmul {
-  const emu_tensor *a, *b, *bias, *y; /* bias is NULL if the operator has none */
+  const emu_tensor *a, *b, *bias, *y; /* bias is NULL if the operator has no bias */
   bool trans_a, trans_b, half;
   uint32_t m, n, k, batches;
   size_t element; /* element is the number of bytes per element in a float product */
@@ -16,7 +16,7 @@ typedef struct emu_matmul {
 
 emu_matmul emu_matmul_of(const emu_node *node);
 
-/* emu_batch_of returns which batch of the operand t is used for batch i of the output. */
+/* emu_batch_of returns which batch of the operand t belongs to batch i of the output. */
 uint32_t emu_batch_of(const emu_tensor *t, const emu_tensor *y, uint32_t i);
 uint32_t emu_batches_of(const emu_tensor *t);
 

@@ -1,22 +1,22 @@
-/* move.c copies elements between layouts, and implements the operators that copy each element once:
- * Reshape, Transpose and StridedSlice. Each of the operators in move.c is a loop over the written
- * elements, with the strides of the source.
+/* move.c copies elements between layouts, and implements Reshape, Transpose and StridedSlice, which
+ * copy each element once. Each of the operators in move.c is a loop over the written elements, with
+ * the strides of the source.
  *
- * Elements are copied without a change. If the output has another encoding, StridedSlice and the
- * operators in other files convert the elements, as the vendor's library does. Reshape and
- * Transpose reject another encoding, because there the vendor's library would keep the stored
- * integers and so change their values.
+ * The operators in move.c copy elements without a change. If the output has another encoding,
+ * StridedSlice and the operators in other files convert the elements, as the vendor's library does.
+ * Reshape and Transpose reject another encoding, because there the vendor's library would keep the
+ * stored integers and so change their values.
  */
 #include <string.h>
 
 #include "ops/ops.h"
 
-/* move describes a copy. Operand 0 of its loop is written, from element `to_at` on, and operand
- * 1 is read. */
+/* move describes a copy. Operand 0 of the copying loop is written, from element `to_at` on, and
+ * operand 1 is read. */
 typedef struct {
   const emu_tensor *to, *from;
   uint64_t to_at, from_at;
-  size_t size; /* size is the number of bytes per element */
+  size_t size; /* size is the number of bytes per copied element */
   bool converts;
 } move;
 
@@ -69,7 +69,7 @@ int emu_check_move(const emu_node *node, const emu_param_rule *rules, size_t n, 
          emu_check_types(node, types, reason);
 }
 
-/* ---- Reshape takes the shape from the output ---- */
+/* ---- Reshape takes the new shape from the output ---- */
 
 int emu_check_reshape(const emu_node *node, char *text, size_t size) {
   emu_reason reason = {text, size};
@@ -89,7 +89,7 @@ void emu_run_reshape(const emu_node *node, void *scratch) {
   emu_move(&loop, node->out[0], 0, node->in[0], 0);
 }
 
-/* ---- Transpose: dimension i of the output is dimension perm[i] of the input ---- */
+/* ---- Transpose makes dimension perm[i] of the input dimension i of the output ---- */
 
 int emu_check_transpose(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"perm", 1, EMU_U32, true}};
@@ -129,7 +129,8 @@ void emu_run_transpose(const emu_node *node, void *scratch) {
   emu_move(&loop, node->out[0], 0, x, 0);
 }
 
-/* ---- StridedSlice: `ranges` is an i32 array [rank, 3] of begin, end and stride ---- */
+/* ---- StridedSlice has the parameter `ranges`, an i32 array [rank, 3] of begin, end and stride
+ * ---- */
 
 int emu_check_strided_slice(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"ranges", 1, EMU_I32, true}};

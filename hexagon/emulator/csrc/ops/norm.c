@@ -1,7 +1,7 @@
-/* norm.c: RmsNorm and LayerNorm over the last axis.
+/* norm.c: norm.c implements RmsNorm and LayerNorm over the last axis.
  *
- * y = (x - m) / sqrt(s + epsilon) * gamma + beta, with m = 0 and s = mean(x^2) for RmsNorm, and m =
- * mean(x) and s = mean((x - m)^2) for LayerNorm.
+ * A norm computes y = (x - m) / sqrt(s + epsilon) * gamma + beta, with m = 0 and s = mean(x^2) for
+ * RmsNorm, and m = mean(x) and s = mean((x - m)^2) for LayerNorm.
  */
 #include <math.h>
 
@@ -35,7 +35,7 @@ typedef struct {
 static int check_norm(const emu_node *node, const norm_types *rows, size_t n, emu_reason reason) {
   static const emu_param_rule rules[] = {{"axes", 1, EMU_U32, true},
                                          {"epsilon", 0, EMU_F32, false}};
-  /* beta is required, because the vendor's library 2.36 and 2.37 fails without it. */
+  /* The input beta is required, because the vendor's library 2.36 and 2.37 fails without it. */
   if (emu_check_ports(node, 3, 3, 1, 1, reason) || emu_check_params(node, rules, 2, reason)) {
     return 1;
   }
@@ -105,8 +105,8 @@ static size_t row_stride(const emu_tensor *x) {
   return emu_align(emu_last_dim(x) * sizeof(float)) / sizeof(float);
 }
 
-/* Each scratch slot holds the rows of one task. gamma and beta are stored once as floats, before
- * the slots. */
+/* Each scratch slot of a norm holds the rows of one task. gamma and beta are stored once as floats,
+ * before the slots. */
 size_t emu_scratch_norm(const emu_node *node) {
   size_t rows = 2 + (size_t)emu_scratch_slots() * EMU_SUM_ROWS;
   return 64 + rows * row_stride(node->in[0]) * sizeof(float);
@@ -115,13 +115,15 @@ size_t emu_scratch_norm(const emu_node *node) {
 typedef struct {
   const emu_node *node;
   float *slots;
-  const void *gamma, *beta; /* of the output's type if that is a float type, otherwise f32 */
+  const void *gamma, *beta; /* gamma and beta have the output's type if that is a float type,
+                               otherwise f32 */
   uint32_t rows;
   float epsilon;
   bool centred;
 } norm_job;
 
-/* centre subtracts the mean from a row. The mean is summed in the order of the elements. */
+/* centre subtracts the mean of a row from its elements. The mean of a row is summed in the order of
+ * the elements. */
 static void centre(float *row, size_t n) {
   float sum = 0;
   for (size_t i = 0; i < n; i++) {
@@ -133,7 +135,7 @@ static void centre(float *row, size_t n) {
   }
 }
 
-/* normalise computes a group of EMU_SUM_ROWS rows. */
+/* normalise computes the norm of a group of EMU_SUM_ROWS rows. */
 static void normalise(void *arg, uint32_t task, uint32_t slot) {
   const norm_job *job = arg;
   const emu_kernels *kernels = emu_kernel();

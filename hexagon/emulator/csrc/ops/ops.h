@@ -1,24 +1,26 @@
-/* ops.h: functions that the operators share: checks, access to elements, strided loops, scratch
- * slots.
+/* ops.h declares functions that the operators share: checks, access to elements, strided loops,
+ * scratch slots.
  *
- * To add a QNN operator, follow the steps in csrc/README.md: write check and run in a file of this
- * folder, declare them with EMU_OPERATOR below, and add a row to table.c.
+ * To add a QNN operator to the emulator, follow the steps in csrc/README.md: write check and run in
+ * a file of this folder, declare them with EMU_OPERATOR below, and add a row to table.c.
  *
- * check and pack may run on any thread. run is called while the device lock of api/execute.c is
- * held, and divides its work with emu_parallel. No operator keeps state between calls.
+ * An operator's functions check and pack may run on any thread. Its function run is called while
+ * the device lock of api/execute.c is held, and divides its work with emu_parallel. No operator of
+ * the emulator keeps state between calls.
  */
 #ifndef SDNPU_OPS_H
 #define SDNPU_OPS_H
 
 #include "emu.h"
 
-/* emu_reason is a buffer for the reason why a check fails, with its size. */
+/* emu_reason is a buffer for the reason why a check fails, with the buffer's size. */
 typedef struct emu_reason {
   char *text;
   size_t size;
 } emu_reason;
 
-/* emu_reject writes the reason and returns 1, the result of a failed check. */
+/* emu_reject writes the reason why a node is rejected and returns 1, the result of a failed
+ * check. */
 int emu_reject(emu_reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* emu_check_ports checks that the numbers of inputs and outputs are in range, that every tensor
@@ -31,12 +33,12 @@ int emu_check_ports(const emu_node *node, uint32_t min_in, uint32_t max_in, uint
  * the type dtype. */
 typedef struct emu_param_rule {
   const char *name;
-  uint32_t kind; /* the same values as in emu_param */
+  uint32_t kind; /* kind has the same values as in emu_param */
   uint32_t dtype;
   bool required;
 } emu_param_rule;
 
-/* emu_check_params checks that every parameter has a rule and is given once, and that all
+/* emu_check_params checks that every parameter of a node has a rule and is given once, and that all
  * required parameters are given. */
 int emu_check_params(const emu_node *node, const emu_param_rule *rules, size_t n,
                      emu_reason reason);
@@ -46,15 +48,16 @@ int emu_check_params(const emu_node *node, const emu_param_rule *rules, size_t n
 int emu_check_param_values(const emu_node *node, const char *name, uint32_t rank,
                            const uint32_t *dims, emu_reason reason);
 const uint32_t *emu_param_values(const emu_node *node, const char *name); /* emu_param_values
-                                                                             returns NULL if the
-                                                                             parameter is not
-                                                                             given */
+                                                                             returns the values of a
+                                                                             parameter, or NULL if
+                                                                             it is not given */
 uint32_t emu_u32_param(const emu_node *node, const char *name, uint32_t otherwise);
 bool emu_bool_param(const emu_node *node, const char *name); /* emu_bool_param returns false if the
                                                                 parameter is not given */
 
 int emu_check_float(const emu_node *node, emu_reason reason); /* emu_check_float checks that all
-                                                                 tensors are f16, or all are f32 */
+                                                                 tensors of a node are f16, or all
+                                                                 are f32 */
 int emu_check_same_dtype(const emu_node *node, emu_reason reason);
 int emu_check_dims(const emu_tensor *t, uint32_t rank, const uint32_t *dims, emu_reason reason);
 int emu_check_last_axis(const emu_node *node, const char *name, emu_reason reason);
@@ -62,10 +65,10 @@ int emu_check_last_axis(const emu_node *node, const char *name, emu_reason reaso
 const char *emu_name(const emu_tensor *t);
 const char *emu_dtype_name(uint32_t dtype); /* emu_dtype_name returns a name such as "FLOAT_16" */
 
-/* ---- elements.c: elements as float32 ---- */
+/* ---- The functions of elements.c read and write elements as float32 ---- */
 
-/* emu_types are sets of data types, with one bit per type. Each operator names the set that it
- * supports. */
+/* emu_types is a set of data types, with one bit per type. Each operator names the set of data
+ * types that it supports. */
 enum emu_types {
   EMU_T_F16 = 1 << 0,
   EMU_T_F32 = 1 << 1,
@@ -80,8 +83,8 @@ enum emu_types {
   EMU_T_BOOL = 1 << 10,
   EMU_T_FLOAT = EMU_T_F16 | EMU_T_F32,
   EMU_T_UNSIGNED = EMU_T_QU8 | EMU_T_QU16,
-  EMU_T_FIXED = EMU_T_UNSIGNED | EMU_T_QS8 | EMU_T_QS16, /* all fixed-point types of 8 and 16
-                                                            bits */
+  EMU_T_FIXED = EMU_T_UNSIGNED | EMU_T_QS8 | EMU_T_QS16, /* EMU_T_FIXED has all fixed-point types of
+                                                            8 and 16 bits */
   EMU_T_INDEX = EMU_T_I32 | EMU_T_U32,
 };
 uint32_t emu_type_bit(const emu_tensor *t); /* emu_type_bit returns 0 if no bit stands for the
@@ -96,22 +99,24 @@ typedef struct emu_scale_offset {
   float scale;
   int32_t offset;
 } emu_scale_offset;
-emu_scale_offset emu_scale_offset_of(const emu_tensor *t); /* emu_scale_offset_of returns {1, 0} if
-                                                              t is not fixed point */
+emu_scale_offset emu_scale_offset_of(const emu_tensor *t); /* emu_scale_offset_of returns the
+                                                              encoding of t, or {1, 0} if t is not
+                                                              fixed point */
 bool emu_same_encoding(const emu_tensor *a,
-                       const emu_tensor *b); /* compares data type, scale and offset */
+                       const emu_tensor *b); /* emu_same_encoding compares data type, scale and
+                                                offset of two tensors */
 
-/* emu_check_type checks that t has one of these types and, if it is fixed point, a single scale
- * and offset. emu_check_types checks this for every tensor of the node, and also that all have
- * the same data type. */
+/* emu_check_type checks that the tensor t has one of the given types and, if it is fixed point, a
+ * single scale and offset. emu_check_types checks this for every tensor of the node, and also that
+ * all have the same data type. */
 int emu_check_type(const emu_tensor *t, uint32_t types, emu_reason reason);
 int emu_check_types(const emu_node *node, uint32_t types, emu_reason reason);
 int emu_check_same_encoding(const emu_tensor *a, const emu_tensor *b, emu_reason reason);
 
 /* emu_read converts n elements to float. emu_read starts with element `at` and takes every step-th
  * element. emu_read_as does the same with another scale and offset; with {1, 0} it gives the stored
- * integers. emu_write converts floats back. Every type that has a bit can be read. Floats and fixed
- * point of 8 and 16 bits can be written. */
+ * integers. emu_write converts floats back. emu_read can read every type that has a bit. emu_write
+ * can write floats, and fixed point of 8 and 16 bits. */
 enum emu_ties { EMU_TIES_UP, EMU_TIES_AWAY };
 void emu_read(float *dst, const emu_tensor *t, uint64_t at, uint64_t step, size_t n);
 void emu_read_as(float *dst, const emu_tensor *t, emu_scale_offset grid, uint64_t at, uint64_t step,
@@ -127,8 +132,9 @@ static inline uint32_t emu_last_dim(const emu_tensor *t) { return t->dims[t->ran
 /* emu_rows returns the number of rows of a tensor; a row runs along the last axis. */
 static inline uint64_t emu_rows(const emu_tensor *t) { return emu_elements(t) / emu_last_dim(t); }
 
-/* emu_parallel_slots is like emu_parallel, but each task also gets the number of a scratch slot,
- * which is below emu_scratch_slots(). No two tasks that run at the same time have the same slot. */
+/* emu_parallel_slots runs tasks like emu_parallel, but each task also gets the number of a scratch
+ * slot, which is below emu_scratch_slots(). No two tasks that run at the same time have the same
+ * scratch slot. */
 uint32_t emu_scratch_slots(void);
 void emu_parallel_slots(uint32_t n, void (*fn)(void *arg, uint32_t task, uint32_t slot), void *arg);
 
@@ -145,7 +151,7 @@ static inline void *emu_aligned(void *p) { return (void *)emu_align((size_t)p); 
 
 /* emu_loop is a nest of loops over a shape, in row-major order, with up to four operands. Each
  * operand has its own strides, counted in elements; a stride of 0 repeats an element. The last
- * dimension is the innermost loop (the inner run). */
+ * dimension of an emu_loop is the innermost loop (the inner run). */
 enum { EMU_LOOP_RANK = 2 * EMU_MAX_RANK, EMU_LOOP_OPERANDS = 4 };
 
 typedef struct emu_loop {
@@ -158,8 +164,8 @@ typedef struct emu_loop {
  * allow it, so that inner runs are as long as possible. */
 void emu_loop_collapse(emu_loop *loop);
 
-/* emu_loop_run calls fn for pieces of inner runs. If there are many elements, the calls run in
- * parallel. */
+/* emu_loop_run calls the function fn for pieces of the innermost loop. If a loop has many elements,
+ * emu_loop_run makes the calls in parallel. */
 typedef void (*emu_loop_fn)(const void *arg, const emu_loop *loop, const uint64_t *offsets,
                             uint64_t n);
 void emu_loop_run(const emu_loop *loop, emu_loop_fn fn, const void *arg);
@@ -172,9 +178,10 @@ static inline emu_loop emu_flat_loop(uint64_t n) {
 /* emu_strides returns the row-major strides of a tensor. */
 void emu_strides(const emu_tensor *t, uint64_t *strides);
 
-/* emu_move in move.c copies elements in a loop. Operand 0 is written to `to`, from element to_at
- * on; operand 1 is read from `from`. If the encodings differ, emu_move converts the elements.
- * emu_check_move checks that there is one input and one output, both of one of these types. */
+/* emu_move in move.c copies elements in a loop. Operand 0 of the loop is written to `to`, from
+ * element to_at on; operand 1 is read from `from`. If the encodings of input and output differ,
+ * emu_move converts the elements. emu_check_move checks that there is one input and one output,
+ * both of one of the given types. */
 enum {
   EMU_T_MOVED = EMU_T_FLOAT | EMU_T_FIXED
 }; /* types that every copying operator supports */

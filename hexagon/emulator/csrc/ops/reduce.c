@@ -1,12 +1,12 @@
-/* reduce.c: ReduceMean over any axes.
+/* reduce.c: reduce.c implements ReduceMean over any axes.
  *
  * A mean is one sum in double over the elements in the order of their position, followed by one
  * division and one rounding.
  */
 #include "ops/ops.h"
 
-/* reduced_axes returns a bit mask of the axes to reduce, or 0 if the parameter does not list
- * distinct axes of the input. */
+/* reduced_axes returns a bit mask of the axes that ReduceMean removes, or 0 if the parameter does
+ * not list distinct axes of the input. */
 static uint32_t reduced_axes(const emu_node *node) {
   const emu_param *axes = emu_find_param(node, "axes");
   uint32_t marks = 0;
@@ -46,7 +46,8 @@ int emu_check_reduce_mean(const emu_node *node, char *text, size_t size) {
                    : emu_check_dims(node->out[0], rank, dims, reason);
 }
 
-/* mean_job holds the kept and the reduced dimensions of the input, with their strides. */
+/* mean_job holds the kept and the reduced dimensions of the input of ReduceMean, with their
+ * strides. */
 typedef struct {
   const emu_node *node;
   uint32_t n_kept, n_reduced;
@@ -65,7 +66,7 @@ static uint64_t offset_of(uint64_t index, uint32_t n, const uint64_t *dims,
   return offset;
 }
 
-/* mean_at sums the elements along the innermost reduced axis first. */
+/* mean_at computes one mean; it sums the elements along the innermost reduced axis first. */
 static float mean_at(const mean_job *job, uint64_t start) {
   const emu_tensor *x = job->node->in[0];
   uint32_t inner = job->n_reduced - 1;
@@ -88,7 +89,7 @@ static float mean_at(const mean_job *job, uint64_t start) {
   return (float)(sum / (double)(outer * n));
 }
 
-enum { MEANS = 64 }; /* MEANS is the number of results per task */
+enum { MEANS = 64 }; /* MEANS is the number of means that one task computes */
 
 static void means(void *arg, uint32_t task) {
   const mean_job *job = arg;

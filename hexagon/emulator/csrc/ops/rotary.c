@@ -1,9 +1,10 @@
 /* rotary.c: RotaryEmbedding rotates x of shape [B, heads, S, D].
  *
  * RotaryEmbedding rotates the first R of the D elements in pairs: i and i + R/2 (half split), or 2i
- * and 2i + 1 (interleaved). R is the parameter rotary_embedding_dim, by default D. The cosines and
- * sines of the angles have the shape [B, S, R/2]. Alternatively they have the shape [positions,
- * R/2], and a fourth input [B, S] gives the position of each row.
+ * and 2i + 1 (interleaved). R, the number of rotated elements, is the parameter
+ * rotary_embedding_dim, by default D. The inputs with the cosines and sines of the angles have the
+ * shape [B, S, R/2]. Alternatively the cosines and sines have the shape [positions, R/2], and a
+ * fourth input [B, S] gives the position of each row.
  */
 #include <string.h>
 
@@ -51,14 +52,15 @@ int emu_check_rotary_embedding(const emu_node *node, char *text, size_t size) {
   if (emu_check_ports(node, 3, 4, 1, 1, reason) || emu_check_params(node, rules, 2, reason)) {
     return 1;
   }
-  emu_node values = *node; /* the positions have another type, so they are checked separately */
+  emu_node values = *node; /* the input with the positions has another type, so it is checked
+                              separately */
   values.n_in = 3;
   return emu_check_types(&values, EMU_T_FLOAT | EMU_T_UNSIGNED, reason) ||
          check_shapes(node, reason);
 }
 
-/* For fixed-point input, a scratch slot holds a row, its cosines and its sines as floats. Float
- * input needs no scratch memory. */
+/* For a rotation of fixed-point input, a scratch slot holds a row, its cosines and its sines as
+ * floats. The rotation of float input needs no scratch memory. */
 static size_t slot_floats(const emu_tensor *x) {
   return emu_align(2 * (size_t)emu_last_dim(x) * sizeof(float)) / sizeof(float);
 }
@@ -103,10 +105,11 @@ static void rotate_fixed(const rotary_job *job, uint64_t at, uint64_t angle, flo
   emu_write(node->out[0], EMU_TIES_UP, at, 1, row, n);
 }
 
-enum { ROTARY_ROWS = 64 }; /* ROTARY_ROWS is the number of rows per task */
+enum { ROTARY_ROWS = 64 }; /* ROTARY_ROWS is the number of rows that one task rotates */
 
-/* rotate_rows rotates the rows of one task. If the tables do not contain a row's position, the
- * row becomes all ones (NaN, or the largest value), so that the error is visible. */
+/* rotate_rows rotates the rows of one task. If the tables of cosines and sines do not contain a
+ * row's position, the row becomes all ones (NaN, or the largest value), so that the error is
+ * visible. */
 static void rotate_rows(void *arg, uint32_t task, uint32_t slot) {
   const rotary_job *job = arg;
   const emu_tensor *x = job->node->in[0], *angles = job->node->in[1];
@@ -116,7 +119,8 @@ static void rotate_rows(void *arg, uint32_t task, uint32_t slot) {
   uint64_t known = emu_rows(angles), per_batch = (uint64_t)x->dims[1] * x->dims[2];
   bool floats = emu_is_float(x);
   for (uint64_t r = first; r < end; r++) {
-    uint32_t row = (uint32_t)r; /* an input has less than 2^32 elements */
+    uint32_t row = (uint32_t)r; /* an input has fewer than 2^32 elements, so the number does not
+                                   overflow */
     uint32_t which = row / (uint32_t)per_batch * x->dims[2] + row % x->dims[2];
     which = positions != NULL ? (uint32_t)positions[which] : which;
     if (which >= known) {

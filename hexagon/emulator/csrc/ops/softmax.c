@@ -1,11 +1,11 @@
-/* softmax.c: Softmax over the last axis.
+/* softmax.c: softmax.c implements Softmax over the last axis.
  *
- * The sum of a row runs over its slots in order. The exponential of a masked slot is exactly zero,
- * so masked slots, wherever they are and however many, change no bit of the other slots. A row that
- * is -inf everywhere gives zeros.
+ * The sum of a Softmax row is computed over its slots in order. The exponential of a masked slot is
+ * exactly zero, so masked slots, wherever they are and however many, change no bit of the other
+ * slots. The Softmax of a row that is -inf everywhere is zeros.
  *
- * The table has MaskedSoftmax only to reject it: the vendor's library knows the name but compiles
- * no graph with it.
+ * The table of operators has MaskedSoftmax only to reject it: the vendor's library knows the name
+ * but compiles no graph with it.
  */
 #include <math.h>
 
@@ -35,7 +35,7 @@ size_t emu_scratch_softmax(const emu_node *node) {
   return 64 + emu_scratch_slots() * EMU_SUM_ROWS * row_stride(node->in[0]) * sizeof(float);
 }
 
-/* sum_rows sums the elements of each row in order. The sums of a full group of rows are
+/* sum_rows sums the elements of each row of a group in order. The sums of a full group of rows are
  * interleaved, because in a single sum each addition waits for the previous one. */
 static void sum_rows(float *sums, const float *rows, size_t stride, uint32_t count, size_t n) {
   if (count == EMU_SUM_ROWS) {

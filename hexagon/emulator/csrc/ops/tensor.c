@@ -1,5 +1,5 @@
-/* tensor.c: sizes and strides of tensors, loop nests over several operands, and tasks with scratch
- * slots.
+/* tensor.c contains sizes and strides of tensors, loop nests over several operands, and tasks with
+ * scratch slots.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -83,7 +83,7 @@ void emu_loop_collapse(emu_loop *loop) {
     }
     move_dim(loop, kept++, i);
   }
-  if (kept == 0) { /* the shape has one element */
+  if (kept == 0) { /* in this case the shape has one element */
     loop->dims[0] = 1;
     for (uint32_t o = 0; o < loop->operands; o++) {
       loop->strides[o][0] = 1;
@@ -93,8 +93,8 @@ void emu_loop_collapse(emu_loop *loop) {
   loop->rank = kept;
 }
 
-enum { LOOP_PIECE = 16384 }; /* LOOP_PIECE is the number of elements per task, which is a few
-                                microseconds of work */
+enum { LOOP_PIECE = 16384 }; /* LOOP_PIECE is the number of elements that one task handles, which
+                                takes a few microseconds */
 
 typedef struct {
   const emu_loop *loop;
@@ -104,7 +104,7 @@ typedef struct {
 } loop_job;
 
 /* locate sets the operands' offsets for an element, given by its row-major index `at`. locate
- * returns the element's index in the inner run. */
+ * returns the element's index in the innermost loop. */
 static uint64_t locate(const emu_loop *loop, uint64_t at, uint64_t *offsets) {
   uint64_t inner = at % loop->dims[loop->rank - 1];
   for (uint32_t o = 0; o < loop->operands; o++) {

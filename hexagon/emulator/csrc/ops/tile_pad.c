@@ -43,7 +43,7 @@ void emu_run_tile(const emu_node *node, void *scratch) {
 
 /* ---- Pad adds a constant before and after each dimension ---- */
 
-/* The constant is checked here, because it may be a float or an integer, and a rule of
+/* The constant of Pad is checked here, because it may be a float or an integer, and a rule of
  * emu_check_params names one type only. */
 int emu_check_pad(const emu_node *node, char *text, size_t size) {
   emu_reason reason = {text, size};
@@ -78,7 +78,7 @@ int emu_check_pad(const emu_node *node, char *text, size_t size) {
   return emu_check_dims(node->out[0], x->rank, dims, reason);
 }
 
-/* padding_of returns the value of the constant, or zero if there is none. If the parameter is an
+/* padding_of returns the value of Pad's constant, or zero if there is none. If Pad's constant is an
  * integer, it is a stored element. */
 static float padding_of(const emu_node *node) {
   const emu_param *constant = emu_find_param(node, "pad_constant_value");

@@ -5,12 +5,13 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* ORDERED_TYPES are the types that TopK and Argmax can order. Fixed-point elements are compared
- * by their stored integers, which works because scales are positive. */
+/* ORDERED_TYPES are the types that TopK and Argmax can order. TopK and Argmax compare fixed-point
+ * elements by their stored integers, which works because scales are positive. */
 enum { ORDERED_TYPES = EMU_T_FLOAT | EMU_T_UNSIGNED | EMU_T_QS8 };
 static const emu_scale_offset bare = {1, 0};
 
-/* ---- TopK along the last axis: the result is sorted, equal elements by the lowest index ---- */
+/* ---- TopK works along the last axis: the result is sorted, equal elements by the lowest index
+ * ---- */
 
 int emu_check_top_k(const emu_node *node, char *text, size_t size) {
   static const emu_param_rule rules[] = {{"k", 0, EMU_U32, true}, {"largest", 0, EMU_BOOL8, false}};
@@ -36,13 +37,13 @@ int emu_check_top_k(const emu_node *node, char *text, size_t size) {
          emu_check_dims(indices, x->rank, dims, reason);
 }
 
-/* A row is searched in blocks of this length. A block is skipped if its largest element cannot
- * be among the results. */
+/* TopK searches a row in blocks of this length. A block of a row is skipped if its largest element
+ * cannot be among the results of TopK. */
 enum { BLOCK = 128 };
 
 static uint32_t blocks_of(uint32_t n) { return (n + BLOCK - 1) / BLOCK; }
 
-/* A scratch slot holds a row as floats, and the largest element of each block. */
+/* A scratch slot of TopK holds a row as floats, and the largest element of each block. */
 static size_t top_k_slot(uint32_t n) {
   return emu_align(n * sizeof(float)) + emu_align(blocks_of(n) * sizeof(float));
 }
@@ -51,14 +52,14 @@ size_t emu_scratch_top_k(const emu_node *node) {
   return 64 + emu_scratch_slots() * top_k_slot(emu_last_dim(node->in[0]));
 }
 
-/* comes_before reports whether element i comes before element j in the result. NaN is ordered
- * like -inf. */
+/* comes_before reports whether element i comes before element j in the result of TopK. In TopK, NaN
+ * is ordered like -inf. */
 static bool comes_before(const float *row, uint32_t i, uint32_t j) {
   return row[i] > row[j] || (row[i] == row[j] && i < j);
 }
 
-/* sift puts `index` at position `at` of a heap of n elements and restores the heap's order. The
- * root is the element that comes last in the result. */
+/* sift puts an index at position `at` of a heap of n elements and restores the heap's order. The
+ * root of the heap is the element that comes last in the result. */
 static void sift(const float *row, uint32_t *heap, uint32_t n, uint32_t at, uint32_t index) {
   for (;;) {
     uint32_t child = 2 * at + 1;
@@ -91,9 +92,9 @@ static void make_heap(const float *row, uint32_t *heap, uint32_t k) {
   }
 }
 
-/* lower_bound returns a number such that at least k elements are not below it: the k-th largest
- * of the blocks' largest elements, which are written to block_max. If there are fewer than k
- * blocks, lower_bound returns -inf. The array heap serves as working memory. */
+/* lower_bound returns a number such that at least k elements of a row are not below it: the k-th
+ * largest of the blocks' largest elements, which are written to block_max. If a row has fewer than
+ * k blocks, lower_bound returns -inf. The array heap serves lower_bound as working memory. */
 static float lower_bound(const float *row, uint32_t n, uint32_t *heap, uint32_t k,
                          float *block_max) {
   uint32_t blocks = blocks_of(n);
@@ -120,7 +121,8 @@ static void select_top_k(float *row, uint32_t n, uint32_t *heap, uint32_t k, flo
   float bound = lower_bound(row, n, heap, k, block_max);
   uint32_t filled = 0;
   for (uint32_t i = 0; bound == -INFINITY && i < n; i++) {
-    row[i] = row[i] != row[i] ? bound : row[i]; /* NaN may be among the selected elements */
+    row[i] = row[i] != row[i] ? bound : row[i]; /* without a bound, NaN may be among the selected
+                                                   elements, so it becomes -inf */
   }
   for (uint32_t from = 0, b = 0; from < n; from += BLOCK, b++) {
     if (block_max[b] < bound) {
@@ -179,7 +181,7 @@ void emu_run_top_k(const emu_node *node, void *scratch) {
   emu_parallel_slots((uint32_t)emu_rows(node->in[0]), top_k_row, &job);
 }
 
-/* ---- Argmax along any axis returns the lowest index of the largest element; NaN is never the
+/* ---- Argmax returns, along any axis, the lowest index of the largest element; NaN is never the
  * largest ---- */
 
 int emu_check_argmax(const emu_node *node, char *text, size_t size) {

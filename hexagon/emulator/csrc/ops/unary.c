@@ -1,22 +1,21 @@
-/* unary.c: unary elementwise operators: Neg, Sigmoid, Gelu, HardSwish, Relu, Rsqrt, and Neuron,
- * which selects some of them by number.
+/* unary.c contains unary elementwise operators. unary.c implements Neg, Sigmoid, Gelu, HardSwish,
+ * Relu, Rsqrt, and Neuron, which selects some of them by number.
  */
 #include <math.h>
 
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* ---- the functions; each replaces floats by their results ---- */
+/* ---- The functions below replace floats by their results ---- */
 
 static void negate(float *x, size_t n) { emu_kernel()->unary(EMU_NEGATE, x, x, n, false); }
 
 static void sigmoid(float *x, size_t n) { emu_kernel()->unary(EMU_SIGMOID, x, x, n, false); }
 
 /* gelu computes x times the probability that a normal variable is at most x, which is x / 2 *
- * erfc(-x / sqrt 2). The complementary error function erfc is computed by the Chebyshev fit
- * erfcc of "Numerical Recipes". The relative error of the fit is below 1.2e-7 everywhere;
- * rounding of the exponent increases it to 2e-5 at the end of the negative tail. n is at most
- * EMU_BUFFER. */
+ * erfc(-x / sqrt 2). The complementary error function erfc is computed by the Chebyshev fit erfcc
+ * of "Numerical Recipes". The relative error of erfcc is below 1.2e-7 everywhere; rounding of the
+ * exponent increases it to 2e-5 at the end of the negative tail. n is at most EMU_BUFFER. */
 static void gelu(float *x, size_t n) {
   static const float fit[] = {0.17087277f,  -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f,
                               -0.18628806f, 0.09678418f,  0.37409196f, 1.00002368f,  -1.26551223f};
@@ -32,7 +31,7 @@ static void gelu(float *x, size_t n) {
   emu_kernel()->exponentials(e, n, 0, 1);
   for (size_t i = 0; i < n; i++) {
     float tail = t[i] * e[i];   /* erfc of |x| / sqrt 2 */
-    bool vanishes = x[i] < -20; /* avoids -inf times 0, which is NaN */
+    bool vanishes = x[i] < -20; /* vanishes avoids -inf times 0, which is NaN */
     x[i] = vanishes ? -0.0f : 0.5f * x[i] * (x[i] < 0 ? tail : 2 - tail);
   }
 }
@@ -124,7 +123,7 @@ UNARY(hard_swish, hard_swish, EMU_T_FLOAT | EMU_T_UNSIGNED | EMU_T_QS8)
 UNARY(relu, relu, EMU_T_FLOAT | EMU_T_FIXED)
 UNARY(rsqrt, rsqrt, EMU_T_FLOAT | EMU_T_FIXED)
 
-/* ---- Neuron: its parameter selects a function by number ---- */
+/* ---- Neuron has a parameter that selects a function by number ---- */
 
 static void (*neuron_of(const emu_node *node))(float *x, size_t n) {
   switch (emu_u32_param(node, "operation", UINT32_MAX)) {

@@ -1,9 +1,9 @@
-/* pace/pace.h: the device cost model, which computes how long a graph runs and loads on the phone
- * that SDNPU_EMULATOR names.
+/* pace/pace.h declares the device cost model, which computes how long a graph runs and loads on the
+ * phone that SDNPU_EMULATOR names.
  *
  * The code in pace/ depends neither on the ABI nor on a clock; api/pace.c applies the times. Times
- * are in milliseconds and sizes in bytes, as in the profiles of package graphswap. The tables in
- * profiles_gen.c are generated and constant, so any thread may read them.
+ * in pace/ are in milliseconds and sizes in bytes, as in the profiles of package graphswap. The
+ * tables in profiles_gen.c are generated and constant, so any thread may read them.
  */
 #ifndef SDNPU_PACE_H
 #define SDNPU_PACE_H
@@ -19,11 +19,12 @@ typedef struct {
   double dispatch_ms_per_layer, tile_ms, row_ms, head_tile_ms, head_row_ms;
 } pace_model;
 
-/* pace_profile holds the costs of a phone. The generic costs are used for models without costs
- * of their own. */
+/* pace_profile holds the costs of a phone, for loading and running graphs. The generic costs of a
+ * phone are used for models without costs of their own. */
 typedef struct {
-  const char *id;   /* "sd8gen2", "sd8gen2/fast-load" */
-  const char *kind; /* "fitted" to published figures, "estimated" by a compiler, or "measured" */
+  const char *id;   /* id is the name of the profile, such as "sd8gen2" or "sd8gen2/fast-load" */
+  const char *kind; /* kind is "fitted" to published figures, "estimated" by a compiler, or
+                       "measured" */
   double tile_rows, rpc_ms, row_context_share, row_context_ref;
   double generic_dispatch_ms_per_layer, generic_stream_gbps, generic_row_us_per_layer_per_khidden;
   double load_latency_ms, load_bandwidth_gbps, unload_ms, slowdown_while_loading;
@@ -32,7 +33,7 @@ typedef struct {
   uint32_t n_models;
 } pace_profile;
 
-/* defined in profiles_gen.c, which is generated from graphswap/devices */
+/* pace_profiles is defined in profiles_gen.c, which is generated from graphswap/devices */
 extern const pace_profile pace_profiles[];
 extern const uint32_t pace_n_profiles;
 
@@ -40,8 +41,8 @@ typedef enum { PACE_OFF, PACE_WALL, PACE_VIRTUAL } pace_mode;
 
 typedef struct {
   pace_mode mode;
-  const pace_profile *profile; /* NULL means that no phone is simulated */
-  const pace_model *as;        /* NULL means that costs follow from the model's own shapes */
+  const pace_profile *profile; /* if profile is NULL, no phone is simulated */
+  const pace_model *as;        /* if as is NULL, costs are computed from the model's own shapes */
   double scale;                /* scale is the factor between simulated time and wall time */
   double window_gb;            /* window_gb is the memory of a DSP session, in 10^9 bytes */
   double slowdown;             /* slowdown is the factor for executes that start during a load */
@@ -49,13 +50,13 @@ typedef struct {
   char error[512];             /* error is the reason why the settings are invalid, or empty */
 } pace_settings;
 
-/* pace_get returns the settings in the environment variable, which is read once. */
+/* pace_get returns the settings in the variable SDNPU_EMULATOR, which is read once. */
 const pace_settings *pace_get(void);
 
 /* pace_parse reads the keys profile, as, pace, scale, slowdown and window from a string. */
 void pace_parse(pace_settings *settings, const char *setting);
 
-/* pace_kind says which part of a model a graph computes. */
+/* pace_kind tells which part of a model a graph computes. */
 typedef enum { PACE_OTHER, PACE_BODY, PACE_HEAD } pace_kind;
 typedef struct {
   pace_kind kind;
@@ -70,7 +71,7 @@ typedef struct {
 
 /* pace_execute returns the time of one execute at a context of `context` tokens. */
 double pace_execute(const pace_settings *settings, const pace_part *part, double context);
-/* pace_bytes returns how much memory the graph needs on the phone. */
+/* pace_bytes returns how many bytes of memory the graph needs on the phone. */
 double pace_bytes(const pace_settings *settings, const pace_part *part);
 double pace_load(const pace_settings *settings, double bytes);
 

@@ -1,15 +1,15 @@
-/* arena.c: compares random graphs with the same graphs evaluated with a separate buffer for each
- * tensor. Sharing bytes of the arena must not change a result.
+/* The test arena.c compares random graphs with the same graphs evaluated with a separate buffer for
+ * each tensor. Sharing bytes of the arena between tensors must not change a result.
  */
 #include "drive.h"
 
 enum { MAX_NODES = 40, MAX_FAMILY = 3 };
 
-/* Tensors of a family have the same length. Families interleave, so lifetimes of all lengths
- * overlap. */
+/* In a random graph, tensors of a family have the same length. The families of a random graph
+ * interleave, so lifetimes of all lengths overlap. */
 typedef struct {
   qnn_tensor t;
-  float *value; /* value is the reference's own memory */
+  float *value; /* value is the memory of the tensor in the reference graph */
   uint32_t family;
   bool read;
 } value;
@@ -61,7 +61,7 @@ static void add_random_node(world *w, qnn_handle graph, uint32_t number, uint32_
   }
 }
 
-/* Tensors that nothing has read become part of an output. */
+/* Tensors that no node has read become part of an output of the random graph. */
 static void close_graph(world *w, qnn_handle graph) {
   for (uint32_t i = 0, end = w->n; i < end; i++) {
     value *v = &w->values[i];
@@ -102,8 +102,8 @@ static void run_and_compare(world *w, qnn_handle graph) {
   }
 }
 
-/* Checks that no two tensors that live at the same time share a byte. Returns the bytes that the
- * graph would need without sharing. */
+/* The function checks that no two tensors that live at the same time share a byte. The function
+ * returns the bytes that the graph would need without sharing. */
 static uint64_t check_places(const api_graph *g) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < g->n_tensors; i++) {
@@ -140,7 +140,8 @@ void test_arena(void) {
       }
     }
     for (uint32_t i = 0, n = 1 + random_word() % MAX_NODES; i < n; i++) {
-      uint32_t kind = random_word() % 8 == 0 ? EMU_APP_READ : EMU_NATIVE; /* outputs are read too */
+      uint32_t kind = random_word() % 8 == 0 ? EMU_APP_READ : EMU_NATIVE; /* the outputs count as
+                                                                             read too */
       add_random_node(w, graph, i, kind, random_word() % MAX_FAMILY);
     }
     close_graph(w, graph);

@@ -1,4 +1,4 @@
-/* binaries.c: saves and loads binaries, and checks which binaries are rejected. */
+/* The test binaries.c saves and loads binaries, and checks which binaries are rejected. */
 #include "api/binary.h"
 #include "drive.h"
 
@@ -21,7 +21,7 @@ static void reload(const void *blob, uint64_t size, bool map, const float *const
   uint8_t *memory = mapped_copy(blob, size);
   REQUIRE_CODE(0, from_binary(map ? map_it : NULL, memory, size, &context));
   if (!map) {
-    memset(memory, 0, size); /* the caller may free a binary that was copied */
+    memset(memory, 0, size); /* the caller may free a binary that the library has copied */
   }
   require_same(context, "long", both[0], want[0]);
   require_same(context, "short", both[1], want[1]);
@@ -37,7 +37,8 @@ static void reload(const void *blob, uint64_t size, bool map, const float *const
   free(memory);
 }
 
-/* Three constants remain: the packed weights, the scale, the permutation. */
+/* Three constants of the graph remain in the binary: the packed weights, the scale, the
+ * permutation. */
 static void require_chunks(qnn_handle context, uint32_t want) {
   uint32_t n = 0;
   api_context *held = api_acquire(API_CONTEXT, context);
@@ -59,7 +60,7 @@ static void *build_both(uint64_t *size, block_ids ids[2], float *want[2]) {
   REQUIRE(memcmp(want[0], want[1], BLOCK_OUT * 4) == 0); /* rows are independent */
   require_chunks(context, 3); /* the same three constants serve both graphs */
   void *blob = save(context, size);
-  require_same(context, "long", &ids[0], want[0]); /* and execute after it */
+  require_same(context, "long", &ids[0], want[0]); /* the call is repeated after the execute */
   REQUIRE_CODE(0, free_context(context));
   return blob;
 }
@@ -75,7 +76,7 @@ void test_round_trip(void) {
   require_chunks(context, 3);
   void *one = save(context, &one_size);
   REQUIRE_CODE(0, free_context(context));
-  REQUIRE(size < one_size + BLOCK_IN * BLOCK_OUT * 4); /* the weights are stored once */
+  REQUIRE(size < one_size + BLOCK_IN * BLOCK_OUT * 4); /* the binary stores the weights once */
   both[0] = &ids[0];
   both[1] = &ids[1];
   reload(blob, size, false, (const float *const *)want);
@@ -114,7 +115,7 @@ void test_subset(void) {
   free(blob);
 }
 
-/* fix_checksum makes the checksum correct again, as an attacker would. */
+/* fix_checksum makes the checksum of a binary correct again, as an attacker would. */
 static void reseal(uint8_t *blob, uint64_t size) {
   api_binary_header header;
   memcpy(&header, blob, sizeof header);
@@ -192,7 +193,8 @@ static void try_mutant(uint8_t *blob, uint64_t size, const block_ids ids[2], flo
   REQUIRE_CODE(0, free_context(context));
 }
 
-/* Writes interesting values into one 32-bit word, or random ones into a few bytes. */
+/* The function writes interesting values into one 32-bit word of a binary, or random ones into a
+ * few bytes. */
 static void mutate(uint8_t *blob, uint64_t size) {
   static const uint32_t values[] = {0, 1, 2, 5, 6, 64, 65, 0x7fffffff, 0x80000000, 0xffffffff};
   if (random_word() % 2 != 0) {
@@ -248,7 +250,8 @@ void test_mutations(void) {
   memcpy(&header, blob, sizeof header);
   uint64_t head = sizeof header + header.meta_size;
   for (uint64_t length = 0; length < size; length++) {
-    uint8_t *mutant = mapped_copy(blob, length); /* the binary ends where its memory ends */
+    uint8_t *mutant = mapped_copy(blob, length); /* the copy of the binary ends where its memory
+                                                    ends */
     qnn_handle context = NULL;
     REQUIRE(from_binary(NULL, mutant, length, &context) != QNN_OK);
     free(mutant);
@@ -256,14 +259,15 @@ void test_mutations(void) {
   for (uint32_t i = 0; i < 20000; i++) {
     seed_random(i + 1);
     uint8_t *mutant = mapped_copy(blob, size);
-    mutate(mutant, i % 8 == 0 ? size : head); /* mostly in the metadata */
+    mutate(mutant, i % 8 == 0 ? size : head); /* most changes are in the metadata */
     if (i % 4 != 0) {
       reseal(mutant, size);
     }
     try_mutant(mutant, size, ids, y);
     free(mutant);
   }
-  REQUIRE(loaded > 100 && ran > 100); /* some mutants pass the checksum and are still rejected */
+  REQUIRE(loaded > 100 && ran > 100); /* some changed binaries pass the checksum and are still
+                                         rejected */
   free(want[0]);
   free(want[1]);
   free(blob);

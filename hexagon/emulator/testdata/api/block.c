@@ -1,5 +1,5 @@
-/* block.c: the graph of most tests: y = transpose(transpose(sigmoid(x W^T + b)) * s). W and b are
- * packed, s is shared, and the transposes have a tensor parameter.
+/* block.c makes the graph of most tests: y = transpose(transpose(sigmoid(x W^T + b)) * s). In the
+ * graph of most tests, W and b are packed, s is shared, and the transposes have a tensor parameter.
  */
 #include "drive.h"
 
@@ -44,7 +44,8 @@ void build_block(qnn_handle context, const char *name, uint32_t rows, block_ids 
     REQUIRE_CODE(0, validate(nodes[i]));
     REQUIRE_CODE(0, add_node(*graph, nodes[i]));
   }
-  memset(w_data, 0, sizeof w_data); /* the library has its own copies */
+  memset(w_data, 0, sizeof w_data); /* the test frees its data, because the library has its own
+                                       copies */
   memset(x_dims, 0, sizeof x_dims);
   REQUIRE_CODE(0, finalize(*graph));
   *ids = (block_ids){.rows = rows, .x = x.id, .y = y.id};

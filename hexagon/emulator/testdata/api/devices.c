@@ -1,4 +1,4 @@
-/* devices.c: logs, profiles and devices. */
+/* The test devices.c covers logs, profiles and devices. */
 #include "drive.h"
 
 #define CALL(index, ...) ((qnn_status(*)(__VA_ARGS__))qnn->table[index])
@@ -7,7 +7,8 @@ void test_logs(void) {
   qnn_handle context = NULL, graph = NULL, none = NULL;
   block_ids ids;
   REQUIRE_CODE(0, new_context(&context));
-  build_block(context, "a 100% name", 1, &ids, &graph); /* the client's text must not be used as a format */
+  build_block(context, "a 100% name", 1, &ids, &graph); /* the client's text must not be used as a
+                                                           format of printf */
   REQUIRE(last_level == QNN_LOG_INFO && strstr(last_line, "\"a 100% name\": 5 nodes") != NULL);
   last_line[0] = '\0';
   REQUIRE_CODE(0, CALL(26, qnn_handle, uint32_t)(log_handle, QNN_LOG_ERROR));

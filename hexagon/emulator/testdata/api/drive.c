@@ -1,4 +1,4 @@
-/* drive.c: the test driver: `drive NAME` runs one test and exits with 0 if it passes. */
+/* drive.c is the test driver: `drive NAME` runs one test and exits with 0 if it passes. */
 #define _POSIX_C_SOURCE 200809L
 #include "drive.h"
 

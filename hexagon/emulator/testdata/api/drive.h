@@ -1,4 +1,5 @@
-/* drive.h: shorthands for the ABI. Every call goes through the function table, like a client's. */
+/* drive.h contains short names for calls of the ABI in tests. Every call of a test goes through the
+ * function table, like a client's. */
 #ifndef SDNPU_DRIVE_H
 #define SDNPU_DRIVE_H
 
@@ -32,12 +33,13 @@ extern uint32_t last_level;
 extern const qnn_interface *qnn;
 extern qnn_handle log_handle, backend, device;
 
-void open_library(void);  /* log, backend and device of SoC 57 */
-void close_library(void); /* close_library frees log, backend and device; every code must be 0 */
+void open_library(void);  /* open_library opens a log, a backend and a device of SoC 57 */
+void close_library(void); /* close_library frees the log, backend and device of a test; every code
+                             must be 0 */
 
 qnn_status QnnSystemInterface_getProviders(const qnn_system_interface *const **list, uint32_t *n);
 qnn_status QnnInterface_getProviders(const qnn_interface *const **list, uint32_t *n);
-/* The calls that tests repeat; each calls one entry of the table. */
+/* The functions below are calls that tests repeat; each calls one entry of the function table. */
 qnn_status new_context(qnn_handle *out);
 qnn_status free_context(qnn_handle context);
 qnn_status new_graph(qnn_handle context, const char *name, qnn_handle *out);
@@ -51,7 +53,8 @@ qnn_status binary_size(qnn_handle context, uint64_t *size);
 qnn_status get_binary(qnn_handle context, void *buffer, uint64_t size, uint64_t *written);
 qnn_status from_binary(const qnn_config *const *config, const void *blob, uint64_t size, qnn_handle *out);
 
-/* tensor and constant describe a tensor of a graph. The tensor keeps the pointer dims. */
+/* tensor and constant describe a tensor of a graph. The tensor that such a function returns keeps
+ * the pointer dims. */
 qnn_tensor tensor(const char *name, uint32_t kind, uint32_t dtype, uint32_t rank, const uint32_t *dims);
 qnn_tensor constant(const char *name, uint32_t dtype, uint32_t rank, const uint32_t *dims,
                     const void *data, uint32_t size);
@@ -67,7 +70,7 @@ uint32_t random_word(void);
 float random_float(void);
 void seed_random(uint32_t seed);
 
-/* mapped_copy returns a copy that starts at a multiple of 64, like a mapped file. */
+/* mapped_copy returns a copy of bytes that starts at a multiple of 64, like a mapped file. */
 void *mapped_copy(const void *data, size_t size);
 
 void test_round_trip(void);
@@ -91,16 +94,17 @@ void test_profiles(void);
 void test_devices(void);
 void test_pace(void);
 
-/* block.c: a small graph with packed weights, a shared constant and a parameter. */
+/* block.c makes a small graph with packed weights, a shared constant and a parameter. */
 enum { BLOCK_IN = 20, BLOCK_OUT = 24 };
 typedef struct {
-  uint32_t rows, x, y; /* x and y are the tensor ids of the input and the output */
+  uint32_t rows, x, y; /* x and y are the tensor ids of the graph's input and output */
 } block_ids;
 void build_block(qnn_handle context, const char *name, uint32_t rows, block_ids *ids, qnn_handle *graph);
-/* run_block fills x from the seed and returns rows * BLOCK_OUT numbers, which the caller frees. */
+/* run_block fills the input x from the seed, runs the graph and returns rows * BLOCK_OUT numbers,
+ * which the caller frees. */
 float *run_block(qnn_handle graph, const block_ids *ids, uint32_t seed);
 qnn_status try_block(qnn_handle graph, const block_ids *ids, uint32_t seed, float *y);
-/* save returns the binary, which the caller frees. */
+/* save returns the binary of a context, which the caller frees. */
 void *save(qnn_handle context, uint64_t *size);
 
 #endif

@@ -1,4 +1,4 @@
-/* errors.c: makes wrong calls and checks each code, and that the log names the place. */
+/* The test errors.c makes wrong calls and checks each code, and that the log names the place. */
 #include "drive.h"
 
 static const uint32_t two_by_four[] = {2, 4}, four[] = {4};
@@ -8,7 +8,7 @@ typedef struct {
   qnn_tensor x, y;
 } scene;
 
-/* A graph with an input and an output of [2,4] and no node. */
+/* The test uses a graph with an input and an output of [2,4] and no node. */
 static scene set(void) {
   scene s = {.x = tensor("x", EMU_APP_WRITE, EMU_F32, 2, two_by_four),
              .y = tensor("y", EMU_APP_READ, EMU_F32, 2, two_by_four)};
@@ -19,7 +19,7 @@ static scene set(void) {
   return s;
 }
 
-/* Checks that the last rejection logged an error that contains both texts. */
+/* The function checks that the last rejection logged an error that contains both texts. */
 static void require_named(const char *first, const char *second) {
   REQUIRE(last_level == QNN_LOG_ERROR);
   if (strstr(last_line, first) == NULL || strstr(last_line, second) == NULL) {
@@ -47,7 +47,8 @@ static void handles(void) {
   REQUIRE_CODE(QNN_CONTEXT_HANDLE, binary_size(bad, &size));
   REQUIRE_CODE(0, free_context(s.context));
   REQUIRE_CODE(QNN_CONTEXT_HANDLE, free_context(s.context));
-  REQUIRE_CODE(QNN_GRAPH_HANDLE, finalize(s.graph)); /* the graph was freed with its context */
+  REQUIRE_CODE(QNN_GRAPH_HANDLE, finalize(s.graph)); /* the handle is unknown, because the graph was
+                                                        freed with its context */
 }
 
 static void names(void) {
@@ -159,7 +160,8 @@ static void nodes(void) {
   REQUIRE_CODE(QNN_GRAPH_OP_CONFIG, add_node(s.graph, bad));
   require_named("\"n\"", "id 0");
   y = tensor("small", EMU_APP_READ, EMU_F32, 2, two_by_three);
-  REQUIRE_CODE(QNN_OP_VALIDATION, validate(good)); /* y has fewer bytes than x */
+  REQUIRE_CODE(QNN_OP_VALIDATION, validate(good)); /* the output y has fewer bytes than the input
+                                                      x */
   REQUIRE_CODE(0, free_context(s.context));
 }
 

@@ -1,4 +1,5 @@
-/* memory.c: registered memory, options at creation, and binaries described without a device. */
+/* The test memory.c covers registered memory, options at creation, and binaries described without a
+ * device. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,8 +34,8 @@ static qnn_tensor in_memory(uint32_t id, qnn_handle memory) {
   return (qnn_tensor){.version = 1, .id = id, .mem_type = 1, .data = memory};
 }
 
-/* Uses x alone in a file, and then x and y as parts of one file; results must equal the results
- * with raw buffers. */
+/* The test uses x alone in a file, and then x and y as parts of one file; results must equal the
+ * results with raw buffers. */
 void test_memory(void) {
   qnn_handle context = NULL, graph = NULL, memory[3];
   block_ids ids;
@@ -75,9 +76,11 @@ void test_memory(void) {
   build_block(other, "g", ROWS, &other_ids, &other_graph);
   gone = in_memory(other_ids.x, memory[1]);
   qnn_tensor raw = binding(other_ids.y, y, Y_BYTES);
-  REQUIRE_CODE(QNN_GRAPH_TENSOR, execute(other_graph, &gone, 1, &raw, 1)); /* memory of another context */
+  REQUIRE_CODE(QNN_GRAPH_TENSOR, execute(other_graph, &gone, 1, &raw, 1)); /* this is registered
+                                                                              memory of another
+                                                                              context */
   REQUIRE_CODE(0, free_context(other));
-  REQUIRE_CODE(0, free_context(context)); /* frees the registered memory too */
+  REQUIRE_CODE(0, free_context(context)); /* freeing the context frees the registered memory too */
   REQUIRE_CODE(QNN_MEMORY_HANDLE, delist(&memory[1], 2));
   munmap(x_map, X_BYTES);
   munmap(map, SHARED);
@@ -115,7 +118,8 @@ void test_memory_errors(void) {
   }
   qnn_mem_descriptor both[] = {good, bad};
   REQUIRE_CODE(QNN_INVALID_ARGUMENT, enlist(context, both, 2, out));
-  REQUIRE(api_first_memory((uint32_t)(uintptr_t)context) == NULL); /* registers all or none */
+  REQUIRE(api_first_memory((uint32_t)(uintptr_t)context) == NULL); /* a call registers all memory of
+                                                                      its list or none */
   REQUIRE_CODE(QNN_CONTEXT_HANDLE, enlist(NULL, &good, 1, out));
   REQUIRE_CODE(QNN_INVALID_ARGUMENT, enlist(context, &good, 0, out));
   REQUIRE_CODE(QNN_INVALID_ARGUMENT, delist(NULL, 1));
@@ -145,7 +149,7 @@ static qnn_status graph_created(qnn_handle context, qnn_config config) {
                                                                                      &graph);
 }
 
-/* The codes equal the codes of the vendor's x86-64 library 2.40. */
+/* The codes that the emulator returns equal the codes of the vendor's x86-64 library 2.40. */
 void test_configs(void) {
   static const struct {
     uint32_t option;
@@ -192,14 +196,15 @@ void test_system(void) {
   uint8_t *blob = save(context, &size);
   REQUIRE_CODE(0, free_context(context));
   REQUIRE_CODE(0, SYSTEM(0, qnn_handle *)(&system));
-  for (int i = 0; i < 3; i++) { /* at any alignment, and repeatedly */
+  for (int i = 0; i < 3; i++) { /* a binary can be described at any alignment, and repeatedly */
     uint8_t *copy = malloc(size + 1);
     memcpy(copy + (i & 1), blob, size);
     REQUIRE_CODE(0, SYSTEM(1, qnn_handle, const void *, uint64_t, const qnn_binary_info **, uint64_t *)(
                         system, copy + (i & 1), size, &info, &info_size));
     require_described(info, &ids, size);
     free(copy);
-    require_described(info, &ids, size); /* the description does not point into the binary */
+    require_described(info, &ids, size); /* the description of a binary does not point into its
+                                            bytes */
   }
   for (uint32_t i = 0; i < 3000; i++) {
     seed_random(i + 1);

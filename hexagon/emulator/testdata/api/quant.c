@@ -1,4 +1,4 @@
-/* quant.c: quantizations as clients give them and as the graph stores them. */
+/* The test quant.c compares quantizations as clients give them and as the graph stores them. */
 #include <math.h>
 
 #include "drive.h"
@@ -6,7 +6,7 @@
 enum { ROWS = 4, COLUMNS = 24, BLOCKS = 3 };
 static const uint32_t shape[] = {ROWS, COLUMNS};
 
-/* Random contents for everything that an encoding may point to. */
+/* The arrays below are random contents for everything to which an encoding may point. */
 typedef struct {
   qnn_scale_offset pairs[ROWS * BLOCKS];
   qnn_float_scale_offset float_pairs[ROWS * BLOCKS];
@@ -117,7 +117,8 @@ void test_quantization(void) {
     qnn_tensor t = constant("w", type, 2, shape, data, ROWS * COLUMNS * (uint32_t)emu_dtype_size(type));
     t.quantize = form(encoding, &given);
     REQUIRE_CODE(0, new_tensor(graph, &t));
-    memset(&given, 0xff, sizeof given); /* the library must not read the client's arrays again */
+    memset(&given, 0xff, sizeof given); /* the arrays are overwritten, because the library must not
+                                           read the client's arrays again */
     api_graph *held = api_acquire(API_GRAPH, graph);
     require_kept(&api_graph_tensor(held, t.id)->t, encoding, &a);
     api_release(held);

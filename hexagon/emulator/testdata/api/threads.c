@@ -1,4 +1,4 @@
-/* threads.c: calls from several threads at once. */
+/* The test threads.c makes calls from several threads at once. */
 #define _POSIX_C_SOURCE 200809L
 #include <sched.h>
 
@@ -52,8 +52,8 @@ static void *keep_building(void *arg) {
   return NULL;
 }
 
-/* One thread frees the context that others execute: each execute finishes or returns that the
- * graph is unknown. */
+/* In the test, one thread frees the context that others execute: each execute finishes or returns
+ * that the graph is unknown. */
 static void *run_until_gone(void *arg) {
   const job *j = arg;
   float *y = calloc(j->ids->rows * BLOCK_OUT, sizeof *y);

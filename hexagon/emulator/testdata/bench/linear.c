@@ -1,5 +1,5 @@
-/* linear.c: linear operators with the shapes of SmolLM2 in every type, as shares of the machine's
- * peak rates.
+/* linear.c measures linear operators with the shapes of SmolLM2 in every type, as shares of the
+ * machine's peak rates.
  */
 #include "bench.h"
 
@@ -17,8 +17,8 @@ static const kind kinds[] = {{"f16", EMU_F16, EMU_F16, F16_TO_F32},
 
 static const uint32_t shapes[][2] = {{576, 1536}, {1536, 576}, {576, 49152}};
 
-/* Few rows read their weights from memory, as decoding does: the layers of one measurement
- * together exceed every cache. */
+/* In the benchmark, few rows read their weights from memory, as decoding does: the layers of one
+ * measurement together exceed every cache. */
 enum { STREAMED_BYTES = 160 << 20, MOST_LAYERS = 400 };
 
 typedef struct {
@@ -60,7 +60,7 @@ static model *make_model(const kind *k, const uint32_t *shape) {
   return m;
 }
 
-/* with_rows makes the same model for more rows. */
+/* with_rows makes the same model of layers for more rows. */
 static model *with_rows(const kind *k, uint32_t rows, const uint32_t *shape, const model *from) {
   model *m = calloc(1, sizeof *m);
   m->count = from->count;
@@ -81,7 +81,7 @@ static void free_model(model *m) {
   free(m);
 }
 
-/* run_model returns the total seconds of all layers. */
+/* run_model returns the total time of all layers in seconds. */
 static double run_model(model *m, bool first) {
   double all = 0;
   emu_pool_enter();
@@ -110,10 +110,12 @@ static int ascending(const void *a, const void *b) {
 }
 
 typedef struct {
-  double one, eight; /* seconds per layer: the mean over layers of the shortest run */
-  double ratio;      /* ratio is the time of 8 rows divided by time of 1 row: the median over pairs
-                        of adjacent passes */
-  double bytes;      /* memory bandwidth in bytes per second, measured between the runs */
+  double one, eight; /* one and eight are the seconds per layer: the mean over layers of the
+                        shortest run */
+  double ratio;      /* ratio is the time of 8 rows divided by the time of 1 row: the median over
+                        pairs of adjacent passes */
+  double bytes;      /* bytes is the memory bandwidth in bytes per second, measured between the
+                        runs */
 } few;
 
 /* time_few measures memory bandwidth, then runs 1 and 8 rows over the same weights, alternately.

@@ -1,5 +1,6 @@
-/* main.c: measures the speed of the operators, as shares of this machine's peak speed, which the
- * same run measures. Lines of three words are "name value unit"; a table of the layers follows.
+/* main.c of the benchmark measures the speed of the operators, as shares of this machine's peak
+ * speed, which the same run measures. Output lines of the benchmark with three words are "name
+ * value unit"; a table of the layers follows.
  *
  *   bench              everything
  *   bench peaks        the machine's figures alone

@@ -1,4 +1,5 @@
-/* node.c: nodes with random contents, prepared and run as the library does. */
+/* node.c makes nodes with random contents for the benchmark, and prepares and runs them as the
+ * library does. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 
@@ -29,7 +30,7 @@ static void encode(emu_tensor *t) {
                          .count = n, .scales = scales, .offsets = offsets};
 }
 
-/* A dim of 0 is absent. A static fixed-point tensor has a scale per row. */
+/* In node.c, a dim of 0 is absent. In node.c, a static fixed-point tensor has a scale per row. */
 emu_tensor *tensor(uint32_t kind, uint32_t dtype, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   emu_tensor *t = calloc(1, sizeof *t);
   uint32_t dims[4] = {a, b, c, d};
@@ -100,7 +101,7 @@ void report(const char *name, bench *w) {
   printf("%s %.1f us\n", name, 1e6 * best(0.25, once, w));
 }
 
-/* drop frees what prepare allocated. drop leaks the few tensors. */
+/* drop frees the memory that prepare allocated, except for the few tensors. */
 void drop(bench *w) {
   free(w->packed);
   free(w->scratch);

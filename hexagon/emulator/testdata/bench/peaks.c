@@ -1,5 +1,5 @@
-/* peaks.c: measures multiply-adds per second in registers and bytes per second from memory.
- * Compiled with -ffp-contract=fast.
+/* peaks.c: measures multiply-adds per second in registers and bytes per second from memory. The
+ * file peaks.c is compiled with -ffp-contract=fast.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <time.h>
@@ -52,8 +52,9 @@ fuse_in_registers(void *arg, uint32_t task) {
 static void fuse(void *sink) { emu_parallel(emu_pool_threads(), fuse_in_registers, sink); }
 
 #if defined(__x86_64__)
-/* The instruction mix of the kernels: a multiplication of 16 pairs into 8 sums, and its addition.
- * The instruction mix is written in assembly, because compilers would hoist the multiplication. */
+/* The loop below has the instruction mix of the kernels: a multiplication of 16 pairs into 8 sums,
+ * and its addition. The loop is written in assembly, because compilers would hoist the
+ * multiplication. */
 #define MULTIPLY_ADD(sum)                                                                          \
   __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(product) : "x"(x), "x"(w));                        \
   __asm__ volatile("vpaddd %1, %0, %0" : "+x"(sum) : "x"(product));
@@ -73,8 +74,8 @@ __attribute__((target("avx2"))) static void multiply_in_registers(void *arg, uin
 
 static void multiply(void *sink) { emu_parallel(emu_pool_threads(), multiply_in_registers, sink); }
 
-/* The least that 8 rows cost: a vector of weights is widened once and multiplied 8 times. Twelve
- * sums hide the latency. */
+/* The loop below has the least cost of 8 rows: a vector of weights is widened once and multiplied 8
+ * times. Twelve sums hide the latency of a multiply-add. */
 #define FUSE(sum) __asm__ volatile("vfmadd231ps %1, %2, %0" : "+x"(sum) : "x"(x), "x"(w));
 #define WIDEN_F16(FROM) __asm__ volatile("vcvtph2ps %1, %0" : "=x"(w) : "m"(*(const FROM *)weights));
 #define WIDEN_S8(FROM)                                                                             \
@@ -105,7 +106,8 @@ EIGHT_ROWS(fuse_all_16, "avx512f", __m512i, , FUSE)
 EIGHT_ROWS(fuse_f16_16, "avx512f", __m512i, WIDEN_F16(__m256i), FUSE)
 EIGHT_ROWS(fuse_s8_16, "avx512f", __m512i, WIDEN_S8(__m128i), FUSE)
 
-/* Four byte products for each of 16 sums. The cost of 8 rows: a permutation, then 8 of these. */
+/* The instruction computes four byte products for each of 16 sums. The loop below has the cost of 8
+ * rows: a permutation, then 8 byte products. */
 #define BYTES "vpdpbusd %%zmm30, %%zmm31, %%zmm"
 #define FOUR_BYTES(a, b, c, d) BYTES #a "\n" BYTES #b "\n" BYTES #c "\n" BYTES #d "\n"
 #define TWENTY_FOUR_BYTES                                                                          \
@@ -133,7 +135,7 @@ BYTE_LOOP(multiply_quads, QUADS QUADS QUADS)
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* The peak is the maximum over all mixes, because another program may have slowed one
+/* The peak is the maximum over all instruction mixes, because another program may have slowed one
  * measurement. */
 static void measure_eight(peaks *p, void *sink) {
   double steps = 24.0 * (ROUNDS / 2) * emu_pool_threads();
@@ -147,7 +149,7 @@ static void measure_eight(peaks *p, void *sink) {
     p->eight[S8_TO_F32] = steps * 2 * FLOATS / best(0.3, fuse_s8_16, sink);
   }
   p->fused = larger(p->fused, larger(p->eight[F16_TO_F32], p->eight[S8_TO_F32]));
-  if (bytes) { /* u16 needs two of them */
+  if (bytes) { /* a product of u16 needs two byte products */
     double all = steps * QUADS_OF_SUMS / best(0.5, multiply_bytes, sink);
     p->eight[S8_FOR_U8] = steps * QUADS_OF_SUMS / best(0.3, multiply_quads, sink);
     p->eight[S8_FOR_U16] = p->eight[S8_FOR_U8] / 2;
@@ -174,7 +176,8 @@ read_part(void *arg, uint32_t task) {
   size_t count = STREAM_BYTES / STREAM_TASKS / sizeof(words), quarter = count / 4;
   const words *from = (const words *)arg + task * count;
   words a = {0}, b = {0}, c = {0}, d = {0};
-  for (size_t i = 0; i < quarter; i++) { /* four streams at the same time, like the kernels of one row */
+  for (size_t i = 0; i < quarter; i++) { /* four streams are read at the same time, like the kernels
+                                            of one row do */
     a ^= from[i];
     b ^= from[i + quarter];
     c ^= from[i + 2 * quarter];

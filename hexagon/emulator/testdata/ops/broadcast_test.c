@@ -1,4 +1,4 @@
-/* Compares broadcasting operators of every type with a formula in double. */
+/* The test compares broadcasting operators of every type with a formula in double. */
 #include "harness.h"
 
 static const uint32_t types[] = {EMU_F16, EMU_F32, EMU_QU8, EMU_QS8, EMU_QU16, EMU_QS16, EMU_I32};
@@ -6,7 +6,7 @@ enum { ARITHMETIC = 6, SELECTED = 7 };
 
 static const struct {
   const char *type;
-  int operation; /* operation is the value of ElementWiseBinary's operation */
+  int operation; /* operation is the value of ElementWiseBinary's parameter operation */
   char sign;
 } binaries[] = {{"ElementWiseAdd", 0, '+'},
                 {"ElementWiseSubtract", 18, '-'},
@@ -92,7 +92,7 @@ static void select_takes_one_or_the_other(void) {
     emu_tensor *y = random_output(type, 7), *condition = operand(y, EMU_BOOL8, whole == 0);
     emu_tensor *a = operand(y, type, whole == 1), *b = operand(y, type, whole == 2);
     emu_node *n = node("ElementWiseSelect");
-    if (random_below(2)) { /* equal encodings: elements are copied unchanged */
+    if (random_below(2)) { /* if encodings are equal, elements are copied unchanged */
       a->quant = b->quant = y->quant;
     }
     fill(a, 5, 0);

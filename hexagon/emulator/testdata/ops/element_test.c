@@ -1,5 +1,5 @@
-/* Elementwise operators: arithmetic with broadcasting, Neg, Sigmoid, Cast, the exponential, and
- * half precision itself.
+/* The test covers elementwise operators: arithmetic with broadcasting, Neg, Sigmoid, Cast, the
+ * exponential, and half precision itself.
  */
 #include "harness.h"
 
@@ -37,7 +37,8 @@ static void arithmetic_broadcasts_as_numpy_does(void) {
       dims[0][i] = whole || first ? y_dims[i] : 1;
       dims[1][i] = whole || !first ? y_dims[i] : 1;
     }
-    uint32_t shorter = random_below(2); /* leading dims of 1 may be absent from one operand */
+    uint32_t shorter = random_below(2); /* leading dims of 1 may be absent from one operand of the
+                                           test */
     while (drop[shorter] + 1 < rank && dims[shorter][drop[shorter]] == 1) {
       drop[shorter]++;
     }
@@ -79,7 +80,8 @@ static void large_arithmetic_is_cut_into_tasks_without_a_trace(void) {
   end();
 }
 
-/* units returns the distance of got from the exact value in units of the last place of f32. */
+/* units returns the distance of the number `got` from the exact value in units of the last place of
+ * f32. */
 static double units(float got, double exact) {
   int exponent;
   if (exact == 0 || isinf((float)exact)) {
@@ -91,7 +93,8 @@ static double units(float got, double exact) {
 
 static void the_exponential_is_right_within_two_units(void) {
   double worst = 0;
-  for (uint32_t bits = 0; bits < 0x42d80000; bits += 0xbff5) { /* up to 108, both signs */
+  for (uint32_t bits = 0; bits < 0x42d80000; bits += 0xbff5) { /* the test goes up to 108, with both
+                                                                  signs */
     for (uint32_t sign = 0; sign < 2; sign++) {
       float x = emu_f32_of_bits(bits | sign << 31), y = x;
       emu_kernel()->exponentials(&y, 1, 0, 1);

@@ -1,6 +1,6 @@
-/* fake_avx512.h: implements the AVX-512 instructions of kernels/avx512.c and vnni.c with AVX2, so
- * that the tiles, masks and blends of these paths run on machines without AVX-512. With FAKE_WRONG
- * in the environment one instruction is wrong, which the comparison of paths must detect.
+/* fake_avx512.h implements the AVX-512 instructions of kernels/avx512.c and vnni.c with AVX2, so
+ * that the tiles, masks and blends of these paths run on machines without AVX-512. If FAKE_WRONG is
+ * set in the environment, one instruction is wrong, which the comparison of code paths must detect.
  */
 #ifndef FAKE_AVX512_H
 #define FAKE_AVX512_H
@@ -13,7 +13,7 @@ typedef struct {
   __m256 lo, hi;
 } fake512;
 
-/* The compiler must not use the real instructions on its own either. */
+/* The compiler must not use the real AVX-512 instructions on its own either. */
 #define target(features) target("avx2,fma,f16c")
 
 #define __m512 fake512
@@ -231,7 +231,8 @@ FAKE_HALF fake_floors(fake512 a) {
   return _mm256_loadu_si256((__m256i *)r);
 }
 
-/* The low halves of integers, as _mm512_cvtpd_epi64 and _mm512_cvtepi64_epi32 return them. */
+/* The functions below return the low halves of integers, as _mm512_cvtpd_epi64 and
+ * _mm512_cvtepi64_epi32 do. */
 FAKE_HALF fake_low_words(fake512 a) {
   fake_lanes x = fake_open(a);
   uint32_t r[8];

@@ -1,4 +1,4 @@
-/* Compares operators over rows, in every type, with a formula in double: norms, Softmax,
+/* The test compares operators over rows, in every type, with a formula in double: norms, Softmax,
  * ReduceMean, RotaryEmbedding, TopK, Argmax. row_test.c checks the bits of the float versions.
  */
 #include "harness.h"
@@ -38,10 +38,11 @@ static void norms_in_every_type(void) {
                *y = span(like(x, EMU_NATIVE), -9, 9);
     emu_tensor *gamma = tensor(EMU_STATIC, norms[which].gamma, DIMS(length));
     emu_tensor *beta = tensor(EMU_STATIC, norms[which].beta, DIMS(length));
-    double size = random_below(3) ? 1 : 1e-3; /* epsilon dominates small rows */
+    double size = random_below(3) ? 1 : 1e-3; /* in this case, epsilon dominates small rows */
     fill(span(x, -4 * size, 3 * size), 3 * (float)size, 10);
     span(gamma, -2, 2);
-    if (centred && gamma->dtype == EMU_QU16) { /* symmetric, because the vendor's library requires it */
+    if (centred && gamma->dtype == EMU_QU16) { /* the encoding is symmetric, because the vendor's
+                                                  library requires it */
       encode(gamma, 0x1p-14f, -32768);
     }
     fill(gamma, 2, 0);
@@ -68,7 +69,8 @@ static void norms_in_every_type(void) {
       }
       double scale = 1 / sqrt(squares + (double)epsilon), g = real(gamma, i % length);
       double exact = (real(x, i) - mean) * scale * g + real(beta, i % length);
-      /* The mean of a row has an error of a few times 2^-24, which the scale multiplies. */
+      /* The computed mean of a row has an error of a few times 2^-24, which the scale
+       * multiplies. */
       expect_near(y, i, exact, 4e-6 * fabs(exact) + 2e-6 * (1 + size * fabs(scale * g)),
                   norms[which].type);
     }
@@ -307,7 +309,7 @@ static void top_k_and_argmax_in_fixed_point(void) {
     for (uint32_t r = 0; r < rows; r++) {
       uint32_t winner = 0;
       for (uint32_t i = 0; i < length; i++) {
-        uint32_t before = 0; /* the number of elements that rank before element i */
+        uint32_t before = 0; /* before is the number of elements that rank before element i */
         for (uint32_t j = 0; j < length; j++) {
           int64_t a = integer(x, r * length + i), c = integer(x, r * length + j);
           before += (largest ? c > a : c < a) || (c == a && j < i);

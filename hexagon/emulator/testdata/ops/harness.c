@@ -65,7 +65,7 @@ emu_tensor *reshaped(const emu_tensor *t, uint32_t kind, uint32_t rank, const ui
 
 emu_tensor *like(const emu_tensor *t, uint32_t kind) { return reshaped(t, kind, t->rank, t->dims); }
 
-/* ---- fixed point, computed in double and without the emulator's code ---- */
+/* ---- The code below handles fixed point in double and without the emulator's code ---- */
 
 void encode(emu_tensor *t, float scale, int32_t offset) {
   float *scales = take(sizeof *scales);
@@ -264,7 +264,8 @@ void run(emu_node *n) {
   size = n->op->scratch_size ? n->op->scratch_size(n) : 0;
   if (size > 0) {
     scratch = malloc(size);
-    memset(scratch, 0xff, size); /* NaN, so that reading uninitialized scratch shows in the result */
+    memset(scratch, 0xff, size); /* scratch is filled with NaN, so that reading it uninitialized
+                                    shows in the result */
   }
   emu_pool_enter();
   n->op->run(n, scratch);

@@ -1,4 +1,4 @@
-/* Compares FullyConnected and MatMul with sums in plain loops. */
+/* The test compares FullyConnected and MatMul with sums in plain loops. */
 #include "harness.h"
 
 static const uint32_t float_types[] = {EMU_F16, EMU_F32};
@@ -58,7 +58,8 @@ static void fully_connected_sums_along_the_inputs_in_order(void) {
 static void large_fully_connected_is_cut_into_tasks_without_a_trace(void) {
   static const uint32_t shapes[][3] = {
       {1, 576, 1536}, {128, 576, 192}, {33, 1536, 80}, {2, 8200, 40}, {7, 100, 2000},
-      {8, 1300, 90}, {19, 1210, 60}}; /* the last two have rows that are long enough to be divided */
+      {8, 1300, 90}, {19, 1210, 60}}; /* the last two cases have rows that are long enough to be
+                                         divided */
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     begin();
     uint32_t m = shapes[s][0], in = shapes[s][1], out = shapes[s][2];
@@ -92,7 +93,7 @@ static void a_row_of_fully_connected_does_not_depend_on_the_others(void) {
                   tensor(EMU_NATIVE, type, DIMS(1, out))};
     fill(all.x, 2, 5);
     fill(w, 2, 5);
-    put(all.x, random_below(m * in), NAN); /* only its own row may become NaN */
+    put(all.x, random_below(m * in), NAN); /* only the row with the NaN may become NaN */
     run_linear(&all, true);
     for (uint32_t r = 0; r < m; r++) {
       size_t row = in * emu_dtype_size(type);
@@ -219,7 +220,8 @@ static void matmul_does_not_see_what_stands_behind_a_zero(void) {
   }
 }
 
-/* An intermediate result may underflow to -0. The result is +0, as if a zero term followed. */
+/* An intermediate result may underflow to -0. The final result is +0, as if a zero term
+ * followed. */
 static void matmul_writes_no_negative_zero(void) {
   begin();
   product p = {tensor(EMU_NATIVE, EMU_F32, DIMS(1, 2)), tensor(EMU_NATIVE, EMU_F32, DIMS(2, 16)),
@@ -270,7 +272,8 @@ static void unused_slots_change_no_bit_of_a_product(void) {
     fill(few.b, 1, 0);
     memset(many.a->data, 0, emu_elements(many.a) * 2);
     memset(many.b->data, random_below(2) ? 0xff : 0x11, emu_elements(many.b) * 2);
-    for (uint32_t i = 0, at = 0; i < slots; i++, at++) { /* the used slots in order, with gaps */
+    for (uint32_t i = 0, at = 0; i < slots; i++, at++) { /* the list holds the used slots in order,
+                                                            with gaps */
       at += random_below(wide - slots - (at - i) + 1) / 2;
       place[i] = at;
       for (uint32_t r = 0; r < m; r++) {

@@ -1,5 +1,6 @@
-/* main.c: `ops list` prints the names of the tests. `ops NAME` runs one and prints a digest of all
- * results, which must not depend on the code path or the number of threads.
+/* main.c is the driver of the operator tests: `ops list` prints the names of the tests. `ops NAME`
+ * runs one and prints a digest of all results, which must not depend on the code path or the number
+ * of threads.
  */
 #include "harness.h"
 

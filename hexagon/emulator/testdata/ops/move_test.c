@@ -1,7 +1,7 @@
-/* Compares operators that copy elements with index arithmetic in plain loops. */
+/* The test compares operators that copy elements with index arithmetic in plain loops. */
 #include "harness.h"
 
-/* The types that every copying operator supports, followed by the others. */
+/* The list has the types that every copying operator supports, followed by the others. */
 static const uint32_t any_type[] = {EMU_F16, EMU_F32,  EMU_QU8, EMU_QS8,  EMU_QU16,
                                     EMU_I32, EMU_QS16, EMU_U32, EMU_BOOL8};
 enum { TILED = 6, SLICED = 7, PLAIN = 9 };
@@ -20,8 +20,8 @@ static emu_tensor *random_tensor(uint32_t types, uint32_t rank, const uint32_t *
   return t;
 }
 
-/* destination returns a tensor that elements of x may be copied to. Half of the cases have another
- * encoding. */
+/* destination returns a tensor to which elements of x may be copied. Half of the destinations have
+ * another encoding than the source. */
 static emu_tensor *destination(const emu_tensor *x, uint32_t rank, const uint32_t *dims) {
   return random_below(2) ? reshaped(x, EMU_NATIVE, rank, dims)
                          : tensor(EMU_NATIVE, x->dtype, rank, dims);
@@ -135,7 +135,8 @@ static void strided_slice_takes_every_nth(void) {
   }
 }
 
-/* The same parts serve both: Concat joins them, and Split separates them. */
+/* The same parts of a tensor serve the tests of Concat and Split. Concat joins the parts of a
+ * tensor, and Split separates them. */
 static void concat_joins_and_split_parts(void) {
   for (int round = 0; round < 100; round++) {
     begin();
@@ -213,7 +214,9 @@ static void pad_surrounds_with_a_constant(void) {
     }
     emu_tensor *x = tensor(EMU_NATIVE, types[random_below(6)], rank, dims),
                *y = destination(x, rank, wide);
-    uint32_t how = random_below(emu_is_fixed_point(x->dtype) ? 3 : 2); /* none, a float, an integer */
+    uint32_t how = random_below(emu_is_fixed_point(x->dtype) ? 3 : 2); /* the constant of Pad is
+                                                                          absent, a float, or an
+                                                                          integer */
     double constant = 0;
     fill(x, 100, 0);
     emu_node *n = node("Pad");
@@ -275,7 +278,8 @@ static void gather_picks_and_shows_bad_indices(void) {
     emu_tensor *y = reshaped(table, EMU_NATIVE, DIMS(before, a, b, after));
     uint32_t *picks = index->data;
     for (uint32_t i = 0; i < a * b; i++) {
-      picks[i] = random_below(length + 1) - (random_below(9) == 0); /* some out of range: -1, length */
+      picks[i] = random_below(length + 1) - (random_below(9) == 0); /* some indices are out of
+                                                                       range: -1 and length */
     }
     emu_node *n = node("Gather");
     input(n, table);

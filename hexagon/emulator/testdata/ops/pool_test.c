@@ -1,5 +1,5 @@
-/* The thread pool runs every task once, from any thread and in a forked child, and sleeps when
- * idle.
+/* The test checks that the thread pool runs every task once, from any thread and in a forked child,
+ * and sleeps when idle.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -16,7 +16,8 @@ enum { MOST = 1000 };
 
 typedef struct {
   atomic_uint runs[MOST];
-  uint32_t plain[MOST]; /* not atomic: the return of the call must order it for the caller */
+  uint32_t plain[MOST]; /* plain is not atomic, because the return of the call must order it for the
+                           caller */
 } record;
 
 static void note(void *arg, uint32_t task) {
@@ -113,7 +114,8 @@ static double processor_seconds(void) {
 
 static void idle_threads_use_no_processor(void) {
   struct timespec moment = {0, 100 * 1000 * 1000};
-  for (int inside = 0; inside < 2; inside++) { /* asleep between calls, and soon after the last call of an execute */
+  for (int inside = 0; inside < 2; inside++) { /* the pool is asleep between calls, and soon after
+                                                  the last call of an execute */
     emu_pool_enter();
     each_once(100);
     if (!inside) {

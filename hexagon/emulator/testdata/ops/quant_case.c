@@ -1,4 +1,4 @@
-/* quant_case.c: builds the cases of quant_case.h. */
+/* quant_case.c makes the test cases that quant_case.h declares. */
 #include "quant_case.h"
 
 void set_scale_offset(emu_tensor *t, float scale, int32_t offset) {
@@ -113,7 +113,7 @@ double value_of(const layer_case *l, uint64_t at, uint32_t k, uint32_t c) {
   const emu_quant *q = &l->w->quant;
   int32_t v = stored(l->w, at);
   uint32_t block = c * l->blocks + k / (l->in / l->blocks);
-  if (q->bitwidth == 4 || q->encoding == EMU_Q_LPBQ) { /* the low four bits */
+  if (q->bitwidth == 4 || q->encoding == EMU_Q_LPBQ) { /* the value is in the low four bits */
     v = l->w->dtype == EMU_QU8 ? v & 15 : (v & 15) - 2 * (v & 8);
   }
   if (q->encoding == EMU_Q_LPBQ) {
@@ -183,8 +183,8 @@ emu_node *node_of(const layer_case *l) {
   return n;
 }
 
-/* expect_exact requires the nearest q, rounding halves up and saturating. Close to a tie, both
- * neighbours pass. */
+/* expect_exact requires the nearest stored integer, rounding halves up and saturating. If the exact
+ * value is close to a tie, both neighbouring integers pass. */
 void expect_exact(const emu_tensor *y, uint64_t i, double real, const char *what) {
   double exact = real / (double)y->quant.scales[0] - y->quant.offsets[0], slack = 1e-9 * (1 + fabs(exact));
   double least = y->dtype == EMU_QS8 ? -128 : y->dtype == EMU_QS16 ? -32768 : 0;
@@ -196,7 +196,7 @@ void expect_exact(const emu_tensor *y, uint64_t i, double real, const char *what
         got, exact);
 }
 
-/* fit_output sets the output's encoding so that it covers about the range of the sums; some
+/* fit_output sets the output's encoding so that it covers about the range of the sums; some sums
  * saturate. */
 void fit_output(layer_case *l, double most) {
   bool wide = l->y->dtype == EMU_QU16 || l->y->dtype == EMU_QS16;

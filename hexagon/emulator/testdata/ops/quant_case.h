@@ -1,4 +1,4 @@
-/* quant_case.h: test cases of linear operators with quantized weights. */
+/* quant_case.h declares test cases of linear operators with quantized weights. */
 #ifndef OPS_QUANT_CASE_H
 #define OPS_QUANT_CASE_H
 
@@ -12,7 +12,8 @@ enum form {
 };
 enum layer { FULLY_CONNECTED, MATMUL, MATMUL_TRANSPOSED, CONV2D, LAYERS };
 
-/* A linear operator: its tensors, and the true weights: value[k * out + c] * scale[c]. */
+/* The struct holds a linear operator: its tensors, and the true weights value[k * out + c] *
+ * scale[c]. */
 typedef struct {
   enum layer layer;
   enum form form;

@@ -1,5 +1,5 @@
-/* Wrong nodes are rejected, and the reason names the error. Each case starts with a valid node,
- * which must be accepted, and breaks one property.
+/* The test checks that wrong nodes are rejected, and that the reason names the error. Each case of
+ * the test starts with a valid node, which must be accepted, and breaks one property.
  */
 #include "harness.h"
 
@@ -42,7 +42,7 @@ static void wrong_tensors_are_refused(void) {
   n->in[1]->kind = EMU_NATIVE;
   refused(n, "the weight is not static");
   n = linear();
-  n->in[1]->data = NULL; /* validation may come before the data */
+  n->in[1]->data = NULL; /* validation of a node may come before the data of its tensors */
   accepted(n);
   n = linear();
   n->in[2]->dims[0] = 5;
@@ -249,7 +249,7 @@ static void wrong_picks_are_refused(void) {
   scalar_u32(n, "rotary_embedding_dim", 0);
   refused(n, "rotary_embedding_dim is 0, not even and between 2 and the head size 8");
   n->n_params = 0;
-  n->in[1]->dims[1] = 2; /* the wrong layout [B, S, heads, D] */
+  n->in[1]->dims[1] = 2; /* the case has the wrong layout [B, S, heads, D] */
   refused(n, "not [1,3,4]");
   end();
 }

@@ -1,4 +1,4 @@
-/* Operators over rows: RmsNorm, Softmax, RotaryEmbedding, TopK, Argmax. */
+/* Operators over rows: The test covers RmsNorm, Softmax, RotaryEmbedding, TopK and Argmax. */
 #include "harness.h"
 
 static const uint32_t float_types[] = {EMU_F16, EMU_F32};
@@ -57,7 +57,8 @@ static void run_softmax(emu_tensor *x, emu_tensor *y, float beta) {
   run(n);
 }
 
-/* The sum is checked bit by bit with the kernel's exponential, which has its own test. */
+/* The sum of Softmax is checked bit by bit with the kernel's exponential, which has its own
+ * test. */
 static void softmax_sums_slots_in_order(void) {
   for (int round = 0; round < 100; round++) {
     begin();
@@ -198,7 +199,8 @@ static void rotary_embedding_turns_pairs(void) {
 static void top_k_sorts_and_prefers_the_lowest_index(void) {
   for (int round = 0; round < 150; round++) {
     begin();
-    bool many = round % 3 == 0; /* long rows with a small k: most blocks are skipped */
+    bool many = round % 3 == 0; /* the rows are long and k is small, so that most blocks are
+                                   skipped */
     emu_tensor *x = random_rows(many ? 3000 : 80, many ? 3 : 8);
     uint32_t length = emu_last_dim(x), k = random_between(1, many && length > 20 ? 20 : length), dims[5];
     bool largest = random_below(3) != 0, many_ties = random_below(2);

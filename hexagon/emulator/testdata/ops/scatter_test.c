@@ -1,4 +1,5 @@
-/* ScatterNd and ScatterElements, and what the copying operators and Gather reject. */
+/* The test covers ScatterNd and ScatterElements, and cases that the copying operators and Gather
+ * reject. */
 #include "harness.h"
 
 static const uint32_t types[] = {EMU_F16, EMU_F32, EMU_QU8,  EMU_QU16,
@@ -20,7 +21,7 @@ static emu_node *scatter(const char *type, emu_tensor *data, emu_tensor *index,
   return n;
 }
 
-/* expected is the data, which the updates then overwrite element by element. */
+/* expected is the data, which the updates of the test then overwrite element by element. */
 static char *copy_of(const emu_tensor *t) {
   size_t bytes = emu_elements(t) * emu_dtype_size(t->dtype);
   return memcpy(take(bytes), t->data, bytes);
@@ -49,7 +50,8 @@ static void scatter_nd_replaces_parts_in_order(void) {
     emu_tensor *data = tensor(EMU_NATIVE, type, rank, dims),
                *updates = reshaped(data, EMU_NATIVE, n_part, part);
     emu_tensor *index = tensor(EMU_NATIVE, random_below(2) ? EMU_I32 : EMU_U32, DIMS(count, depth));
-    for (uint32_t i = 0; i < count * depth; i++) { /* some out of range, below and above */
+    for (uint32_t i = 0; i < count * depth; i++) { /* some indices are out of range, below and
+                                                      above */
       ((uint32_t *)index->data)[i] = random_below(dims[i % depth] + 1) - (random_below(9) == 0);
     }
     emu_node *n = scatter("ScatterNd", data, index, updates);
@@ -178,7 +180,7 @@ static void changed_encodings_are_refused_where_integers_stay(void) {
   end();
 }
 
-/* The vendor's library computes wrong values for this. */
+/* The vendor's library computes wrong values if the encodings differ. */
 static void gather_of_floats_within_batches_needs_static_indices(void) {
   begin();
   emu_node *n = node("Gather");

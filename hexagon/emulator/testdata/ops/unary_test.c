@@ -1,4 +1,4 @@
-/* Compares unary functions in every type with libm in double. */
+/* The test compares unary functions in every type with libm in double. */
 #include "harness.h"
 
 static double negated(double x) { return -x; }
@@ -10,10 +10,11 @@ static double rsqrt(double x) { return 1 / sqrt(x); }
 
 static const struct {
   const char *type;
-  uint32_t neuron; /* neuron is the value of ElementWiseNeuron's operation; 0: none */
+  uint32_t neuron; /* neuron is the value of ElementWiseNeuron's parameter operation; 0 means that
+                      there is none */
   double (*exact)(double);
   double low, high;         /* of the input */
-  double out_low, out_high; /* of the output's encoding */
+  double out_low, out_high; /* out_low and out_high bound the output's encoding */
 } functions[] = {
     {"ElementWiseNeg", 0, negated, -4, 5, -5, 4},
     {"Sigmoid", 6, sigmoid, -9, 9, 0, 1},
@@ -45,7 +46,8 @@ static void functions_in_every_type(void) {
     if (neuron) {
       scalar_u32(n, "operation", functions[f].neuron);
     }
-    if (refusal(n) != NULL) { /* some do not support signed fixed point, as in the vendor's library */
+    if (refusal(n) != NULL) { /* some operators do not support signed fixed point, as in the
+                                 vendor's library */
       CHECK(x->dtype >> 8 == 3, "%s refused %04x: %s", n->name, x->dtype, refusal(n));
       end();
       continue;
@@ -61,7 +63,7 @@ static void functions_in_every_type(void) {
   }
 }
 
-/* The relative error of gelu, to the end of its negative tail. */
+/* The test measures the relative error of gelu, to the end of its negative tail. */
 static void gelu_is_right_relative_to_its_size(void) {
   begin();
   enum { COUNT = 40001 };

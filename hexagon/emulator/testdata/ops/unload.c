@@ -1,5 +1,5 @@
-/* unload.c: loads the library that its argument names, uses its pool, unloads it, and checks that
- * none of its threads is left; twice.
+/* The test unload.c loads the library that its argument names, uses its pool, unloads it, and
+ * checks that none of its threads is left; twice.
  */
 #include <dirent.h>
 #include <dlfcn.h>

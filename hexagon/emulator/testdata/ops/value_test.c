@@ -1,5 +1,5 @@
-/* Converts elements to floats and back, and tests the operators that only do that: Quantize,
- * Dequantize, Convert, Cast.
+/* The test converts elements to floats and back, and checks Quantize, Dequantize, Convert and Cast,
+ * which only do that.
  */
 #include "harness.h"
 
@@ -31,8 +31,8 @@ static void every_integer_means_scale_times_its_distance(void) {
   }
 }
 
-/* nearest returns the q whose value is nearest to `exact` steps. An exact half rounds up, or away
- * from zero. */
+/* nearest returns the stored integer whose value is nearest to `exact` steps. In nearest, an exact
+ * half rounds up, or away from zero. */
 static double nearest_step(double steps, bool away) {
   double below = floor(steps), rest = steps - below;
   bool up = rest > 0.5 || (rest == 0.5 && (!away || steps > 0));
@@ -48,7 +48,7 @@ static void writing_rounds_to_the_nearest_and_saturates(void) {
     bool away = random_below(2), exact = random_below(2);
     double low = t->dtype >> 8 == 3 ? -ldexp(1, (int)emu_dtype_size(t->dtype) * 8 - 1) : 0;
     double high = low + ldexp(1, (int)emu_dtype_size(t->dtype) * 8) - 1;
-    if (exact) { /* a scale for which halves are exact */
+    if (exact) { /* with this scale, halves are exact */
       encode(t, ldexpf(1, (int)random_between(0, 20) - 10), t->quant.offsets[0]);
     }
     double scale = (double)t->quant.scales[0], offset = t->quant.offsets[0];
@@ -91,7 +91,7 @@ static void conversions_keep_what_is_meant(void) {
     emu_tensor *y = tensor(EMU_NATIVE, types[random_below(6)], x->rank, x->dims);
     emu_node *n = one(conversion(x->dtype, y->dtype), x, y);
     fill(x, 12, 20);
-    if (refusal(n) != NULL) { /* what the vendor's library does not validate */
+    if (refusal(n) != NULL) { /* the list has types that the vendor's library does not validate */
       bool known = (x->dtype == EMU_F32 && y->dtype >> 8 == 3) || x->dtype >> 8 == 3;
       CHECK(known && strcmp(n->name, "Convert") == 0, "%s from %04x to %04x: %s", n->name, x->dtype,
             y->dtype, refusal(n));
@@ -140,7 +140,7 @@ static void equal_encodings_convert_without_a_change(void) {
   end();
 }
 
-/* A cast treats fixed point as integers; a cast to an integer drops the fraction. */
+/* The operator Cast treats fixed point as integers; a cast to an integer drops the fraction. */
 static void cast_changes_numbers(void) {
   static const uint32_t pairs[][2] = {
       {EMU_F16, EMU_F32}, {EMU_F32, EMU_F16},   {EMU_F16, EMU_I32},   {EMU_F32, EMU_I32},
@@ -165,7 +165,7 @@ static void cast_changes_numbers(void) {
       double number = is_float ? real(x, i) : (double)integer(x, i);
       if (to_float) {
         expect_near(y, i, number, 0, "Cast");
-      } else { /* the same 32 bits, read as signed or unsigned */
+      } else { /* the same 32 bits are read as signed or unsigned */
         CHECK((uint32_t)integer(y, i) == (uint32_t)(int64_t)trunc(number), "Cast of %g gives %lld",
               number, (long long)integer(y, i));
       }
