@@ -141,7 +141,7 @@ func (got end) same(want end, kind string) bool {
 }
 
 // TestDraftsAndFaultsChangeNoText runs requests with drafts that share passes, outgrow the context,
-// shift, stop and fail. Their texts equal the texts without drafts, the queue is empty afterwards,
+// shift, stop and fail. Between them, widths and blocks change. Their texts equal the texts without drafts, the queue is empty afterwards,
 // and the cache equals the cache after a prompt of the same tokens.
 func TestDraftsAndFaultsChangeNoText(t *testing.T) {
 	seeds := 4
@@ -157,11 +157,15 @@ func TestDraftsAndFaultsChangeNoText(t *testing.T) {
 				mode, err := draft.Parse(modes[rng.IntN(len(modes))])
 				require.NoError(t, err)
 				plain := openFile(t, path, Options{Rows: []int{16, 1}, Context: shortContext})
+				widths := [][]int{{32, 8, 1}, {16, 4}, {7}, {1}}
 				e := openFile(t, path, Options{
-					Rows: [][]int{{32, 8, 1}, {16, 4}, {7}, {1}}[rng.IntN(4)], Context: shortContext, FirstContext: 5 + rng.IntN(20),
+					Rows: widths[rng.IntN(4)], Context: shortContext, FirstContext: 5 + rng.IntN(20),
 					Sequences: 1 + rng.IntN(3), Blocks: 2, Draft: mode,
 				})
-				for range 4 {
+				for round := range 4 {
+					if round > 0 {
+						require.NoError(t, e.ReplaceGraphs(t.Context(), widths[rng.IntN(4)], 1+rng.IntN(2), ""))
+					}
 					shareFaults(t, rng, e, plain)
 					require.Zero(t, e.queue.coming)
 					require.Empty(t, e.queue.items)
