@@ -12,6 +12,7 @@
 // is also its draft length. CoordGen: prefill graphs of 256 rows and decode graphs of a
 // quarter, 64 rows, which is also its verification length.
 //
+// The recipe is f16, as in the mode plain, so that answers can be compared.
 // Everything else in a published system is the product's: sampling, the KV cache,
 // chunking of prompts. After an answer the prefill graphs are loaded again before the
 // next request, and these loads are not charged. The papers do not say how the prefill
@@ -46,7 +47,7 @@ var Modes = config.Modes{
 func keys(rows string) map[string]string {
 	return map[string]string{
 		"sdnpu.enabled": "true", "sdnpu.rows": rows, "sdnpu.blocks": "2", "sdnpu.plan": graphswap.PlanSwitch + "-spare",
-		"sdnpu.draft": "default", "sdnpu.calibration": "on", "sdnpu.extension": "on",
+		"sdnpu.draft": "default", "sdnpu.calibration": "on", "sdnpu.extension": "on", "sdnpu.recipe": "f16",
 	}
 }
 

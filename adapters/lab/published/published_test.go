@@ -26,7 +26,7 @@ func TestModesArePublishedSystemsInFull(t *testing.T) {
 		c := o.Config
 		require.True(t, c.Enabled)
 		require.Equal(t, rows, c.Rows)
-		require.Equal(t, []any{2, "switch-spare", "on", "on", "paper"}, []any{c.Blocks, c.Plan, c.Calibration, c.Extension, c.Draft.String()})
+		require.Equal(t, []any{2, "switch-spare", "on", "on", "paper", "f16"}, []any{c.Blocks, c.Plan, c.Calibration, c.Extension, c.Draft.String(), c.Recipe})
 		require.True(t, c.Draft.Database)
 		require.NotNil(t, o.Policy)
 	}
