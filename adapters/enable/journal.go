@@ -51,11 +51,21 @@ func openJournal(folder, url string) (*journal, error) {
 		}
 		if j := (&journal{path: path + ".json", lock: lock}); j.isCurrent() {
 			_ = os.Remove(j.adapterPath()) // exists only if the last holder was killed
-			return j, nil                  // on a file system without locks, nothing protects the journal
+			j.removeTemporary()
+			return j, nil // on a file system without locks, nothing protects the journal
 		}
 		if err := lock.Close(); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// removeTemporary removes what a killed holder left while it wrote the journal: see
+// package atomicfile.
+func (j *journal) removeTemporary() {
+	names, _ := filepath.Glob(filepath.Join(filepath.Dir(j.path), "."+filepath.Base(j.path)+"-*")) // the pattern is valid
+	for _, name := range names {
+		_ = os.Remove(name) // the next holder tries again
 	}
 }
 
