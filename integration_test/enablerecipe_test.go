@@ -1,12 +1,13 @@
 package integration_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,7 +84,7 @@ func TestEnableChoosesTheRecipeByGateAndMemory(t *testing.T) {
 }
 
 // TestInterruptedChoiceLeavesNothingHalfMade interrupts the comparison of recipes at
-// random moments. Every result that is left is complete, and the next call ends as an
+// random steps. Every result that is left is complete, and the next call ends as an
 // uninterrupted one.
 func TestInterruptedChoiceLeavesNothingHalfMade(t *testing.T) {
 	p := lay(t, t.TempDir())
@@ -99,9 +100,7 @@ func TestInterruptedChoiceLeavesNothingHalfMade(t *testing.T) {
 		}
 		return files
 	}
-	begin := time.Now()
-	output(t, onServer(t, s, p.dir, "enable", pulled))
-	whole := time.Since(begin)
+	lines := strings.Count(output(t, onServer(t, s, p.dir, "enable", pulled)), "\n")
 	want := choiceFiles(t, p)
 	require.Len(t, want, 1)
 
@@ -114,9 +113,15 @@ func TestInterruptedChoiceLeavesNothingHalfMade(t *testing.T) {
 			require.NoError(t, os.Remove(name))
 		}
 		cmd := onServer(t, s, p.dir, "enable", pulled)
+		steps, err := cmd.StderrPipe()
+		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
-		time.Sleep(time.Duration(rng.Float64() * float64(whole)))
-		_ = cmd.Process.Signal([]os.Signal{os.Kill, os.Interrupt}[i%2]) // fails if it has ended
+		moment, printed := rng.IntN(lines), 0
+		for progress := bufio.NewScanner(steps); progress.Scan(); printed++ {
+			if printed == moment {
+				_ = cmd.Process.Signal([]os.Signal{os.Kill, os.Interrupt}[i%2]) // fails if it has ended
+			}
+		}
 		if cmd.Wait() != nil {
 			interrupted++
 		}
