@@ -29,6 +29,7 @@ type chooser struct {
 	between *session.Between
 	context int  // context is the number of tokens in the cache after the last request
 	running bool // running is set while a change is made
+	closed  bool // closed is set if no other change may begin
 	// After a failed change, rest requests must end before the next one. failures counts
 	// the consecutive failed changes.
 	rest, failures int
@@ -164,7 +165,7 @@ func (e *Engine) choice() *Choice {
 func (c *chooser) begin() *session.Advice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running || c.rest > 0 || c.ctx.Err() != nil {
+	if c.running || c.rest > 0 || c.closed {
 		return nil
 	}
 	a := c.between.Advise(c.context)
@@ -199,9 +200,10 @@ func (c *chooser) close() {
 	if c == nil {
 		return
 	}
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	c.cancel()
-	c.mu.Lock()   // begin adds to done while it holds mu
-	c.mu.Unlock() //nolint:staticcheck // see the line above
 	c.done.Wait()
 }
 
