@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,28 @@ func (c *Checkup) generate(ctx context.Context, m *launch.Model, own *memoryWatc
 	r.FirstTokenMS = float64(report.FirstToken.Microseconds()) / 1000
 	r.Memory.Peak, r.Memory.Own = launch.PeakMemory(), own.stop()
 	c.say("first token", "%.0f ms; operators: NPU %d, CPU %d", r.FirstTokenMS, report.Ops[backend.NPU], report.Ops[backend.CPU])
+	c.describePlan(&report)
 	return c.measureFlips(ctx, m, report.FirstToken)
 }
+
+// describePlan tells which graphs stay loaded and why. If the engine chooses blocks and
+// widths, describePlan also tells what other configurations would cost.
+func (c *Checkup) describePlan(report *engine.Report) {
+	r := &c.report
+	r.Plan = report.Residency
+	if p := report.Plan; p != nil {
+		r.Plan, r.PlanReason = p.Name, p.Reason
+	}
+	c.say("plan", "%s: %s; sdnpu.plan pins it", r.Plan, cmp.Or(r.PlanReason, "no reason is known"))
+	if choice := report.Choice; choice != nil {
+		r.Configuration, r.Expected = choice.Name(), choice.Alternatives(shownConfigurations)
+		c.say("blocks, widths", "%s: %s; a request like the last ones takes: %s; sdnpu.blocks and sdnpu.rows pin them",
+			r.Configuration, choice.Reason, r.Expected)
+	}
+}
+
+// shownConfigurations is the number of configurations whose costs the doctor shows.
+const shownConfigurations = 3
 
 // open opens the model, calls the given function with it and closes the model.
 func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err error) {

@@ -58,6 +58,15 @@ type Report struct {
 		Own int64 `json:"peak_own_bytes"`
 	} `json:"memory"`
 	FirstTokenMS float64 `json:"first_token_ms"`
+	// Plan names the plan that decides which graphs stay loaded, and PlanReason says why
+	// the plan was chosen.
+	Plan       string `json:"plan"`
+	PlanReason string `json:"plan_reason,omitempty"`
+	// Configuration describes the blocks and widths that the engine has chosen, and
+	// Expected what a request would take in the best configurations. Configuration and
+	// Expected are empty if blocks and widths never change.
+	Configuration string `json:"configuration,omitempty"`
+	Expected      string `json:"expected,omitempty"`
 	// Lossless holds the measurement of how often the graph width changes a token. If
 	// Lossless is nil, Unmeasured gives the reason why nothing was measured.
 	Lossless   *Lossless `json:"lossless"`

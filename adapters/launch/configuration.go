@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
@@ -80,25 +82,10 @@ func readConfiguration(file string) (*graphswap.Config, error) {
 	return c, nil
 }
 
-// writeConfiguration writes a file so that readers see the old one or the new one.
+// writeConfiguration replaces the file of a configuration.
 func writeConfiguration(file string, c graphswap.Config) error {
-	text, err := json.Marshal(c)
-	if err != nil {
+	if err := atomicfile.WriteJSON(context.Background(), file, c); err != nil {
 		return fmt.Errorf("configuration: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	t, err := os.CreateTemp(filepath.Dir(file), ".configuration-*")
-	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	_, err = t.Write(append(text, '\n'))
-	if err = errors.Join(err, t.Close()); err == nil {
-		err = os.Rename(t.Name(), file)
-	}
-	if err != nil {
-		return fmt.Errorf("configuration: %w", errors.Join(err, os.Remove(t.Name())))
 	}
 	return nil
 }
