@@ -128,7 +128,7 @@ func openBase(path string, b *base) (*os.File, error) {
 	name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%x%s", b.key, suffix))
 	f, err := openRegular(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: the image %x, which has most of its bytes, is missing", errDamaged, b.key)
+		return nil, fmt.Errorf("%w: the image %x, which holds most of the bytes, is missing", errDamaged, b.key)
 	}
 	if err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ func TestADifferenceIsUselessWithoutItsBase(t *testing.T) {
 		}
 		_, err = s.Get(keyOf("image"))
 		require.ErrorIs(t, err, ErrMiss)
-		require.Contains(t, log.String(), "which ha")
+		require.Contains(t, log.String(), "most of the bytes")
 		require.NoFileExists(t, s.path(keyOf("image")))
 	}
 }
