@@ -17,8 +17,8 @@ func NewBuilder(name string) *Builder {
 	return &Builder{graph: Graph{Name: name}}
 }
 
-// Graph validates and returns the graph that was built. The builder must not be used
-// after Graph.
+// Graph validates and returns the graph that was built. A Builder must not be used
+// after a call of its method Graph.
 func (b *Builder) Graph() (*Graph, error) {
 	if b.err != nil {
 		return nil, b.err

@@ -15,8 +15,9 @@ type Encoding struct {
 	// PerRow or PerBlock, the constant's [Values] contain the scales and offsets.
 	Scale  float32
 	Offset int32
-	// Block is a number of neighbouring elements along the last dimension. They share a
-	// scale (PerBlock) or an integer scale factor (PerRow, see [Encoding.Multiplied]).
+	// Block is a number of neighbouring elements along the last dimension. The elements
+	// of a block share a scale (PerBlock) or an integer scale factor (PerRow, see
+	// [Encoding.Multiplied]).
 	Block int
 	// Bits is the number of significant bits of an element; the other bits are copies
 	// of its sign bit. If Bits is zero, all bits of an element are significant.

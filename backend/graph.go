@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// Graph describes a static computation. It holds tensors, and nodes in topological
+// Graph describes a static computation. A Graph holds tensors, and nodes in topological
 // order. A [Builder] makes a Graph, which must not change afterwards.
 type Graph struct {
 	// Name is the name of the graph, and differs from the names of all other graphs in

@@ -16,14 +16,15 @@ const (
 	// dimensions, which QNN allows, because the vendor's validation rejects some that
 	// its compiler would accept (error 3110).
 	//
-	// FullyConnected allows three combinations of types. In the first combination, all
-	// tensors have one floating-point type. In the second combination, x and bias are
-	// Float16, and the weights are Sfixed8 with scales per row or block. In the third
-	// combination, x is Ufixed8 or Ufixed16, and the weights are Sfixed8 with a scale
-	// per row. The bias is Sfixed32 with a scale per row: x's scale times the weight
-	// row's scale. In the third combination, the result has x's type. The parameters
-	// scale (float32) and offset (int32) define the encoding of a fixed-point result,
-	// which QNN has in the output tensor.
+	// FullyConnected allows three combinations of types. In the first combination of
+	// types of FullyConnected, all tensors have one floating-point type. In the second
+	// combination of types of FullyConnected, x and bias are Float16, and the weights
+	// are Sfixed8 with scales per row or block. In the third combination of types of
+	// FullyConnected, x is Ufixed8 or Ufixed16, and the weights are Sfixed8 with a
+	// scale per row. A bias of the third combination is Sfixed32 with a scale per row:
+	// x's scale times the weight row's scale. The result of the third combination of
+	// types has x's type. The parameters scale (float32) and offset (int32) define the
+	// encoding of a fixed-point result, which QNN has in the output tensor.
 	FullyConnected Op = "FullyConnected"
 	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N]. Each
 	// dimension of MatMul before the last two is equal in a and b, or is 1 in one of
@@ -40,8 +41,9 @@ const (
 	Softmax Op = "Softmax"
 	// Add, Subtract and Multiply compute element by element. If one operand has size 1
 	// in a dimension, its elements are repeated along that dimension. Multiply also
-	// takes two tensors of Ufixed8 or two of Ufixed16. The result of such a product has
-	// the type of its inputs, encoded by scale and offset as in FullyConnected.
+	// takes two tensors of Ufixed8 or two of Ufixed16. The result of Multiply on
+	// fixed-point tensors has the type of its inputs, encoded by scale and offset as in
+	// FullyConnected.
 	Add      Op = "ElementWiseAdd"
 	Subtract Op = "ElementWiseSubtract"
 	Multiply Op = "ElementWiseMultiply"
@@ -64,11 +66,12 @@ const (
 	// Cast converts a tensor between floating-point types. The parameter to (uint32) of
 	// Cast is the DataType of the result, which QNN has in the output tensor.
 	Cast Op = "Cast"
-	// TopK selects the k largest elements of each row along D. Its results for x […,D]
-	// are the values […,k], the largest first, and their indices […,k] of type Uint32.
-	// The parameter k (uint32) of TopK is from 1 to D. In TopK, devices may put equal
-	// elements in any order. If more elements equal the smallest selected one than can
-	// be selected, devices may select any of them. In TopK, a NaN counts as -Inf.
+	// TopK selects the k largest elements of each row along D. TopK's results for x
+	// […,D] are the values […,k], the largest first, and their indices […,k] of type
+	// Uint32. The parameter k (uint32) of TopK is from 1 to D. In TopK, devices may put
+	// equal elements in any order. If more elements equal the smallest selected one
+	// than can be selected, devices may select any of them. In TopK, a NaN counts as
+	// -Inf.
 	TopK Op = "TopK"
 	// Quantize rounds floating-point numbers to the nearest numbers that a fixed-point
 	// result can hold. The parameter to (uint32) of Quantize is Ufixed8 or Ufixed16;

@@ -22,10 +22,10 @@ func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
 }
 
 // exact finds the best cuts, which say when each block switches, in one order of steps.
-// It is a depth-first search: at the end of each step, the block either switches to its
-// decode graph or does not. The exact search leaves out branches that cannot be better
-// than the best plan so far. In the exact search, all blocks must start with their
-// prefill graphs.
+// exact is a depth-first search: at the end of each step, the block either switches to
+// its decode graph or does not. The exact search leaves out branches that cannot be
+// better than the best plan so far. In the exact search, all blocks must start with
+// their prefill graphs.
 type exact struct {
 	*search
 	switched  []bool

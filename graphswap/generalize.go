@@ -11,10 +11,11 @@ import (
 // per byte. windowBytes is the memory for block graphs. ok is false if too little was
 // measured.
 //
-// The result is an estimate: the cost of a block besides its layers is not known.
+// The result of Generalize is an estimate: the cost of a block besides its layers is
+// not known.
 func (c *Cost) Generalize(windowBytes int64) (general *Cost, ok bool) {
 	m := c.Model
-	var run [2]float64 // on the narrowest and the widest graphs
+	var run [2]float64 // run holds the times on the narrowest and the widest graphs
 	var rows [2]int
 	var loadMs, bytes float64
 	for _, b := range m.Blocks {

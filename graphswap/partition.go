@@ -24,7 +24,8 @@ func (c *Cost) partition(blocks int) partition {
 
 // add adds the time of one pass, on graphs with the given number of rows, to the times
 // of the blocks. The average row of a pass reads the tokens before the pass and half of
-// the pass's own rows. The time is computed for this context.
+// the pass's own rows. The time of a pass is computed for the context of the pass's
+// average row.
 func (g partition) add(times []float64, rows, before int) {
 	context := float64(before) + float64(rows)/2
 	for b, share := range g.shares {
@@ -61,8 +62,8 @@ func (g partition) loads(rows int) (ms []float64, bytes []int64) {
 }
 
 // headMs returns the time of the head for the given number of rows with logits. The
-// widths are those of the head's graphs. The time of the head is added to that of the
-// last block.
+// widths that headMs gets are those of the head's graphs. The time of the head is added
+// to that of the last block.
 func (c *Cost) headMs(widths []int, logits int) (ms float64) {
 	for logits > 0 {
 		rows := smallestHolding(widths, logits)

@@ -72,7 +72,7 @@ type Step struct {
 // the other graph is freed, the spare graph slot and the loader are busy.
 type Load struct {
 	Block   int     `json:"block"`
-	Variant Variant `json:"graph"` // Variant is the graph that is loaded: Prefill or Decode Prefill or Decode
+	Variant Variant `json:"graph"` // Variant is the graph that is loaded: Prefill or Decode
 	// After is the index in Plan.Steps of the step after which the load may start. If
 	// After is -1, the load may start at once. Loads run one at a time, in the order of
 	// Plan.Loads.

@@ -7,7 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// The emulator reports these profile events only while it simulates the times of a
+// The emulator reports the profile events below only while it simulates the times of a
 // phone.
 const (
 	eventPaced   qnn.EventType = 9100 // eventPaced is a text event: the name of the simulated device

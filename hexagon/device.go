@@ -90,8 +90,9 @@ type Device struct {
 	// The functions sharesConstants and swapsGraphs probe the library at their first
 	// call and return the remembered answer afterwards.
 	sharesConstants, swapsGraphs func() bool
-	// system is the library that describes images. If there is none, systemErr is the
-	// reason. Both are set at the first use.
+	// system is the library that describes images. If there is no library that
+	// describes images, systemErr is the reason. system and systemErr are set at the
+	// first use.
 	systemOnce sync.Once
 	system     *qnn.System
 	systemErr  error

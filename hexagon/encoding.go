@@ -27,9 +27,11 @@ func quantization(t *backend.Tensor, scales []backend.ScaleOffset) *qnn.Quantiza
 		q.Scales = append(q.Scales, s.Scale)
 	}
 	if e.Multiplied() {
-		return nil // blockwiseExpansion makes the encoding in this case, because it needs the elements
+		// blockwiseExpansion makes an encoding with integer scale factors, because
+		// blockwiseExpansion needs the elements
+		return nil
 	}
-	if e.Grain == backend.PerRow { // such an encoding has one scale per index of axis 0, with offsets of zero
+	if e.Grain == backend.PerRow { // an encoding per row has one scale per index of axis 0, with offsets of zero
 		q.Encoding = qnn.AxisScaleOffset
 		if e.Bits != 0 {
 			q.Encoding = qnn.BitsAxisScaleOffset

@@ -103,9 +103,9 @@ type constantUse struct {
 }
 
 // createTensors creates the tensors of a QNN graph. For each constant, createTensors
-// also creates the tensors of the other graphs that hold the same constant. It copies
-// constants into buffer or, if that is too small, into a larger buffer, which it
-// returns.
+// also creates the tensors of the other graphs that hold the same constant.
+// createTensors copies constants into buffer or, if that is too small, into a larger
+// buffer, which it returns.
 func (l *lowering) createTensors(constants map[string][]constantUse, buffer []byte) ([]byte, error) {
 	for i := range l.source.Tensors {
 		t := &l.source.Tensors[i]
@@ -217,7 +217,7 @@ func (l *lowering) node(n *backend.Node) error {
 // add validates a node and appends it to the QNN graph.
 func (l *lowering) add(op *qnn.Op) error {
 	err := l.backend.Validate(op)
-	if errors.Is(err, qnn.ErrOpInvalid) { // such a node is valid for package backend, but not for this library
+	if errors.Is(err, qnn.ErrOpInvalid) { // an invalid node is valid for package backend, but not for this library
 		err = fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
 	}
 	if err != nil {
@@ -269,8 +269,9 @@ func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 }
 
 // unset returns the given flags of an operator with the value false, if the node does
-// not set them. All flags are always passed, because the vendor's validation crashes on
-// a MatMul without both flags if its weights have a scale per channel.
+// not set them. All flags of an operator are always passed, because the vendor's
+// validation crashes on a MatMul without both flags if its weights have a scale per
+// channel.
 func unset(n *backend.Node, names ...string) (flags []backend.Param) {
 	for _, name := range names {
 		if n.Param(name) == nil {

@@ -46,8 +46,8 @@ func (d *Device) openSharedMemory() {
 	}
 }
 
-// NewBuffer allocates a buffer that is filled with zeros. The caller closes the buffer
-// after the programs that use it.
+// NewBuffer allocates a buffer that is filled with zeros. The caller of NewBuffer
+// closes the buffer after the programs that use it.
 func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	var err error
 	switch {

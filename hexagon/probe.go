@@ -29,7 +29,7 @@ const probeSide = 64
 // shared constants. The vendor's x86-64 library compiles images with shared constants
 // and claims that it supports them, but refuses to load them (code 1000). The library
 // on a phone may refuse to compile images with shared constants. Any failure of the
-// probe counts as "not supported".
+// probe of constant sharing counts as "not supported".
 func (d *Device) probeConstantSharing() error {
 	return d.probe(qnn.ContextOptions{WeightSharing: true}, qnn.ContextOptions{})
 }

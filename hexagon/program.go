@@ -83,9 +83,9 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 }
 
 // loadContext loads a context binary into the library. If the library can use the
-// context binary without a copy, no copy is made. Only a try shows whether the library
-// can do without a copy, because the vendor's x86-64 library claims that it can and
-// then refuses.
+// context binary without a copy, no copy is made. Only trying a load shows whether the
+// library can do without a copy, because the vendor's x86-64 library claims that it can
+// and then refuses.
 func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profile *qnn.Profile) (*qnn.Context, error) {
 	if swap {
 		if !isAligned(contextBinary) {

@@ -115,8 +115,9 @@ func (d *Drafter) tail(t *Tree, row int32, end []int32) []int32 {
 	return d.path[:n+copy(d.path[n:], end)]
 }
 
-// expand queues the tokens that may follow a row of the draft tree. It gets the row's
-// score and its context. free is the number of rows that the tree can still take.
+// expand queues the tokens that may follow a row of the draft tree. expand gets the
+// row's score and its context. free is the number of rows that the draft tree can still
+// take.
 func (d *Drafter) expand(context []int32, parent int32, score float32, free int) {
 	longest := d.look(context)
 	d.bag.empty()

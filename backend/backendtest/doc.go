@@ -1,10 +1,10 @@
 // Package backendtest is the conformance suite that every [backend.Device] must pass.
 //
 // [Run] compares each operator, in each floating-point type and in the shapes of a
-// transformer block, with a slow and direct reference in float64. The reference gets
-// the encoded inputs and constants, so only arithmetic and the rounding of results
-// count. The suite also checks the contract's promises about images, bindings, errors
-// and concurrency.
+// transformer block, with a slow and direct reference in float64. The float64 reference
+// of the conformance suite gets the encoded inputs and constants, so only arithmetic
+// and the rounding of results count. The conformance suite also checks the contract's
+// promises about images, bindings, errors and concurrency.
 //
 // # Row independence
 //
@@ -17,9 +17,10 @@
 // # Exceptions
 //
 // A device may reject operator forms named "optional-…" with [errors.ErrUnsupported].
-// The suite contains no case for one particular device: [Options.Known] lists the case
-// names that a device is known to fail, and Run skips these cases with their reason.
-// Run fails if a listed name matches no case, so that outdated entries are noticed.
+// The conformance suite contains no case for one particular device: [Options.Known]
+// lists the case names that a device is known to fail, and Run skips these cases with
+// their reason. Run fails if a listed name matches no case, so that outdated entries
+// are noticed.
 //
 // # Extending
 //

@@ -10,7 +10,7 @@ import (
 var ErrFull = errors.New("backendtest: no room")
 
 // HostMemory is a device that only allocates buffers, and only a limited number of
-// them. It serves tests of code that owns buffers and runs no graph.
+// them. HostMemory serves tests of code that owns buffers and runs no graph.
 type HostMemory struct {
 	backend.Device
 	// Left is the number of buffers that can still be opened.

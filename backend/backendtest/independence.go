@@ -12,8 +12,8 @@ import (
 )
 
 // passage is a sequence of hidden states that a test sends through a transformer block,
-// with the KV cache that the host keeps for it. Each run fills unused cache slots and
-// padding rows with new noise, which the graph must ignore.
+// with the KV cache that the host keeps for it. Each run of a passage fills unused
+// cache slots and padding rows with new noise, which the graph must ignore.
 type passage struct {
 	dtype backend.DataType
 	noise *rand.Rand
@@ -30,8 +30,8 @@ func newPassage(dtype backend.DataType) *passage {
 	}
 }
 
-// inputs returns the inputs of a graph with the given number of rows. The first valid
-// rows hold tokens from position past on.
+// inputs returns the inputs of a graph with the given number of rows. Of the rows that
+// inputs returns, the first valid ones hold tokens from position past on.
 func (p *passage) inputs(past, valid, rows int) map[string][]byte {
 	const half = headDim / 2
 	x, cos, sin := normal(p.noise, rows*hidden, 1), normal(p.noise, rows*half, 1), normal(p.noise, rows*half, 1)

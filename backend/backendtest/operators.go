@@ -48,8 +48,8 @@ func operatorCases() (cases []testCase) {
 	return append(append(cases, maskCases()...), topCases()...)
 }
 
-// refusesForm reports whether the device rejects a graph. The device's error must name
-// the rejected graph.
+// refusesForm reports whether the device rejects a graph. An error of a device that
+// rejects a graph must name the graph.
 func (s *suite) refusesForm(t *testing.T, g *backend.Graph) bool {
 	err := s.device.Compile(t.Context(), io.Discard, g)
 	if !errors.Is(err, errors.ErrUnsupported) {

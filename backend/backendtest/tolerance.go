@@ -11,8 +11,8 @@ import (
 const Block backend.Op = "block"
 
 // Tolerance returns the largest allowed error of an operator whose tensors have type t.
-// The error is rms(error)/rms(reference) over the result. If the tolerance is zero, all
-// elements must be equal.
+// The error of a result is the root mean square of got-want divided by that of want. If
+// the tolerance is zero, all elements must be equal.
 type Tolerance func(op backend.Op, t backend.DataType) float64
 
 // Single is the tolerance of devices that compute in float32 and round each result to

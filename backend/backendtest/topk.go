@@ -13,7 +13,7 @@ import (
 )
 
 // topCases checks that TopK returns the largest elements in order, and their indices.
-// The device may choose among equal elements and return them in any order.
+// In TopK, the device may choose among equal elements and return them in any order.
 func topCases() (cases []testCase) {
 	for _, c := range []struct {
 		name string

@@ -12,8 +12,9 @@ import (
 )
 
 // Calibrate measures the ranges of a model's activations in the given texts. The device
-// must compute in the recipe's float types: for f32, this is the float device.
-// progress, if not nil, is called with the number of finished parts of the model.
+// that Calibrate uses must compute in the recipe's float types: for f32, this is the
+// float device. progress, if not nil, is called with the number of finished parts of
+// the model.
 func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts [][]int32, o Options, progress func(done, total int)) (_ *model.Ranges, err error) {
 	o.Observe = true
 	c, err := New(dev, m, texts, o)

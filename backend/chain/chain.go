@@ -183,7 +183,7 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 	groups, t := config.Heads/config.KVHeads, o.Recipe.Activations
 	for _, v := range c.model.Views(o.Context) {
-		if !r.has(v.Mask) { // only other layers use this kind of attention
+		if !r.has(v.Mask) { // no layer of this graph uses the view v
 			continue
 		}
 		v.Rope(r.bytes(v.Cos), r.bytes(v.Sin), positions, o.Recipe)
@@ -193,7 +193,8 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 
 // fillMask writes an attention mask, indexed (group, row, column). The mask's first
 // `slots` columns stand for past slots, of which the first `at` are in use. The other
-// columns stand for the rows of the run, of which the first valid ones hold tokens.
+// columns of the mask stand for the rows of the run, of which the first valid ones hold
+// tokens.
 func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t backend.DataType) {
 	hidden, element := model.HiddenRow(slots+rows, t), t.Size()
 	for row := range rows {
@@ -213,8 +214,8 @@ func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t b
 	}
 }
 
-// validRows returns the elements of an output that belong to valid rows. The rows are
-// the last dimension but one of the output.
+// validRows returns the elements of an output that belong to valid rows. The rows of an
+// output are its last dimension but one.
 func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 	width := p.Shape[len(p.Shape)-1]
 	all := floats(b, p.Type)

@@ -13,8 +13,9 @@ import (
 // reference chain and the tested chain.
 type Comparison struct {
 	// SQNR is the signal-to-noise ratio of the hidden states after each layer, in
-	// decibels. The signal is the reference chain's hidden states, and the noise is the
-	// difference of the two chains. If the hidden states are equal, SQNR is +Inf.
+	// decibels. In SQNR, the signal is the reference chain's hidden states, and the
+	// noise is the difference of the two chains. If the hidden states are equal, SQNR
+	// is +Inf.
 	SQNR []float64
 	// Positions is the number of token positions whose predicted next tokens were
 	// compared. Same counts the token positions at which both chains have the same most

@@ -92,7 +92,8 @@ func (in *inputs) add(values []float32) {
 const momentRows = 256
 
 // moments returns a matrix of second moments, indexed (input, input). For any two
-// inputs of a group, it holds the sum of their products over the kept rows.
+// inputs of a group, the matrix of moments holds the sum of their products over the
+// kept rows.
 func (in *inputs) moments(group [2]int) []float32 {
 	n, rows := group[1]-group[0], len(in.rows)/in.width
 	sums, columns := make([]float32, n*n), make([]float32, n*min(rows, momentRows)) // (input, row)

@@ -43,7 +43,7 @@ func elementWise(op func(a, b float32) float32, fast run) func(*backend.Node, []
 			row = fast
 		}
 		return func(w workers, y []float32, in [][]float32) {
-			if r == 1 && da == 1 && db == 1 { // split one long row among the goroutines
+			if r == 1 && da == 1 && db == 1 { // one long row is split among the goroutines
 				w.each(len(y), grain, func(lo, hi int) { fast(y[lo:hi], in[0][lo:], in[1][lo:]) })
 				return
 			}

@@ -8,7 +8,7 @@ import (
 // kernel is a function that computes the result of a node. All elements that a kernel
 // gets have type float32; an integer is stored as the bits of a float32. out does not
 // overlap in, and the kernel overwrites its old contents. If the node has a second
-// result, the last element of in is the memory for it.
+// result, the last element of the parameter `in` is the memory for the second result.
 type kernel func(w workers, out []float32, in [][]float32)
 
 // kernels maps each operator to the function that returns its kernel, for a node that

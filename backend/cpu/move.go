@@ -2,8 +2,9 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// gather fills out, row-major with the given shape, with elements of x. The element for
-// an index is at base plus the sum of index·step over all dimensions.
+// gather fills out, row-major with the given shape, with elements of x. The element
+// that gather takes for an index is at base plus the sum of index·step over all
+// dimensions.
 type gather struct {
 	shape, step []int
 	base        int

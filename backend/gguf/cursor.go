@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// cursor reads the bytes of a GGUF header. The cursor keeps the first error. After an
-// error, all reads of a cursor return zero, so callers need to check err only once per
-// entry.
+// cursor reads the bytes of a GGUF header. A cursor keeps the first error of its reads.
+// After an error, all reads of a cursor return zero, so callers need to check err only
+// once per entry.
 type cursor struct {
 	data  []byte
 	pos   int
@@ -55,10 +55,10 @@ func (c *cursor) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads the number of the entries that follow in the header. Each entry takes at
-// least minBytes bytes. count fails if the entries do not fit the file, or if there are
-// more than `most`. A file may be sparse, so its size proves nothing. Callers therefore
-// allocate memory for an entry only when they have read it.
+// count reads the number of the entries that follow in the header. Each entry that
+// count counts takes at least minBytes bytes. count fails if the entries do not fit the
+// file, or if there are more than `most`. A file may be sparse, so its size proves
+// nothing. Callers therefore allocate memory for an entry only when they have read it.
 func (c *cursor) count(what string, minBytes, most uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {
@@ -104,8 +104,8 @@ const (
 
 // The constants below are limits of this package, not of GGUF. Every model that Ollama
 // loads is opened, even one from an unknown source, so a header must not cost more than
-// tens of megabytes. The largest published files have about 100 keys, 2,000 tensors and
-// 17 MiB of keys (a vocabulary of 262,144 tokens and its merges).
+// tens of megabytes. The largest published GGUF files have about 100 keys, 2,000
+// tensors and 17 MiB of keys (a vocabulary of 262,144 tokens and its merges).
 const (
 	maxKeys      = 16 << 10
 	maxTensors   = 100_000

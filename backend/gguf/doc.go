@@ -25,9 +25,9 @@
 //   - files shorter than their tensors need (the error states both sizes);
 //   - one part of a split model.
 //
-// [OpenKeys] reads only the keys, not the tensors. The keys are enough to decide
-// whether a model is selected for the NPU, also if the file has tensors that Open
-// rejects.
+// [OpenKeys] reads only the keys, not the tensors. The keys of a file are enough to
+// decide whether a model is selected for the NPU, also if the file has tensors that
+// Open rejects.
 //
 // # Invariants and cost
 //

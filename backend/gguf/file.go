@@ -26,7 +26,7 @@ type File struct {
 }
 
 // Open maps a complete model or adapter file into memory and checks its header. The
-// package comment lists the files that Open rejects.
+// comment of package gguf lists the files that Open rejects.
 func Open(path string) (*File, error) {
 	return open(path, true, func(f *os.File) (*mapped.File, error) { return mapped.Keep(f, mapped.Keeping{}) })
 }

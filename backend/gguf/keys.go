@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The methods below, which return the value of a key, treat missing keys and wrong
-// types in the same way. If the file does not have the key, these methods return the
-// fallback or, without a fallback, [ErrNoKey]. If the value has another type, these
-// methods return [ErrKeyType] even with a fallback, so that a mistyped setting is never
+// The methods below return the value of a key and treat missing keys and wrong types in
+// the same way. If the file does not have the key, these methods return the fallback
+// or, without a fallback, [ErrNoKey]. If the value has another type, these methods
+// return [ErrKeyType] even with a fallback, so that a mistyped setting is never
 // silently ignored.
 
 // Has reports whether the file has a key, with a value of any type.

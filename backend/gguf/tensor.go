@@ -12,9 +12,9 @@ import (
 type Tensor struct {
 	Name string
 	Type quant.Type
-	// Shape lists the dimensions in the order of GGUF. Its first element is the number
-	// of consecutive values in a row. For example, the weight of a linear layer has the
-	// shape (inputs, outputs).
+	// Shape lists the dimensions in the order of GGUF. The first element of Shape is
+	// the number of consecutive values in a row. For example, the weight of a linear
+	// layer has the shape (inputs, outputs).
 	Shape  []int
 	Offset int64 // Offset is the position in the file of the tensor's first byte
 	Size   int64 // in bytes

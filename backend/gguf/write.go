@@ -19,8 +19,8 @@ type KeyValue struct {
 	Value any
 }
 
-// NewTensor is a tensor that will be written to a file. Shape is in the order of GGUF,
-// as in [Tensor].
+// NewTensor is a tensor that will be written to a file. Shape lists the dimensions in
+// the order of GGUF, as in [Tensor].
 type NewTensor struct {
 	Name  string
 	Type  quant.Type

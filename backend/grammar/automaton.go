@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// The constants below are limits of the automaton of a grammar. The limits bound the
-// time of one token and the memory of one grammar.
+// The constants below are limits of the automaton of a grammar. The limits of the
+// automaton bound the time of one token and the memory of one grammar.
 const (
 	// maxWork limits the steps that one token, or the mask for it, may take.
 	maxWork = 1 << 20
@@ -51,7 +51,7 @@ type state struct {
 	// computed yet.
 	next []*state
 	mask *Mask
-	of   *Vocabulary // of is the vocabulary to which mask belongs
+	of   *Vocabulary // of is the vocabulary to which the field mask belongs
 	// afterPlain holds the states to which a plain character leads, see plain.go; known
 	// is set if afterPlain is computed. If a plain character is not allowed, afterPlain
 	// is empty.

@@ -13,7 +13,8 @@ type closure struct {
 }
 
 // visit is an instruction of the grammar that closure will run. The stacks of a visit
-// are those of its activation, if that is set, and otherwise those in given.
+// are those of its field activation or, if activation is not set, those in its field
+// given.
 type visit struct {
 	at         int32
 	calls      *frames
@@ -92,7 +93,9 @@ func (c *closure) run(v visit) {
 		}
 	case opReturn:
 		if v.activation != nil {
-			return // if the rule matched the empty text, its caller has gone past it already
+			// if a rule matched the empty text, the caller of the rule has continued
+			// after the rule already
+			return
 		}
 		for _, f := range v.calls.list {
 			if f.to == finished {

@@ -26,7 +26,7 @@ const (
 	opReturn operation = iota
 	// opBytes is an instruction that reads a byte of one of its edges.
 	opBytes
-	// opSplit is an instruction that continues at both a and b.
+	// opSplit is an instruction that continues at both of the instructions a and b.
 	opSplit
 	// opCall is an instruction that calls rule a and continues at b.
 	opCall

@@ -34,8 +34,8 @@ type stacks struct {
 	unions map[[2]*frames]*frames
 	nextID uint64
 	key    []byte
-	// work counts the steps since the caller last set it to zero. If exhausted returns
-	// true, results are wrong.
+	// work counts the steps since the caller last set it to zero. If the method
+	// exhausted returns true, the sets of frames are wrong.
 	work int
 	size int // size counts the frames in all sets, to bound their memory
 }

@@ -11,11 +11,11 @@ import (
 const (
 	maxSource     = 1 << 18 // bytes
 	maxNesting    = 100     // brackets in brackets
-	maxRepetition = 2000    // llama.cpp has the same limit
+	maxRepetition = 2000    // llama.cpp has the same limit of repetitions
 )
 
-// ParseGBNF compiles a grammar in llama.cpp's GBNF notation. The compiled grammar
-// matches the rule named "root". If the grammar is invalid, the error is a
+// ParseGBNF compiles a grammar in llama.cpp's GBNF notation. The grammar that ParseGBNF
+// compiles matches the rule named "root". If the grammar is invalid, the error is a
 // [SyntaxError]. If the grammar is too large, the error wraps [ErrTooComplex].
 func ParseGBNF(text string) (*Grammar, error) {
 	if len(text) > maxSource {
@@ -81,8 +81,9 @@ func (p *parser) fail(at int, format string, args ...any) {
 	panic(&SyntaxError{where.line, where.column, fmt.Sprintf(format, args...)})
 }
 
-// place returns the line and column of a byte of the text. Counting lines continues at
-// the last place if it can, because each reference to a rule needs its place.
+// place returns the line and column of a byte of the text. The method place counts
+// lines from the last place on if it can, because each reference to a rule needs a
+// place.
 func (p *parser) place(at int) place {
 	if p.counted == 0 || at < p.counted {
 		p.counted, p.last = 0, place{1, 1}
@@ -173,8 +174,8 @@ func (p *parser) rule() {
 	p.space(true)
 }
 
-// alternatives reads sequences of a rule with "|" between them. In brackets, line ends
-// count as blanks.
+// alternatives reads sequences of a rule with "|" between them. In the brackets of a
+// grammar, line ends count as blanks.
 func (p *parser) alternatives(nested bool) expression {
 	var list choice
 	for {

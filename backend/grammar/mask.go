@@ -116,8 +116,8 @@ func (g *Grammar) makeMask(s *state, v *Vocabulary) *Mask {
 	return m
 }
 
-// walk adds the tokens that the automaton matches. It leaves out nodes of the tree
-// whose tokens have at most the number plain of plain characters.
+// walk adds the tokens that the automaton matches. walk leaves out the nodes of the
+// tree whose tokens have at most `plain` characters, all of them plain.
 func (g *Grammar) walk(m *Mask, s *state, v *Vocabulary, plain uint8) {
 	states := make([]*state, v.deep+1)
 	states[0] = s

@@ -1,7 +1,7 @@
 package grammar
 
 // Matcher follows the tokens of one text through a grammar. A Matcher belongs to one
-// goroutine. All Matchers of one grammar share its states.
+// goroutine. All Matchers of one grammar share the grammar's states.
 type Matcher struct {
 	grammar    *Grammar
 	vocabulary *Vocabulary

@@ -9,7 +9,7 @@ import (
 // decimalBound is a bound of numbers: a number of 0 or more in decimal digits.
 type decimalBound struct {
 	whole    *big.Int
-	fraction string // without zeros at its end
+	fraction string // fraction has no zeros at its end
 	strict   bool   // strict is set if the bound itself is not allowed
 }
 
@@ -51,7 +51,7 @@ func (c *converter) decimal(o *object, path string) (expression, error) {
 // numberBound returns the narrower bound of two keywords, or nil. inward is the direction
 // of the allowed numbers.
 func numberBound(o *object, inclusive, exclusive, path string, inward int) (bound *big.Rat, strict bool, err error) {
-	flag := o.get(exclusive) == true // the notation of older drafts
+	flag := o.get(exclusive) == true // in older drafts of JSON Schema, the exclusive bound is a flag
 	for _, key := range []string{inclusive, exclusive} {
 		if _, isFlag := o.get(key).(bool); !o.has(key) || key == exclusive && isFlag {
 			continue

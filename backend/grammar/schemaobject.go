@@ -120,8 +120,8 @@ func (c *converter) additional(o *object, path string) (additional, required exp
 }
 
 // members returns the expression for an object with members in the order of the list.
-// Each of the rules for members covers the members from one place on, so the size of
-// the grammar is linear.
+// Each of the rules for members covers the members from one place in the list on, so
+// the size of the grammar is linear.
 func (c *converter) members(list []property) expression {
 	s := c.space()
 	var after expression = literal("") // after matches the members from a place on, after another member
@@ -203,7 +203,7 @@ func (c *converter) array(o *object, path string) (expression, error) {
 }
 
 // items returns the expression for an array with at least `least` and at most `most`
-// items. The first items of an array are those of the tuple.
+// items. The first items of an array are those of the schema's tuple.
 func (c *converter) items(tuple []expression, item expression, least, most int) expression {
 	s := c.space()
 	if most == 0 {
@@ -213,7 +213,7 @@ func (c *converter) items(tuple []expression, item expression, least, most int) 
 		tuple = tuple[:most]
 	}
 	comma := func(e expression) expression { return sequence{s, literal(","), s, e} }
-	// The expression matches the items after the first n of the tuple.
+	// The expression `after` matches the items after the first n of the tuple.
 	n := max(len(tuple), 1)
 	var after expression = repeat{comma(item), max(least-n, 0), -1}
 	if most >= 0 {

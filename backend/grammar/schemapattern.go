@@ -52,7 +52,7 @@ func translatePattern(pattern string) (string, error) {
 		case ch == '[' && !class:
 			class = true
 		case ch == '[':
-			b.WriteByte('\\') // in a class of JavaScript, the character is an ordinary one
+			b.WriteByte('\\') // in a class of JavaScript, an opening bracket is an ordinary character
 		case ch == ']':
 			class = false
 		case ch == '(' && strings.HasPrefix(pattern[i:], "(?") && !class && !strings.HasPrefix(pattern[i:], "(?:"):
@@ -175,7 +175,7 @@ func matching(re *syntax.Regexp) (expression, error) {
 	}
 	times, ok := counts[re.Op]
 	if !ok {
-		return nil, errPattern // the operation is an anchor, or the border of a word
+		return nil, errPattern // an operation without a count is an anchor, or the border of a word
 	}
 	part, err := matching(re.Sub[0])
 	return repeat{part, times[0], times[1]}, err

@@ -83,7 +83,7 @@ func uuid() expression {
 // date returns the expression for dates that exist.
 func date() expression {
 	digit := func(lo, hi rune) class { return class{{lo, hi}} }
-	// The expression matches the pairs of digits that 4 divides, without 00.
+	// The expression `fourth` matches the pairs of digits that 4 divides, without 00.
 	fourth := choice{
 		sequence{literal("0"), class{{'4', '4'}, {'8', '8'}}},
 		sequence{class{{'2', '2'}, {'4', '4'}, {'6', '6'}, {'8', '8'}}, class{{'0', '0'}, {'4', '4'}, {'8', '8'}}},

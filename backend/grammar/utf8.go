@@ -8,7 +8,8 @@ type byteRange struct{ lo, hi byte }
 // byteSequences calls the function visit for sequences of byte ranges that together
 // match the UTF-8 encodings of the characters of a range, and nothing else.
 func byteSequences(r runeRange, visit func([]byteRange)) {
-	// All characters of such a part have encodings of the same length.
+	// A range of characters is visited in parts whose characters have encodings of the
+	// same length.
 	for _, last := range []rune{0x7F, 0x7FF, 0xFFFF, 0x10FFFF} {
 		if r.lo > r.hi {
 			return

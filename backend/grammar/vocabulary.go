@@ -120,7 +120,7 @@ func (v *Vocabulary) longest(text []byte) (token int32, length int) {
 		if n.token >= 0 {
 			token, length = n.token, int(n.depth)+1
 		}
-		end = int(n.after) // no node after this one has bytes that begin alike
+		end = int(n.after) // no node from n.after on has bytes that begin like the bytes of node n
 		i++
 	}
 	return token, length

@@ -17,8 +17,8 @@ const (
 	chunkBits  = 12
 )
 
-// gear holds a random number for each byte value, for the rolling hash. Any random
-// numbers will do, as long as a process always uses the same ones.
+// gear holds a random number for each byte value, for the rolling hash. For the rolling
+// hash any random numbers will do, as long as a process always uses the same ones.
 var gear = func() (table [256]uint64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range table {
@@ -49,7 +49,7 @@ func findPieces(base, image []byte) []piece {
 		}
 		at = end
 	}
-	pieces, covered := []piece{{}}, 0 // at this point, the pieces make up image[:covered]
+	pieces, covered := []piece{{}}, 0 // the pieces found so far make up image[:covered]
 	for at := 0; at < len(image); {
 		end := at + chunkEnd(image[at:])
 		from := known[maphash.Bytes(seed, image[at:end])] - 1

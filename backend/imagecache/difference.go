@@ -122,8 +122,8 @@ func copyPart(w io.Writer, f *os.File, offset, size int64) error {
 }
 
 // openBase opens the base image of a difference, which is in the same folder, and
-// compares the sums that the headers state. The base's bytes are not checked: the sum
-// of the image that is put together covers them.
+// compares the sums that the headers state. The bytes of a difference's base are not
+// checked: the sum of the image that is put together covers the base.
 func openBase(path string, b *base) (*os.File, error) {
 	name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%x%s", b.key, suffix))
 	f, err := openRegular(name)

@@ -11,12 +11,12 @@
 // # A file
 //
 // The file "<key>.image" consists of a header of [headerSize] bytes and the image. The
-// header holds format, key, length, label and the image's checksum, and ends with its
-// own checksum, so any changed bit is found. The size of the header places the image at
-// the start of a page of memory, because devices use the mapped image in place. The
-// modification time of an image's file is the time of its last use. A file "put-….tmp"
-// is an image that is being written. A process that makes an image holds the lock of
-// the file "<key>.lock".
+// header of an image file holds format, key, length, label and the image's checksum,
+// and ends with its own checksum, so any changed bit is found. The size of the header
+// places the image at the start of a page of memory, because devices use the mapped
+// image in place. The modification time of an image's file is the time of its last use.
+// A file "put-….tmp" is an image that is being written. A process that makes an image
+// holds the lock of the file "<key>.lock".
 //
 // # Differences
 //

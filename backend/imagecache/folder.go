@@ -27,7 +27,8 @@ type Info struct {
 	Size int64
 	Used time.Time
 	// Base is the key of the image from which this one takes most of its bytes, or
-	// empty if the file holds the whole image. Without its base the file is useless.
+	// empty if the file holds the whole image. The file of a difference is useless
+	// without its base.
 	Base string
 	// InUse is set if a process uses the image now.
 	InUse bool
@@ -233,7 +234,7 @@ func (s *Store) Reserve(size int64) error {
 
 // evict removes an image to make room. evict reports whether it has removed the file.
 func (s *Store) evict(i Info) bool {
-	if _, err := os.Lstat(i.Path); err != nil { // removed before, with its base
+	if _, err := os.Lstat(i.Path); err != nil { // the image was removed before, together with its base
 		return false
 	}
 	gone, err := s.Remove(i.Key)

@@ -65,8 +65,8 @@ func parseKey(text string) (key, error) {
 		return k, fmt.Errorf("imagecache: %w %q: want %d hexadecimal digits", ErrKey, text, 2*len(k))
 	}
 	for _, c := range []byte(text) {
-		// Each digit is checked, because hex.Decode also accepts upper case, which
-		// would name another file.
+		// Each digit of a key is checked, because hex.Decode also accepts upper case,
+		// which would name another file.
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			return k, fmt.Errorf("imagecache: %w %q: %q is no lower-case hexadecimal digit", ErrKey, text, c)
 		}
@@ -123,8 +123,8 @@ func parseHeader(b []byte, fileSize int64) (*header, error) {
 	}
 	version := binary.LittleEndian.Uint32(b[8:])
 	if version != formatVersion && version != differenceVersion {
-		// The format is checked before the checksum, because another format may store
-		// the checksum elsewhere.
+		// The format of an image file is checked before the checksum, because another
+		// format may store the checksum elsewhere.
 		return nil, fmt.Errorf("%w: the file has format %d: want %d or %d", errDamaged, version, formatVersion, differenceVersion)
 	}
 	if sha256.Sum256(b[:headerSum]) != [sha256.Size]byte(b[headerSum:]) {
@@ -161,7 +161,8 @@ func (h *header) readLabel() Label {
 }
 
 // check returns the image that the bytes of a file contain, or the reason why the bytes
-// are invalid. The file must hold the image itself, and not a difference.
+// are invalid. The file that check gets must hold the image itself, and not a
+// difference.
 func check(file []byte, want key) ([]byte, error) {
 	h, err := parseHeader(file, int64(len(file)))
 	if err != nil {

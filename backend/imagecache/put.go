@@ -38,11 +38,11 @@ func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error
 	return s.PutSimilar(key, "", label, fill)
 }
 
-// PutSimilar stores an image as [Store.Put] does. If most of its bytes are those of the
-// image of the key similar, PutSimilar stores only the difference. Get of a difference
-// writes the whole image to a temporary file, so images that are needed at every start
-// should be stored by Put. PutSimilar stores the whole image if the folder has no image
-// of the key similar, or only a difference of it.
+// PutSimilar stores an image as [Store.Put] does. If most bytes of an image are those
+// of the image of the key similar, PutSimilar stores only the difference. Get of a
+// difference writes the whole image to a temporary file, so images that are needed at
+// every start should be stored by Put. PutSimilar stores the whole image if the folder
+// has no image of the key similar, or only a difference of it.
 func (s *Store) PutSimilar(key, similar string, label Label, fill func(w io.Writer) error) error {
 	k, err := parseKey(key)
 	if err != nil {
@@ -104,8 +104,8 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 	return nil
 }
 
-// writer writes an image to a file and computes its checksum. The writer remembers the
-// first error of writing to the disk.
+// writer writes an image to a file and computes its checksum. The writer of an image
+// remembers the first error of writing to the disk.
 type writer struct {
 	file   io.Writer
 	summer summer

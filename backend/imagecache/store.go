@@ -47,8 +47,8 @@ type Options struct {
 	// images if the store does not have an image of its own, and never changes them.
 	Prepared []Prepared
 	// Lost, if set, is called if another process has changed the file of an image in
-	// use and the old bytes could not be kept: see [mapped.Keeping]. The function The
-	// function Lost should end the process with the reason.
+	// use and the old bytes could not be kept: see [mapped.Keeping]. The function Lost
+	// should end the process with the reason.
 	Lost func(reason error)
 	// Logger receives warnings about damaged image files, and the names of removed
 	// files. If Logger is nil, nothing is logged.
@@ -65,7 +65,7 @@ type Store struct {
 	lost     func(error)
 	logger   *slog.Logger
 	warned   atomic.Bool                    // warned is set after a warning about unprotected images was logged
-	create   func(dir string) (file, error) // create makes a new file; create makes a new file; tests replace this function by one that fails
+	create   func(dir string) (file, error) // create makes a new file; tests replace create by a function that fails
 }
 
 // Open creates the folder of the store, private to the user, if it is missing. Open
@@ -155,8 +155,8 @@ func (e *Entry) Path() string { return e.path }
 // Own reports whether only trusted users can change the image's file.
 func (e *Entry) Own() bool { return e.own }
 
-// Bytes returns the bytes of the image. The caller must not change the image's bytes,
-// which are valid until Close.
+// Bytes returns the bytes of the image. The caller of Bytes must not change the image's
+// bytes, which are valid until Close.
 func (e *Entry) Bytes() []byte { return e.bytes }
 
 // Close unmaps the image from memory. Close may be called twice.
@@ -270,7 +270,8 @@ func (s *Store) openEntry(path string, want key, lost func(error)) (*Entry, erro
 	return mapEntry(f, path, want, lost)
 }
 
-// mapEntry maps an open file that holds an image. The entry closes the file.
+// mapEntry maps an open file that holds an image. The entry that mapEntry returns
+// closes the file.
 func mapEntry(f *os.File, path string, want key, lost func(error)) (*Entry, error) {
 	// Devices read images in C code, long after Get has checked them.
 	m, err := mapped.Keep(f, mapped.Keeping{Unguarded: true, Lost: lost})

@@ -43,8 +43,8 @@ func HiddenRow(n int, t backend.DataType) []byte {
 	return b
 }
 
-// PastKey returns the name of the port with the past keys of a layer. The layer's
-// number counts from the start of the model, not of the block.
+// PastKey returns the name of the port with the past keys of a layer. The layer number
+// that PastKey gets counts from the start of the model, not of the block.
 func PastKey(layer int) string { return fmt.Sprintf("past_k%d", layer) }
 
 // PastValue returns the name of the port with a layer's past values.
@@ -85,9 +85,9 @@ type Head struct {
 	Observe bool // as in Block
 }
 
-// Block returns the graph of consecutive layers of the model. The package comment
-// describes the ports of a block's graph. If the model does not have the layers, the
-// error wraps [ErrRange].
+// Block returns the graph of consecutive layers of the model. The comment of package
+// model describes the ports of a block's graph. If the model does not have the layers,
+// the error wraps [ErrRange].
 func (m *Model) Block(b Block) (*backend.Graph, error) {
 	if err := b.Recipe.check(); err != nil {
 		return nil, err

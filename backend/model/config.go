@@ -40,10 +40,10 @@ type Config struct {
 	// each layer whether it has a sliding window; nil means that all layers have one.
 	Window int
 	Local  []bool
-	// RopeDim is the number of elements of each head that RoPE rotates. The pair j of
-	// elements is rotated by the angle RopeBase^(-2j/RopeDim)/RopeScale per position.
-	// If Local is set, local layers use LocalRopeBase in place of RopeBase, and no
-	// RopeScale.
+	// RopeDim is the number of elements of each head that RoPE rotates. In RoPE, the
+	// pair j of elements is rotated by the angle RopeBase^(-2j/RopeDim)/RopeScale per
+	// position. If Local is set, local layers use LocalRopeBase in place of RopeBase,
+	// and no RopeScale.
 	RopeDim                            int
 	RopeBase, RopeScale, LocalRopeBase float64
 	// RopeMagnitude is a factor for the cosines and sines of the angles.

@@ -74,8 +74,9 @@ func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e back
 }
 
 // lines returns, for each block in a row of the file, the line on which its values lie.
-// It requires that the values of the file's format lie on lines and that e has blocks
-// of the same size. If these conditions do not hold, lines returns nil.
+// lines requires that the values of the file's format lie on lines and that e has
+// blocks of the same size. If e has blocks of another size, or the format's values do
+// not lie on lines, lines returns nil.
 func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	bits := w.format.LineBits()
 	if e.Block != quant.LineSize || bits == 0 || e.Bits != 0 && e.Bits < bits {
@@ -106,7 +107,7 @@ func lineThrough(values []float32, e backend.Encoding) quant.Line {
 // 0.04 % at 0.
 func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.ScaleOffset {
 	low, high := e.Limits(backend.Sfixed8)
-	if !(line.Scale >= quant.LeastScale) { // with such a small scale, all values of the block are practically equal
+	if !(line.Scale >= quant.LeastScale) { // with a scale near zero, all values of a block are practically equal
 		clear(dst)
 		scale := max(float32(math.Abs(float64(line.Minimum))), quant.LeastScale)
 		return backend.ScaleOffset{Scale: scale, Offset: line.Minimum / scale}
@@ -121,8 +122,9 @@ func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encodi
 	return backend.ScaleOffset{Scale: line.Scale, Offset: float32(first/scale - least)}
 }
 
-// roundSymmetric rounds values to integers, with a scale and no offset. The value with
-// the largest magnitude becomes the largest integer.
+// roundSymmetric rounds values to integers, with a scale and no offset. When values are
+// rounded symmetrically, the value with the largest magnitude becomes the largest
+// integer.
 func roundSymmetric(dst []byte, values []float32, e backend.Encoding) backend.ScaleOffset {
 	_, high := e.Limits(backend.Sfixed8)
 	scale := quant.SymmetricScale(values, high)

@@ -20,7 +20,8 @@ func (w *writer) shaped() bool {
 }
 
 // heads converts [M,n·D] to [1,n,M,D], and normalises each head by gamma [D] unless
-// gamma is nil. The norm works on a tensor of two dimensions: see the package comment.
+// gamma is nil. The norm of a head works on a tensor of two dimensions: see the comment
+// of package model.
 func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) backend.TensorID {
 	m, d := w.rows, w.model.config.HeadDim
 	if gamma != nil {
@@ -52,8 +53,8 @@ type rotation struct{ cos, sin backend.TensorID }
 // rotationFor returns the rotary angles of a view for n heads. The NPU multiplies two
 // tensors of equal shape up to ten times as fast as a tensor by a smaller one that all
 // heads share. To repeat the angles for each head, a block multiplies them once by
-// ones. The angles are not concatenated, because the NPU would then read the angles,
-// and also the keys, from memory in slower pieces.
+// ones. Rotary angles of several heads are not concatenated, because the NPU would then
+// read the angles, and also the keys, from memory in slower pieces.
 func (w *writer) rotationFor(v viewInputs, n int) rotation {
 	if !w.shaped() || n == 1 {
 		return v.rotation

@@ -101,8 +101,8 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 	return w.Apply(name, backend.Multiply, []backend.TensorID{a, b})
 }
 
-// layer writes the nodes of the model's layer i. The output tensor of the layer has the
-// given name.
+// layer writes the nodes of the model's layer i. The output tensor of the layer that
+// the writer writes has the given name.
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
 	h := w.attention(p, i, w.norm(p+"attn_norm", x, t[attentionNorm]))
@@ -125,7 +125,7 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	c, t := w.model.config, &w.model.layers[i]
 	m, d, view := w.rows, c.HeadDim, w.views[w.model.viewOf(i)]
 	newK, newV := NewKey(i), NewValue(i)
-	if w.recipe.Cache.Fixed() { // in this case, the rounded tensors have the plain names
+	if w.recipe.Cache.Fixed() { // if the cache is fixed-point, the rounded tensors have the plain names
 		newK, newV = p+"k_turned", p+"v_rows"
 	}
 	q := w.queries(p+"q", h, t)
@@ -151,8 +151,8 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 
 // appendCache makes the new keys or values, [1,heads,M,D], an output of the graph, in
 // the cache's type. appendCache also returns them appended to the past keys or values.
-// The graph attends to the rounded keys and values, so it sees the same ones as later
-// passes.
+// The graph attends to the rounded keys and values, so a pass sees the same keys and
+// values as later passes.
 func (w *writer) appendCache(pastName, name, all string, fresh backend.TensorID) backend.TensorID {
 	c, cache := w.model.config, w.recipe.Cache
 	if !cache.Fixed() {
@@ -205,7 +205,7 @@ func (w *writer) fixedSilu(p string, x backend.TensorID) backend.TensorID {
 }
 
 // gelu computes the activation function GELU in its tanh form,
-// x/2·(1+tanh(√(2/π)·(x+0.044715·x³))). It is written as x·σ(x·(a+b·x²)), since
+// x/2·(1+tanh(√(2/π)·(x+0.044715·x³))). GELU is computed as x·σ(x·(a+b·x²)), since
 // 1+tanh(z) is 2σ(2z). Written with a sigmoid, GELU never gives NaN: if x² overflows
 // float16, the sum is infinite, its product with x has x's sign, and the sigmoid is 0
 // or 1.

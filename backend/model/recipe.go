@@ -51,8 +51,8 @@ type Linear struct {
 	// multiple of Block, its weights have 8 bits and a scale per output.
 	Bits, Block int
 	// Activations is the number type of a projection's inputs and results. The graph
-	// converts between this type and the recipe's own activation type. If Activations
-	// is zero, no conversion is needed.
+	// converts between the type of a projection and the recipe's own activation type.
+	// If Activations is zero, no conversion is needed.
 	Activations backend.DataType
 }
 
@@ -73,7 +73,7 @@ func (l Linear) encoding(matrix *weight) backend.Encoding {
 var Recipes = []Recipe{
 	{Name: "f16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16},
 	{Name: "f32", Weights: backend.Float32, Activations: backend.Float32, Cache: backend.Float32},
-	{ // in this recipe, blocks with offsets hold the weights of Q8_0, Q4_0, Q4_1 and Q4_K exactly
+	{ // in the recipe w8, blocks with offsets hold the weights of Q8_0, Q4_0, Q4_1 and Q4_K exactly
 		Name: "w8", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: blocks8,
 	},
@@ -85,7 +85,7 @@ var Recipes = []Recipe{
 		Name: "w4a16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: blocks4, Head: blocks8,
 	},
-	{ // this recipe has weights of 4 bits and integer activations; for sensitive projections, blocks have scales that are real numbers
+	{ // the recipe w4a16-lpbq has weights of 4 bits and integer activations; for sensitive projections, blocks have scales that are real numbers
 		Name: "w4a16-lpbq", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: Linear{Bits: 4, Block: 32, Activations: backend.Ufixed16}, Head: blocks8, Sensitive: blocks4, FixedGate: true,
 	},

@@ -42,8 +42,8 @@ func truth(value bool) neutral {
 }
 
 // commonKeys lists the hyper-parameters that the files of any family may have, with the
-// allowed values. Any other key is rejected unless the architecture lists it, because
-// the key may change the model's results.
+// allowed values. A key that commonKeys does not list is rejected unless the
+// architecture lists it, because the key may change the model's results.
 var commonKeys = map[string]neutral{
 	// Read by readConfig.
 	"block_count":                      anything,
@@ -60,9 +60,9 @@ var commonKeys = map[string]neutral{
 	"rope.scaling.type":                text("none", "", "linear"),
 	"rope.scaling.factor":              anything,
 	"rope.scale_linear":                anything,
-	// The keys below are ignored. The embedding table's shape decides the vocabulary,
-	// there is only one norm, and linear scaling does not depend on the original
-	// context.
+	// The keys in the next lines are allowed in a file and ignored. The embedding
+	// table's shape decides the vocabulary, there is only one norm, and linear scaling
+	// does not depend on the original context.
 	"vocab_size":                           anything,
 	"attention.layer_norm_epsilon":         anything,
 	"rope.scaling.original_context_length": anything,

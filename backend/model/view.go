@@ -49,9 +49,9 @@ func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 }
 
 // Views returns the model's views for texts of up to `context` tokens. The context
-// matters for Views because some models use other angles for long contexts. In every
-// model, the ports of the first view are called mask, cos and sin. The names of views,
-// their windows and their number do not depend on the context.
+// length matters for Views because some models use other angles for long contexts. In
+// every model, the ports of the first view are called mask, cos and sin. The names of
+// views, their windows and their number do not depend on the context.
 func (m *Model) Views(context int) []View {
 	list := slices.Clone(m.views)
 	for i, v := range list {

@@ -142,7 +142,7 @@ func (w *weight) read(dst []byte, t backend.DataType, row int, scratch []float32
 	src := w.data[row*stride : (row+n)*stride]
 	beyond := -1 // beyond is the index of the first element that is not finite in type t
 	var err error
-	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // in this case, which is that of most large files, no conversion is needed
+	if w.format == quant.F16 && t == backend.Float16 && w.scale == 1 { // float16 weights without a scale, as in most large files, need no conversion
 		if beyond = quant.FirstNotFiniteF16(src); beyond < 0 {
 			copy(dst, src)
 		} else {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-const blockSize = 32 // blockSize is the number of values in a block of the formats below
+const blockSize = 32 // blockSize is the number of values in a block of the formats in block32.go
 
 func decodeQ8_0(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[blockSize:], src[34:] {

@@ -39,12 +39,12 @@ type Compensator struct {
 }
 
 // damping is a fraction of an input's mean square, and of the mean square of the median
-// input. The damping is added to each moment, so that an input that is zero in the
-// calibration text does not count as always zero. The median is used for the damping
-// because a single input may be larger than all others together. The damping is high
-// because a calibration text is small: with 0.3 instead of 0.01, the error on another
-// text falls by 0.9 to 1.3 dB in each kind of SmolLM2-135M's projections. A damping of
-// 1 gives no further improvement.
+// input. The damping of a compensator is added to each moment, so that an input that is
+// zero in the calibration text does not count as always zero. The median is used for
+// the damping because a single input may be larger than all others together. The
+// damping of a compensator is high because a calibration text is small: with 0.3
+// instead of 0.01, the error on another text falls by 0.9 to 1.3 dB in each kind of
+// SmolLM2-135M's projections. A damping of 1 gives no further improvement.
 const damping = 0.3
 
 // NewCompensator returns a compensator for n inputs. moments is a symmetric matrix,
@@ -82,9 +82,9 @@ func NewCompensator(moments []float32, n int) (*Compensator, error) {
 }
 
 // factor returns an upper triangular matrix R such that R·Rᵀ is the matrix of moments.
-// The inputs are in the given order, and the moments are damped by extra and by each
-// input's own mean square. Row j of R begins at the diagonal. If no upper triangular
-// matrix R exists, factor returns nil.
+// For factor, the inputs are in the given order, and the moments are damped by extra
+// and by each input's own mean square. Row j of R begins at the diagonal. If no upper
+// triangular matrix R exists, factor returns nil.
 func factor(order []int, moments []float32, extra float64) [][]float64 {
 	n := len(order)
 	rows := make([][]float64, n)

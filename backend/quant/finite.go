@@ -32,9 +32,9 @@ func FirstNotFiniteF16(src []byte) int {
 	)
 	i := 0
 	for ; i+8 <= len(src); i += 8 {
-		// The constant sets in each number the bits that a float16's exponent does
-		// not have. Adding 0x7fff carries into the sign bit of each number, unless
-		// all bits of its exponent are set.
+		// The variable unset holds the exponent bits that are not set in each number.
+		// Adding 0x7fff carries into the sign bit of each number, unless all bits of
+		// its exponent are set.
 		unset := binary.LittleEndian.Uint64(src[i:])&exponents ^ exponents
 		if unset+carry|carry != math.MaxUint64 {
 			break

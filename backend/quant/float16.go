@@ -12,9 +12,9 @@ import (
 // F16ToF32 returns the value of a float16 number, given by its bits. F16ToF32 is exact.
 func F16ToF32(h uint16) float32 {
 	// Shifting the exponent and the fraction into their places in a float32 gives a
-	// number that is too small by the factor 2^(127-15). The multiplication corrects
-	// the exponent for normal and subnormal numbers alike; a result of 2^16 or more was
-	// infinite or NaN.
+	// number that is too small by the factor 2^(127-15). Multiplying by 2^(127-15)
+	// corrects the exponent for normal and subnormal numbers alike; a result of 2^16 or
+	// more was infinite or NaN.
 	magnitude := math.Float32bits(math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112)
 	if magnitude >= 0x47800000 {
 		magnitude |= 0x7f800000

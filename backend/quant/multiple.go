@@ -17,9 +17,9 @@ const (
 )
 
 // FitMultiples chooses an integer scale factor for each block of a row and returns the
-// scale of the row. Each block has the given number of elements. FitMultiples starts
-// with the factors that fit the largest magnitude of each block, and then tries their
-// neighbours for the least squared error.
+// scale of the row. Each block that FitMultiples gets has the given number of elements.
+// FitMultiples starts with the factors that fit the largest magnitude of each block,
+// and then tries their neighbours for the least squared error.
 func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	widest, largest := 0, float32(0)
 	for i := range multiples {

@@ -61,8 +61,8 @@ func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	return s.choose(), nil
 }
 
-// only returns the token of a mask that allows one token. As every draw, it takes one
-// number from the generator, unless the options are greedy.
+// only returns the token of a mask that allows one token. As every draw, choosing the
+// only token takes one number from the generator, unless the options are greedy.
 func (s *Sampler) only(mask Mask) (token int32, ok bool) {
 	if c, counts := mask.(Counter); counts {
 		if token, ok = c.Only(); ok && s.options.Temperature > 0 {
@@ -96,8 +96,9 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 			seen = seen[1:]
 		}
 		full := len(s.cands) == k
-		// Token ids ascend here, so of equal logits the earlier one is kept. The
-		// comparison lets NaN pass, which is rejected later.
+		// The method gather reads tokens by ascending id, so of equal logits the
+		// earlier one is kept. The comparison of logits lets NaN pass; a later step
+		// rejects NaN.
 		if full && logit <= s.cands[0].logit {
 			continue
 		}

@@ -37,7 +37,7 @@ func (o Options) ServedBy(k, vocab int) bool {
 func (o Options) needed(n int) int {
 	switch {
 	case o.Temperature <= 0 && !o.typical():
-		return 1 // with these options, no filter removes the best token
+		return 1 // without temperature and typical-p, no filter removes the best token
 	case o.TopK > 0:
 		return min(n, o.TopK)
 	}

@@ -28,7 +28,7 @@ func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint
 // join is an entry of the table of merges.
 type join struct {
 	rank int32
-	id   int32 // id of the token that the two tokens become
+	id   int32 // id is the token that the two tokens of a merge become
 }
 
 func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
@@ -53,7 +53,8 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 		if merge == "" {
 			return nil, fmt.Errorf("%w: merge number %d is empty", ErrVocabulary, rank)
 		}
-		// A blank at the very start belongs to the left token and is not the separator.
+		// A blank at the very start of a merge belongs to the left token and is not the
+		// separator.
 		cut := strings.IndexByte(merge[1:], ' ') + 1
 		if cut == 0 {
 			return nil, fmt.Errorf("%w: merge number %d is %q: want two spellings with a blank between them", ErrVocabulary, rank, merge)
@@ -62,7 +63,7 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 		left, right := v.id(merge[:cut]), v.id(merge[cut+1:])
 		joined, ok := v.ids[string(both)]
 		if left == None || right == None || !ok {
-			continue // skip a merge whose result is not in the vocabulary, which someone has reduced
+			continue // a merge is skipped if its result is not in the vocabulary, which someone has reduced
 		}
 		key := newPair(left, right)
 		if _, twice := bp.joins[key]; !twice {
@@ -78,7 +79,8 @@ func (bp *bytePair) encode(ctx context.Context, ids []int32, text string, _ bool
 	defer bp.mergers.put(m)
 	m.pair = func(left, right symbol) (float32, int32, bool) {
 		j, ok := bp.joins[newPair(left.id, right.id)]
-		// Ranks are integers far below 2^24, so a float32 represents them exactly.
+		// Ranks of merges are integers far below 2^24, so a float32 represents them
+		// exactly.
 		return float32(j.rank), j.id, ok
 	}
 	words := 0
@@ -101,7 +103,7 @@ func (bp *bytePair) encode(ctx context.Context, ids []int32, text string, _ bool
 			return nil, err
 		}
 		for i := int32(0); i >= 0; i = m.symbols[i].next {
-			if id := m.symbols[i].id; id != None { // otherwise the byte has no token
+			if id := m.symbols[i].id; id != None { // a byte with the id None has no token
 				ids = append(ids, id)
 			}
 		}

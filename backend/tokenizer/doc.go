@@ -2,27 +2,28 @@
 // tokenizer reads the vocabulary in the model's GGUF file: SentencePiece ("llama")
 // or byte-pair encoding ("gpt2").
 //
-// The tokenizer returns the same ids as llama.cpp, because Ollama, templates and
-// users expect them. The package does not use chat templates and does not depend on
+// The tokenizer returns the same ids as llama.cpp, because Ollama, templates and users
+// expect them. Package tokenizer does not use chat templates and does not depend on
 // package model.
 //
-// # Why not Ollama's tokenizer
+// # Why Ollama's tokenizer is not used
 //
 // Ollama's byte-pair encoder takes pairs of equal rank in arbitrary order and not the
 // leftmost first, so "33333" becomes 33+333 instead of 333+33. Ollama's patterns
 // recognise only ASCII white space. Ollama replaces every word that is itself a token,
 // although only some models do so. Of the 46 test vectors of llama.cpp, Ollama's
 // tokenizer fails 7 for GPT-2, 2 for Qwen2 and 1 for Llama-3. A caller of Ollama's
-// package cannot correct these errors. Our loop that joins pairs also serves
-// SentencePiece. For SentencePiece, Ollama's tokenizer gives the same ids, and the
-// tests compare with it.
+// package cannot correct these errors. The loop of package tokenizer that joins pairs
+// also serves SentencePiece. For SentencePiece, Ollama's tokenizer gives the same ids,
+// and the tests compare with it.
 //
 // # How it works
 //
-// First, special tokens are cut out of the text, longer spellings before shorter ones.
-// Second, the patterns of the model split the remaining text into words (BPE), or its
-// blanks are replaced (SentencePiece). Third, neighbouring tokens are joined, the best
-// pair first, until no pair is in the table of merges.
+// As the first step of encoding, special tokens are cut out of the text, longer
+// spellings before shorter ones. As the second step of encoding, the patterns of the
+// model split the remaining text into words (BPE), or its blanks are replaced
+// (SentencePiece). As the third step of encoding, neighbouring tokens are joined, the
+// best pair first, until no pair is in the table of merges.
 //
 // # Intended differences from llama.cpp
 //

@@ -17,8 +17,8 @@ type symbol struct {
 type candidate struct {
 	priority    float32 // priority decides the order: the candidate with the lowest priority is joined first
 	left, right int32
-	end         int32 // end of the right symbol when the candidate was added
-	id          int32 // id of the joined symbol
+	end         int32 // end is the end of the right symbol when the candidate was added
+	id          int32 // id is the token of the joined symbol
 }
 
 // merger joins neighbouring symbols until no pair can be joined any more. merger joins
@@ -46,10 +46,10 @@ func (k *mergers) get() *merger {
 	return &merger{}
 }
 
-// put keeps a merger. The caller must not use it afterwards.
+// put keeps a merger. The caller of put must not use the merger afterwards.
 func (k *mergers) put(m *merger) {
 	if cap(m.symbols) <= mostKept {
-		m.pair = nil // it refers to the text
+		m.pair = nil // the function pair refers to the text
 		k.pool.Put(m)
 	}
 }
@@ -73,10 +73,11 @@ func (m *merger) add(length int, id int32) {
 // context is done.
 const checkEvery = 1 << 12
 
-// run joins pairs until none is left. The remaining symbols can be visited by following
-// next from the first symbol. If ctx is done, run returns the error of ctx.
+// run joins pairs of symbols until no pair can be joined. The remaining symbols can be
+// visited by following next from the first symbol. If ctx is done, run returns the
+// error of ctx.
 func (m *merger) run(ctx context.Context) error {
-	m.queue = slices.Grow(m.queue, len(m.symbols)) // one allocation, because growing step by step takes several times the memory
+	m.queue = slices.Grow(m.queue, len(m.symbols)) // the memory is allocated at once, because growing step by step takes several times the memory
 	for i := 1; i < len(m.symbols); i++ {
 		m.consider(int32(i-1), int32(i))
 	}
@@ -91,7 +92,7 @@ func (m *merger) run(ctx context.Context) error {
 			continue // one of the two symbols was joined with another in the meantime
 		}
 		left.end, left.id, left.next = right.end, c.id, right.next
-		right.next = c.right // link the symbol to itself, so that candidates with it become invalid
+		right.next = c.right // the symbol is linked to itself, so that candidates with the symbol become invalid
 		if left.next >= 0 {
 			m.symbols[left.next].prev = c.left
 			m.consider(c.left, left.next)

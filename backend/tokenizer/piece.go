@@ -50,7 +50,8 @@ func bytePairPiece(b []byte, text string, _ tokenType) []byte {
 
 // Piece returns the bytes that a token adds to an output text. A character may be
 // spread over several tokens. Control tokens, unknown tokens, and ids outside the
-// vocabulary add no bytes. The caller must not change the slice.
+// vocabulary add no bytes. The caller of Piece must not change the slice that Piece
+// returns.
 func (t *Tokenizer) Piece(id int32) []byte {
 	if id >= 0 && int(id) < len(t.vocab.types) {
 		if typ := t.vocab.types[id]; typ == typeControl || typ == typeUnknown {
@@ -61,7 +62,7 @@ func (t *Tokenizer) Piece(id int32) []byte {
 }
 
 // PieceSpecial returns the same as [Tokenizer.Piece], except that a control token adds
-// its spelling. Callers that want to show control tokens use it.
+// its spelling. Callers that want to show control tokens use PieceSpecial.
 func (t *Tokenizer) PieceSpecial(id int32) []byte {
 	if id < 0 || int(id) >= len(t.pieces.ends) {
 		return nil
@@ -74,8 +75,8 @@ func (t *Tokenizer) PieceSpecial(id int32) []byte {
 	return t.pieces.bytes[start:end:end]
 }
 
-// Decode returns the text of the given tokens, without control tokens. The text may
-// begin or end in the middle of a character.
+// Decode returns the text of the given tokens, without control tokens. The text that
+// Decode returns may begin or end in the middle of a character.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
@@ -85,7 +86,8 @@ func (t *Tokenizer) Decode(ids []int32) string {
 }
 
 // DecodeSpecial returns the same as [Tokenizer.Decode], but with the spelling of
-// control tokens. Encoding this text with ParseSpecial gives the same control tokens.
+// control tokens. Encoding the text of DecodeSpecial with ParseSpecial gives the same
+// control tokens.
 func (t *Tokenizer) DecodeSpecial(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {

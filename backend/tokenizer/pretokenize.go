@@ -29,8 +29,8 @@ func newPretokenizer(name string) (pretokenizer, error) {
 	return p, nil
 }
 
-// words returns the words of a text in order, one at a time. Together the words are the
-// whole text. A list of all words would take more memory than the text.
+// words returns the words of a text in order, one at a time. Together the words of a
+// text are the whole text. A list of all words would take more memory than the text.
 func (p pretokenizer) words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) { cut(text, p.patterns, yield) }
 }
@@ -50,7 +50,7 @@ func cut(text string, patterns []*regexp.Regexp, yield func(string) bool) bool {
 		}
 		start, end := m[0], m[1]
 		if len(m) > 2 && m[2] >= 0 && end < len(text) {
-			// The match is white space before a word: its last character belongs to
+			// If a match is white space before a word, its last character belongs to
 			// that word, unless it is the only character.
 			if _, n := utf8.DecodeLastRuneInString(text[start:end]); n < end-start {
 				end -= n

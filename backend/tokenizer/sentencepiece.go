@@ -141,7 +141,7 @@ func (sp *sentencePiece) spell(ids []int32, char string) []int32 {
 		case id != None:
 			ids = append(ids, id)
 		case sp.vocab.unk != None:
-			return append(ids, sp.vocab.unk) // one unknown token for the whole character
+			return append(ids, sp.vocab.unk) // one unknown token stands for the whole character
 		}
 	}
 	return ids

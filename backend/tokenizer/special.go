@@ -69,8 +69,8 @@ func (s *specials) longest(text string) int32 {
 	if n == 0 {
 		return -1
 	}
-	// Because spellings are sorted, it is the spelling before the text's place, or a
-	// beginning of that spelling.
+	// Because spellings are sorted, the longest spelling is the one before the text's
+	// place, or a beginning of that one.
 	same, before := 0, s.spellings[n-1].text
 	for same < len(before) && same < len(text) && before[same] == text[same] {
 		same++
@@ -122,10 +122,10 @@ func (r *matchHeap) Pop() any {
 
 // find returns the matches that apply, in the order of the text. Of overlapping
 // spellings, the longer one wins, then the one with the lower id, then the one that
-// starts earlier. The result is as if the text were searched for one token after the
-// other.
+// starts earlier. The result of find is as if the text were searched for one token
+// after the other.
 func (s *specials) find(text string) []match {
-	var all matchHeap // find the longest match at each place
+	var all matchHeap // all holds the longest match at each place
 	overlap := false
 	for i := range len(text) {
 		if !s.first[text[i]] {

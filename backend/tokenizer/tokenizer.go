@@ -43,15 +43,15 @@ type Tokenizer struct {
 }
 
 // encoder appends the ids of a text that contains no special tokens. first is set if
-// the text begins the sequence or follows a special token.
-// When ctx is done, it returns the context's error.
+// the text begins the sequence or follows a special token. When ctx is done, an encoder
+// returns the context's error.
 type encoder interface {
 	encode(ctx context.Context, ids []int32, text string, first bool) ([]int32, error)
 }
 
-// New reads the tokenizer of a model file. The file may be closed afterwards. For an
-// unknown kind of tokenizer or pre-tokenizer, the error names it and wraps
-// [errors.ErrUnsupported].
+// New reads the tokenizer of a model file. The model file may be closed after New has
+// returned. For an unknown kind of tokenizer or pre-tokenizer, the error of New names
+// the kind and wraps [errors.ErrUnsupported].
 func New(f *gguf.File) (*Tokenizer, error) {
 	model, err := f.Str("tokenizer.ggml.model")
 	if err != nil {
@@ -94,8 +94,8 @@ func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 	return t.EncodeContext(context.Background(), text, opts)
 }
 
-// EncodeContext is [Tokenizer.Encode] that stops when ctx is done and returns the
-// context's error.
+// EncodeContext does the same as [Tokenizer.Encode], but stops when ctx is done and
+// then returns the context's error.
 func (t *Tokenizer) EncodeContext(ctx context.Context, text string, opts EncodeOptions) ([]int32, error) {
 	if len(text) > MaxText {
 		return nil, fmt.Errorf("%w: the text has %d bytes: want at most %d", ErrTooLong, len(text), MaxText)

@@ -7,7 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// tokenType is the kind of a token. The constants are the numbers that GGUF files use.
+// tokenType is the kind of a token. The constants below are the numbers that GGUF files
+// use for kinds of tokens.
 type tokenType int8
 
 const (
@@ -21,7 +22,7 @@ const (
 
 // vocabulary holds the tokens of a model file.
 type vocabulary struct {
-	texts []string // spellings in the file, by token id
+	texts []string // texts holds the spellings in the file, by token id
 	types []tokenType
 	ids   map[string]int32 // ids holds the tokens that ordinary text can produce
 
@@ -74,24 +75,25 @@ func (v *vocabulary) id(text string) int32 {
 }
 
 // endings lists names of tokens that end a generation, even if no key of the file says
-// so. llama.cpp has the same list. The list leaves out a plain "</s>", which is an HTML
-// tag in some vocabularies, and names that occur only in models that this program
-// cannot run. Some files mark these tokens as ordinary ones by mistake; here they
-// become control tokens.
+// so. llama.cpp has the same list. The list endings leaves out a plain "</s>", which is
+// an HTML tag in some vocabularies, and names that occur only in models that this
+// program cannot run. Some files mark tokens that end a generation as ordinary ones by
+// mistake; the tokenizer makes them control tokens.
 var endings = map[string]bool{
 	"<|im_end|>": true, "<|eot_id|>": true, "<|eom_id|>": true, "<|endoftext|>": true,
 	"<|end_of_text|>": true, "<end_of_turn>": true, "<|end|>": true, "<EOT>": true,
 	"_<EOT>": true, "[EOT]": true, "<end_of_utterance>": true, "<eos>": true,
 	"<｜end▁of▁sentence｜>": true,
-	// In code models, this token announces the next file, so the generation ends there.
+	// In code models, the tokens in the next lines announce the next file, so the
+	// generation ends there.
 	"<|fim_pad|>": true, "<fim-pad>": true, "<fim_pad>": true,
 	"<|fim_repo|>": true, "<|repo_name|>": true, "<fim-repo>": true, "<reponame>": true,
 	"<|file_sep|>": true,
 }
 
 // readSpecial reads the keys that name special tokens. The kind of tokenizer has set
-// their defaults before. An id outside the vocabulary, such as the -1 that some
-// converters write, means that there is no such token.
+// the defaults of the special tokens before readSpecial. An id outside the vocabulary,
+// such as the -1 that some converters write, means that there is no such token.
 func (v *vocabulary) readSpecial(f *gguf.File) error {
 	eot, eom := None, None
 	for _, s := range []struct {

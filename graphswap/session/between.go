@@ -13,7 +13,7 @@ import (
 // is better, and reports a change with [Between.Changed].
 //
 // A Between shares its statistics and its expectations with [Session], which also
-// changes configurations during turns. It is not safe for concurrent use.
+// changes configurations during turns. A Between is not safe for concurrent use.
 type Between struct {
 	s *Session
 }
@@ -44,8 +44,8 @@ func Name(c graphswap.Config) string {
 	return fmt.Sprintf("blocks=%d, widths %d and %d, %s", c.Blocks, c.PrefillRows, c.DecodeRows, c.Residency)
 }
 
-// NewBetween returns a Between that begins with the configuration that is best for typical
-// conversations. It fails like [New].
+// NewBetween returns a Between that begins with the configuration that is best for
+// typical conversations. NewBetween fails in the same cases as [New].
 func NewBetween(cost *graphswap.Cost, setting graphswap.Setting) (*Between, error) {
 	s, err := New(cost, setting)
 	if err != nil {
@@ -64,8 +64,8 @@ func (b *Between) Config() graphswap.Config { return b.s.config }
 // Configs returns all configurations between which a Between chooses.
 func (b *Between) Configs() []graphswap.Config { return slices.Clone(b.s.configs) }
 
-// Changed records that the graphs of a configuration are loaded now. It reports whether the
-// configuration is one of Configs; another one changes nothing.
+// Changed records that the graphs of a configuration are loaded now. Changed reports
+// whether the configuration is one of Configs; any other configuration changes nothing.
 func (b *Between) Changed(c graphswap.Config) bool {
 	i := slices.IndexFunc(b.s.configs, func(x graphswap.Config) bool {
 		return x.Blocks == c.Blocks && x.PrefillRows == c.PrefillRows && x.DecodeRows == c.DecodeRows
@@ -76,9 +76,10 @@ func (b *Between) Changed(c graphswap.Config) bool {
 	return i >= 0
 }
 
-// Accepted records the accept length of a turn whose passes had the given number of rows.
-// From it follows the accept length that drafts approach with many rows, of which later
-// turns count more. Passes of one row measure nothing, so they change nothing.
+// Accepted records the accept length of a turn whose passes had the given number of
+// rows. From the accept length of a turn, Accepted derives the accept length that
+// drafts approach with many rows; later turns count more. Passes of one row measure no
+// accept length, so Accepted ignores them.
 func (b *Between) Accepted(rows int, measured float64) {
 	s := &b.s.chooser.Setting
 	if s.Accept <= 1 || rows <= 1 {
@@ -156,14 +157,16 @@ func (b *Between) expect(context int) (all []Expectation, turns []turn) {
 const (
 	// leastGain is the smallest share of a turn's time for which a configuration is changed.
 	leastGain = 0.01
-	// lostPausing is the share of the loads' time that turns must have lost before a change
-	// in a pause. It is small, because nothing waits for these loads.
+	// lostPausing is the share of the loads' time that turns must have lost before a
+	// change in a pause. The share lostPausing is small, because no request waits for
+	// loads in a pause.
 	lostPausing = 0.005
 )
 
 // Advise returns the change that saves most time in the turns to come, or nil if the
-// configuration in use is the best or a change would not pay. Like a change during turns,
-// it needs turns that have already lost time with the configuration in use.
+// configuration in use is the best or a change would not pay. Like a change during
+// turns, a change in a pause needs turns that have already lost time with the
+// configuration in use.
 func (b *Between) Advise(context int) *Advice {
 	s := b.s
 	if s.statistics.count < minTurns {

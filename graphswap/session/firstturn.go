@@ -75,9 +75,9 @@ func (s *Session) regrets(prompt int) ([]float64, error) {
 }
 
 // conversationMs returns the time of a conversation that begins in the given
-// configuration and has turns of turnMs milliseconds. The conversation keeps its first
-// configuration, or changes once its kind is known to one with turns of betterMs,
-// whichever takes less time.
+// configuration and has turns of turnMs milliseconds. A conversation in conversationMs
+// keeps its first configuration, or changes once its kind is known to one with turns of
+// betterMs, whichever takes less time.
 func (s *Session) conversationMs(from, to graphswap.Config, turnMs, betterMs float64) float64 {
 	loads, known := s.changeMs(from, to), learned
 	if canChangeInBackground(from, to) {

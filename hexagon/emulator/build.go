@@ -42,9 +42,10 @@ type Options struct {
 // Build returns the path of the emulator's library, libQnnHtp.so or QnnHtp.dll. If the
 // emulator's library does not exist yet, Build compiles it.
 //
-// The library's file gets its name only when it is complete. Because of that, several
-// processes may build at once, and a build that is killed leaves no broken library. A
-// first build of the emulator takes some seconds. Cancelling ctx kills the compiler.
+// A file of the emulator's library gets its name only when it is complete. Because an
+// incomplete library has another name, several processes may build at once, and a build
+// that is killed leaves no broken library. A first build of the emulator takes some
+// seconds. Cancelling ctx kills the compiler.
 func Build(ctx context.Context, options Options) (string, error) {
 	if options.Dir == "" {
 		return "", errors.New("emulator: the option Dir is empty")
@@ -99,8 +100,8 @@ func arguments(sanitize string) []string {
 }
 
 // findCompiler returns the path of the C compiler and the output of its --version. The
-// path and the version are part of a build's name, so a new version of the compiler
-// causes a new build.
+// path and the version of the compiler are part of a build's name, so a new version of
+// the compiler causes a new build.
 func findCompiler(ctx context.Context, name string) (path, version string, err error) {
 	candidates := []string{"cc", "gcc", "clang"}
 	if name != "" {

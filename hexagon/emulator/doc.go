@@ -28,11 +28,12 @@
 //
 // The vendor's x86-64 library accepts the errors listed below without a message. The
 // emulator rejects these errors with a fitting code and an error line that names graph,
-// node, tensor and reason. They are: static data or buffers of a wrong size, a wrong
-// data type or shape at execute, quantizations that do not fit their tensor,
-// overlapping output buffers, duplicate names, nodes that the operator refuses (at
-// addNode, not at finalize), tensors that no node writes or reads, damaged or foreign
-// context binaries, a binary of another SoC, and options that would be ignored.
+// node, tensor and reason. The errors that the emulator rejects are static data or
+// buffers of a wrong size, a wrong data type or shape at execute, quantizations that do
+// not fit their tensor, overlapping output buffers, duplicate names, nodes that the
+// operator refuses (at addNode, not at finalize), tensors that no node writes or reads,
+// damaged or foreign context binaries, a binary of another SoC, and options that would
+// be ignored.
 //
 // # Rule of sums
 //
@@ -57,21 +58,21 @@
 // At its first use, the emulator reads the environment variable SDNPU_EMULATOR:
 // comma-separated keys cpu=c|avx2|avx512|vnni|neon (the code path, if the machine
 // supports it) and threads=N (1 to 64; default: the processors that this process may
-// use). The keys cpu and threads change only the speed. Unknown keys and impossible
-// values in SDNPU_EMULATOR are rejected when a backend is created.
+// use). The keys cpu and threads of SDNPU_EMULATOR change only the speed. Unknown keys
+// and impossible values in SDNPU_EMULATOR are rejected when a backend is created.
 //
 // # A phone's time
 //
 //	SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=1
 //
-// With such a setting, loads and executes take as long as on a phone, by the formulas
-// and profiles of package graphswap. Times with pace= or profile= are simulated, not
-// measured. With pace=wall (the default), a call sleeps until its simulated time
-// multiplied by scale has passed. With pace=virtual, no call sleeps; the simulated time
-// is only reported. With the key `as`, a small model takes the time of a large model of
-// the profile. Without the key `as`, the time follows from the model's own shapes and
-// sizes and the profile's generic costs. All of a row's time is then charged to the
-// blocks, and none to the head.
+// With the key profile in SDNPU_EMULATOR, loads and executes take as long as on a
+// phone, by the formulas and profiles of package graphswap. Times with pace= or
+// profile= are simulated, not measured. With pace=wall (the default), a call sleeps
+// until its simulated time multiplied by scale has passed. With pace=virtual, no call
+// sleeps; the simulated time is only reported. With the key `as`, a small model takes
+// the time of a large model of the profile. Without the key `as`, the time follows from
+// the model's own shapes and sizes and the profile's generic costs. Without the key
+// `as`, all of a row's time is charged to the blocks, and none to the head.
 //
 //   - A graph with inputs named past_k<layer> is a block graph. The part
 //     _layers<K>of<T> of its name gives its share of the model. Without that part,

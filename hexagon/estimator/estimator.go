@@ -4,8 +4,8 @@
 //
 // The compiler's simulation does not model the driver, thermal limits or other users of
 // the memory. Use the simulated times to compare graphs with each other, not as times
-// of a phone. Only the laboratory uses estimates; nothing that runs a model calls this
-// package.
+// of a phone. Only the laboratory uses estimates; nothing that runs a model calls
+// package estimator.
 //
 // # Invariants
 //

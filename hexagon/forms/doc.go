@@ -25,6 +25,6 @@
 //   - float results are within a relative rms error, quantized results within a
 //     number of units of the output's scale (LSB), and integers are equal.
 //
-// The reference computes with the inputs after quantization, so only arithmetic and the
-// rounding of the output count as errors.
+// The reference of a form computes with the inputs after quantization, so only
+// arithmetic and the rounding of the output count as errors.
 package forms

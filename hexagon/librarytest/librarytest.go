@@ -116,7 +116,8 @@ func vendorFile(t testing.TB, names ...string) string {
 }
 
 // SmolLM2 returns the path of the model file SmolLM2, which `make models` downloads
-// into the folder SDNPU_MODELS. The folder SDNPU_DATA may also hold the model file.
+// into the folder SDNPU_MODELS. The model file SmolLM2 may also be in the folder
+// SDNPU_DATA.
 func SmolLM2(t testing.TB) string {
 	t.Helper()
 	for _, path := range []string{

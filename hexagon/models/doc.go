@@ -2,21 +2,21 @@
 // our emulator, the vendor's x86-64 library for several chips, and the vendor's float
 // library for the CPU. Package models contains only tests.
 //
-// The tests run each model in each recipe. The float device computes the same recipe
-// with exact arithmetic, so the error of the recipe and the additional error of a
-// library are reported separately.
+// The tests of package models run each model in each recipe. The float device computes
+// the same recipe with exact arithmetic, so the error of the recipe and the additional
+// error of a library are reported separately.
 //
-// A model runs with one block per layer, or with fewer blocks. The tests record the
-// output of each block, so they know the error against the float device after each
-// block. Tokens are compared with teacher forcing: each library gets the float device's
-// tokens and predicts the next one, so that the first difference does not hide later
-// ones.
+// A model runs with one block per layer, or with fewer blocks. The tests of package
+// models record the output of each block, so they know the error against the float
+// device after each block. Tokens are compared with teacher forcing: each library gets
+// the float device's tokens and predicts the next one, so that the first difference
+// does not hide later ones.
 //
-// testdata/models.md is the table of results, and models.json holds its rows. A row
-// is written as soon as it is measured, so a part of the table can be measured
-// again, and an interrupted run can be continued (-missing). make test-vendor-full
-// writes both files. The times in the table are measured on the host and say
-// nothing about a phone.
+// testdata/models.md is the table of results, and models.json holds its rows. A row is
+// written as soon as it is measured, so a part of the table can be measured again, and
+// an interrupted run can be continued (-missing). make test-vendor-full writes both
+// files. The times in testdata/models.md are measured on the host and say nothing about
+// a phone.
 //
 // testdata/emitted.md is a table of all distinct nodes in the graphs of all model
 // families and recipes, each run as a graph of its own on the same libraries.

@@ -192,8 +192,8 @@ type cConfig struct {
 }
 
 // cCustomConfig stands for QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t and
-// QnnHtpDevice_CustomConfig_t. It has 64 bytes, although the C structs have 56, 24 and
-// 16: newer versions have a larger union and must find zeros there.
+// QnnHtpDevice_CustomConfig_t. cCustomConfig has 64 bytes, although the C structs have
+// 56, 24 and 16: newer versions have a larger union and must find zeros there.
 type cCustomConfig struct {
 	option uint32    `c:"option"`
 	early  uint32    `c:"early"` // early is the position of an option's union in device options up to core API 2.32

@@ -181,7 +181,7 @@ func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
 // passes by value. In the System V calling convention of amd64, the ten words of the
 // config are copied to the stack, after the six arguments in registers. In all other
 // calling conventions the caller passes the address of a copy of the operator config.
-// op is such a copy.
+// The parameter op is the copy.
 func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
 	defer runtime.KeepAlive(call)
 	op := &call.config

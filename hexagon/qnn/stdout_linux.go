@@ -33,8 +33,8 @@ func stdoutToStderr(f func()) {
 		if flush := libc("fflush"); flush != 0 {
 			invoke(flush, 0)
 		}
-		// The descriptor was open before, so restoring it hardly fails; if it does,
-		// nothing can be done.
+		// The file descriptor was open before, so restoring it hardly fails; if
+		// restoring fails, nothing can be done.
 		_ = unix.Dup3(saved, 1, 0)
 	}()
 	f()

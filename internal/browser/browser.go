@@ -1,5 +1,5 @@
-// Package browser opens a real browser for tests. A test that needs it skips if no
-// Chromium is installed, or fails if SDNPU_REQUIRE names chromium.
+// Package browser opens a real browser for tests. A test that needs a browser skips if
+// no Chromium is installed, or fails if SDNPU_REQUIRE names chromium.
 package browser
 
 import (

@@ -27,13 +27,14 @@
 // the file is not written.
 //
 // The kernel holds a writer for 45 seconds (/proc/sys/fs/lease-break-time). If this
-// process does not run for longer than that, the writer continues. Giving up the lease
-// then fails, and the bytes are lost as if the memory did not suffice for the copy.
-// [Verify] finds this before results are used that were computed from such bytes.
+// process does not run for 45 seconds, the kernel lets the writer continue. After a
+// writer has continued, giving up the lease fails, and the bytes are lost as if the
+// memory did not suffice for the copy. [Verify] finds lost bytes before results are
+// used that were computed from such bytes.
 //
 // The copy of a kept file takes memory of the file's size. If 3/4 of the available
 // memory are less than the file's size, files that are read inside Guard become
-// unreadable ([ErrGone]); for others, [Keeping].Lost is called before the writer
+// unreadable ([ErrGone]); for other files, [Keeping].Lost is called before the writer
 // continues.
 //
 // On Windows, Keep refuses writers by a second handle that does not share the file.

@@ -174,6 +174,6 @@ func (l *lease) secure() error {
 func (l *lease) hide() {
 	at := unsafe.Pointer(unsafe.SliceData(l.bytes))
 	if _, err := unix.MmapPtr(-1, 0, at, uintptr(len(l.bytes)), unix.PROT_NONE, unix.MAP_FIXED|unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
-		panic(os.NewSyscallError("mmap", err)) // replacing a mapping takes no memory, so this cannot fail
+		panic(os.NewSyscallError("mmap", err)) // replacing a mapping takes no memory, so MmapPtr cannot fail
 	}
 }

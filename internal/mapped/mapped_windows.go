@@ -49,7 +49,7 @@ func protect(f *os.File, _ Keeping) (Protection, holder, error) {
 	case errors.Is(err, windows.ERROR_SHARING_VIOLATION):
 		return "", nil, errChanged
 	}
-	return "", nil, errNoLease // the file is on a file system that cannot do this
+	return "", nil, errNoLease // the file is on a file system that cannot refuse writers
 }
 
 func (s *sharing) attach([]byte) bool { return true }

@@ -99,8 +99,8 @@ var (
 func sinceStart() time.Duration { return time.Since(start) }
 
 // Verify reports whether all bytes that were read before the call, from files that are
-// kept and still open, were those that [Keep] mapped. If any bytes were not, Verify
-// returns [ErrGone].
+// kept and still open, were those that [Keep] mapped. If bytes were changed before they
+// were read, Verify returns [ErrGone].
 //
 // If the process does not run for longer than the system holds a writer, for example
 // because it was stopped, it continues with changed bytes before it handles the signal

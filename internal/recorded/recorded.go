@@ -1,5 +1,5 @@
 // Package recorded gives tests the recorded greedy texts of the models in
-// integration_test/models. Another program, llama.cpp, wrote them.
+// integration_test/models. Another program, llama.cpp, wrote the recorded texts.
 package recorded
 
 import (
@@ -22,7 +22,8 @@ type Text struct {
 	Top5 [][2]float64 `json:"first_logits_top5"`
 }
 
-// Models returns the folder with the models. The test must run in the repository.
+// Models returns the folder with the models. A test that calls Models must run in the
+// repository.
 func Models(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

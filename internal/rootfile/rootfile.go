@@ -2,7 +2,7 @@
 // files.
 //
 // [Create] never replaces or follows what another program put at the file's name.
-// Whether the folder itself may be used is decided by package trust.
+// Package trust decides whether the folder itself may be used.
 package rootfile
 
 import (
@@ -14,9 +14,9 @@ import (
 	"os"
 )
 
-// Create writes a file that must not exist. If anything has the name, even a broken
-// link, the error is [fs.ErrExist]. After another error, Create removes the
-// incomplete file.
+// Create writes a file that must not exist. If anything has the file's name, even a
+// broken link, the error of Create is [fs.ErrExist]. After any other error, Create
+// removes the incomplete file.
 func Create(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
 	out, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {

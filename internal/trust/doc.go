@@ -4,7 +4,7 @@
 //
 // [Check] asks one question: can a user other than this one and root change the file or
 // folder to which the path leads? Check follows the path as the system does and checks
-// each folder and symbolic link on the way. The rules of Check are those of OpenSSH's
+// each folder and symbolic link on the way. The rules of [Check] are those of OpenSSH's
 // StrictModes, with Debian's exception for private groups.
 //
 //   - Each entry belongs to this user, to root, or to the owner of this program.

@@ -75,7 +75,7 @@ type builder struct {
 }
 
 // run is a range of neighbouring positions in the segment's order section: the
-// positions of one context. There, positions are sorted by context.
+// positions of one context. In the order section, positions are sorted by context.
 type run struct{ from, to int }
 
 // count makes a node for the empty context and for each context that is frequent enough

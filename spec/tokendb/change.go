@@ -219,7 +219,7 @@ func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	d.logSize = info.Size()
 	d.adopt(m, parts, tail)
 	d.mu.Unlock()
-	if old == nil { // in this case, replaceLog opens the first log of the database
+	if old == nil { // without an older log, replaceLog opens the first log of the database
 	} else if err := old.Close(); err != nil {
 		d.options.Logger.Warn("token database: the old log was not closed", "detail", err)
 	}

@@ -7,9 +7,9 @@
 // latest documents, which a [DB] also indexes in memory. Segments of a database are
 // immutable files, which are mapped into memory and searched there. A file named
 // MANIFEST lists the log and the segments. A query of a database returns the counts of
-// the log and all segments together. They equal the counts that one spec.Index of all
-// these texts would return for contexts of up to eight tokens. A list of successors has
-// at most 24 entries.
+// the log and all segments together. The counts of a query equal those that one
+// spec.Index of all these texts would return for contexts of up to eight tokens. A list
+// of successors has at most 24 entries.
 //
 // # A segment
 //

@@ -20,7 +20,7 @@ type Options struct {
 	Fingerprint [32]byte
 	Vocab       int
 	// MaxBytes is the size on disk above which the oldest documents are dropped. If
-	// MaxBytes is zero, it is 256 MiB.
+	// MaxBytes is zero, the size limit is 256 MiB.
 	MaxBytes int64
 	// If ReadOnly is set, the database is opened for reading, also while another
 	// process writes to it.

@@ -7,8 +7,8 @@ import (
 
 // Forward computes the logits that the model should give. Forward follows the papers'
 // formulas: it computes in float64, for the whole text at once, without cache, graph or
-// grouped heads. The rotary angles are those for texts of up to context tokens. The
-// result of Forward is the logits of every position.
+// grouped heads. The rotary angles that Forward uses are those for texts of up to
+// context tokens. The result of Forward is the logits of every position.
 func (m *Model) Forward(tokens []int32, context int) [][]float64 {
 	x := make([][]float64, len(tokens))
 	for i, token := range tokens {
@@ -84,7 +84,7 @@ func (m *Model) attend(l int, x [][]float64, context int) {
 	}
 }
 
-// turn normalises every head if the family does so, and applies RoPE. It rotates
+// turn normalises every head if the family does so, and applies RoPE. RoPE rotates
 // neighbouring elements in llama and granite, and elements of the two halves in other
 // families.
 func (m *Model) turn(x []float64, l, position, context int, gamma string) {

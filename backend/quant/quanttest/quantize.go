@@ -1,11 +1,11 @@
 // Package quanttest quantizes values to the GGUF formats of weights. Tests, and the
-// code that writes test models, use package quanttest. The product itself only decodes
-// the GGUF formats and never quantizes to them.
+// code that writes test models, use package quanttest. The product sdnpu itself only
+// decodes the GGUF formats and never quantizes to them.
 //
 // Quantize rounds each value to the nearest code and does not search for better scales,
 // so its errors are larger than those of the quantizers of published models. The tests
-// bound the quantization error for each format. Quantizing allocates memory only for
-// formats with blocks of 256.
+// of package quanttest bound the quantization error for each format. Quantizing
+// allocates memory only for formats with blocks of 256.
 package quanttest
 
 import (
@@ -195,8 +195,9 @@ func encodeIQ4NL(dst []byte, src []float32) {
 }
 
 func encodeMXFP4(dst []byte, src []float32) {
-	// The exponent is that of the smallest power of two that, multiplied by six, is at
-	// least the peak. If the block's peak is zero, the smallest exponent is chosen.
+	// The exponent of an MXFP4 block is that of the smallest power of two that,
+	// multiplied by six, is at least the peak. If the block's peak is zero, the
+	// smallest exponent is chosen.
 	exponent := byte(0)
 	if top := float64(abs(peak(src))); top > 0 {
 		exponent = byte(min(max(math.Ceil(math.Log2(top/6))+127, 0), 254))

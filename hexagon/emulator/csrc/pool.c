@@ -3,9 +3,9 @@
  * A parallel call of the pool publishes its function and then the number of open tasks. Every
  * thread of the pool, including the caller, takes a task by decrementing this number. A thread
  * reads the function only after it has taken a task, and the call returns only after all taken
- * tasks have finished. The published function therefore never changes while a thread reads it. If a
- * second parallel call of the pool starts at the same time, or inside a task, it runs all its tasks
- * on its own thread.
+ * tasks have finished. The function that a parallel call publishes therefore never changes while a
+ * thread reads it. If a second parallel call of the pool starts at the same time, or inside a task,
+ * it runs all its tasks on its own thread.
  *
  * The first parallel call that needs worker threads starts them. Worker threads block all signals,
  * because the host's runtime handles signals on its own threads. Between two calls within
@@ -98,9 +98,9 @@ static void *work(void *unused) {
     }
     pthread_mutex_lock(&sleep_lock);
     atomic_fetch_add(&sleepers, 1);
-    /* The caller first stores the tasks and then reads the number of sleepers; a worker first
-     * announces that it sleeps and then looks for tasks. Therefore either the caller sees the
-     * sleeper or the worker sees the task. */
+    /* The caller of the pool first stores the tasks and then reads the number of sleepers; a worker
+     * first announces that it sleeps and then looks for tasks. Because stores and reads have
+     * opposite orders, either the caller sees the sleeper or the worker sees the task. */
     if (atomic_load(&open_tasks) == 0 && !atomic_load(&stopping)) {
       pthread_cond_wait(&wake, &sleep_lock);
     }

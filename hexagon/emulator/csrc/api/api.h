@@ -1,5 +1,5 @@
-/* api.h: the types and functions that the files of api/ share. The files in ops/ (operators) do not
- * include this header.
+/* api.h declares the types and functions that the files of api/ share. The files in ops/
+ * (operators) do not include this header.
  *
  * In api.h, a handle is a number that is never reused, so a stale handle is always detected. A call
  * holds the object on which it works, so the object cannot be freed during the call. Freeing an
@@ -226,8 +226,8 @@ api_graph *api_context_find_graph(const api_context *context, const char *name, 
 api_graph *api_graph_new(api_context *context, const char *name, size_t length);
 void api_graph_destroy(api_graph *graph);
 int api_names_add(api_names *names,
-                  const char *name); /* returns 0 if the name was added, 1 if it exists, -1 if
-                                      * memory runs out */
+                  const char *name); /* api_names_add returns 0 if the name was added, 1 if the name
+                                        exists, -1 if memory runs out */
 
 /* tensor.c checks tensors that come from the client or from a binary. `where` is the name of the
  * graph in messages. */
@@ -253,7 +253,7 @@ size_t api_quant_size(const emu_quant *q); /* api_quant_size returns the size of
 size_t api_quant_block_scales(const emu_quant *q);
 void api_quant_point(emu_quant *q, const void *block);
 
-/* node.c: api_graph_add_node copies the description spec of a node; the caller keeps spec and
+/* api_graph_add_node, in node.c, copies the description spec of a node; the caller keeps spec and
  * everything to which it points. */
 qnn_status api_graph_add_node(api_graph *graph, const emu_node *spec);
 bool api_node_packs(const emu_node *node, size_t *size);
@@ -261,8 +261,8 @@ bool api_node_packs(const emu_node *node, size_t *size);
 /* finalize.c */
 qnn_status api_graph_connected(const api_graph *graph, qnn_status code);
 qnn_status
-api_graph_ready(api_graph *graph); /* this function counts the readers of each tensor and plans the
-                                    * arena of a packed graph */
+api_graph_ready(api_graph *graph); /* api_graph_ready counts the readers of each tensor and plans
+                                      the arena of a packed graph */
 
 /* plan.c plans the memory of a graph, and fails only if memory runs out */
 int api_plan_arena(api_graph *graph);
@@ -276,8 +276,7 @@ typedef struct {
   const char *const *enabled; /* enabled holds the names of the graphs that are loaded; NULL means
                                * all */
   bool persistent;
-  bool inspect; /* this option only describes the binary: accept any chip and alignment, copy
-                 * nothing */
+  bool inspect; /* inspect only describes the binary: accept any chip and alignment, copy nothing */
 } api_load_options;
 
 qnn_status api_binary_size(api_context *context, uint64_t *size);
@@ -290,7 +289,7 @@ uint32_t api_memory_context(const api_object *memory);
 void api_memory_release_all(uint32_t context);
 qnn_status api_memory_resolve(const api_context *context, qnn_tensor *tensor, void **held);
 
-/* device.c: api_power_vote returns the newest power vote that contains an option. If no vote
+/* api_power_vote, in device.c, returns the newest power vote that contains an option. If no vote
  * contains the option, api_power_vote returns NULL. Only tests call api_power_vote. */
 const qnn_power_config *api_power_vote(uint32_t id, uint32_t option);
 

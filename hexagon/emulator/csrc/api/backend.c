@@ -1,4 +1,4 @@
-/* backend.c: creates backends, checks the settings in SDNPU_EMULATOR, and validates single
+/* backend.c creates backends, checks the settings in SDNPU_EMULATOR, and validates single
  * operators. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>

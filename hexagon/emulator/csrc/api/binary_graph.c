@@ -1,4 +1,4 @@
-/* binary_graph.c: reads one graph of a context binary.
+/* binary_graph.c reads one graph of a context binary.
  *
  * Tensors and nodes of a binary pass the same checks as tensors and nodes from a client.
  */

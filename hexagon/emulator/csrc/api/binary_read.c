@@ -1,7 +1,7 @@
 /* binary_read.c reads a context from the untrusted bytes of a binary.
  *
- * binary_read.c reads all numbers through one cursor that checks bounds. It checks the header, the
- * chunk table and the list of graphs.
+ * binary_read.c reads all numbers through one cursor that checks bounds. binary_read.c checks the
+ * header, the chunk table and the list of graphs.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>

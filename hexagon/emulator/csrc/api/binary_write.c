@@ -1,7 +1,8 @@
 /* binary_write.c writes a context as a context binary.
  *
  * In a context binary, chunks are numbered in the order in which the graphs refer to them. Because
- * of this order, equal graphs give equal binaries, however they were built or loaded.
+ * chunks are numbered in the order of their use, equal graphs give equal binaries, however they
+ * were built or loaded.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -157,7 +158,8 @@ static qnn_status number_chunks(const api_context *context, image *out) {
 }
 
 /* The offsets of chunks depend on the metadata's size, but the metadata's size does not depend on
- * the offsets. The offsets of chunks are therefore first written as zero and are filled in here. */
+ * the offsets. The offsets of chunks are therefore first written as zero, and place_chunks fills
+ * them in. */
 static void place_chunks(image *out) {
   uint64_t offset = api_padded(API_BINARY_HEADER + out->meta.size);
   for (uint32_t i = 0; i < out->header.n_chunks; i++) {

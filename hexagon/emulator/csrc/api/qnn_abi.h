@@ -80,8 +80,8 @@ enum {
   QNN_DEVICE_HANDLE = 14000,
   QNN_DEVICE_CONFIG = 14001,
   QNN_SYSTEM_HANDLE = 30000,
-  QNN_BLOB_FOREIGN = 30001,   /* this code means that the bytes are not a binary of this library */
-  QNN_BLOB_TRUNCATED = 30010, /* this code means that the binary is shorter than its header says */
+  QNN_BLOB_FOREIGN = 30001,   /* the bytes to be loaded are not a binary of this library */
+  QNN_BLOB_TRUNCATED = 30010, /* the binary to be loaded is shorter than its header says */
 };
 
 enum {
@@ -97,7 +97,7 @@ enum { QNN_UNDEFINED = 0x7fffffff };
 typedef void (*qnn_log_callback)(const char *format, uint32_t level, uint64_t timestamp,
                                  va_list args);
 
-/* QnnInterface_t: the provider that QnnInterface_getProviders returns */
+/* The struct below is QnnInterface_t: the provider that QnnInterface_getProviders returns */
 typedef struct {
   uint32_t backend_id;
   uint32_t hole4;
@@ -107,8 +107,8 @@ typedef struct {
   qnn_fn table[QNN_TABLE_ENTRIES];
 } qnn_interface;
 
-/* QnnBackend/Device/Context/Graph/Profile_Config_t (16 bytes): the number of an option and a
- * union */
+/* The struct below is each of QnnBackend/Device/Context/Graph/Profile_Config_t (16 bytes): the
+ * number of an option and a union */
 typedef struct {
   uint32_t option;
   uint32_t hole4;
@@ -121,7 +121,8 @@ typedef struct {
   } value;
 } qnn_config;
 
-/* QnnHtp*_CustomConfig_t: only the fields of the given option are read; the union is at offset 8 */
+/* The struct below is QnnHtp*_CustomConfig_t: only the fields of the given option are read; the
+ * union is at offset 8 */
 typedef struct {
   uint32_t option;
   uint32_t hole4;
@@ -172,7 +173,8 @@ typedef struct {
   const qnn_hw_device_info *devices;
 } qnn_platform_info;
 
-/* QnnHtpDevice_Infrastructure_t (40): type 0 is the performance infrastructure */
+/* The struct below is QnnHtpDevice_Infrastructure_t (40 bytes): type 0 is the performance
+ * infrastructure */
 typedef struct {
   uint32_t type;
   uint32_t hole4;
@@ -208,7 +210,8 @@ typedef struct {
   const char *identifier;
 } qnn_extended_event_data;
 
-/* QnnMemHtp_Descriptor_t (32 bytes): a part of a buffer that several tensors share */
+/* The struct below is QnnMemHtp_Descriptor_t (32 bytes): a part of a buffer that several tensors
+ * share */
 typedef struct {
   uint32_t type; /* 1 */
   uint32_t hole4;
@@ -281,7 +284,8 @@ typedef struct {
   uint32_t hole140;
 } qnn_binary_info;
 
-/* QnnSystemInterface_t: the provider that QnnSystemInterface_getProviders returns */
+/* The struct below is QnnSystemInterface_t: the provider that QnnSystemInterface_getProviders
+ * returns */
 typedef struct {
   uint32_t backend_id; /* 0 */
   uint32_t hole4;

@@ -1,5 +1,5 @@
-/* qnn_tensor.h: the structs of the vendor's C ABI that describe tensors, their quantization and
- * operators. See qnn_abi.h for the rules of these declarations.
+/* qnn_tensor.h declares the structs of the vendor's C ABI that describe tensors, their quantization
+ * and operators. See qnn_abi.h for the rules of these declarations.
  */
 #ifndef SDNPU_QNN_TENSOR_H
 #define SDNPU_QNN_TENSOR_H
@@ -11,20 +11,20 @@
 #define QNN_LAYOUT(type, field, offset)                                                            \
   _Static_assert(offsetof(type, field) == (offset), #type "." #field " is misplaced")
 
-/* Qnn_ScaleOffset_t (8): real = scale * (stored + offset) */
+/* The struct below is Qnn_ScaleOffset_t (8 bytes): real = scale * (stored + offset) */
 typedef struct {
   float scale;
   int32_t offset;
 } qnn_scale_offset;
 
-/* pair of a scale and an offset in encodings of float blocks (8 bytes) */
+/* The struct below is the pair of a scale and an offset in encodings of float blocks (8 bytes) */
 typedef struct {
   float scale;
   float offset;
 } qnn_float_scale_offset;
 
-/* The following structs are the bodies of qnn_quantize_params, one per encoding. Encoding 0 has
- * the body qnn_scale_offset. Encoding 1 has this body: */
+/* The following structs are the bodies of qnn_quantize_params, one per encoding. Encoding 0 has the
+ * body qnn_scale_offset. Encoding 1 has the struct below as its body. */
 typedef struct {
   int32_t axis;
   uint32_t n;
@@ -38,7 +38,7 @@ typedef struct {
   int32_t offset;
 } qnn_bw_scale_offset;
 
-/* Encoding 3 (32 bytes); offsets may be NULL. */
+/* Encoding 3 has the struct below as its body (32 bytes); offsets may be NULL. */
 typedef struct {
   uint32_t bitwidth;
   int32_t axis;
@@ -48,17 +48,17 @@ typedef struct {
   const int32_t *offsets;
 } qnn_bw_axis_scale_offset;
 
-/* Encoding 4; there is one block size per dimension. */
+/* Encoding 4 has the struct below as its body; there is one block size per dimension. */
 typedef struct {
   const uint32_t *block_size;
   const qnn_scale_offset *pairs;
 } qnn_block;
 
-/* Encoding 5; the body is a pointer to this struct (40 bytes). */
+/* For encoding 5, the body is a pointer to the struct below (40 bytes). */
 typedef struct {
   int32_t axis;
   uint32_t hole4;
-  const qnn_scale_offset *pairs; /* one pair per index along the axis */
+  const qnn_scale_offset *pairs; /* pairs holds one pair per index along the axis */
   uint32_t blocks_per_axis;
   uint32_t block_scale_bits;
   uint32_t storage; /* storage is the type of the block scales: 0 for 8 bits, 1 for 16 bits */
@@ -82,8 +82,8 @@ typedef struct {
 
 /* Qnn_QuantizeParams_t (40) */
 typedef struct {
-  uint32_t definition; /* 0: the library chooses the encoding; 1: it is given; QNN_UNDEFINED:
-                          there is none */
+  uint32_t definition; /* definition is 0 if the library chooses the encoding, 1 if the encoding is
+                          given, and QNN_UNDEFINED if there is none */
   uint32_t encoding;
   union {
     uint64_t encoding_body[4];
@@ -93,8 +93,8 @@ typedef struct {
   };
 } qnn_quantize_params;
 
-/* Qnn_Tensor_t (144 bytes): version 1 uses 120 bytes, version 2 uses 144; in arrays, both take
- * 144 bytes */
+/* The struct below is Qnn_Tensor_t (144 bytes): version 1 uses 120 bytes, version 2 uses 144; in
+ * arrays, both take 144 bytes */
 typedef struct {
   uint32_t version;
   uint32_t hole4;
@@ -135,7 +135,7 @@ typedef struct {
 
 /* Qnn_Param_t (160) */
 typedef struct {
-  uint32_t kind; /* 0 for a scalar, 1 for a tensor */
+  uint32_t kind; /* kind is 0 for a scalar, 1 for a tensor */
   uint32_t hole4;
   const char *name;
   union {
@@ -144,7 +144,7 @@ typedef struct {
   } value;
 } qnn_param;
 
-/* Qnn_OpConfig_t (80 bytes), which is passed by value */
+/* The struct below is Qnn_OpConfig_t (80 bytes), which is passed by value */
 typedef struct {
   uint32_t version; /* 1 */
   uint32_t hole4;

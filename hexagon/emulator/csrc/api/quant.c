@@ -115,8 +115,8 @@ const char *api_quant_check(const emu_tensor *spec) {
   return NULL;
 }
 
-/* source describes where the client has the arrays of an encoding. Neighbouring elements of such an
- * array have a distance of `stride` words. */
+/* source describes where the client has the arrays of an encoding. Neighbouring elements of an
+ * array of the client have a distance of `stride` words. */
 typedef struct {
   const float *scales;
   const int32_t *offsets;

@@ -41,8 +41,8 @@ enum emu_weight { EMU_W_F32, EMU_W_F16, EMU_W_S8, EMU_WEIGHTS };
 /* emu_float_gemm describes a call of the float GEMM with up to EMU_GEMM_ROWS rows; the formula
  * below gives its result.
  *
- * out[r][c] = bias[c] + scale[c] * (sum over ascending k of a[r][k] * w[k][c]), with fused
- * multiply-add.
+ * A float GEMM computes out[r][c] = bias[c] + scale[c] * (sum over ascending k of a[r][k] *
+ * w[k][c]), with fused multiply-add.
  *
  * The weights of a float GEMM are packed in panels of 16 columns: the element (k, c) is w[(c /
  * 16) * panel_stride + k * k_stride + c % 16]. All 16 columns of a panel can be read; only
@@ -55,8 +55,8 @@ typedef struct emu_float_gemm {
   const uint32_t *index; /* index lists the k to sum over, in ascending order; NULL means all */
   const void *w;
   size_t k_stride, panel_stride;
-  const float *scale, *bias; /* scale and bias are arrays that are padded to full panels. If they
-                                are NULL, the scale is 1 and the bias +0 */
+  const float *scale, *bias; /* scale and bias are arrays that are padded to full panels. If the
+                                arrays scale and bias are NULL, the scale is 1 and the bias +0 */
   void *out;
   size_t out_stride;
   uint32_t columns;
@@ -75,10 +75,10 @@ static inline size_t emu_int_row_bytes(size_t n) { return (2 * n + 63) / 64 * 64
 /* emu_int_gemm describes a call of the integer GEMM with up to EMU_GEMM_ROWS rows; the formulas
  * below give its result.
  *
- * t = row_add[r] + sum over k of a[r][k] * w[k][c]
+ * The sum t is row_add[r] + sum over k of a[r][k] * w[k][c].
  *
- * out[r][c] = floor(t * scale[c] + column_add[c]), with fused multiply-add, saturated to
- * out_type.
+ * The integer GEMM computes out[r][c] = floor(t * scale[c] + column_add[c]), with fused
+ * multiply-add, saturated to out_type.
  *
  * The sum of an integer GEMM is exact in any order: |t| stays below 2^52, so f64 holds it. A
  * weight of an integer GEMM is one s8; if the weights have two planes of s8, a weight is 256 *
@@ -89,8 +89,8 @@ static inline size_t emu_int_row_bytes(size_t n) { return (2 * n + 63) / 64 * 64
 typedef struct emu_int_gemm {
   const char *a;            /* a holds rows of type a_type, packed by pack_int_row of the same code
                                path */
-  size_t a_stride;          /* emu_int_row_bytes */
-  enum emu_int_type a_type; /* in a, u16 values are stored minus 32768 */
+  size_t a_stride;          /* a_stride is the result of emu_int_row_bytes */
+  enum emu_int_type a_type; /* in the rows of A, u16 values are stored minus 32768 */
   uint32_t rows, k_pairs;
   uint32_t chunk_pairs; /* chunk_pairs is the number of pairs of k whose sum of products fits into
                            32 bits */
@@ -160,8 +160,8 @@ extern const emu_kernels emu_kernels_c;
 #if defined(__x86_64__)
 extern const emu_kernels emu_kernels_avx2;
 extern const emu_kernels emu_kernels_avx512;
-extern emu_kernels emu_kernels_vnni; /* this path is like avx512, but with byte products (VPDPBUSD)
-                                        in the integer GEMM */
+extern emu_kernels emu_kernels_vnni; /* the path vnni is like avx512, but with byte products
+                                        (VPDPBUSD) in the integer GEMM */
 #elif defined(__aarch64__)
 extern const emu_kernels emu_kernels_neon;
 #endif

@@ -126,7 +126,7 @@ LANE_MASK(v_not_zero, (v16 x), NOT_ZERO)
 LANE_MASK(v_is_nan, (v16 x), IS_NAN)
 LANE_MASK(v_below, (v16 x, v16 y), BELOW)
 
-/* ---- operations on vectors of integers, and of f64 for their sums ---- */
+/* ---- the functions below operate on vectors of integers, and of f64 for their sums ---- */
 
 typedef struct {
   int32x4_t a, b, c, d;

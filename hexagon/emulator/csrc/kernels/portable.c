@@ -101,7 +101,7 @@ LANE_MASK(v_not_zero, (v16 a), a.f[l] != 0)
 LANE_MASK(v_is_nan, (v16 a), a.f[l] != a.f[l])
 LANE_MASK(v_below, (v16 a, v16 b), a.f[l] < b.f[l])
 
-/* ---- operations on vectors of integers, and of f64 for their sums ---- */
+/* ---- the functions below operate on vectors of integers, and of f64 for their sums ---- */
 
 typedef struct {
   int32_t i[EMU_LANES];

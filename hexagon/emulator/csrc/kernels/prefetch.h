@@ -6,7 +6,7 @@
  * prefetching, unless it has enough rows for computing to take as long as reading. A tile with
  * enough rows prefetches the panels that the next tile reads.
  *
- * Weights are prefetched into the first-level cache. The next panels do not fit into the
+ * Weights are prefetched into the first-level cache. The prefetched panels do not fit into the
  * first-level cache together with the current ones, so they are evicted to the second level.
  * Prefetching into the second level directly is 2 to 8 % slower on a Zen 5 and equally fast on a
  * Zen 4.

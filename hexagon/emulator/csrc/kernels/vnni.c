@@ -2,10 +2,10 @@
  *
  * VPDPBUSD adds four products of an unsigned and a signed byte to each of 16 sums, double the
  * number of the 16-bit pairs of int_gemm.h. For VPDPBUSD, elements of A are stored as unsigned
- * bytes: one byte for 8-bit types, and two bytes for 16-bit types, the high byte first. The stored
- * elements of A are too large by `base`, so each sum is too large by base times the sum of the
- * column's weights. The excess of each sum is subtracted at the end. In vnni.c, weights are packed
- * in pairs of k; one permutation turns two pairs into a group of four (a quad).
+ * bytes: one byte for 8-bit types, and two bytes for 16-bit types, the high byte first. In vnni.c,
+ * the stored elements of A are too large by `base`, so each sum is too large by base times the sum
+ * of the column's weights. The excess of each sum is subtracted at the end. In vnni.c, weights are
+ * packed in pairs of k; one permutation turns two pairs into a group of four (a quad).
  *
  * Before select.c chooses the VNNI path, it compares the path's results with those of the AVX2
  * path, and uses it only if both give the same bits.
@@ -25,7 +25,7 @@
 #include "kernels/tile.h"
 #include "kernels/vnni_tile.h"
 
-/* ---- how integer rows are stored as rows of bytes ---- */
+/* ---- the code below stores integer rows as rows of bytes ---- */
 
 enum { MAX_SUMS = EMU_GEMM_ROWS * 4 * EMU_LANES };
 
@@ -39,10 +39,10 @@ static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
                                                     [EMU_INT_S16] = {2, 32768},
                                                     [EMU_INT_U16] = {2, 32768}};
 
-/* stacked reports whether each 16-bit row is computed as two rows of bytes. The low bytes of a row
- * start half a stride after its high bytes, so a few 16-bit rows can be computed as twice the
- * number of byte rows, at a distance of half a stride. If there are more rows, one pass reads the
- * high bytes of the rows and the next pass their low bytes. */
+/* stacked reports whether each 16-bit row is computed as two rows of bytes. In a row of bytes, the
+ * low bytes start half a stride after its high bytes, so a few 16-bit rows can be computed as twice
+ * the number of byte rows, at a distance of half a stride. If there are more rows, one pass reads
+ * the high bytes of the rows and the next pass their low bytes. */
 static bool stacked(uint32_t rows, enum emu_int_type a_type) {
   return byte_forms[a_type].bytes == 2 && 2 * rows <= EMU_GEMM_ROWS;
 }

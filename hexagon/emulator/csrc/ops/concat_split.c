@@ -1,9 +1,9 @@
-/* concat_split.c: Concat and Split. */
+/* concat_split.c implements the operators Concat and Split. */
 #include <string.h>
 
 #include "ops/ops.h"
 
-/* ---- code for one part of a larger tensor, along one axis ---- */
+/* ---- the code below handles one part of a larger tensor, along one axis ---- */
 
 /* check_part checks that the tensor `part` has the same dimensions as `whole`, except for `length`
  * along the axis. */

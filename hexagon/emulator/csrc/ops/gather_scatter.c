@@ -1,4 +1,4 @@
-/* gather_scatter.c: gather_scatter.c implements Gather, ScatterNd and ScatterElements.
+/* gather_scatter.c implements Gather, ScatterNd and ScatterElements.
  *
  * ScatterNd and ScatterElements copy the data and then replace elements in the order of the
  * updates. An update of a scatter operator whose index is out of range is ignored, as in the

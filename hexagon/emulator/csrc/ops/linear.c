@@ -1,4 +1,4 @@
-/* linear.c: FullyConnected and Conv2d 1x1.
+/* linear.c implements the operators FullyConnected and Conv2d 1x1.
  *
  * FullyConnected computes y = x W^T + b with a static W of shape [out, in]. Conv2d has a static W
  * of shape [1, 1, in, out]. The bias b [out] of a linear operator is optional. A linear operator

@@ -53,7 +53,7 @@ uint32_t emu_k_chunk_of(const emu_linear *l, const emu_packing *p, const void *p
 size_t emu_scratch_linear(const emu_linear *l);
 void emu_run_linear(const emu_linear *l, const void *packed, void *scratch);
 
-/* ---- code for integer products, with static and with dynamic right operands ---- */
+/* ---- the code below serves integer products, with static and with dynamic right operands ---- */
 
 enum emu_int_type emu_int_type_of(uint32_t dtype);
 /* emu_a_center returns the number that pack_int_row subtracts from an element of A. emu_b_center

@@ -1,4 +1,4 @@
-/* matmul.c: matmul.c implements MatMul: batches of [M, K] x [K, N], with either operand transposed.
+/* matmul.c implements MatMul: batches of [M, K] x [K, N], with either operand transposed.
  *
  * If an element of A is exactly zero, MatMul skips its products, even if the element of B is
  * infinite or NaN. KV slots with probability zero (masked or padding) therefore cannot change a
@@ -160,7 +160,7 @@ int emu_check_matmul(const emu_node *node, char *text, size_t size) {
   return check_operands(node, reason);
 }
 
-/* ---- code that packs the right operand as panels [N/16][K][16] ---- */
+/* ---- the code below packs the right operand as panels [N/16][K][16] ---- */
 
 /* A right operand of shape [K, N] is used without packing if all its panels are full. */
 static bool used_in_place(const emu_matmul *p) { return !p->trans_b && p->n % EMU_LANES == 0; }

@@ -25,7 +25,7 @@ static inline uint32_t emu_matmul_panels(const emu_matmul *p) {
 }
 
 /* emu_matmul_parts returns into how many tasks the columns are divided for each batch and row
- * block. The columns are divided into several tasks only if there are few rows. */
+ * block. The columns of a MatMul are divided into several tasks only if there are few rows. */
 uint32_t emu_matmul_parts(const emu_matmul *p, uint32_t blocks);
 
 /* matmul_int.c */

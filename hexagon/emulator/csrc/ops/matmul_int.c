@@ -1,4 +1,4 @@
-/* matmul_int.c: matmul_int.c implements MatMul of two quantized activations.
+/* matmul_int.c implements MatMul of two quantized activations.
  *
  * The two quantized operands are converted to signed integers around zero and multiplied exactly;
  * the right operand is packed again in every run. If a' and b' are the packed numbers, the result

@@ -1,4 +1,4 @@
-/* norm.c: norm.c implements RmsNorm and LayerNorm over the last axis.
+/* norm.c implements RmsNorm and LayerNorm over the last axis.
  *
  * A norm computes y = (x - m) / sqrt(s + epsilon) * gamma + beta, with m = 0 and s = mean(x^2) for
  * RmsNorm, and m = mean(x) and s = mean((x - m)^2) for LayerNorm.
@@ -35,7 +35,8 @@ typedef struct {
 static int check_norm(const emu_node *node, const norm_types *rows, size_t n, emu_reason reason) {
   static const emu_param_rule rules[] = {{"axes", 1, EMU_U32, true},
                                          {"epsilon", 0, EMU_F32, false}};
-  /* The input beta is required, because the vendor's library 2.36 and 2.37 fails without it. */
+  /* The input beta of a norm is required, because the vendor's library 2.36 and 2.37 fails without
+   * it. */
   if (emu_check_ports(node, 3, 3, 1, 1, reason) || emu_check_params(node, rules, 2, reason)) {
     return 1;
   }

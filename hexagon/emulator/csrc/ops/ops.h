@@ -4,9 +4,9 @@
  * To add a QNN operator to the emulator, follow the steps in csrc/README.md: write check and run in
  * a file of this folder, declare them with EMU_OPERATOR below, and add a row to table.c.
  *
- * An operator's functions check and pack may run on any thread. Its function run is called while
- * the device lock of api/execute.c is held, and divides its work with emu_parallel. No operator of
- * the emulator keeps state between calls.
+ * An operator's functions check and pack may run on any thread. The function run of an operator is
+ * called while the device lock of api/execute.c is held, and divides its work with emu_parallel. No
+ * operator of the emulator keeps state between calls.
  */
 #ifndef SDNPU_OPS_H
 #define SDNPU_OPS_H
@@ -184,7 +184,7 @@ void emu_strides(const emu_tensor *t, uint64_t *strides);
  * both of one of the given types. */
 enum {
   EMU_T_MOVED = EMU_T_FLOAT | EMU_T_FIXED
-}; /* types that every copying operator supports */
+}; /* EMU_T_MOVED has the types that every copying operator supports */
 void emu_move(emu_loop *loop, const emu_tensor *to, uint64_t to_at, const emu_tensor *from,
               uint64_t from_at);
 int emu_check_move(const emu_node *node, const emu_param_rule *rules, size_t n, uint32_t types,

@@ -1,4 +1,4 @@
-/* reduce.c: reduce.c implements ReduceMean over any axes.
+/* reduce.c implements ReduceMean over any axes.
  *
  * A mean is one sum in double over the elements in the order of their position, followed by one
  * division and one rounding.

@@ -1,4 +1,4 @@
-/* rotary.c: RotaryEmbedding rotates x of shape [B, heads, S, D].
+/* rotary.c implements RotaryEmbedding, which rotates x of shape [B, heads, S, D].
  *
  * RotaryEmbedding rotates the first R of the D elements in pairs: i and i + R/2 (half split), or 2i
  * and 2i + 1 (interleaved). R, the number of rotated elements, is the parameter

@@ -1,4 +1,4 @@
-/* softmax.c: softmax.c implements Softmax over the last axis.
+/* softmax.c implements Softmax over the last axis.
  *
  * The sum of a Softmax row is computed over its slots in order. The exponential of a masked slot is
  * exactly zero, so masked slots, wherever they are and however many, change no bit of the other

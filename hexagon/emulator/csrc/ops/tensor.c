@@ -83,7 +83,7 @@ void emu_loop_collapse(emu_loop *loop) {
     }
     move_dim(loop, kept++, i);
   }
-  if (kept == 0) { /* in this case the shape has one element */
+  if (kept == 0) { /* without any kept dimension, the shape has one element */
     loop->dims[0] = 1;
     for (uint32_t o = 0; o < loop->operands; o++) {
       loop->strides[o][0] = 1;

@@ -1,4 +1,4 @@
-/* tile_pad.c: Tile and Pad. */
+/* tile_pad.c implements the operators Tile and Pad. */
 #include "ops/ops.h"
 
 /* ---- Tile repeats the input multiples[i] times along each dimension i ---- */

@@ -1,4 +1,4 @@
-/* topk.c: TopK and Argmax. */
+/* topk.c implements the operators TopK and Argmax. */
 #include <math.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ int emu_check_top_k(const emu_node *node, char *text, size_t size) {
          emu_check_dims(indices, x->rank, dims, reason);
 }
 
-/* TopK searches a row in blocks of this length. A block of a row is skipped if its largest element
- * cannot be among the results of TopK. */
+/* TopK searches a row in blocks of BLOCK elements. A block of a row is skipped if its largest
+ * element cannot be among the results of TopK. */
 enum { BLOCK = 128 };
 
 static uint32_t blocks_of(uint32_t n) { return (n + BLOCK - 1) / BLOCK; }

@@ -102,7 +102,7 @@ static void run_and_compare(world *w, qnn_handle graph) {
   }
 }
 
-/* The function checks that no two tensors that live at the same time share a byte. The function
+/* check_places checks that no two tensors that live at the same time share a byte. check_places
  * returns the bytes that the graph would need without sharing. */
 static uint64_t check_places(const api_graph *g) {
   uint64_t sum = 0;

@@ -193,8 +193,8 @@ static void try_mutant(uint8_t *blob, uint64_t size, const block_ids ids[2], flo
   REQUIRE_CODE(0, free_context(context));
 }
 
-/* The function writes interesting values into one 32-bit word of a binary, or random ones into a
- * few bytes. */
+/* mutate writes interesting values into one 32-bit word of a binary, or random ones into a few
+ * bytes. */
 static void mutate(uint8_t *blob, uint64_t size) {
   static const uint32_t values[] = {0, 1, 2, 5, 6, 64, 65, 0x7fffffff, 0x80000000, 0xffffffff};
   if (random_word() % 2 != 0) {

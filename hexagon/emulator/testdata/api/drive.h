@@ -28,7 +28,8 @@
     }                                                                                    \
   } while (0)
 
-extern char last_line[1024]; /* the last message that the log callback received, formatted */
+extern char last_line[1024]; /* last_line is the last message that the log callback received,
+                                formatted */
 extern uint32_t last_level;
 extern const qnn_interface *qnn;
 extern qnn_handle log_handle, backend, device;
@@ -53,8 +54,8 @@ qnn_status binary_size(qnn_handle context, uint64_t *size);
 qnn_status get_binary(qnn_handle context, void *buffer, uint64_t size, uint64_t *written);
 qnn_status from_binary(const qnn_config *const *config, const void *blob, uint64_t size, qnn_handle *out);
 
-/* tensor and constant describe a tensor of a graph. The tensor that such a function returns keeps
- * the pointer dims. */
+/* tensor and constant describe a tensor of a graph. The tensor that the function tensor or constant
+ * returns keeps the pointer dims. */
 qnn_tensor tensor(const char *name, uint32_t kind, uint32_t dtype, uint32_t rank, const uint32_t *dims);
 qnn_tensor constant(const char *name, uint32_t dtype, uint32_t rank, const uint32_t *dims,
                     const void *data, uint32_t size);

@@ -8,7 +8,7 @@ typedef struct {
   qnn_tensor x, y;
 } scene;
 
-/* The test uses a graph with an input and an output of [2,4] and no node. */
+/* Each test in errors.c uses a graph with an input and an output of [2,4] and no node. */
 static scene set(void) {
   scene s = {.x = tensor("x", EMU_APP_WRITE, EMU_F32, 2, two_by_four),
              .y = tensor("y", EMU_APP_READ, EMU_F32, 2, two_by_four)};
@@ -19,7 +19,7 @@ static scene set(void) {
   return s;
 }
 
-/* The function checks that the last rejection logged an error that contains both texts. */
+/* require_named checks that the last rejection logged an error that contains both texts. */
 static void require_named(const char *first, const char *second) {
   REQUIRE(last_level == QNN_LOG_ERROR);
   if (strstr(last_line, first) == NULL || strstr(last_line, second) == NULL) {

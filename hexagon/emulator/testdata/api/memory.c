@@ -34,8 +34,8 @@ static qnn_tensor in_memory(uint32_t id, qnn_handle memory) {
   return (qnn_tensor){.version = 1, .id = id, .mem_type = 1, .data = memory};
 }
 
-/* The test uses x alone in a file, and then x and y as parts of one file; results must equal the
- * results with raw buffers. */
+/* The test memory.c uses x alone in a file, and then x and y as parts of one file; results must
+ * equal the results with raw buffers. */
 void test_memory(void) {
   qnn_handle context = NULL, graph = NULL, memory[3];
   block_ids ids;
@@ -76,9 +76,9 @@ void test_memory(void) {
   build_block(other, "g", ROWS, &other_ids, &other_graph);
   gone = in_memory(other_ids.x, memory[1]);
   qnn_tensor raw = binding(other_ids.y, y, Y_BYTES);
-  REQUIRE_CODE(QNN_GRAPH_TENSOR, execute(other_graph, &gone, 1, &raw, 1)); /* this is registered
-                                                                              memory of another
-                                                                              context */
+  REQUIRE_CODE(QNN_GRAPH_TENSOR, execute(other_graph, &gone, 1, &raw, 1)); /* the memory is
+                                                                              registered with
+                                                                              another context */
   REQUIRE_CODE(0, free_context(other));
   REQUIRE_CODE(0, free_context(context)); /* freeing the context frees the registered memory too */
   REQUIRE_CODE(QNN_MEMORY_HANDLE, delist(&memory[1], 2));

@@ -1,5 +1,5 @@
 /* The test phone.c covers the paced clock: a phone's time in profile events, and its session's
- * memory. For this test, SDNPU_EMULATOR must name a profile and pace=virtual.
+ * memory. For the test phone.c, SDNPU_EMULATOR must name a profile and pace=virtual.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -11,7 +11,7 @@
 
 #define CALL(index, ...) ((qnn_status(*)(__VA_ARGS__))qnn->table[index])
 
-/* The function returns the value of the profile's only event of a type. */
+/* The function event returns the value of the profile's only event of a type. */
 static uint64_t event(qnn_handle profile, uint32_t type, const char *name) {
   const uint64_t *ids = NULL;
   uint32_t n = 0, found = 0;
@@ -43,8 +43,8 @@ static int file_of(off_t size) {
   return fd;
 }
 
-/* In the test, two thirds of the session's memory are one file; it counts once, however often it is
- * registered. */
+/* In the test phone.c, two thirds of the session's memory are one file; it counts once, however
+ * often it is registered. */
 static void registered(qnn_handle context) {
   static const uint32_t dims[] = {1, 16};
   int files[] = {file_of(2000000000), file_of(2000000000)};
@@ -85,8 +85,8 @@ void test_pace(void) {
   qnn_tensor in = binding(ids.x, x, sizeof x), out = binding(ids.y, y, sizeof y);
   REQUIRE_CODE(0, CALL(21, qnn_handle, qnn_tensor *, uint32_t, qnn_tensor *, uint32_t, qnn_handle, qnn_handle)(
                       graph, &in, 1, &out, 1, profile, NULL));
-  /* The graph of the test computes two tiles of 32 rows. The graph of the test has no mask, so the
-   * profile's reference context counts. */
+  /* The graph of the test phone.c computes two tiles of 32 rows. The graph of the test phone.c has
+   * no mask, so the profile's reference context counts. */
   costs(profile, 400, (28 * 0.52 + 2 * s->as->tile_ms + 40 * s->as->row_ms) / 4 + 0.3);
   registered(context);
   REQUIRE_CODE(0, CALL(14, qnn_handle, qnn_handle)(context, profile));

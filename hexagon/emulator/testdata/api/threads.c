@@ -52,8 +52,8 @@ static void *keep_building(void *arg) {
   return NULL;
 }
 
-/* In the test, one thread frees the context that others execute: each execute finishes or returns
- * that the graph is unknown. */
+/* In the test threads.c, one thread frees the context that others execute: each execute finishes or
+ * returns that the graph is unknown. */
 static void *run_until_gone(void *arg) {
   const job *j = arg;
   float *y = calloc(j->ids->rows * BLOCK_OUT, sizeof *y);

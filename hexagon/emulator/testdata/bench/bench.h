@@ -56,6 +56,6 @@ void drop(bench *w);
 
 /* linear.c */
 void bench_layers(const peaks *p, const char *only); /* only limits the benchmark to one weight
-                                                        type; "": all */
+                                                        type; "" means all types */
 
 #endif

@@ -32,9 +32,9 @@ static bench *make_layer(const kind *k, uint32_t rows, const uint32_t *shape, em
               tensor(EMU_NATIVE, k->x, rows, shape[1], 0, 0));
 }
 
-/* next_layer makes a layer with other weights of the same shape and type. The new layer shares
- * rows, results and scratch with the first layer, as the nodes of a graph share arena and
- * scratch. */
+/* next_layer makes a layer with other weights of the same shape and type. The layer that next_layer
+ * makes shares rows, results and scratch with the first layer, as the nodes of a graph share arena
+ * and scratch. */
 static bench *next_layer(const bench *first, void *packed) {
   bench *layer = make("FullyConnected", first->in[0], first->in[1], first->out[0]);
   layer->node.packed = packed;
@@ -42,7 +42,7 @@ static bench *next_layer(const bench *first, void *packed) {
   return layer;
 }
 
-/* The weights are packed once and copied, because a layer reads nothing else. */
+/* In the benchmark, weights are packed once and copied, because a layer reads nothing else. */
 static model *make_model(const kind *k, const uint32_t *shape) {
   model *m = calloc(1, sizeof *m);
   emu_tensor *w = tensor(EMU_STATIC, k->w, shape[1], shape[0], 0, 0);

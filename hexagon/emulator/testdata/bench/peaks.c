@@ -1,5 +1,5 @@
-/* peaks.c: measures multiply-adds per second in registers and bytes per second from memory. The
- * file peaks.c is compiled with -ffp-contract=fast.
+/* peaks.c measures multiply-adds per second in registers and bytes per second from memory. The file
+ * peaks.c is compiled with -ffp-contract=fast.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <time.h>
@@ -53,7 +53,7 @@ static void fuse(void *sink) { emu_parallel(emu_pool_threads(), fuse_in_register
 
 #if defined(__x86_64__)
 /* The loop below has the instruction mix of the kernels: a multiplication of 16 pairs into 8 sums,
- * and its addition. The loop is written in assembly, because compilers would hoist the
+ * and its addition. The loops of peaks.c are written in assembly, because compilers would hoist the
  * multiplication. */
 #define MULTIPLY_ADD(sum)                                                                          \
   __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(product) : "x"(x), "x"(w));                        \
@@ -106,8 +106,8 @@ EIGHT_ROWS(fuse_all_16, "avx512f", __m512i, , FUSE)
 EIGHT_ROWS(fuse_f16_16, "avx512f", __m512i, WIDEN_F16(__m256i), FUSE)
 EIGHT_ROWS(fuse_s8_16, "avx512f", __m512i, WIDEN_S8(__m128i), FUSE)
 
-/* The instruction computes four byte products for each of 16 sums. The loop below has the cost of 8
- * rows: a permutation, then 8 byte products. */
+/* The instruction VPDPBUSD computes four byte products for each of 16 sums. The loop below has the
+ * cost of 8 rows: a permutation, then 8 byte products. */
 #define BYTES "vpdpbusd %%zmm30, %%zmm31, %%zmm"
 #define FOUR_BYTES(a, b, c, d) BYTES #a "\n" BYTES #b "\n" BYTES #c "\n" BYTES #d "\n"
 #define TWENTY_FOUR_BYTES                                                                          \
@@ -135,8 +135,8 @@ BYTE_LOOP(multiply_quads, QUADS QUADS QUADS)
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* The peak is the maximum over all instruction mixes, because another program may have slowed one
- * measurement. */
+/* The peak rate is the maximum over all instruction mixes, because another program may have slowed
+ * one measurement. */
 static void measure_eight(peaks *p, void *sink) {
   double steps = 24.0 * (ROUNDS / 2) * emu_pool_threads();
   bool bytes = strcmp(emu_code_path(), "vnni") == 0;

@@ -1,4 +1,4 @@
-/* The test compares broadcasting operators of every type with a formula in double. */
+/* broadcast_test.c compares broadcasting operators of every type with a formula in double. */
 #include "harness.h"
 
 static const uint32_t types[] = {EMU_F16, EMU_F32, EMU_QU8, EMU_QS8, EMU_QU16, EMU_QS16, EMU_I32};

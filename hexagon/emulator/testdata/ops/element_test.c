@@ -1,5 +1,5 @@
-/* The test covers elementwise operators: arithmetic with broadcasting, Neg, Sigmoid, Cast, the
- * exponential, and half precision itself.
+/* element_test.c covers elementwise operators: arithmetic with broadcasting, Neg, Sigmoid, Cast,
+ * the exponential, and half precision itself.
  */
 #include "harness.h"
 
@@ -93,8 +93,8 @@ static double units(float got, double exact) {
 
 static void the_exponential_is_right_within_two_units(void) {
   double worst = 0;
-  for (uint32_t bits = 0; bits < 0x42d80000; bits += 0xbff5) { /* the test goes up to 108, with both
-                                                                  signs */
+  for (uint32_t bits = 0; bits < 0x42d80000; bits += 0xbff5) { /* the values x go up to 108, with
+                                                                  both signs */
     for (uint32_t sign = 0; sign < 2; sign++) {
       float x = emu_f32_of_bits(bits | sign << 31), y = x;
       emu_kernel()->exponentials(&y, 1, 0, 1);

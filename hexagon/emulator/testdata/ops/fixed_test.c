@@ -1,5 +1,6 @@
-/* The test compares operators over rows, in every type, with a formula in double: norms, Softmax,
- * ReduceMean, RotaryEmbedding, TopK, Argmax. row_test.c checks the bits of the float versions.
+/* fixed_test.c compares operators over rows, in every type, with a formula in double: norms,
+ * Softmax, ReduceMean, RotaryEmbedding, TopK, Argmax. row_test.c checks the bits of the float
+ * versions.
  */
 #include "harness.h"
 
@@ -38,7 +39,7 @@ static void norms_in_every_type(void) {
                *y = span(like(x, EMU_NATIVE), -9, 9);
     emu_tensor *gamma = tensor(EMU_STATIC, norms[which].gamma, DIMS(length));
     emu_tensor *beta = tensor(EMU_STATIC, norms[which].beta, DIMS(length));
-    double size = random_below(3) ? 1 : 1e-3; /* in this case, epsilon dominates small rows */
+    double size = random_below(3) ? 1 : 1e-3; /* a large epsilon dominates small rows */
     fill(span(x, -4 * size, 3 * size), 3 * (float)size, 10);
     span(gamma, -2, 2);
     if (centred && gamma->dtype == EMU_QU16) { /* the encoding is symmetric, because the vendor's

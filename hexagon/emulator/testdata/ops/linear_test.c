@@ -1,4 +1,4 @@
-/* The test compares FullyConnected and MatMul with sums in plain loops. */
+/* linear_test.c compares FullyConnected and MatMul with sums in plain loops. */
 #include "harness.h"
 
 static const uint32_t float_types[] = {EMU_F16, EMU_F32};
@@ -220,8 +220,8 @@ static void matmul_does_not_see_what_stands_behind_a_zero(void) {
   }
 }
 
-/* An intermediate result may underflow to -0. The final result is +0, as if a zero term
- * followed. */
+/* An intermediate result may underflow to -0. After an underflow to -0, the final result of a sum
+ * is +0, as if a zero term followed. */
 static void matmul_writes_no_negative_zero(void) {
   begin();
   product p = {tensor(EMU_NATIVE, EMU_F32, DIMS(1, 2)), tensor(EMU_NATIVE, EMU_F32, DIMS(2, 16)),

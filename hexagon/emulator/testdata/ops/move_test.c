@@ -1,7 +1,8 @@
-/* The test compares operators that copy elements with index arithmetic in plain loops. */
+/* move_test.c compares operators that copy elements with index arithmetic in plain loops. */
 #include "harness.h"
 
-/* The list has the types that every copying operator supports, followed by the others. */
+/* The list of types in move_test.c has the types that every copying operator supports, followed by
+ * the others. */
 static const uint32_t any_type[] = {EMU_F16, EMU_F32,  EMU_QU8, EMU_QS8,  EMU_QU16,
                                     EMU_I32, EMU_QS16, EMU_U32, EMU_BOOL8};
 enum { TILED = 6, SLICED = 7, PLAIN = 9 };

@@ -1,5 +1,5 @@
-/* The test checks that the thread pool runs every task once, from any thread and in a forked child,
- * and sleeps when idle.
+/* pool_test.c checks that the thread pool runs every task once, from any thread and in a forked
+ * child, and sleeps when idle.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -12,7 +12,7 @@ enum form {
 };
 enum layer { FULLY_CONNECTED, MATMUL, MATMUL_TRANSPOSED, CONV2D, LAYERS };
 
-/* The struct holds a linear operator: its tensors, and the true weights value[k * out + c] *
+/* The struct below holds a linear operator: its tensors, and the true weights value[k * out + c] *
  * scale[c]. */
 typedef struct {
   enum layer layer;

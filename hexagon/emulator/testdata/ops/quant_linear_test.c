@@ -1,6 +1,6 @@
-/* The test covers linear operators with quantized weights, and products of quantized activations.
- * The reference of the test is an integer sum for quantized activations, so every output except
- * ties is determined, and a sum in double for float activations.
+/* quant_linear_test.c covers linear operators with quantized weights, and products of quantized
+ * activations. The reference of the test is an integer sum for quantized activations, so every
+ * output except ties is determined, and a sum in double for float activations.
  */
 #include "quant_case.h"
 
@@ -95,15 +95,16 @@ static void quantized_layers_are_exact(void) {
   }
 }
 
-/* The test has the worst sums: all products have the same sign and the greatest magnitude, with
- * more terms than 32 bits hold. */
+/* The test below has the worst sums: all products have the same sign and the greatest magnitude,
+ * with more terms than 32 bits hold. */
 static void the_largest_sums_are_exact(void) {
   for (int i = 0; i < 12; i++) {
     begin();
     layer_case l = make_layer(FULLY_CONNECTED, i % 3 == 2 ? TENSOR_U16 : TENSOR_S8,
                               i % 3 == 0 ? EMU_QU8 : EMU_QU16, 2);
     l.rows = 7;
-    l.in = i % 3 == 0 ? 70000 : i % 4 < 2 ? 700 : 3000; /* the length 700 is just above the limit */
+    l.in = i % 3 == 0 ? 70000 : i % 4 < 2 ? 700 : 3000; /* with 700 terms, the sums are just above
+                                                           what 32 bits hold */
     l.out = 17;
     l.blocks = 1;
     l.x = tensor(EMU_NATIVE, l.x->dtype, DIMS(l.rows, l.in));
@@ -132,8 +133,8 @@ static void the_largest_sums_are_exact(void) {
 static void a_row_of_a_quantized_layer_does_not_depend_on_the_others(void) {
   for (int round = 0; round < 12; round++) {
     begin();
-    uint32_t most = round % 6 ? 90 : 600; /* these rows are long enough to be divided, unless there
-                                             is only one */
+    uint32_t most = round % 6 ? 90 : 600; /* rows of this length are divided among tasks, unless
+                                             there is only one */
     layer_case l = make_layer(FULLY_CONNECTED, TENSOR_U8, round % 2 ? EMU_QU16 : EMU_QU8, most);
     random_scale_offset(l.x);
     fit_output(&l, 100);
@@ -213,7 +214,7 @@ static double int_dot(const int_product *p, uint64_t i) {
   return (double)sum * (double)p->a->quant.scales[0] * (double)p->b->quant.scales[0];
 }
 
-/* The list has the pairs of types that the vendor's library supports. */
+/* The list below has the pairs of types that the vendor's library supports. */
 static bool is_supported_pair(const int_product *p) {
   uint32_t a = p->a->dtype, b = p->b->dtype;
   if (a == EMU_QU8 || a == EMU_QS8) {
@@ -243,7 +244,7 @@ static void products_of_quantized_activations_are_exact(void) {
     p.y = tensor(EMU_NATIVE, a, DIMS(1, p.heads, p.m, p.n));
     fill(p.a, 1, 0);
     fill(p.b, 1, 0);
-    if (i % 5 == 0) { /* these are the largest sums, with one sign */
+    if (i % 5 == 0) { /* the case has the largest sums, with one sign */
       memset(p.a->data, 0xff, emu_elements(p.a) * emu_dtype_size(a));
       memset(p.b->data, random_below(2) ? 0xff : 0, emu_elements(p.b) * emu_dtype_size(b));
     }

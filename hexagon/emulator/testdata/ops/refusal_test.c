@@ -1,5 +1,5 @@
-/* The test checks that wrong nodes are rejected, and that the reason names the error. Each case of
- * the test starts with a valid node, which must be accepted, and breaks one property.
+/* refusal_test.c checks that wrong nodes are rejected, and that the reason names the error. Each
+ * case of the test starts with a valid node, which must be accepted, and breaks one property.
  */
 #include "harness.h"
 

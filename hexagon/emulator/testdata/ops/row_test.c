@@ -1,4 +1,4 @@
-/* Operators over rows: The test covers RmsNorm, Softmax, RotaryEmbedding, TopK and Argmax. */
+/* row_test.c covers operators over rows: RmsNorm, Softmax, RotaryEmbedding, TopK and Argmax. */
 #include "harness.h"
 
 static const uint32_t float_types[] = {EMU_F16, EMU_F32};

@@ -1,5 +1,5 @@
-/* The test covers ScatterNd and ScatterElements, and cases that the copying operators and Gather
- * reject. */
+/* scatter_test.c covers ScatterNd and ScatterElements, and cases that the copying operators and
+ * Gather reject. */
 #include "harness.h"
 
 static const uint32_t types[] = {EMU_F16, EMU_F32, EMU_QU8,  EMU_QU16,
@@ -180,7 +180,8 @@ static void changed_encodings_are_refused_where_integers_stay(void) {
   end();
 }
 
-/* The vendor's library computes wrong values if the encodings differ. */
+/* For operators that keep stored integers, the vendor's library computes wrong values if the
+ * encodings differ. */
 static void gather_of_floats_within_batches_needs_static_indices(void) {
   begin();
   emu_node *n = node("Gather");

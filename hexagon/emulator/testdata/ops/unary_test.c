@@ -1,4 +1,4 @@
-/* The test compares unary functions in every type with libm in double. */
+/* unary_test.c compares unary functions in every type with libm in double. */
 #include "harness.h"
 
 static double negated(double x) { return -x; }
@@ -63,7 +63,7 @@ static void functions_in_every_type(void) {
   }
 }
 
-/* The test measures the relative error of gelu, to the end of its negative tail. */
+/* The test below measures the relative error of gelu, to the end of its negative tail. */
 static void gelu_is_right_relative_to_its_size(void) {
   begin();
   enum { COUNT = 40001 };

@@ -1,5 +1,5 @@
-/* The test converts elements to floats and back, and checks Quantize, Dequantize, Convert and Cast,
- * which only do that.
+/* value_test.c converts elements to floats and back, and checks Quantize, Dequantize, Convert and
+ * Cast, which only do that.
  */
 #include "harness.h"
 
@@ -48,7 +48,7 @@ static void writing_rounds_to_the_nearest_and_saturates(void) {
     bool away = random_below(2), exact = random_below(2);
     double low = t->dtype >> 8 == 3 ? -ldexp(1, (int)emu_dtype_size(t->dtype) * 8 - 1) : 0;
     double high = low + ldexp(1, (int)emu_dtype_size(t->dtype) * 8) - 1;
-    if (exact) { /* with this scale, halves are exact */
+    if (exact) { /* with a power of two as the scale, halves are exact */
       encode(t, ldexpf(1, (int)random_between(0, 20) - 10), t->quant.offsets[0]);
     }
     double scale = (double)t->quant.scales[0], offset = t->quant.offsets[0];
