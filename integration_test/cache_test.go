@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,6 +51,7 @@ func TestParallelRunnersShareOneCache(t *testing.T) {
 	require.Len(t, images(t, dir), 2)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
+	left = slices.DeleteFunc(left, os.DirEntry.IsDir) // measured times have a folder of their own
 	require.Len(t, left, 2, "no lock and no half-written file is left")
 }
 

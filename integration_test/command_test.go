@@ -189,7 +189,7 @@ func TestMistakesPrintOneHelpfulLine(t *testing.T) {
 		{"broken ids", append(run, "--prompt-ids", text), []string{"text.txt", "want a JSON array of token ids"}},
 		{"foreign ids", append(run, "--prompt-ids", outside), []string{"512", "vocabulary"}},
 		{"impossible rows", append(run, "--rows", "1,128"), []string{`"1,128"`, "widest first, such as 128,1"}},
-		{"unknown recipe", append(run, "--recipe", "w1"), []string{`"w1"`, "one of f16"}},
+		{"unknown recipe", append(run, "--recipe", "w1"), []string{`"w1"`, "one of auto, f16"}},
 		{"huge context", append(run, "--context", "100000"), []string{"100000", "512"}},
 		{"select onto itself", []string{"select", model, "-o", model}, []string{"is the model to read", "another file"}},
 		{"select onto itself by another name", []string{"select", model, "-o", twin}, []string{"is the model to read"}},

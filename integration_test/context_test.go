@@ -43,7 +43,9 @@ func TestContextGrowsDuringAConversation(t *testing.T) {
 	need := len(r.PromptIDs) + len(r.IDs) - 1
 	require.GreaterOrEqual(t, a.count(t, "context"), need)
 	require.Less(t, a.count(t, "context"), 2*need)
-	require.Contains(t, a.report["grown"], "-"+a.report["context"])
+	if grown := a.report["grown"]; grown != "" { // a change that ends ahead of need is not reported
+		require.Contains(t, grown, "-"+a.report["context"])
+	}
 	again := ask(t, s, "/api/generate", generate("growing", r.Prompt, greedy(len(r.IDs))))
 	require.Equal(t, r.answer(), again.text)
 	require.NotContains(t, again.report, "grown")

@@ -127,8 +127,7 @@ func (d *scenario) images(t *testing.T) []string {
 	t.Helper()
 	got := d.run(t)
 	require.Zero(t, got.code, got.stderr)
-	files, err := filepath.Glob(filepath.Join(d.cache, "*"))
-	require.NoError(t, err)
+	files := images(t, d.cache)
 	require.GreaterOrEqual(t, len(files), 2)
 	return files
 }

@@ -76,8 +76,8 @@ type Report struct {
 	// [Options].ProcessTime is set.
 	Processor time.Duration
 	// Context is the context tier of the graphs at the end of the request, in tokens of
-	// one sequence. Growths lists the changes to a longer context tier that this
-	// request has caused.
+	// one sequence. Growths lists the changes to a longer context tier for which the
+	// request waited.
 	Context int
 	Growths []Growth
 	// Truncated is set if the context was full. Shifts is the number of times that
