@@ -33,8 +33,9 @@ func (e *Engine) WaitForLoads() {
 	}
 }
 
-// LoadPrefillGraphs loads the prefill graphs, as the engine does after some idle time.
-func (e *Engine) LoadPrefillGraphs() { e.loadPrefillGraphs() }
+// LoadForNextPrompt loads the graphs that suit the next prompt, as the engine does after some
+// idle time.
+func (e *Engine) LoadForNextPrompt() { e.loadForNextPrompt() }
 
 // RunningRequests returns the number of requests that run.
 func (e *Engine) RunningRequests() int {

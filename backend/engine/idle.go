@@ -9,8 +9,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// idleSwitch loads the prefill graphs again while no request runs, if the engine then
-// answers a prompt of usual length sooner. The zero value never loads graphs.
+// idleSwitch loads other graphs while no request runs, if the engine then answers a prompt
+// of usual length sooner. The zero value never loads graphs.
 type idleSwitch struct {
 	mu       sync.Mutex // guards what follows
 	requests int        // that run now
@@ -36,7 +36,7 @@ func (e *Engine) requestStarted() {
 
 // requestEnded counts a request that ends. If no other request runs, idle time begins
 // after [Options].IdleSwitch: the configuration may change, and if plans switch graphs,
-// the prefill graphs are loaded again.
+// the graphs that suit the next prompt are loaded.
 func (e *Engine) requestEnded() {
 	if e.startPause() && e.clock.Virtual { // the pause takes no time on the device's clock
 		e.useIdleTime()
@@ -63,10 +63,11 @@ func (e *Engine) startPause() (begins bool) {
 	return true
 }
 
-// useIdleTime changes the configuration if that pays, and loads the prefill graphs.
+// useIdleTime changes the configuration if that pays, and loads the graphs that suit the
+// next prompt.
 func (e *Engine) useIdleTime() {
 	e.changeConfiguration()
-	e.loadPrefillGraphs()
+	e.loadForNextPrompt()
 }
 
 // recordPrompt records how many tokens of a prompt had to be computed.
@@ -94,15 +95,16 @@ func (i *idleSwitch) close() {
 	}
 }
 
-// loadPrefillGraphs starts to load the prefill graphs, unless a request is running.
-func (e *Engine) loadPrefillGraphs() {
+// loadForNextPrompt starts to load the graphs that suit the next prompt, unless a request
+// is running.
+func (e *Engine) loadForNextPrompt() {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
 	e.loadIdleGraphs()
 }
 
-// loadIdleGraphs starts to load the prefill graphs. In virtual time it returns after the
-// loads. The caller holds the mutex of idleSwitch.
+// loadIdleGraphs does the work of loadForNextPrompt. In virtual time loadIdleGraphs returns
+// after the loads. The caller holds the mutex of idleSwitch.
 func (e *Engine) loadIdleGraphs() {
 	if e.idleSwitch.closed || e.idleSwitch.requests > 0 || len(e.idleSwitch.prompts) == 0 {
 		return
@@ -117,7 +119,7 @@ func (e *Engine) loadIdleGraphs() {
 		return
 	}
 	f := e.graphs.Load()
-	forecast, err := e.planReturn(f.shape, e.switcher.Resident(f.Set), e.idleSwitch.medianPrompt())
+	forecast, err := e.planIdle(f.shape, e.switcher.Resident(f.Set), e.idleSwitch.medianPrompt())
 	if err != nil || forecast == nil {
 		e.options.Logger.Debug("no graphs are switched while the engine is idle", "reason", err)
 		return
@@ -128,36 +130,51 @@ func (e *Engine) loadIdleGraphs() {
 	}
 }
 
-// planReturn returns a plan that loads the prefill graph of each block in which it is
-// not loaded. planReturn returns nil if the engine would not answer a prompt of usual
-// length sooner.
-func (e *Engine) planReturn(s *shape, resident []graphswap.Variant, tokens int) (*Forecast, error) {
-	plan := &graphswap.Plan{
-		Name: "idle", Blocks: len(resident), PrefillRows: s.rows[0], DecodeRows: s.partRows(), Before: resident, After: slices.Clone(resident),
-		Reason: fmt.Sprintf("the engine is idle: prefill graphs are loaded for the next prompt of about %d tokens", tokens),
-	}
-	plan.Loads = graphswap.IdleLoads(resident, graphswap.Prefill)
-	if len(plan.Loads) == 0 {
-		return nil, nil
-	}
-	for _, l := range plan.Loads {
-		plan.After[l.Block] = l.Variant
-	}
+// planIdle returns a plan that gives each block its prefill graph, or each block its
+// decode graph, whichever lets the engine answer a prompt of usual length sooner.
+// planIdle returns nil if neither saves enough time.
+func (e *Engine) planIdle(s *shape, resident []graphswap.Variant, tokens int) (*Forecast, error) {
 	p := Prompt{Tokens: tokens, Resident: resident, Alone: true, engine: e, shape: s}
 	p.Output, p.Accept = e.workload.Expected()
 	stay, err := e.policy.PlanPrompt(p)
-	if err != nil {
+	if err != nil || stay.Timeline == nil {
 		return nil, err
 	}
-	p.Resident = plan.After
-	back, err := e.policy.PlanPrompt(p)
-	if err != nil {
-		return nil, err
+	stayMs := p.answerEndMs(stay)
+	var best *Forecast
+	least := stayMs
+	for _, v := range []graphswap.Variant{graphswap.Prefill, graphswap.Decode} {
+		plan := s.idlePlan(resident, v, tokens)
+		if len(plan.Loads) == 0 {
+			continue
+		}
+		p.Resident = plan.After
+		then, err := e.policy.PlanPrompt(p)
+		if err != nil {
+			return nil, err
+		}
+		if then.Timeline == nil {
+			continue
+		}
+		if ms := p.answerEndMs(then); ms < least && graphswap.IdleLoadsPay(stayMs, ms) {
+			best, least = &Forecast{Plan: plan, Problem: then.Problem}, ms
+		}
 	}
-	if stay.Timeline == nil || back.Timeline == nil || !graphswap.IdleLoadsPay(p.answerEndMs(stay), p.answerEndMs(back)) {
-		return nil, nil
+	return best, nil
+}
+
+// idlePlan returns the plan that loads the variant v of each block in which that variant
+// is not loaded.
+func (s *shape) idlePlan(resident []graphswap.Variant, v graphswap.Variant, tokens int) *graphswap.Plan {
+	plan := &graphswap.Plan{
+		Name: "idle", Blocks: len(resident), PrefillRows: s.rows[0], DecodeRows: s.partRows(), Before: resident, After: slices.Clone(resident),
+		Loads:  graphswap.IdleLoads(resident, v),
+		Reason: fmt.Sprintf("the engine is idle: %s graphs are loaded for the next prompt of about %d tokens", v, tokens),
 	}
-	return &Forecast{Plan: plan, Problem: back.Problem}, nil
+	for _, l := range plan.Loads {
+		plan.After[l.Block] = v
+	}
+	return plan
 }
 
 // answerEndMs returns when an answer of the expected length ends, in milliseconds after

@@ -31,7 +31,7 @@ func both(g graphswap.Variant) []graphswap.Variant { return []graphswap.Variant{
 // same.
 func TestPrefillGraphsAreLoadedInIdleTime(t *testing.T) {
 	e, plain, _ := switching(t, engine.Options{})
-	e.LoadPrefillGraphs()
+	e.LoadForNextPrompt()
 	require.Equal(t, both(graphswap.Prefill), e.Residency(), "before the first prompt")
 	same := func(n int) engine.Report {
 		t.Helper()
@@ -45,10 +45,10 @@ func TestPrefillGraphsAreLoadedInIdleTime(t *testing.T) {
 		got := same(96)
 		require.Len(t, got.Plan.Timeline.Plan.Loads, 2, "prompt %d finds prefill graphs", i)
 		require.Equal(t, both(graphswap.Decode), e.Residency())
-		e.LoadPrefillGraphs()
+		e.LoadForNextPrompt()
 		e.WaitForLoads()
 		require.Equal(t, both(graphswap.Prefill), e.Residency())
-		e.LoadPrefillGraphs()
+		e.LoadForNextPrompt()
 		done, err := e.PlanDone(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, got.Plan.Name, done.Name, "idle loads belong to no request")
@@ -58,9 +58,25 @@ func TestPrefillGraphsAreLoadedInIdleTime(t *testing.T) {
 	}
 	now := e.Residency()
 	require.Equal(t, both(graphswap.Decode), now)
-	e.LoadPrefillGraphs()
+	e.LoadForNextPrompt()
 	e.WaitForLoads()
 	require.Equal(t, now, e.Residency(), "of twelve prompts nine were short")
+}
+
+// TestDecodeGraphsAreLoadedInIdleTime uses answers that are too short to be worth loads while
+// they wait. By [knownCosts], a pass takes 20 ms on prefill graphs and 10 ms on decode graphs, and
+// the loads of both blocks take 40 ms.
+func TestDecodeGraphsAreLoadedInIdleTime(t *testing.T) {
+	e, plain, _ := switching(t, engine.Options{})
+	for i, name := range []string{graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly} {
+		want, got := generate(t, plain, story(4), 1), generate(t, e, story(4), 1)
+		require.Equal(t, want.Output, got.Output)
+		require.Equal(t, name, got.Plan.Name, "request %d: %s", i, got.Plan.Reason)
+		e.LoadForNextPrompt()
+		e.WaitForLoads()
+		require.Equal(t, both(graphswap.Decode), e.Residency(), "request %d", i)
+		require.Equal(t, readCache(t, plain), readCache(t, e))
+	}
 }
 
 // TestARequestStopsIdleLoads requires that no further block is loaded. The request waits for the
@@ -79,7 +95,7 @@ func TestARequestStopsIdleLoads(t *testing.T) {
 		}
 		return nil
 	}
-	e.LoadPrefillGraphs()
+	e.LoadForNextPrompt()
 	<-begun
 	before := e.RunningRequests()
 	got := make(chan engine.Report, 1)
@@ -111,7 +127,7 @@ func TestIdleTimeStartsAfterTheLastRequest(t *testing.T) {
 	generate(t, e, story(96), 12)
 	require.NoError(t, e.Close())
 	require.Zero(t, dev.programs.Load())
-	e.LoadPrefillGraphs()
+	e.LoadForNextPrompt()
 	require.Zero(t, dev.programs.Load(), "a late timer")
 	for late := time.Now().Add(5 * time.Minute); runtime.NumGoroutine() > goroutines; runtime.Gosched() {
 		require.True(t, time.Now().Before(late))
