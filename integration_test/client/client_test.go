@@ -180,12 +180,20 @@ func TestCancelledRequestLeavesTheRunnerReady(t *testing.T) {
 	require.False(t, server.HasExited())
 }
 
-func TestFormatIsRefusedAndNotIgnored(t *testing.T) {
+func TestFormatHoldsTheAnswer(t *testing.T) {
 	server := start(t, selected)
+	schema := json.RawMessage(`{"type": "object", "properties": {"weather": {"enum": ["sunny", "rainy"]}}, "required": ["weather"], "additionalProperties": false}`)
+	text := ""
 	err := server.Completion(t.Context(), llm.CompletionRequest{
-		Prompt: "Once upon a time", Format: json.RawMessage(`"json"`), Options: greedy(20), Shift: true,
+		Prompt: "Once upon a time", Format: schema, Options: greedy(60), Shift: true,
+	}, func(r llm.CompletionResponse) { text += r.Content })
+	require.NoError(t, err)
+	require.Contains(t, []string{`{"weather":"sunny"}`, `{"weather":"rainy"}`}, strings.Join(strings.Fields(text), ""))
+
+	err = server.Completion(t.Context(), llm.CompletionRequest{
+		Prompt: "Once upon a time", Format: json.RawMessage(`{"type": "number of sheep"}`), Options: greedy(20), Shift: true,
 	}, func(llm.CompletionResponse) {})
-	require.ErrorContains(t, err, "not supported")
+	require.ErrorContains(t, err, "number of sheep")
 }
 
 func TestUnselectedModelSaysWhyItDoesNotLoad(t *testing.T) {
