@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -26,6 +27,9 @@ func (e *Engine) drive(ctx context.Context, own *generation, x *residency.Run) e
 	if err == nil {
 		line.Source = graphswap.Executed
 		x.Log.Set(line)
+	}
+	if d.loadErr != nil && errors.Is(err, d.loadErr) { // the block keeps its old graph, so the rest of the prompt can run
+		err = nil
 	}
 	x.EndVirtual(err, d.loadErr)
 	return err

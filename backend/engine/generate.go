@@ -161,7 +161,9 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 		return err
 	}
 	if g.planRun != nil && g.engine.virtualTime() {
-		err = g.engine.drive(ctx, g, g.planRun)
+		if err = g.engine.drive(ctx, g, g.planRun); err == nil && len(g.item.tokens) > 0 { // a load has failed
+			err = g.compute(ctx)
+		}
 	} else {
 		err = g.compute(ctx)
 		g.planRun.PromptEnded(err != nil)

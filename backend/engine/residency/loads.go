@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,7 +168,7 @@ func (x *Run) FreeNow(i int) error {
 func (x *Run) EndVirtual(err, loadErr error) {
 	last := false
 	x.switcher.update(func() {
-		x.loaderDone, x.promptDone, x.err = true, err == nil, err
+		x.loaderDone, x.promptDone, x.err = true, err == nil, cmp.Or(err, loadErr)
 		x.noMoreLoads = err != nil
 		last = x.switcher.countFailure(x, loadErr)
 	})
