@@ -11,9 +11,10 @@ import (
 // defaultPort is the port on which Ollama listens by default.
 const defaultPort = "11434"
 
-// ParseAddress returns the URL of an Ollama from a value of OLLAMA_HOST, by
-// Ollama's rules: scheme, host and port may be left out. An address on which
-// servers listen for all networks, such as 0.0.0.0, becomes the loopback address.
+// ParseAddress returns the URL of an Ollama from a value of OLLAMA_HOST, by Ollama's
+// rules. Scheme, host and port may be left out of an OLLAMA_HOST value. An address on
+// which servers listen for all networks, such as 0.0.0.0, becomes the loopback
+// address.
 func ParseAddress(text string) (*url.URL, error) {
 	text = strings.TrimSpace(text)
 	scheme, rest, found := strings.Cut(text, "://")
@@ -30,7 +31,7 @@ func ParseAddress(text string) (*url.URL, error) {
 	}
 	rest, path, _ := strings.Cut(rest, "/")
 	host, given, err := net.SplitHostPort(rest)
-	if err != nil { // there is no port
+	if err != nil { // the address names no port
 		host, given = strings.Trim(rest, "[]"), port
 	}
 	ip := net.ParseIP(host)

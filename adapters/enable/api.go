@@ -39,7 +39,7 @@ func (c client) hasBlob(ctx context.Context, digest string) (bool, error) {
 	return true, body.Close()
 }
 
-// upload stores a blob.
+// upload stores a blob in Ollama's store.
 func (c client) upload(ctx context.Context, content []byte) error {
 	body, err := c.send(ctx, http.MethodPost, "/api/blobs/"+digestOf(content), bytes.NewReader(content))
 	if err != nil {
@@ -48,16 +48,16 @@ func (c client) upload(ctx context.Context, content []byte) error {
 	return body.Close()
 }
 
-// create makes a model of the layers of another one and of an adapter, which must
-// be stored.
+// create makes a model from the layers of another model and from an adapter. Ollama
+// must have stored the adapter's blob.
 func (c client) create(ctx context.Context, name, from, adapter string) error {
 	return c.stream(ctx, "/api/create", map[string]any{
 		"model": name, "from": from, "adapters": map[string]string{"npu.gguf": adapter},
 	})
 }
 
-// remove removes a model, and the blobs that no other model uses. A model that
-// does not exist is no error.
+// remove removes a model from Ollama, and the blobs that no other model uses. remove
+// returns no error for a model that does not exist.
 func (c client) remove(ctx context.Context, name string) error {
 	err := c.call(ctx, http.MethodDelete, "/api/delete", map[string]any{"model": name}, nil)
 	if hasStatus(err, http.StatusNotFound) {
@@ -66,7 +66,7 @@ func (c client) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// ask sends a chat of one token, for which Ollama loads the model.
+// ask requests a chat answer of one token, so that Ollama loads the model.
 func (c client) ask(ctx context.Context, name string) error {
 	return c.stream(ctx, "/api/chat", map[string]any{
 		"model":    name,
@@ -75,7 +75,7 @@ func (c client) ask(ctx context.Context, name string) error {
 	})
 }
 
-// unload ends the process that runs a model.
+// unload makes Ollama end the process that runs a model.
 func (c client) unload(ctx context.Context, name string) error {
 	return c.stream(ctx, "/api/generate", map[string]any{"model": name, "keep_alive": 0})
 }

@@ -11,8 +11,8 @@ import (
 	"net/url"
 )
 
-// maxAnswer is the largest answer that is read. The largest answers list the
-// tensors of a model, in less than 1 MiB.
+// maxAnswer is the size in bytes of the largest answer of Ollama that a client reads.
+// Ollama's largest answers list the tensors of a model, in less than 1 MiB.
 const maxAnswer = 64 << 20
 
 // client calls Ollama's HTTP API.
@@ -29,8 +29,8 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("Ollama's %s: status %d: %s", e.endpoint, e.status, e.text)
 }
 
-// send sends a request and returns the body of the answer. An error status is a
-// [statusError] with Ollama's text.
+// send sends a request and returns the body of the answer. If the answer has an error
+// status, send returns a [statusError] with Ollama's text.
 func (c client) send(ctx context.Context, method, endpoint string, body io.Reader) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url.JoinPath(endpoint).String(), body)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c client) send(ctx context.Context, method, endpoint string, body io.Reade
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<14)) // the status alone tells enough
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<14)) // without a text, the error shows only the HTTP status
 	var said struct{ Error string }
 	if json.Unmarshal(text, &said) == nil && said.Error != "" {
 		text = []byte(said.Error)
@@ -55,8 +55,9 @@ func (c client) send(ctx context.Context, method, endpoint string, body io.Reade
 	return nil, &statusError{endpoint, resp.StatusCode, line(string(text))}
 }
 
-// call sends a request as JSON and decodes the answer. A nil request sends no body,
-// and a nil answer is not read.
+// call sends a request as JSON and decodes the answer. If the request is nil, call
+// sends no body. If the variable for the answer is nil, call does not read the
+// answer.
 func (c client) call(ctx context.Context, method, endpoint string, request, answer any) error {
 	var content io.Reader
 	if request != nil {
@@ -80,8 +81,8 @@ func (c client) call(ctx context.Context, method, endpoint string, request, answ
 	return nil
 }
 
-// stream posts a request and reads an answer of several JSON objects. A status 200
-// can be followed by an object with an error.
+// stream posts a request and reads an answer of several JSON objects. Even an answer
+// with status 200 can contain an object with an error.
 func (c client) stream(ctx context.Context, endpoint string, request any) error {
 	text, err := json.Marshal(request)
 	if err != nil {

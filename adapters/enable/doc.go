@@ -2,10 +2,10 @@
 // them.
 //
 // A variant is a second name for the same weights. A variant consists of the layers
-// of its base model and of an adapter of a few hundred bytes, which selects the
-// NPU. The package talks to Ollama's HTTP API only and copies no weights. The
-// package reads the model's file, whose path Ollama reports, so it must run on
-// Ollama's machine.
+// of its base model and of an adapter of a few hundred bytes, which selects the NPU.
+// Package enable talks to Ollama's HTTP API only and copies no weights. Package
+// enable reads the model's file, whose path Ollama reports, so the package must be
+// used on Ollama's machine.
 //
 // # Order of the steps
 //

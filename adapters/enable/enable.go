@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// unfinishedSuffix ends the names of variants that have not answered a request yet.
+// unfinishedSuffix is the end of the names of NPU variants that have not answered a
+// request yet.
 const unfinishedSuffix = "-unfinished"
 
-// undoTime bounds the removal of an unfinished variant after an interrupt.
+// undoTime limits the time that the removal of an unfinished variant takes after an
+// interrupt.
 const undoTime = 30 * time.Second
 
 // lineEvery is the time between two lines about a load that takes long.
@@ -21,16 +23,16 @@ const lineEvery = 10 * time.Second
 // Ollama is a running Ollama.
 type Ollama struct {
 	URL *url.URL
-	// Journal is a folder for notes about unfinished work. Journal must be the
-	// same in all calls of a user.
+	// Journal is a folder for notes about unfinished work. All calls of a user must name
+	// the same folder in Journal.
 	Journal string
 	// RunnerKnown is set if the caller knows that this Ollama starts sdnpu.
 	RunnerKnown bool
-	// Say, if set, gets lines about the progress.
+	// Say, if set, is a function that gets lines about the progress.
 	Say func(format string, args ...any)
 }
 
-// Request describes a variant to make.
+// Request describes an NPU variant to make.
 type Request struct {
 	// Model names the base model.
 	Model string
@@ -52,8 +54,8 @@ func (o Ollama) say(format string, args ...any) {
 	}
 }
 
-// Enable makes an NPU variant of a model and returns its name. If a variant of the
-// same weights has the name, it is replaced.
+// Enable makes an NPU variant of a model and returns its name. Enable replaces a
+// variant of the same weights that already has the name.
 func (o Ollama) Enable(ctx context.Context, r Request) (name string, err error) {
 	c := o.client()
 	m, err := c.show(ctx, r.Model)
@@ -107,7 +109,8 @@ func (c client) checkName(ctx context.Context, name string, base Model) error {
 	return nil
 }
 
-// begin locks the journal and removes what an interrupted call has left.
+// begin locks the journal and removes the variant and the blob that an interrupted
+// call of Enable has left.
 func (o Ollama) begin(ctx context.Context) (*journal, error) {
 	j, err := openJournal(o.Journal, o.URL.String())
 	if err != nil {
@@ -119,7 +122,8 @@ func (o Ollama) begin(ctx context.Context) (*journal, error) {
 	return j, nil
 }
 
-// recover removes what an interrupted call has left.
+// recover removes the variant and the blob that an interrupted call of Enable has
+// left.
 func (o Ollama) recover(ctx context.Context, j *journal) error {
 	e, err := j.read()
 	if err != nil || e == nil {
@@ -129,8 +133,8 @@ func (o Ollama) recover(ctx context.Context, j *journal) error {
 	return o.undo(ctx, j, *e)
 }
 
-// undo removes an unfinished variant and the blob of its adapter. A blob that no
-// model uses can be removed only with a model that uses it.
+// undo removes an unfinished variant and the blob of its adapter. Ollama removes a
+// blob only together with a model that uses the blob.
 func (o Ollama) undo(ctx context.Context, j *journal, e entry) error {
 	c := o.client()
 	if err := c.remove(ctx, e.Unfinished); err != nil {
@@ -140,7 +144,7 @@ func (o Ollama) undo(ctx context.Context, j *journal, e entry) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.show(ctx, e.Base); stored && err == nil { // without its base, no model with the blob can be made
+	if _, err := c.show(ctx, e.Base); stored && err == nil { // without the base model, no model with the blob can be made
 		if err := errors.Join(c.create(ctx, e.Unfinished, e.Base, e.Digest), c.remove(ctx, e.Unfinished)); err != nil {
 			return err
 		}
@@ -148,8 +152,9 @@ func (o Ollama) undo(ctx context.Context, j *journal, e entry) error {
 	return j.clear()
 }
 
-// build makes the variant under its unfinished name, lets it answer a request, and
-// then gives it its name. If a step fails, the store is as it was before.
+// build makes the variant under an unfinished name, lets the variant answer a
+// request, and then gives the variant its final name. If a step of build fails,
+// Ollama's store is as it was before.
 func (o Ollama) build(ctx context.Context, j *journal, base, name string, content []byte) (err error) {
 	c := o.client()
 	e := entry{URL: o.URL.String(), Unfinished: name + unfinishedSuffix, Base: base, Digest: digestOf(content)}
@@ -176,7 +181,7 @@ func (o Ollama) build(ctx context.Context, j *journal, base, name string, conten
 	if err := o.warm(ctx, e.Unfinished); err != nil {
 		return err
 	}
-	// Ollama replaces a model at once and removes the adapter of its predecessor.
+	// Ollama replaces a model at once and removes the adapter of the replaced model.
 	if err := c.create(ctx, name, base, e.Digest); err != nil {
 		return err
 	}
@@ -210,7 +215,7 @@ func (o Ollama) warm(ctx context.Context, name string) error {
 	}
 }
 
-// explain adds a remedy to the error of a first request.
+// explain adds a remedy to the error of the first request to a new variant.
 func (o Ollama) explain(err error) error {
 	switch {
 	case hasStatus(err, http.StatusNotImplemented):

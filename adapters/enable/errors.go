@@ -14,7 +14,7 @@ var ErrUnsuitable = errors.New("the model cannot run on the NPU")
 // ErrNameTaken is returned if the name of the variant belongs to another model.
 var ErrNameTaken = errors.New("the name belongs to another model")
 
-// ErrNotEnabled is returned if there is no variant to remove.
+// ErrNotEnabled is returned if there is no NPU variant to remove.
 var ErrNotEnabled = errors.New("the model has no NPU variant")
 
 // ErrLastName is returned if the removal of a variant would also remove its
@@ -25,5 +25,5 @@ var ErrLastName = errors.New("no other model has these weights")
 // Ollama.
 var ErrBusy = errors.New("another process enables or disables models of this Ollama")
 
-// ErrOtherRunner is returned if Ollama starts another llama-server than sdnpu's.
+// ErrOtherRunner is returned if Ollama starts a llama-server that is not sdnpu's.
 var ErrOtherRunner = errors.New("this Ollama does not start sdnpu")

@@ -15,15 +15,15 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// journal notes what an [Ollama.Enable] may leave in Ollama's store, so that the
-// next call can remove it. Each Ollama has one journal. The holder of its lock is
-// the only process that changes it.
+// journal notes the variant and the blob that an [Ollama.Enable] may leave in
+// Ollama's store, so that the next call can remove them. Each Ollama has one journal.
+// Only the process that holds a journal's lock changes the journal.
 type journal struct {
 	path string
 	lock *os.File
 }
 
-// entry names an unfinished variant and the blob of its adapter.
+// entry is a journal's note of an unfinished variant and the blob of its adapter.
 type entry struct {
 	URL        string `json:"url"`
 	Unfinished string `json:"unfinished"`
@@ -40,7 +40,7 @@ func openJournal(folder, url string) (*journal, error) {
 			return nil, err
 		}
 		lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-		if errors.Is(err, os.ErrNotExist) { // another process has just removed the folder
+		if errors.Is(err, os.ErrNotExist) { // another process has just removed the journal's folder
 			continue
 		}
 		if err != nil {
@@ -50,7 +50,7 @@ func openJournal(folder, url string) (*journal, error) {
 			return nil, errors.Join(fmt.Errorf("%w (%s): wait until it has ended", ErrBusy, url), lock.Close())
 		}
 		if j := (&journal{path: path + ".json", lock: lock}); j.isCurrent() {
-			_ = os.Remove(j.adapterPath()) // exists only if the last holder was killed
+			_ = os.Remove(j.adapterPath()) // the temporary file exists only if the lock's last holder was killed
 			j.removeTemporary()
 			return j, nil // on a file system without locks, nothing protects the journal
 		}
@@ -60,17 +60,17 @@ func openJournal(folder, url string) (*journal, error) {
 	}
 }
 
-// removeTemporary removes what a killed holder left while it wrote the journal: see
-// package atomicfile.
+// removeTemporary removes the temporary files of package atomicfile that a process
+// left because it was killed while it wrote the journal.
 func (j *journal) removeTemporary() {
-	names, _ := filepath.Glob(filepath.Join(filepath.Dir(j.path), "."+filepath.Base(j.path)+"-*")) // the pattern is valid
+	names, _ := filepath.Glob(filepath.Join(filepath.Dir(j.path), "."+filepath.Base(j.path)+"-*")) // Glob cannot fail, because the pattern is valid
 	for _, name := range names {
-		_ = os.Remove(name) // the next holder tries again
+		_ = os.Remove(name) // the next process that locks the journal tries again
 	}
 }
 
-// isCurrent reports whether the locked file still has its name. The lock's last
-// holder may have removed the file after this process opened it.
+// isCurrent reports whether the locked file of the journal still has its name. The
+// lock's last holder may have removed the file after this process opened it.
 func (j *journal) isCurrent() bool {
 	locked, err := j.lock.Stat()
 	named, missing := os.Stat(j.lock.Name())
@@ -81,8 +81,9 @@ func (j *journal) isCurrent() bool {
 // prepared.
 func (j *journal) adapterPath() string { return strings.TrimSuffix(j.path, ".json") + ".gguf" }
 
-// withAdapter stores an adapter, calls use with its path and removes it. If the
-// process is killed meanwhile, the next holder of the lock removes the file.
+// withAdapter stores an adapter in a file, calls the function use with the file's
+// path, and removes the file. If the process is killed while use runs, the next
+// process that locks the journal removes the adapter's file.
 func (j *journal) withAdapter(content []byte, use func(path string) error) error {
 	if err := os.WriteFile(j.adapterPath(), content, 0o600); err != nil {
 		return err
@@ -90,8 +91,8 @@ func (j *journal) withAdapter(content []byte, use func(path string) error) error
 	return errors.Join(use(j.adapterPath()), os.Remove(j.adapterPath()))
 }
 
-// read returns the entry of an interrupted call, or nil. A damaged entry cannot be
-// undone and is removed.
+// read returns the journal's entry of an interrupted call, or nil. read removes a
+// damaged entry, because a damaged entry cannot be undone.
 func (j *journal) read() (*entry, error) {
 	text, err := os.ReadFile(j.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -118,10 +119,10 @@ func (j *journal) clear() error {
 	return nil
 }
 
-// close removes the lock file while it is locked, and releases the lock. An empty
-// folder is removed, too.
+// close removes the journal's lock file while the file is locked, and then releases
+// the lock. close also removes the journal's folder if the folder is empty.
 func (j *journal) close() error {
-	_ = os.Remove(j.lock.Name())               // fails on Windows, where it is open: the next call finds it
-	_ = os.Remove(filepath.Dir(j.lock.Name())) // fails if it holds other files
+	_ = os.Remove(j.lock.Name())               // Windows does not remove an open file; the next call finds the file
+	_ = os.Remove(filepath.Dir(j.lock.Name())) // the call fails if the folder holds other files
 	return j.lock.Close()
 }

@@ -8,24 +8,25 @@ import (
 	"strings"
 )
 
-// Status is one model in a list.
+// Status describes one model in a list of Ollama's models.
 type Status struct {
 	Name string `json:"name"`
-	// Variant is set if the model is an NPU variant; Base then names a model with the
-	// same weights, if there is one, and Settings the keys of its adapter.
+	// Variant is set if the model is an NPU variant. For a variant, Base names a model
+	// with the same weights, if there is one, and Settings lists the keys of the
+	// variant's adapter.
 	Variant  bool     `json:"npu"`
 	Base     string   `json:"base,omitempty"`
 	Settings []string `json:"settings,omitempty"`
 	// Unfinished is set for a variant that has not answered a request yet.
 	Unfinished bool `json:"unfinished,omitempty"`
-	// Unknown says why it is not known whether the model is a variant.
+	// Unknown is the reason why it is not known whether the model is an NPU variant.
 	Unknown string `json:"unknown,omitempty"`
 
 	// Path is the file of the model's weights.
 	Path string `json:"-"`
 }
 
-// List lists the models of Ollama by name.
+// List returns the models of Ollama, sorted by name.
 func (o Ollama) List(ctx context.Context) ([]Status, error) {
 	c := o.client()
 	names, err := c.names(ctx)
@@ -36,7 +37,7 @@ func (o Ollama) List(ctx context.Context) ([]Status, error) {
 	list := []Status{}
 	for _, name := range names {
 		m, err := c.show(ctx, name)
-		if errors.Is(err, ErrNoModel) { // it was removed in the meantime
+		if errors.Is(err, ErrNoModel) { // the model was removed in the meantime
 			continue
 		}
 		if err != nil {
@@ -63,8 +64,8 @@ func (o Ollama) List(ctx context.Context) ([]Status, error) {
 	return list, nil
 }
 
-// Disable removes the NPU variant of a model and returns its name. model names the
-// variant or its base.
+// Disable removes the NPU variant of a model and returns the variant's name. The
+// argument model names the variant or its base model.
 func (o Ollama) Disable(ctx context.Context, model string) (name string, err error) {
 	j, err := o.begin(ctx)
 	if err != nil {
@@ -85,15 +86,16 @@ func (o Ollama) Disable(ctx context.Context, model string) (name string, err err
 	return name, c.remove(ctx, name)
 }
 
-// choose returns the variant that a name means: the variant itself, the variant with
-// the default name, or the only variant of these weights.
+// choose returns the NPU variant that belongs to a name: the model of that name if it
+// is a variant, else the variant with the default name, else the only variant of the
+// named model's weights.
 func choose(list []Status, name string) (string, error) {
 	i := slices.IndexFunc(list, func(s Status) bool { return strings.EqualFold(s.Name, name) })
 	if i < 0 {
 		return "", fmt.Errorf("%s: %w: `sdnpu enable --list` lists its models", line(name), ErrNoModel)
 	}
 	named := list[i]
-	var variants []string // of the same weights
+	var variants []string // variants lists NPU variants of the named model's weights
 	others := 0
 	for k, s := range list {
 		if s.Path != named.Path || k == i || s.Unfinished {

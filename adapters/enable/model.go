@@ -18,17 +18,18 @@ import (
 
 // Model describes a model of Ollama, as Ollama reports it.
 type Model struct {
-	// Name is the name with its tag.
+	// Name is the model's name with its tag.
 	Name string
-	// Path is the file of the weights, and Adapters the files of the adapters. The
-	// paths are empty for models that run elsewhere.
+	// Path is the file of the model's weights, and Adapters are the files of its
+	// adapters. Path and Adapters are empty for models that run on another host.
 	Path     string
 	Adapters []string
 	// Parameters holds the PARAMETER lines of the Modelfile by name.
 	Parameters map[string]string
 	// Capabilities lists what the model can do, such as "completion" and "vision".
 	Capabilities []string
-	// Remote is the host on which the model runs, or empty.
+	// Remote is the other host on which the model runs. Remote is empty if the model
+	// runs on this machine.
 	Remote string
 }
 
@@ -53,7 +54,7 @@ func VariantName(name string) string {
 	return full + "-npu"
 }
 
-// show asks Ollama for a model.
+// show asks Ollama for the description of a model.
 func (c client) show(ctx context.Context, name string) (Model, error) {
 	var answer struct {
 		Modelfile    string
@@ -72,9 +73,9 @@ func (c client) show(ctx context.Context, name string) (Model, error) {
 	return m, nil
 }
 
-// readModelfile reads the paths and parameters of a Modelfile that Ollama wrote.
-// Ollama writes the weights first, then the adapters, and then texts over
-// several lines.
+// readModelfile returns the paths and parameters in a Modelfile that Ollama wrote. In
+// a Modelfile, Ollama writes the weights first, then the adapters, and then texts
+// over several lines.
 func (m *Model) readModelfile(text string) {
 	texts := false
 	for l := range strings.Lines(text) {
@@ -85,7 +86,7 @@ func (m *Model) readModelfile(text string) {
 		case command == "ADAPTER" && !texts:
 			m.Adapters = append(m.Adapters, value)
 		case command == "TEMPLATE" || command == "SYSTEM":
-			texts = true // a text can contain lines that look like commands
+			texts = true // a text in a Modelfile can contain lines that look like commands
 		case command == "PARAMETER":
 			if name, value, ok := strings.Cut(value, " "); ok {
 				m.Parameters[name] = strings.Trim(value, `"`)
@@ -94,8 +95,8 @@ func (m *Model) readModelfile(text string) {
 	}
 }
 
-// variantOf reads the adapters of a model. If one of them selects the NPU, selected
-// is true, and settings lists its other keys.
+// variantOf reads the adapters of a model. If an adapter selects the NPU, selected is
+// true, and settings lists the adapter's other keys.
 func (m Model) variantOf() (selected bool, settings []string, err error) {
 	for _, file := range m.Adapters {
 		own, values, err := keysOf(file)

@@ -2,12 +2,13 @@ package enable
 
 // Process is the process that listens at the address of an Ollama.
 type Process struct {
-	// Executable is the path of its program. Deleted is set if that file was
-	// replaced or removed since the process started.
+	// Executable is the path of the process's program. Deleted is set if the program's
+	// file was replaced or removed after the process started.
 	Executable string
 	Deleted    bool
-	// Own is set if the process belongs to the user of this program.
+	// Own is set if the process that listens belongs to the user of this program.
 	Own bool
-	// Environment holds its environment variables. Environment is nil if they cannot be read.
+	// Environment holds the environment variables of the process. Environment is nil if
+	// the variables cannot be read.
 	Environment []string
 }

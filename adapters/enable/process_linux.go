@@ -39,10 +39,10 @@ func FindProcess(u *url.URL) (p Process, found bool) {
 	return p, false
 }
 
-// listening returns the sockets that listen at a port, in the form of links in
-// /proc/PID/fd.
+// listening returns the sockets that listen at a port, in the form that the links in
+// /proc/PID/fd have.
 func listening(port int) (sockets []string) {
-	const listens = "0A" // the state TCP_LISTEN
+	const listens = "0A" // the kernel's state TCP_LISTEN has the number 0A
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, err := os.ReadFile(table)
 		if err != nil {
@@ -58,10 +58,10 @@ func listening(port int) (sockets []string) {
 	return sockets
 }
 
-// holds reports whether a process has one of the sockets open.
+// holds reports whether a process has one of the given sockets open.
 func holds(dir string, sockets []string) bool {
 	entries, err := os.ReadDir(filepath.Join(dir, "fd"))
-	if err != nil { // it belongs to another user, or has ended
+	if err != nil { // the process belongs to another user, or has ended
 		return false
 	}
 	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
@@ -70,7 +70,7 @@ func holds(dir string, sockets []string) bool {
 	})
 }
 
-// inspect reads what is known of a process.
+// inspect returns the description of a process that /proc contains.
 func inspect(dir string) (p Process, found bool) {
 	executable, err := os.Readlink(filepath.Join(dir, "exe"))
 	if err != nil {

@@ -4,6 +4,6 @@ package enable
 
 import "net/url"
 
-// FindProcess reports that the process is unknown: only Linux tells which process
-// listens at an address without a privilege.
+// On this system FindProcess reports that the process is unknown, because only Linux
+// tells an unprivileged user which process listens at an address.
 func FindProcess(*url.URL) (Process, bool) { return Process{}, false }

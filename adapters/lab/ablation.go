@@ -46,7 +46,7 @@ and "ours".`,
 	flags.IntVarP(&f.options.Output, "tokens", "n", 150, "tokens of the answer")
 	acceptOldName(cmd, "output", "tokens")
 	flags.StringToStringVar(&f.accept, "accept", nil, "tokens per step, `sd=N,ours=N`, as in sd=2.50,ours=4.21")
-	flags.Lookup("accept").DefValue = "" // without this line, the help would show an empty list as the default
+	flags.Lookup("accept").DefValue = "" // an empty default keeps the help from printing an empty list
 	flags.StringVar(&f.from, "from", "", "report that holds the tokens per step")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	cmd.MarkFlagsOneRequired("accept", "from")

@@ -64,7 +64,7 @@ the worst tenth of the requests gains least. Drafts must not change any text.`,
 	flags.BoolVar(&f.json, "json", false, "print a JSON object for each request")
 	flags.BoolVar(&f.child, "child", false, "measure the first device in this process (internal)")
 	if err := flags.MarkHidden("child"); err != nil {
-		panic(err) // the flag exists
+		panic(err) // MarkFlagRequired cannot fail, because the flag exists
 	}
 	return cmd
 }
@@ -98,8 +98,8 @@ func (f *compareFlags) run(cmd *cobra.Command) error {
 	return bench.ComparedTable(cmd.OutOrStdout(), bench.SumPairs(pairs))
 }
 
-// inChild measures drafts on a device in a process of its own, because the emulator
-// reads its pace once per process.
+// inChild measures drafts on one device in a child process, because the emulator
+// reads its pace only once per process.
 func (f *compareFlags) inChild(cmd *cobra.Command, device string) (pairs []bench.Pair, err error) {
 	self, err := launch.OwnProgram()
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *compareFlags) inChild(cmd *cobra.Command, device string) (pairs []bench
 	return pairs, nil
 }
 
-// measure answers the prompts on the first device and prints a line for each.
+// measure answers all prompts on the first device and prints a line for each prompt.
 func (f *compareFlags) measure(cmd *cobra.Command) (err error) {
 	s, err := launch.ReadSettings()
 	if err != nil {
@@ -166,7 +166,7 @@ func (f *compareFlags) measure(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	if options.Device != thisMachine { // the memory of a phone may not hold both engines
+	if options.Device != thisMachine { // the memory of a phone may not hold the engines off and auto together
 		answered, err := bench.AnswerAll(cmd.Context(), off, options)
 		if err := errors.Join(err, off.Close()); err != nil {
 			return err
@@ -182,8 +182,9 @@ func (f *compareFlags) measure(cmd *cobra.Command) (err error) {
 	return bench.Compare(cmd.Context(), off, auto, options)
 }
 
-// openDefault opens the model with the default settings, except for the drafts if mode
-// is set. Texts of the comparison stay in memory.
+// openDefault opens the model with the default settings. If mode is set, the model
+// drafts in this mode. Texts of a comparison stay in memory and are not written to a
+// database on disk.
 func (f *compareFlags) openDefault(ctx context.Context, s launch.Settings, mode string, context int, stderr io.Writer) (bench.Generator, error) {
 	c, err := launch.ResolveConfig(f.model, map[string]string{"sdnpu.draft": mode})
 	if err != nil {

@@ -23,8 +23,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// conversationCommand is the argument with which this program starts itself as a child
-// process that executes one setting: the emulator reads its settings once per process.
+// conversationCommand is the argument with which this program starts itself as a
+// child process that executes one conversation. Each conversation needs its own
+// process, because the emulator reads its settings only once per process.
 const conversationCommand = "conversation-child"
 
 // conversationFlags holds the flags of the command conversations.
@@ -98,7 +99,7 @@ func (f *conversationFlags) run(cmd *cobra.Command) error {
 	return total.Check(f.mean, f.worst)
 }
 
-// runChild executes a setting in a process of its own.
+// runChild executes the conversation of one setting in a child process.
 func runChild(ctx context.Context, self, path string, s conversation.Setting) (*conversation.Result, error) {
 	input, err := json.Marshal(s)
 	if err != nil {
@@ -118,7 +119,8 @@ func runChild(ctx context.Context, self, path string, s conversation.Setting) (*
 	return r, json.Unmarshal(output, r)
 }
 
-// newConversationCommand returns the command of the child process.
+// newConversationCommand returns the command that a child process executes for one
+// conversation.
 func newConversationCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    conversationCommand + " M.gguf",

@@ -159,8 +159,8 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	return f.writeProfile(cmd, chip, file, m, &result)
 }
 
-// simulate lets the vendor's compiler estimate the times of the model. The first result
-// of simulate is the build ID of the library.
+// simulate lets the vendor's compiler estimate the times of the model. The first
+// result of simulate is the build ID of the vendor's library.
 func simulate(ctx context.Context, s launch.Settings, logger *slog.Logger, m *model.Model, o estimate.Options) (_ *estimate.Result, build string, err error) {
 	d, err := s.OpenDevice(ctx, os.Args[0], logger)
 	if err != nil {

@@ -32,8 +32,8 @@ var contactRows = []int{128, 64, 32, 16, 8, 1}
 // contactTokens limits the length of each text in a first contact.
 const contactTokens = 200
 
-// firstContactCommand is the name of the command that tests a new device. A test starts
-// the command first-contact in its own process.
+// firstContactCommand is the name of the command that tests a new device. Tests of
+// this program start the command first-contact in a process of its own.
 const firstContactCommand = "first-contact"
 
 type firstContactFlags struct {
@@ -70,8 +70,8 @@ and switch plans then use it instead of a fitted profile.`,
 	return cmd
 }
 
-// run runs all steps of the command first-contact. Failed steps are in the report, and
-// in the returned error.
+// run executes all steps of the command first-contact. The report and the returned
+// error name the failed steps.
 func (f *firstContactFlags) run(cmd *cobra.Command, path string) (err error) {
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	if f.repeats < 1 || f.repeats > 1000 {
@@ -119,7 +119,8 @@ func (f *firstContactFlags) run(cmd *cobra.Command, path string) (err error) {
 
 // contactSetup returns the setup that [contact.Run] needs.
 func contactSetup(ctx context.Context, s launch.Settings, stderr io.Writer, f *firstContactFlags, j launch.Options, m *model.Model, tok *tokenizer.Tokenizer, file *gguf.File) (contact.Setup, error) {
-	// The device is opened later, so a recipe that was chosen for it is not used.
+	// The device is opened later, so a recipe that was chosen for the device is not
+	// used.
 	options, err := s.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}, backend.Capabilities{})
 	if err != nil {
 		return contact.Setup{}, err

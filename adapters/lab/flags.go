@@ -19,7 +19,7 @@ func addDeviceFlags(cmd *cobra.Command, device, model *string) {
 	cmd.Flags().StringVar(model, "as", "qwen2.5-1.5b", "model of the profile")
 }
 
-// acceptOldName lets users give a flag of a command by its earlier name too. The help
+// acceptOldName lets users call a flag of a command by an earlier name too. The help
 // does not list the earlier name of a flag.
 func acceptOldName(cmd *cobra.Command, earlier, name string) {
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
@@ -41,6 +41,6 @@ func counter(w io.Writer, quiet bool) func(done, total int) {
 		if b == nil {
 			b = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish())
 		}
-		_ = b.Set(done) // ignore the error, because a failing progress bar does not matter
+		_ = b.Set(done) // the error is ignored, because a failing progress bar does not matter
 	}
 }

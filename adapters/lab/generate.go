@@ -213,7 +213,7 @@ func (f *generateFlags) selectItems() ([]bench.Item, map[string]int, error) {
 	return f.encodePrompts(prompts, chatEncoder)
 }
 
-// readPrompts reads the files of prompts.
+// readPrompts reads the prompts in the files that the flag --prompts names.
 func (f *generateFlags) readPrompts() (prompts []bench.Prompt, err error) {
 	for _, name := range f.prompts {
 		file, err := os.Open(name)
@@ -229,7 +229,7 @@ func (f *generateFlags) readPrompts() (prompts []bench.Prompt, err error) {
 	return prompts, nil
 }
 
-// encoder encodes a chat.
+// encoder is a function that encodes a chat as tokens.
 type encoder = func([]chat.Message) ([]int32, error)
 
 // encodePrompts selects prompts and encodes them with the encoder of the model.
@@ -269,7 +269,7 @@ func chatEncoder(file *gguf.File) (encoder, error) {
 		if err != nil {
 			return nil, err
 		}
-		// written tells whether the template has written the BOS token itself
+		// written reports whether the chat template has written the BOS token itself.
 		written := bos != "" && strings.HasPrefix(text, bos)
 		return tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: !written, ParseSpecial: true})
 	}, nil
@@ -301,7 +301,7 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 		Path: o.flags.model, Config: c, Context: context,
 		Policy: func(own engine.Policy) engine.Policy { return draftPolicy{own, o.costs[s.Device]} },
 	}
-	if c.Draft.Calibration && !c.Draft.Auto { // times of this machine must not decide for a phone
+	if c.Draft.Calibration && !c.Draft.Auto { // times measured on this machine must not decide for a phone
 		j.Config.Calibration = "on"
 	}
 	return openGenerator(ctx, o.settings, j, o.stderr)
@@ -351,8 +351,8 @@ type generator struct {
 
 func (g generator) Close() error { return g.model.Close() }
 
-// generateProgress shows a bar on a terminal; elsewhere it prints a line from time
-// to time.
+// generateProgress shows the progress of a benchmark. On a terminal generateProgress
+// draws a bar, and elsewhere it prints a line from time to time.
 func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task string) {
 	terminal, began := cmdline.IsTerminal(w), time.Now()
 	var shown *progressbar.ProgressBar
@@ -363,7 +363,7 @@ func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task s
 				shown = progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true))
 			}
 			shown.Describe(s.Mode + ", " + task)
-			_ = shown.Set(done) // ignore the error, because a failing progress bar does not matter
+			_ = shown.Set(done) // the error is ignored, because a failing progress bar does not matter
 			return
 		}
 		if time.Since(last) < cmdline.LineEvery && done < total {

@@ -1,7 +1,7 @@
-// Sdnpu-lab is the laboratory: benchmarks, simulations on device profiles,
-// estimates by the vendor's compiler, and the baselines of published papers. The
-// product, sdnpu, contains none of these; integration_test/imports_test.go checks
-// this.
+// Sdnpu-lab is the laboratory, a program with benchmarks, simulations on device
+// profiles, estimates by the vendor's compiler, and the baselines of published
+// papers. The product, sdnpu, contains no code of the laboratory, as
+// integration_test/imports_test.go checks.
 package main
 
 import (
@@ -21,11 +21,13 @@ import (
 
 func main() { cmdline.Main(dispatch) }
 
-// dispatch runs the program that belongs to the name by which it was called. As
-// llama-server it runs models in published modes: see package published.
+// dispatch runs the program that belongs to the name by which this process was
+// called. Under the name llama-server, the laboratory runs models in the modes of
+// package published.
 func dispatch(ctx context.Context, args []string) error {
 	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "llama-server" {
-		// this program is the original llama-server here, and must not start itself
+		// The laboratory takes the place of the original llama-server, and must not start
+		// itself.
 		if err := os.Unsetenv("SDNPU_ORIGINAL"); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ lost them when it starts again.`,
 	flags.BoolVar(&f.json, "json", false, "print each request as JSON instead of the table")
 	for _, name := range []string{"prompts", "model"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag exists
+			panic(err) // MarkFlagRequired cannot fail, because the flag exists
 		}
 	}
 	return cmd
@@ -128,14 +128,14 @@ func (f *ollamaFlags) run(cmd *cobra.Command) (err error) {
 	if f.json {
 		return failed
 	}
-	// After an error, the table shows what was measured before it.
+	// After an error, the table shows the requests that were measured before the error.
 	sums := slices.DeleteFunc(bench.SumServed(rows, headline.Off), func(s bench.ServedSum) bool { return s.Task != "" && !f.each })
 	fmt.Fprintf(cmd.OutOrStdout(), "%s as %s, %d prompts chosen, at most %d tokens, %s clock, temperature %v\n\n",
 		filepath.Base(f.model), f.as, len(questions), f.tokens, f.pace, f.temperature)
 	return errors.Join(failed, bench.ServedTable(cmd.OutOrStdout(), sums))
 }
 
-// count returns the number of saved rows of a phone.
+// count returns the number of saved measurements of a phone.
 func (f *ollamaFlags) count(rows []bench.Served, phone string) (n int) {
 	for _, r := range rows {
 		if r.Phone == phone {
@@ -145,7 +145,8 @@ func (f *ollamaFlags) count(rows []bench.Served, phone string) (n int) {
 	return n
 }
 
-// selects reports whether a saved row belongs to this run.
+// selects reports whether a saved measurement belongs to the systems, phones and
+// questions of this command.
 func (f *ollamaFlags) selects(r bench.Served, questions []headline.Question) bool {
 	as := f.as
 	if r.Phone == bench.ThisMachine {
@@ -186,8 +187,9 @@ func (f *ollamaFlags) checkOllama() error {
 	return nil
 }
 
-// questions reads the prompts that the flags select. The tasks take turns. context is
-// the length of the context that the longest of the selected prompts needs.
+// questions reads the prompts that the flags select, and mixes their tasks. The
+// result context is the length of the context that the longest of the selected
+// prompts needs.
 func (f *ollamaFlags) questions() (list []headline.Question, context int, err error) {
 	prompts, err := f.readPrompts()
 	if err != nil {
@@ -231,8 +233,9 @@ func anyEncoder(file *gguf.File) (encoder, error) {
 	}, nil
 }
 
-// openSaved reads the rows of --save and returns a file to which new rows are added.
-// Without --save, new rows are printed or dropped.
+// openSaved reads the measurements in the file of the flag --save, and returns the
+// file, to which new measurements are added. Without the flag --save, new
+// measurements are printed or dropped.
 func (f *ollamaFlags) openSaved(stdout io.Writer) (rows []bench.Served, file io.WriteCloser, err error) {
 	if f.saved == "" {
 		if f.json {
@@ -264,13 +267,13 @@ func (f *ollamaFlags) openSaved(stdout io.Writer) (rows []bench.Served, file io.
 	return rows, saved, nil
 }
 
-// keepOpen is a writer that its owner closes.
+// keepOpen is a writer whose method Close does not close the underlying writer.
 type keepOpen struct{ io.Writer }
 
 // Close does nothing.
 func (keepOpen) Close() error { return nil }
 
-// both writes to a file and to another writer.
+// both is a writer that writes to a file and to another writer.
 type both struct {
 	*os.File
 	other io.Writer
@@ -278,8 +281,8 @@ type both struct {
 
 func (b both) Write(p []byte) (int, error) { return io.MultiWriter(b.File, b.other).Write(p) }
 
-// prepare finds the programs, and makes a folder for the measurement. The function
-// remove removes the folder.
+// prepare finds the programs that a measurement needs, and makes a folder for the
+// measurement. The returned function remove removes this folder.
 func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Options, remove func(), err error) {
 	s, err := launch.ReadSettings()
 	if err != nil {
@@ -312,7 +315,7 @@ func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Opti
 	return o, remove, nil
 }
 
-// builtOllama is the path at which make demo builds Ollama.
+// builtOllama is the path at which the command `make demo` builds Ollama.
 const builtOllama = "build/ollama/bin/ollama"
 
 func (f *ollamaFlags) findOllama() (ollama.Host, error) {

@@ -148,7 +148,8 @@ func (f *replayFlags) modelled(ctx context.Context, traces []replay.Trace, o ben
 	return bench.Summarize(list, nil, costs), nil
 }
 
-// The cost of a pass is computed for costContext past tokens and costBlocks blocks.
+// The cost of a replayed pass is computed for costContext past tokens and costBlocks
+// blocks.
 const costContext, costBlocks = 1024, 4
 
 // passCost returns the time of a pass on a device, with logits of all rows.
@@ -164,8 +165,8 @@ func passCost(device, model string) (bench.PassCost, error) {
 	return func(rows int) float64 { return cost.Pass(rows, costContext, costBlocks, rows) }, nil
 }
 
-// openTokenizer reads the tokenizer that --tokenizer names, or returns nil if the
-// flag is not set.
+// openTokenizer reads the tokenizer that the flag --tokenizer names, or returns nil
+// if the flag is not set.
 func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	if f.tokenizer == "" {
 		return nil, nil
@@ -173,8 +174,9 @@ func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	return database.ReadTokenizer(f.tokenizer)
 }
 
-// known gives the replay a database to draft from: one on disk, or the texts of another
-// trace file. The caller of known must call done after the replay.
+// known gives the replay a token database as a source of drafts. The token database
+// is on disk, or known makes it from the texts of another trace file. The caller of
+// known must call the returned function done after the replay.
 func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.Tokenizer, options *bench.ReplayOptions) (done func(), err error) {
 	if info, err := os.Stat(f.database); err == nil && info.IsDir() {
 		db, err := openKnown(f.database, traces)
@@ -182,7 +184,7 @@ func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.T
 			return nil, database.Explain(err, f.database)
 		}
 		options.Database = draft.OnDisk(db, slog.New(slog.DiscardHandler))
-		return func() { _ = db.Close() }, nil // ignore the error: no data can be lost, because the database was only read
+		return func() { _ = db.Close() }, nil // the error is ignored: the database was only read, so no data is lost
 	}
 	if err := checkDifferent(file, f.database); err != nil {
 		return nil, err
@@ -204,8 +206,8 @@ func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 	return traces, nil
 }
 
-// errScored is returned if the database contains the texts that are scored, because
-// drafts would then repeat the answers.
+// errScored is returned if a replay's database contains the texts that the replay
+// scores, because drafts would then repeat the answers.
 var errScored = errors.New("--db: the database holds the texts that are scored: name another database, or online")
 
 // checkDifferent returns an error if the trace file that is scored is also given as the
@@ -226,9 +228,9 @@ func checkDifferent(traces, database string) error {
 }
 
 // openKnown opens a database from which a replay drafts. openKnown rejects a database
-// that contains an output that is scored. Trace files do not name their tokenizer. A
-// trace of a different tokenizer is detected only if a token is outside the database's
-// vocabulary.
+// that contains an output that the replay scores. Trace files do not name their
+// tokenizer. A trace of a different tokenizer is detected only if a token is outside
+// the database's vocabulary.
 func openKnown(path string, traces []replay.Trace) (*tokendb.DB, error) {
 	owner, err := tokendb.Owner(path)
 	if err != nil {

@@ -10,11 +10,13 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 )
 
-// measuredFile is the file that --save names, which holds one request per line.
+// measuredFile is the file that the flag --save names. The file holds one measured
+// request per line.
 type measuredFile struct{ *os.File }
 
-// openMeasured reads the requests of an earlier run of the benchmark, and lets it
-// append new ones. openMeasured removes an incomplete last line from the file.
+// openMeasured reads the requests that an earlier benchmark has saved in a file, and
+// lets the benchmark append new requests. openMeasured removes an incomplete last
+// line from the file.
 func openMeasured(path string, o *bench.GenerateOptions) (_ measuredFile, err error) {
 	if path == "" {
 		return measuredFile{}, nil

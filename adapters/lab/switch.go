@@ -89,7 +89,7 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	if o.Execute, err = f.execute.executor(cmd.ErrOrStderr(), o.Device, o.Model, o.AllLogits, o.Drafts); err != nil {
 		return err
 	}
-	if o.Execute == nil { // a plan's executor reports the progress itself
+	if o.Execute == nil { // an executor of plans reports its progress itself
 		o.Progress = counter(cmd.ErrOrStderr(), f.asJSON)
 	}
 	result, err := bench.RunSwitch(cmd.Context(), o)
@@ -104,8 +104,8 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	return errors.Join(err, notExecuted(result))
 }
 
-// notExecuted returns an error if any plan could not be executed. notExecuted's error
-// names the first of these plans.
+// notExecuted returns an error if any switch plan could not be executed. The error
+// names the first plan that could not be executed.
 func notExecuted(s *bench.Switch) error {
 	n := s.NotExecuted()
 	if n == 0 {

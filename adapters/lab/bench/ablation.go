@@ -17,28 +17,29 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// publishedAblation holds table 3 of the sd.npu paper, version 2: summarization
-// tasks on a Redmi K60 Pro, in milliseconds per output token.
+// publishedAblation holds table 3 of the sd.npu paper, version 2. The table lists
+// summarization tasks on a Redmi K60 Pro, in milliseconds per output token.
 //
 //go:embed published.json
 var publishedAblation []byte
 
-// AblationOptions selects the models and the workload.
+// AblationOptions selects the models and the workload of an ablation, a simulation
+// that leaves out one technique at a time.
 type AblationOptions struct {
 	Device string
-	Models []string // empty means all models of the profile
+	Models []string // an empty list selects all models of the profile
 	Prompt int
 	Output int
-	// SD and Ours are the numbers of tokens per decode step with published drafts
-	// and with all our draft sources.
+	// SD is the number of tokens per decode step with published drafts, and Ours with
+	// all draft sources of sdnpu.
 	SD, Ours float64
-	// Source says where SD and Ours come from. The value is "forced", or the name
-	// of a file.
+	// Source says where the numbers SD and Ours of tokens per step come from. The value
+	// of Source is "forced", or the name of a file.
 	Source string
 }
 
-// Ablation holds the times with and without each technique, in milliseconds per
-// output token.
+// Ablation holds the times with and without each technique of decoding, in
+// milliseconds per output token.
 type Ablation struct {
 	Device string        `json:"device"`
 	Kind   string        `json:"kind"`
@@ -46,40 +47,43 @@ type Ablation struct {
 	Rows   []AblationRow `json:"rows"`
 }
 
-// AblationSteps holds the numbers of tokens per decode step and where they come
-// from.
+// AblationSteps holds numbers of tokens per decode step and the source of these
+// numbers.
 type AblationSteps struct {
 	SD     float64 `json:"sd"`
 	Ours   float64 `json:"ours"`
 	Source string  `json:"source"`
 }
 
-// AblationRow holds a model's simulated and published times under the same names.
+// AblationRow holds a model's simulated times, and the published times under the same
+// column names.
 type AblationRow struct {
 	Model     string             `json:"model"`
 	Modelled  map[string]float64 `json:"modelled"`
 	Published map[string]float64 `json:"published,omitempty"`
 	Plan      string             `json:"plan"`
-	Exposed   float64            `json:"exposed_ms"` // exposed time of the plan, if all rows of the prompt need logits
+	Exposed   float64            `json:"exposed_ms"` // Exposed is the plan's exposed time if all rows of the prompt need logits
 }
 
-// AblationColumns returns the column names of the paper, which are also the JSON
-// names: the NPU alone, with progressive graph switching (G), with drafts (SD),
-// with both, and with all our draft sources.
+// AblationColumns returns the column names of the sd.npu paper, which are also the
+// names in JSON. The columns stand for the NPU alone, for progressive graph switching
+// (G), for drafts (SD), for G and SD together, and for all draft sources of sdnpu.
 func AblationColumns() []string { return []string{"npu", "npu+G", "npu+SD", "npu+G+SD", "ours"} }
 
-// ablationTitles are the titles of the table's columns.
+// ablationTitles are the titles of the columns of the ablation table.
 var ablationTitles = []string{"NPU", "+G", "+SD", "+G+SD", "ours"}
 
-// Widths of the prefill and of the decode graph.
+// ablationPrefill and ablationDecode are the widths of the prefill graph and of the
+// decode graph.
 const ablationPrefill, ablationDecode = 256, 32
 
-// ablationBlocks lists the numbers of blocks to try; the planner's best one counts.
+// ablationBlocks lists the numbers of blocks with which the planner plans. The best
+// of these plans counts.
 var ablationBlocks = []int{2, 3, 4, 7}
 
-// RunAblation computes the ablation table. In columns without G, one graph of all
-// layers is loaded after the prefill. In columns with G, the planner switches the
-// graphs, with a spare graph slot if it fits into the session.
+// RunAblation computes the ablation table. In columns without graph switching (G),
+// one graph of all layers is loaded after the prefill. In columns with G, the planner
+// switches the graphs, and uses a spare graph slot if the session has room for one.
 func RunAblation(ctx context.Context, o AblationOptions) (*Ablation, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
@@ -149,8 +153,8 @@ func (o *AblationOptions) row(cost *graphswap.Cost) (*AblationRow, error) {
 	return row, nil
 }
 
-// exposed returns the time that switching by a plan adds to the prefill. exposed
-// returns an error if the plan does not fit into a session.
+// exposed returns the time that a plan's switching adds to the prefill. exposed
+// returns an error if the plan's graphs do not fit into the memory of a session.
 func exposed(cost *graphswap.Cost, r graphswap.Request, name string, spare bool) (float64, error) {
 	problem, err := cost.Problem(r)
 	if err != nil {
@@ -167,8 +171,8 @@ func exposed(cost *graphswap.Cost, r graphswap.Request, name string, spare bool)
 	return line.ExposedMs, line.Check(problem)
 }
 
-// publishedFor returns the published table if the profile describes the phone of
-// the paper, otherwise an empty table.
+// publishedFor returns the table of the sd.npu paper if the profile describes the
+// phone of the paper, or else an empty table.
 func publishedFor(device string) (map[string]map[string]float64, error) {
 	var cells []struct {
 		Model, System string
@@ -214,17 +218,19 @@ func ReadAccept(r io.Reader) (sd, ours float64, err error) {
 	return sd, ours, nil
 }
 
-// accepted is the part of a report that holds the number of tokens per step.
+// accepted is the part of a report of a run or a replay that holds the number of
+// tokens per step.
 type accepted struct {
-	AcceptLength float64 `json:"accept_length"` // field in the report of a run
+	AcceptLength float64 `json:"accept_length"` // AcceptLength is a field in the report of a run
 	All          struct {
 		MAT float64 `json:"mat"`
-	} `json:"all"` // field in the report of a replay
+	} `json:"all"` // All is a field in the report of a replay
 }
 
 func (a accepted) tokens() float64 { return max(a.AcceptLength, a.All.MAT) }
 
-// Table prints the table, with the published times below each simulated row.
+// Table prints the ablation as a table, with the published times below each simulated
+// row.
 func (a *Ablation) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s (profile %s), ms per token; %.2f and %.2f tokens per step, %s\n", a.Device, a.Kind, a.Accept.SD, a.Accept.Ours, a.Accept.Source)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -13,19 +13,20 @@ import (
 // the model predicts after a wrong token.
 var ErrNoReplay = errors.New("ext cannot be replayed, because the model's choices after wrong tokens are not recorded: leave it out, or bound it by --ext-bound lower or upper")
 
-// Bound says how draft extension is replayed.
+// Bound selects how a replay treats draft extension.
 type Bound string
 
-// With NoBound, draft extension is rejected. LowerBound replays the drafts without
-// extension. With UpperBound, an oracle keeps exactly those parts of rejected
-// drafts that occur soon in the output; no model can do better.
+// With NoBound, a replay rejects draft extension. With LowerBound, the drafts are
+// replayed without extension. With UpperBound, an oracle keeps exactly those parts of
+// rejected drafts that occur soon in the output. No model can do better than the
+// oracle.
 const (
 	NoBound    Bound = ""
 	LowerBound Bound = "lower"
 	UpperBound Bound = "upper"
 )
 
-// ParseBound reads a bound.
+// ParseBound parses the name of a bound.
 func ParseBound(s string) (Bound, error) {
 	switch b := Bound(s); b {
 	case NoBound, LowerBound, UpperBound:
@@ -34,7 +35,7 @@ func ParseBound(s string) (Bound, error) {
 	return NoBound, fmt.Errorf("--ext-bound %.80q: want lower or upper", s)
 }
 
-// soon is the number of future tokens that the oracle looks at.
+// soon is the number of future output tokens that the oracle of a replay looks at.
 const soon = 32
 
 // oracle is a drafter whose extension knows the future text. For a rejected row,
@@ -44,7 +45,7 @@ type oracle struct {
 	*draft.Drafter
 	tree    spec.Tree
 	output  []int32
-	emitted int  // emitted is the number of output tokens so far
+	emitted int  // emitted is the number of output tokens that the oracle has seen
 	frozen  bool // if frozen is set, the oracle does not learn from requests
 }
 
@@ -83,7 +84,7 @@ func (o *oracle) Commit(emitted []int32) {
 	o.tree.Reset()
 }
 
-// revealOutput gives the future text to an oracle.
+// revealOutput tells an oracle the output of the replayed request.
 func revealOutput(d replay.Drafter, output []int32) {
 	if o, ok := d.(*oracle); ok {
 		o.output = output
@@ -91,7 +92,7 @@ func revealOutput(d replay.Drafter, output []int32) {
 }
 
 // occursSoon reports whether two tokens will soon occur next to each other in the
-// output. The first of the two may be the newest token.
+// output. The newest output token may be the first of these two tokens.
 func (o *oracle) occursSoon(first, second int32) bool {
 	ahead := o.output[o.emitted-1 : min(o.emitted+soon, len(o.output))]
 	for i := 1; i < len(ahead); i++ {

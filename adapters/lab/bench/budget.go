@@ -7,16 +7,17 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// Graphs describes the verification graphs of a device: their widths in ascending
-// order, and the time of a pass.
+// Graphs describes the verification graphs of a device by their widths, in ascending
+// order, and by the time of a pass.
 type Graphs struct {
 	Widths []int
 	Cost   PassCost
 }
 
-// choose returns the width with the largest expected number of tokens per time, by
-// the same rule as the engine. A pass yields one token plus the sum of its drafts'
-// scores. trust corrects the scores by the acceptance so far.
+// choose returns the graph width with the largest expected number of tokens per time,
+// by the rule that the engine uses. A pass yields one token plus the sum of its
+// drafts' scores. The factor trust corrects the scores of drafts by the share of
+// earlier drafts that was accepted.
 func (g Graphs) choose(t *spec.Tree, trust float64) (width int) {
 	best, sum, row := 0.0, 0.0, 0
 	for _, w := range g.Widths {
@@ -30,8 +31,8 @@ func (g Graphs) choose(t *spec.Tree, trust float64) (width int) {
 	return width
 }
 
-// budget is a drafter that chooses the number of rows with the most tokens per
-// time, and records the steps.
+// budget is a drafter that chooses the number of rows with the most tokens per time.
+// budget records each decode step.
 type budget struct {
 	replay.Drafter
 	graphs Graphs
@@ -61,8 +62,8 @@ func (b *budget) Begin(prompt []int32) {
 	b.Drafter.Begin(prompt)
 }
 
-// ReplayCost replays traces; the cost of a device's graphs decides how many rows a
-// pass has. The returned requests name the device.
+// ReplayCost replays traces of requests. The cost of a device's graphs decides how
+// many rows a pass of ReplayCost has. The returned requests name the device.
 func ReplayCost(ctx context.Context, traces []replay.Trace, o ReplayOptions, device string, graphs Graphs) ([]Measured, error) {
 	d, err := o.drafter()
 	if err != nil {

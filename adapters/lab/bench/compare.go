@@ -12,18 +12,20 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Timing holds the times of one request on the device's clock, in milliseconds.
+// Timing holds the times in milliseconds of one request, measured on the device's
+// clock.
 type Timing struct {
 	First  float64 `json:"first_token_ms"`
 	Decode float64 `json:"decode_ms"`
-	// PromptDrafting and Drafting are the parts of First and Decode in which the CPU
-	// worked on drafts. On a virtual clock they are the processor time of that work.
+	// PromptDrafting is the part of First, and Drafting the part of Decode, in which the
+	// CPU worked on drafts. On a virtual clock, PromptDrafting and Drafting are the
+	// processor time of the work on drafts.
 	PromptDrafting float64 `json:"prompt_drafting_ms"`
 	Drafting       float64 `json:"drafting_ms"`
 	Tokens         int     `json:"tokens"`
 	Passes         int     `json:"passes"`
-	// Processor is the processor time of the whole process, which depends less on other
-	// load than the times on this machine's clock.
+	// Processor is the processor time of the whole process. Processor time depends less
+	// on the load of the machine than times on the machine's clock.
 	Processor float64 `json:"processor_ms"`
 }
 
@@ -44,17 +46,19 @@ type Pair struct {
 type CompareOptions struct {
 	Device string
 	Items  []Item
-	// Limits are the maximum numbers of output tokens. The items of each task take the
-	// limits one after the other.
+	// Limits are maximum numbers of output tokens. The first item of a task gets the
+	// first limit, the second item the second limit, and after the last limit the first
+	// one again.
 	Limits []int
-	// Request holds the other settings of all requests.
+	// Request holds the settings that all requests of a comparison share.
 	Request engine.Request
 	// The function Each is called with every pair.
 	Each func(Pair) error
 }
 
-// Compare answers each item with both engines, one after the other. Every other item
-// begins with the second engine, so that changes of the machine's load cancel out.
+// Compare answers each item with two engines, off and auto, one after the other.
+// Every other item begins with the engine auto, so that changes of the machine's load
+// cancel out.
 func Compare(ctx context.Context, off, auto Generator, o CompareOptions) error {
 	for i, r := range o.requests() {
 		item := o.Items[i]
@@ -80,9 +84,9 @@ func Compare(ctx context.Context, off, auto Generator, o CompareOptions) error {
 	return nil
 }
 
-// requests returns the requests of all items.
+// requests returns one request for each item of a comparison.
 func (o *CompareOptions) requests() (list []engine.Request) {
-	turn := make(map[string]int) // of each task
+	turn := make(map[string]int) // turn counts the items of each task
 	for _, item := range o.Items {
 		if _, known := turn[item.Task]; !known {
 			turn[item.Task] = len(turn)
@@ -96,11 +100,11 @@ func (o *CompareOptions) requests() (list []engine.Request) {
 }
 
 // Answered is a [Generator] that repeats the reports of an engine which has answered
-// all requests of a comparison. A device whose memory does not hold two engines runs one
-// after the other.
+// all requests of a comparison. If a device's memory does not hold two engines,
+// Answered stands for the first engine while the second one runs.
 type Answered struct{ reports []engine.Report }
 
-// AnswerAll answers all requests of a comparison.
+// AnswerAll answers all requests of a comparison with one engine.
 func AnswerAll(ctx context.Context, g Generator, o CompareOptions) (*Answered, error) {
 	a := &Answered{}
 	for i, r := range o.requests() {
@@ -123,8 +127,8 @@ func (a *Answered) Generate(context.Context, engine.Request, func(engine.Piece) 
 // Close implements [Generator].
 func (*Answered) Close() error { return nil }
 
-// timingOf returns the times of a report: the device's own, if its calls take no time
-// on this machine's clock.
+// timingOf returns the times in an engine's report. If the device's calls take no
+// time on this machine's clock, timingOf returns times of the device's own clock.
 func timingOf(r *engine.Report) Timing {
 	t := Timing{Tokens: r.OutputTokens, Passes: len(r.Verifications)}
 	first, decode, prompt, later := r.FirstToken, r.Decode, r.PromptDrafting, r.Drafting-r.PromptDrafting
@@ -137,37 +141,41 @@ func timingOf(r *engine.Report) Timing {
 	return t
 }
 
-// Compared sums up pairs of one device. Ratios divide times with automatic drafts by
-// times without drafts.
+// Compared sums up pairs of measured requests on one device. Each ratio in Compared
+// divides times with automatic drafts by times without drafts.
 type Compared struct {
 	Device   string  `json:"device"`
-	Limit    int     `json:"limit"` // 0 stands for all
+	Limit    int     `json:"limit"` // the limit 0 stands for all limits
 	Requests int     `json:"requests"`
 	Tokens   float64 `json:"tokens_per_pass"`
-	// Off and Auto are decoding times per token in milliseconds.
+	// Off is the decoding time per token without drafts, and Auto the time with
+	// automatic drafts, in milliseconds.
 	Off  float64 `json:"off_ms_per_token"`
 	Auto float64 `json:"auto_ms_per_token"`
 	// Drafting is the part of Auto in which the CPU worked on drafts.
 	Drafting float64 `json:"drafting_ms_per_token"`
-	// Ratio compares the sums of decoding times. Worst is the mean ratio of the tenth of
-	// the requests that gain least.
+	// Ratio is the sum of decoding times with automatic drafts divided by the sum
+	// without drafts. Worst is the mean ratio of the tenth of the requests that gain
+	// least from drafts.
 	Ratio float64 `json:"ratio"`
 	Worst float64 `json:"ratio_worst_tenth"`
-	// Whole and WorstWhole compare whole requests, prompts included.
+	// Whole is the ratio of the times of whole requests, prompts included, and
+	// WorstWhole is the mean ratio of the worst tenth of the requests.
 	Whole      float64 `json:"whole_ratio"`
 	WorstWhole float64 `json:"whole_ratio_worst_tenth"`
-	// First compares the sums of times to the first token, WorstFirst the worst request.
+	// First is the ratio of the sums of times to the first token, and WorstFirst the
+	// ratio of the worst request.
 	First      float64 `json:"first_token_ratio"`
 	WorstFirst float64 `json:"first_token_ratio_worst"`
-	// Processor compares the sums of processor times, and WorstProcessor is the mean ratio
-	// of the worst tenth.
+	// Processor is the ratio of the sums of processor times, and WorstProcessor is the
+	// mean ratio of the worst tenth of the requests.
 	Processor      float64 `json:"processor_ratio"`
 	WorstProcessor float64 `json:"processor_ratio_worst_tenth"`
 	Different      int     `json:"different_texts"`
 }
 
-// SumPairs sums up pairs by device and limit, in their order. All limits of a device
-// together come last.
+// SumPairs sums up pairs of measured requests by device and limit. Devices keep the
+// order of the pairs. For each device, the sum over all limits comes last.
 func SumPairs(pairs []Pair) (list []Compared) {
 	type group struct {
 		device string
@@ -199,7 +207,7 @@ func SumPairs(pairs []Pair) (list []Compared) {
 func sumPairs(device string, limit int, pairs []Pair) Compared {
 	c := Compared{Device: device, Limit: limit, Requests: len(pairs)}
 	var off, auto Timing
-	var decode, whole, processor []float64 // of each request
+	var decode, whole, processor []float64 // the slices hold one value for each request
 	for _, p := range pairs {
 		off, auto = off.add(p.Off), auto.add(p.Auto)
 		whole = append(whole, (p.Auto.First+p.Auto.Decode)/(p.Off.First+p.Off.Decode))
@@ -214,7 +222,7 @@ func sumPairs(device string, limit int, pairs []Pair) Compared {
 			c.Different++
 		}
 	}
-	decoded := float64(max(1, off.Tokens-len(pairs))) // prompts give the first tokens
+	decoded := float64(max(1, off.Tokens-len(pairs))) // the first token comes from the prompt, so no time per token counts it
 	c.Tokens = float64(auto.Tokens-len(pairs)) / float64(max(1, auto.Passes))
 	c.Off, c.Auto, c.Drafting = off.Decode/decoded, auto.Decode/decoded, auto.Drafting/decoded
 	c.Ratio, c.Worst = auto.Decode/off.Decode, worstTenth(decode)
@@ -231,8 +239,8 @@ func (t Timing) add(o Timing) Timing {
 	}
 }
 
-// worstTenth returns the mean of the largest tenth, which has at least one value, or 0
-// for no values.
+// worstTenth returns the mean of the largest tenth of some values. The tenth has at
+// least one value. For no values, worstTenth returns 0.
 func worstTenth(values []float64) float64 {
 	negative := make([]float64, len(values))
 	for i, v := range values {
@@ -241,7 +249,7 @@ func worstTenth(values []float64) float64 {
 	return -worstDecile(negative)
 }
 
-// ComparedTable prints the sums.
+// ComparedTable prints the sums of compared requests as a table.
 func ComparedTable(w io.Writer, list []Compared) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "device\tat most\trequests\tms/token: off\tauto\tdrafting\tauto/off\tworst tenth\twhole request\tworst tenth\tfirst token\tworst\tprocessor\tworst tenth\ttokens/pass\tother text\t")

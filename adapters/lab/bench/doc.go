@@ -1,10 +1,11 @@
-// Package bench measures drafts and switch plans: drafts on recorded texts or with
-// a model in the loop, and plans and conversations on device profiles.
+// Package bench measures drafts on recorded texts or with a model in the loop.
+// Package bench also measures switch plans and conversations on device profiles.
 //
-// The package reads traces and prompts, which are untrusted input, and returns
-// results that can be printed as a table or as JSON. Drafters come from
-// backend/engine/draft, planners from graphswap. The package opens no model and no
-// device: the caller passes engines and executors.
+// Package bench reads traces and prompts, which are untrusted input, and returns
+// results that can be printed as a table or as JSON. The drafters that package bench
+// measures are those of package backend/engine/draft, and the planners are those of
+// package graphswap. Package bench opens no model and no device, because its caller
+// passes engines and executors.
 //
 // Replaying a text takes microseconds per token. Comparing plans takes seconds,
 // because the time of the exact planner doubles with each block and chunk.

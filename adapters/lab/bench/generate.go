@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// Setting is a draft mode, and the device whose times are charged for passes. If
-// the device is empty, the times of this machine are used.
+// Setting names a draft mode, and a device whose times are charged for passes. If a
+// Setting names no device, the times of this machine are used.
 type Setting struct {
 	Mode   string `json:"mode"`
 	Device string `json:"device,omitempty"`
@@ -30,15 +30,14 @@ type Generator interface {
 type GenerateOptions struct {
 	Items    []Item
 	Settings []Setting
-	// Tokens is the maximum length of each output.
+	// Tokens is the maximum length of each output in tokens.
 	Tokens int
 	// Conditions describe the model and everything else on which a result depends,
-	// except the setting.
+	// except the draft mode and the device.
 	Conditions string
-	// Together answers each prompt in all settings before the next prompt, so
-	// that all settings run under the same load, and an interruption leaves
-	// complete comparisons. The engines of all settings are then open at the same
-	// time.
+	// Together answers each prompt in all settings before the next prompt, so that all
+	// settings run under the same load, and an interruption leaves complete comparisons.
+	// If Together is set, the engines of all settings are open at the same time.
 	Together bool
 	// Known holds the requests of earlier runs, which are not repeated.
 	Known []Measured
@@ -56,24 +55,25 @@ type Measured struct {
 	Conditions string `json:"conditions,omitempty"`
 	Task       string `json:"task"`
 	ID         string `json:"id"`
-	// Prompt and Output are recorded so that bench replay can read a request as a
-	// trace.
+	// Prompt and Output are recorded so that the command `bench replay` can read a
+	// request as a trace.
 	Prompt []int32 `json:"prompt_ids"`
 	Output []int32 `json:"output_ids"`
-	// Steps are the passes after the pass of the prompt.
+	// Steps describes the passes after the pass of the prompt.
 	Steps []Step `json:"steps"`
-	// The fields below are times of the whole request in milliseconds. Calibration
-	// is the time that drafters need during the prompt; most of it overlaps with
-	// the prompt's passes. Prefill does not include Calibration.
+	// The fields below are times of the whole request in milliseconds. Calibration is
+	// the time that drafters need during the prompt. Most of the time of Calibration
+	// overlaps with the prompt's passes, and Prefill does not include this time.
 	Prefill     float64 `json:"prefill_ms"`
 	Calibration float64 `json:"calibration_ms"`
 	Draft       float64 `json:"draft_ms"`
 	Verify      float64 `json:"verify_ms"`
 	Commit      float64 `json:"commit_ms"`
-	// processor time of Draft and Calibration, or 0 if it is unknown
+	// DraftCPU and CalibrationCPU are the processor times of Draft and Calibration, or 0
+	// if they are unknown.
 	DraftCPU       float64 `json:"draft_cpu_ms"`
 	CalibrationCPU float64 `json:"calibration_cpu_ms"`
-	// CPU is the processor time of the whole process.
+	// CPU is the processor time of the whole process in milliseconds.
 	CPU float64 `json:"cpu_ms"`
 }
 
@@ -90,9 +90,9 @@ func (s Step) Drafted() int { return s[1] }
 // Accepted returns the number of accepted drafts.
 func (s Step) Accepted() int { return s[2] }
 
-// Generate answers all prompts in order, one setting after the other unless
-// Together is set. If an error occurs, Generate also returns the requests before
-// the error.
+// Generate answers all prompts in order. Unless the option Together is set, Generate
+// finishes one setting before the next one. If an error occurs, Generate also returns
+// the requests that were answered before the error.
 func Generate(ctx context.Context, o GenerateOptions) ([]Measured, error) {
 	g := &generating{GenerateOptions: o, known: make(map[key]*Measured, len(o.Known))}
 	for i := range o.Known {
@@ -115,13 +115,14 @@ func Generate(ctx context.Context, o GenerateOptions) ([]Measured, error) {
 	return g.list, nil
 }
 
-// key identifies a request by what its result depends on.
+// key holds the values on which the result of a request depends, and so identifies
+// the request.
 type key struct {
 	Setting
 	task, id string
 }
 
-// generating is the state of one Generate call.
+// generating is the state of one call of Generate.
 type generating struct {
 	GenerateOptions
 	known map[key]*Measured
@@ -177,7 +178,7 @@ func (g *generating) request(ctx context.Context, e *Generator, s Setting, item 
 }
 
 // Whole returns the requests of those prompts that were answered in all settings.
-// After an interruption, only these requests can be compared.
+// After an interruption, only the requests that Whole returns can be compared.
 func Whole(list []Measured, settings int) (whole []Measured) {
 	count := make(map[key]int)
 	for _, m := range list {
@@ -238,9 +239,10 @@ func acceptLength(steps []Step) float64 {
 	return float64(tokens) / float64(len(steps))
 }
 
-// ReadMeasured parses requests, one per line. ReadMeasured rejects impossible
-// steps. An interruption may have left an incomplete last line, which is ignored.
-// whole is the length of the complete lines.
+// ReadMeasured parses a file of measured requests, one per line. ReadMeasured rejects
+// impossible decode steps. ReadMeasured ignores an incomplete last line, which an
+// interruption may have left in the file. The result whole is the length of the
+// complete lines in bytes.
 func ReadMeasured(text []byte) (list []Measured, whole int, err error) {
 	for {
 		end := bytes.IndexByte(text[whole:], '\n')

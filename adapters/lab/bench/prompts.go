@@ -18,8 +18,9 @@ type Prompt struct {
 	Prompt []chat.Message `json:"prompt"`
 }
 
-// ReadPrompts reads one JSON object per line: task, id and prompt, a list of {role,
-// content}. Prompts without a task get the given task name.
+// ReadPrompts reads one JSON object per line, with the fields task, id and prompt.
+// The field prompt is a list of objects with the fields role and content. ReadPrompts
+// gives the default task name to prompts without a task.
 func ReadPrompts(r io.Reader, name string) ([]Prompt, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -46,15 +47,16 @@ func ReadPrompts(r io.Reader, name string) ([]Prompt, error) {
 	return list, nil
 }
 
-// Item is a prompt in tokens of the model.
+// Item is a benchmark prompt as tokens of the model.
 type Item struct {
 	Task, ID string
 	IDs      []int32
 }
 
-// Select encodes prompts and skips those with more than maxTokens tokens. Of the
-// other prompts, Select takes count per task, evenly spread, or all if count is 0.
-// Select returns the number of skipped prompts per task.
+// Select encodes prompts and skips each prompt with more than maxTokens tokens.
+// Select takes count prompts of each task, evenly spread over the prompts that are
+// short enough. If count is 0, Select takes every prompt that is short enough. Select
+// also returns the number of skipped prompts per task.
 func Select(prompts []Prompt, encode func([]chat.Message) ([]int32, error), maxTokens, count int) (items []Item, skipped map[string]int, err error) {
 	tasks := make(map[string][]Item)
 	var names []string
@@ -87,8 +89,8 @@ func Select(prompts []Prompt, encode func([]chat.Message) ([]int32, error), maxT
 	return items, skipped, nil
 }
 
-// InTurns mixes the tasks, so that an interrupted run has answered about the same
-// number of prompts of each task.
+// InTurns mixes the tasks of a benchmark, so that an interrupted benchmark has
+// answered about the same number of prompts of each task.
 func InTurns(items []Item) []Item {
 	var names []string
 	tasks := make(map[string][]Item)

@@ -12,40 +12,44 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// Regimes is a map of the plans that the chooser takes. The map has one panel per
-// device and per change of the device's profile. In a panel, prompts get longer to
-// the right, and the session's memory grows upwards.
+// Regimes is a map of the plans that the engine's chooser takes. The map Regimes has
+// one panel per device and per change of the device's profile. In a panel of the map,
+// prompts get longer to the right, and the session's memory grows upwards.
 type Regimes struct {
 	Model  string
 	SetGB  float64 // SetGB is the size of one set of block graphs, the head and the KV cache
 	Panels []RegimePanel
 }
 
-// RegimePanel is the map for one device and one change of its profile.
+// RegimePanel is the map of chosen plans for one device and one change of its
+// profile.
 type RegimePanel struct {
-	Device, Kind, Change string     // Kind is the kind of the device's profile
-	Cells                [][]string // plan by (memory window, prompt length), or "" if no graph fits into memory
+	Device, Kind, Change string     // Kind is the kind of the device's profile, such as fitted
+	Cells                [][]string // Cells[i][k] is the plan for the memory i and the prompt length k, or "" if no graph fits
 }
 
-// regimeContext is the number of tokens that the KV cache holds.
+// regimeContext is the number of tokens that the KV cache of a simulated conversation
+// holds.
 const regimeContext = 4096
 
-// The axes of the maps, and the changes of the profiles: the slowest and the
-// fastest loads that published figures allow, and loads that slow computing down.
+// The variables below are the axes of the maps of chosen plans, and the changes of
+// the device profiles. The changes are the slowest and the fastest loads that
+// published figures allow, and loads that slow computing down.
 var (
 	regimePrompts = []int{16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072}
-	// memory in multiples of the size of one set of block graphs
+	// regimeWindows holds sizes of a session's memory as multiples of the size of one
+	// set of block graphs.
 	regimeWindows = []float64{0.95, 1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 1.7, 1.8, 1.9, 2, 2.5}
 	regimeChanges = []struct {
 		name            string
-		bandwidth, slow float64 // zero keeps the profile's value
+		bandwidth, slow float64 // a zero keeps the profile's value
 	}{
 		{"load 0.4 GB/s", 0.4, 0}, {"as profiled", 0, 0}, {"load 2.9 GB/s", 2.9, 0}, {"compute × 1.3 while loading", 0, 1.3},
 	}
 )
 
-// RunRegimes computes the maps for a model whose graphs were compiled on the
-// device.
+// RunRegimes computes the maps of chosen plans for a model whose graphs were compiled
+// on the device.
 func RunRegimes(ctx context.Context, model string, progress func(done, total int)) (*Regimes, error) {
 	devices, m, err := devicesWith(model)
 	if err != nil {
@@ -82,8 +86,8 @@ func RunRegimes(ctx context.Context, model string, progress func(done, total int
 	return r, nil
 }
 
-// devicesWith returns the profiles that list a model, and the model's sizes from
-// the first of them.
+// devicesWith returns the device profiles that list a model, and the model's sizes in
+// the first of these profiles.
 func devicesWith(model string) (devices []string, m graphswap.Model, err error) {
 	for _, device := range graphswap.DeviceNames() {
 		profile, err := graphswap.Device(device)
@@ -105,7 +109,7 @@ func devicesWith(model string) (devices []string, m graphswap.Model, err error) 
 }
 
 // regimeRow returns the chooser's plan for each length of prompts. All turns of a
-// simulated conversation have the same length.
+// conversation that regimeRow simulates have prompts of equal length.
 func regimeRow(profile *graphswap.Profile, model string) ([]string, error) {
 	cost, err := profile.Cost(model)
 	if err != nil {
@@ -137,8 +141,8 @@ func regimeRow(profile *graphswap.Profile, model string) ([]string, error) {
 	return row, nil
 }
 
-// regimeColours holds the colour and the legend of each plan, in the order of the
-// legend.
+// regimeColours holds the colour and the legend of each plan in the picture, in the
+// order of the legend.
 var regimeColours = [][3]string{
 	{graphswap.PlanSeparate, "#4c956c", "both graphs resident"},
 	{graphswap.PlanSwitch, "#2f6690", "switched by the planner"},
@@ -147,13 +151,13 @@ var regimeColours = [][3]string{
 	{"", "#dddddd", "does not fit"},
 }
 
-// Sizes of a cell in the picture, in pixels.
+// The constants below are the sizes in pixels of a cell of the picture.
 const (
 	cellWide, cellHigh  = 13, 11
 	panelLeft, panelTop = 44, 34
 )
 
-// SVG draws the maps as an SVG picture.
+// SVG draws the maps of chosen plans as an SVG picture.
 func (r *Regimes) SVG(w io.Writer) error {
 	columns := len(regimeChanges)
 	wide := panelLeft + len(regimePrompts)*cellWide + 12

@@ -17,26 +17,26 @@ import (
 // ReplayOptions selects the drafter that is replayed.
 type ReplayOptions struct {
 	Mode draft.Mode
-	// Rows is the width of the verification graph, including the row of the last
-	// token.
+	// Rows is the width of the verification graph. One of its rows holds the last token,
+	// and the other rows hold drafts.
 	Rows int
-	// Corpus holds texts that the database contains before the first request. The
-	// outputs of requests are added to the database only if Online is set.
+	// Corpus holds texts that the token database contains before the first request. If
+	// Online is set, the output of each replayed request is added to the token database.
 	Corpus []replay.Trace
 	Online bool
-	// Database, if set, is the database's content before the first request.
+	// Database, if set, is the content of the token database before the first request.
 	Database *draft.Database
-	// Extension says how draft extension is replayed, which would need the model.
+	// Extension selects how draft extension is replayed, because a replay has no model.
 	Extension Bound
-	// Progress is called after each request.
+	// Progress is called after each replayed request.
 	Progress func(done, total int)
 }
 
-// databaseTokens is the size limit of the replayed database, which no trace file
-// reaches.
+// databaseTokens is the size limit of the token database in a replay. No trace file
+// reaches this limit.
 const databaseTokens = 64 << 20
 
-// Replay holds the scores over all requests and for each task.
+// Replay holds the scores of drafts over all replayed requests, and for each task.
 type Replay struct {
 	All   replay.Score            `json:"all"`
 	Tasks map[string]replay.Score `json:"tasks"`
@@ -53,7 +53,7 @@ func RunReplay(ctx context.Context, traces []replay.Trace, o ReplayOptions) (*Re
 	return replayWith(ctx, traces, o, d)
 }
 
-// drafter returns the drafter that the options select.
+// drafter returns the drafter that the options of a replay select.
 func (o *ReplayOptions) drafter() (replay.Drafter, error) {
 	if o.Mode.Extension && o.Extension == NoBound {
 		return nil, ErrNoReplay
@@ -108,16 +108,16 @@ func replayWith(ctx context.Context, traces []replay.Trace, o ReplayOptions, d r
 	return r, nil
 }
 
-// Baseline is a replay of prompt lookup. Ratios compare with the published form of
-// prompt lookup: it matches three tokens, drafts ten, and takes the first
-// occurrence. The other forms of prompt lookup show what longer drafts and the
-// latest occurrence change.
+// Baseline is a replay of prompt lookup. Ratios compare a drafter with the published
+// form of prompt lookup, which matches three tokens, drafts ten, and takes the first
+// occurrence. The other forms of prompt lookup show the effects of longer drafts and
+// of the latest occurrence.
 type Baseline struct {
 	Name   string
 	Replay *Replay
 }
 
-// Baselines replays all forms of prompt lookup; the published one comes first.
+// Baselines replays all forms of prompt lookup and returns the published form first.
 func Baselines(ctx context.Context, traces []replay.Trace, rows int) ([]Baseline, error) {
 	var baselines []Baseline
 	for _, b := range []struct {
@@ -137,7 +137,7 @@ func Baselines(ctx context.Context, traces []replay.Trace, rows int) ([]Baseline
 	return baselines, nil
 }
 
-// lookup makes a drafter from prompt lookup.
+// lookup returns a drafter that uses prompt lookup.
 type lookup struct {
 	baseline.Lookup
 	text []int32
@@ -149,8 +149,9 @@ func (l *lookup) Commit(tokens []int32)           { l.text = append(l.text, toke
 func (l *lookup) End(bool)                        {}
 func (l *lookup) Propose(t *spec.Tree, rows int)  { l.Lookup.Propose(t, l.text, rows) }
 
-// Table prints the scores, and the MAT (mean accepted tokens) of the baselines.
-// Waste and rows are numbers per step.
+// Table prints the scores of a replay, and the MAT (mean accepted tokens) of the
+// baselines. The columns for waste and rows of the printed table hold numbers per
+// step.
 func (r *Replay) Table(w io.Writer, baselines []Baseline) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "task\t")

@@ -10,11 +10,11 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 )
 
-// Served holds the measurements of one request that Ollama answered. Times are in
-// milliseconds.
+// Served holds the measurements of one request that Ollama answered. All times in
+// Served are in milliseconds.
 type Served struct {
-	// Phone is a device profile, or [ThisMachine]. System names the settings. Tokens is
-	// the largest number of output tokens.
+	// Phone names a device profile, or is [ThisMachine]. System names the settings of
+	// the system that answered. Tokens is the largest allowed number of output tokens.
 	Phone  string `json:"phone"`
 	System string `json:"system"`
 	Task   string `json:"task"`
@@ -23,29 +23,33 @@ type Served struct {
 	Seed   int    `json:"seed"`
 	Model  string `json:"model"`
 	As     string `json:"as,omitempty"`
-	// Clock is the clock of First, Decode and Switching: virtual (the device's own), or
-	// else this machine's, as the client measures it.
+	// Clock names the clock of the times First, Decode and Switching. The clock
+	// "virtual" is the device's own. With any other clock, the client measured the times
+	// on this machine's clock.
 	Clock string `json:"clock"`
-	// Prompt counts all tokens of the prompt, of which Cached were in the KV cache. Passes
-	// gave Output tokens after the first one.
+	// Prompt is the number of tokens of the prompt, and Cached the number of these
+	// tokens that were in the KV cache. Passes is the number of passes that gave the
+	// output tokens after the first one, and Output the number of output tokens.
 	Prompt int `json:"prompt"`
 	Cached int `json:"cached"`
 	Output int `json:"output"`
 	Passes int `json:"passes"`
-	// First is the time to the first token, and Decode the time from then to the end.
-	// Switching is the part of both in which the NPU waited for loads.
+	// First is the time to the first token, and Decode the time from the first token to
+	// the end. Switching is the part of First and Decode in which the NPU waited for
+	// loads.
 	First     float64 `json:"first_token_ms"`
 	Decode    float64 `json:"decode_ms"`
 	Switching float64 `json:"switching_ms"`
 	// Energy is computed from the power in the device profile, in joules.
 	Energy float64 `json:"energy_j,omitempty"`
 	// Wall is the time of the request on this machine's clock, and Processor the
-	// processor time of the runner. Both include the emulation. Peak is the largest
-	// memory of the runner so far, in bytes.
+	// processor time of the runner, that is, of llama-server. Wall and Processor include
+	// the time of the emulation. Peak is the largest memory of the runner until the end
+	// of the request, in bytes.
 	Wall      float64 `json:"wall_ms"`
 	Processor float64 `json:"processor_ms"`
 	Peak      int64   `json:"peak_bytes"`
-	// Text is the SHA-256 of the answer.
+	// Text is the SHA-256 of the answer's text.
 	Text string `json:"text_sha256"`
 	// Plan, Widths, Draft and Recipe come from the report of the runner.
 	Plan   string `json:"plan"`
@@ -63,16 +67,17 @@ type ServedKey struct {
 	Tokens, Seed                       int
 }
 
-// Key returns what identifies the request.
+// Key returns the values that identify the request.
 func (s *Served) Key() ServedKey {
 	return ServedKey{s.Phone, s.System, s.Task, s.ID, s.Model, s.As, s.Tokens, s.Seed}
 }
 
-// whole returns the time of the request.
+// whole returns the time of the whole request.
 func (s *Served) whole() float64 { return s.First + s.Decode }
 
-// ReadServed parses requests, one per line. An interruption may have left an incomplete
-// last line, which is ignored. whole is the length of the complete lines.
+// ReadServed parses a file of measured requests, one per line. ReadServed ignores an
+// incomplete last line, which an interruption may have left in the file. The result
+// whole is the length of the complete lines in bytes.
 func ReadServed(text []byte) (list []Served, whole int, err error) {
 	for {
 		end := bytes.IndexByte(text[whole:], '\n')
@@ -91,19 +96,20 @@ func ReadServed(text []byte) (list []Served, whole int, err error) {
 	}
 }
 
-// ServedSum sums up the requests of one system on one phone. Means are per request.
-// Gains divide the times of the system off by those of this system, so a larger number
-// is better.
+// ServedSum sums up the requests of one system on one phone. Each mean in ServedSum
+// is per request. Each gain divides a time of the system off by the time of the
+// summed system, so a larger gain is better.
 type ServedSum struct {
 	Phone, System string
-	// Task is empty for all tasks together.
+	// Task is the task of the summed requests, and empty for all tasks together.
 	Task     string
 	Requests int
-	// First is the mean time to the first token, PerToken the decoding time of all
-	// requests per token, TokensPerPass the same for tokens and passes, and Whole the mean
-	// time of a request in seconds.
+	// First is the mean time to the first token. PerToken is the decoding time of all
+	// requests divided by their tokens. TokensPerPass is the number of tokens of all
+	// requests divided by their passes. Whole is the mean time of a request in seconds.
 	First, PerToken, TokensPerPass, Whole, Switching float64
-	// Each Worst is the mean gain of the tenth of the requests that gain least.
+	// Each field whose name contains Worst is the mean gain of the tenth of the requests
+	// that gain least.
 	FirstGain, WorstFirst, DecodeGain, WorstDecode, WholeGain, WorstWhole float64
 	Energy, Processor                                                     float64
 	Peak                                                                  int64
@@ -111,15 +117,16 @@ type ServedSum struct {
 	Different int
 }
 
-// SumServed sums up by phone and system, in their order: all tasks first, and then each
-// task. A prompt counts only if every system of its phone has answered it. off names
-// the system that others are compared with.
+// SumServed sums up measured requests by phone and system. For each phone, the sums
+// over all tasks come first, and then the sums of each task. SumServed counts a
+// prompt only if every system of the phone has answered the prompt. The argument off
+// names the system with which the others are compared.
 func SumServed(rows []Served, off string) (list []ServedSum) {
 	var phones, tasks []string
-	systems := make(map[string][]string) // by phone
+	systems := make(map[string][]string) // systems maps each phone to its systems
 	type prompt struct{ phone, task, id string }
 	var order []prompt
-	found := make(map[prompt]map[string]*Served) // by system
+	found := make(map[prompt]map[string]*Served) // found maps each prompt to its requests by system
 	for i := range rows {
 		r := &rows[i]
 		p := prompt{r.Phone, r.Task, r.ID}
@@ -159,13 +166,13 @@ func appendNew(list []string, s string) []string {
 func sumServed(phone, system, task, off string, prompts []map[string]*Served) ServedSum {
 	sum := ServedSum{Phone: phone, System: system, Task: task, Requests: len(prompts)}
 	var ours, base Served
-	var first, decode, whole []float64 // gains of each request
+	var first, decode, whole []float64 // each slice holds one gain for each request
 	for _, p := range prompts {
 		s, o := p[system], p[off]
 		for total, r := range map[*Served]*Served{&ours: s, &base: o} {
 			total.First += r.First
 			total.Decode += r.Decode
-			total.Output += r.Output - 1 // prompts give the first tokens
+			total.Output += r.Output - 1 // the first token comes from the prompt and is not counted
 			total.Passes += r.Passes
 		}
 		sum.Switching += s.Switching
@@ -192,7 +199,7 @@ func sumServed(phone, system, task, off string, prompts []map[string]*Served) Se
 	return sum
 }
 
-// ServedTable prints the sums as a table in Markdown.
+// ServedTable prints the sums of measured requests as a table in Markdown.
 func ServedTable(w io.Writer, list []ServedSum) error {
 	_, err := fmt.Fprint(w, "| phone | tasks | system | requests | first token, ms | gain; worst tenth | ms per token | gain; worst tenth | tokens per pass | waits for loads, ms |"+
 		" whole request, s | gain; worst tenth | energy, J | processor, ms | memory, MiB | other texts |\n"+

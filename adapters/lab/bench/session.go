@@ -21,18 +21,19 @@ import (
 type Turn struct {
 	Prompt int `json:"prompt"`
 	Output int `json:"output"`
-	// IdleMs is the pause before the conversation turn in milliseconds.
+	// IdleMs is the length in milliseconds of the pause before the conversation turn.
 	IdleMs float64 `json:"idle_ms,omitempty"`
 }
 
-// The constants below are limits of a conversation's file.
+// The constants below limit the contents of a conversation's file.
 const (
 	maxTurns      = 10_000
 	maxTurnTokens = 1 << 20
 	maxIdleMs     = 1e9
 )
 
-// ReadTurns reads a conversation: one JSON object with prompt and output per line.
+// ReadTurns reads a conversation from a file with one JSON object per line. Each
+// object of the file has the fields prompt and output.
 func ReadTurns(r io.Reader) ([]Turn, error) {
 	var turns []Turn
 	lines := bufio.NewScanner(r)
@@ -67,8 +68,8 @@ type SessionOptions struct {
 	Device, Model string
 	Setting       graphswap.Setting
 	Plans         []string
-	// WindowGB replaces the session window of the profile. If WindowGB is zero, the
-	// profile's window is used.
+	// WindowGB replaces the memory of a session in the device profile. If WindowGB is
+	// zero, the profile's value is used.
 	WindowGB float64
 	Progress func(done, total int)
 }
@@ -80,21 +81,22 @@ type SessionRow struct {
 	Spare       bool   `json:"spare"`
 	PrefillRows int    `json:"rows_1"`
 	DecodeRows  int    `json:"rows_2"`
-	// Verify is the number of rows of the last decode steps. If Verify is larger
-	// than DecodeRows, a step takes several passes.
+	// Verify is the number of rows of the last decode steps. If Verify is larger than
+	// DecodeRows, a decode step takes several passes.
 	Verify    int     `json:"verify,omitempty"`
 	TotalMs   float64 `json:"total_ms"`
-	PrefillMs float64 `json:"prefill_ms"` // switching included
+	PrefillMs float64 `json:"prefill_ms"` // PrefillMs includes the time of switching
 	DecodeMs  float64 `json:"decode_ms"`
 	ExposedMs float64 `json:"exposed_ms"`
-	Switches  int     `json:"switches"` // blocks switched
+	Switches  int     `json:"switches"` // Switches is the number of blocks that were switched
 	IOBytes   int64   `json:"io_bytes"`
 	// IdleLoads counts the blocks that were loaded during pauses.
 	IdleLoads int    `json:"idle_loads,omitempty"`
 	Reason    string `json:"reason"`
 }
 
-// Session compares the chooser (first row) with the plans, each with its best
+// Session compares the chooser with the plans on one conversation. The first row of a
+// Session belongs to the chooser. Each further row belongs to a plan with its best
 // partition and widths.
 type Session struct {
 	Device string       `json:"device"`
@@ -104,12 +106,12 @@ type Session struct {
 	Rows   []SessionRow `json:"rows"`
 }
 
-// Auto is the name of the chooser's row.
+// Auto is the name of the chooser's row in a Session.
 const Auto = "auto"
 
-// Conversations simulates conversations on one device with one model, with each of
-// the plans. The outcomes of conversation turns are kept in a table, because they
-// depend on few values.
+// Conversations simulates conversations on one device with one model and with each of
+// the plans. Conversations keeps the outcomes of conversation turns in a table,
+// because an outcome depends on few values.
 type Conversations struct {
 	cost    *graphswap.Cost
 	setting graphswap.Setting
@@ -139,7 +141,7 @@ type outcome struct {
 	reason      string
 }
 
-// NewConversations prepares simulations on a device.
+// NewConversations prepares simulations of conversations on a device.
 func NewConversations(o SessionOptions) (*Conversations, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
@@ -159,11 +161,12 @@ func NewConversations(o SessionOptions) (*Conversations, error) {
 	return &Conversations{cost: cost, setting: o.Setting, chooser: chooser, start: chooser.Config(), known: map[policyTurn]*outcome{}}, nil
 }
 
-// contextStep rounds the number of a conversation turn's cached tokens.
+// contextStep is the multiple to which the number of a conversation turn's cached
+// tokens is rounded.
 const contextStep = 256
 
-// cached returns how many tokens are in the KV cache before a conversation turn. If
-// the cache is full, the oldest tokens leave it first.
+// cached returns how many tokens are in the KV cache before a conversation turn. A
+// full KV cache drops the oldest tokens first.
 func (c *Conversations) cached(total int, t Turn) int {
 	room := max(c.setting.Context-t.Prompt-t.Output, 0)
 	return min(total, room) / contextStep * contextStep
@@ -171,7 +174,7 @@ func (c *Conversations) cached(total int, t Turn) int {
 
 // Auto simulates a conversation in which the chooser chooses every plan.
 func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
-	row := SessionRow{Plan: Auto} // the other fields describe the last conversation turn
+	row := SessionRow{Plan: Auto} // the other fields of the row describe the last conversation turn
 	c.chooser.Reset(c.start)
 	total := 0
 	for _, t := range turns {
@@ -232,7 +235,7 @@ func (c *Conversations) decode(cfg graphswap.Config, t Turn, cached int, o *outc
 	return float64(t.Output) * c.cost.PerToken(&c.setting, cfg, g, float64(cached+t.Prompt)+float64(t.Output)/2)
 }
 
-// add adds a conversation turn to the row.
+// add adds the times of a conversation turn to a row of the comparison.
 func (row *SessionRow) add(o *outcome, decode float64) {
 	row.PrefillMs += o.ms
 	row.DecodeMs += decode
@@ -243,8 +246,8 @@ func (row *SessionRow) add(o *outcome, decode float64) {
 	row.Reason = o.reason
 }
 
-// By simulates a conversation in which every turn uses the same plan. The graphs
-// with which the plan starts are already loaded.
+// By simulates a conversation in which every turn uses the same plan. The graphs with
+// which the plan starts are loaded before the first turn.
 func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (SessionRow, error) {
 	row := SessionRow{Plan: name, Blocks: cfg.Blocks, PrefillRows: cfg.PrefillRows, DecodeRows: cfg.DecodeRows, Spare: cfg.Spare && baseline.Switches(name)}
 	resident := map[string]graphswap.Variant{
@@ -265,8 +268,8 @@ func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (Ses
 	return row, nil
 }
 
-// turn returns the outcome of a conversation turn, from the table if it has
-// been computed before.
+// turn returns the outcome of a conversation turn. If the table of outcomes has this
+// outcome, turn does not compute it again.
 func (c *Conversations) turn(key policyTurn) (*outcome, error) {
 	if o := c.known[key]; o != nil {
 		return o, nil
@@ -290,7 +293,8 @@ func (c *Conversations) turn(key policyTurn) (*outcome, error) {
 	return o, nil
 }
 
-// Policies returns the plans in every configuration that fits into a session.
+// Policies returns the plans in every configuration whose graphs fit into the memory
+// of a session.
 func (c *Conversations) Policies(names []string) (all []policy) {
 	for _, cfg := range c.cost.Configs(&c.setting) {
 		for _, name := range names {
@@ -343,7 +347,7 @@ func RunSession(ctx context.Context, turns []Turn, o SessionOptions) (*Session, 
 	return s, nil
 }
 
-// Table prints the comparison.
+// Table prints the comparison of plans on a conversation.
 func (s *Session) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s; profile %s; %d turns; each plan in its best configuration\n", s.Device, s.Model, s.Kind, s.Turns)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -15,16 +15,16 @@ type Generated struct {
 	Runs []Run `json:"runs"`
 }
 
-// Run adds up the requests of one task in one setting; the task "all" stands for
-// all tasks together. All times are totals in milliseconds. Rows count the rows of
-// verification passes; the row of the last token counts as valid.
+// Run adds up the requests of one task in one setting. The task "all" stands for all
+// tasks together. All times in a Run are totals in milliseconds. Rows are counted in
+// verification passes only. The row of the last token counts as a valid row.
 type Run struct {
 	Task string `json:"task"`
 	Setting
 	// AcceptLength is the mean number of tokens per pass over all passes.
 	AcceptLength float64 `json:"accept_length"`
 	Steps        int     `json:"steps"`
-	Tokens       int     `json:"tokens"` // includes the first token of each request, which comes from the prefill
+	Tokens       int     `json:"tokens"` // Tokens includes the first token of each request, which comes from the prefill
 	Prefill      float64 `json:"prefill_ms"`
 	Draft        float64 `json:"draft_ms"`
 	Verify       float64 `json:"verify_ms"`
@@ -34,17 +34,17 @@ type Run struct {
 		Wasted  int `json:"wasted"`
 		Padding int `json:"padding"`
 	} `json:"rows"`
-	// Calibration is the time that drafters need during prompts. The processor
-	// times of Calibration and of Draft are 0 if they are unknown.
+	// Calibration is the time that drafters need during prompts. A processor time of
+	// Calibration or Draft is 0 if the time is unknown.
 	Calibration    float64 `json:"calibration_ms"`
 	CalibrationCPU float64 `json:"calibration_cpu_ms"`
 	DraftCPU       float64 `json:"draft_cpu_ms"`
-	CPU            float64 `json:"cpu_ms"` // processor time of the whole process
+	CPU            float64 `json:"cpu_ms"` // CPU is the processor time of the whole process
 	Requests       int     `json:"requests"`
-	Skipped        int     `json:"skipped"` // number of prompts that were too long
-	// LoopsCut is the accept length before outputs start to repeat themselves.
-	// WorstDecile is the mean accept length of the tenth of the requests with the
-	// lowest values.
+	Skipped        int     `json:"skipped"` // Skipped is the number of prompts that were too long
+	// LoopsCut is the accept length of the passes before an output starts to repeat
+	// itself. WorstDecile is the mean accept length of the tenth of the requests with
+	// the lowest accept lengths.
 	LoopsCut    float64 `json:"accept_length_loops_cut"`
 	WorstDecile float64 `json:"accept_length_worst_decile"`
 	// Different counts the outputs that differ from those of the first setting.
@@ -52,17 +52,18 @@ type Run struct {
 	Different int `json:"different_outputs"`
 	// AtDepth[i] is the share of passes in which at least i+1 drafts were accepted.
 	AtDepth []float64 `json:"accepted_at_depth"`
-	// Widths counts passes by the number of rows of their graphs.
+	// Widths maps each graph width to the number of its passes.
 	Widths map[int]int `json:"widths"`
-	// Modelled is set if the times of a device are charged for passes.
+	// Modelled holds simulated speeds, and is set only if the times of a device are
+	// charged for passes.
 	*Modelled
 }
 
 // Modelled holds the simulated speed of decoding with a device's times per pass.
 type Modelled struct {
-	// PerToken is the time per token in milliseconds. Speedup is relative to one
-	// pass of one row per token. WorstSpeedup is the mean speedup of the tenth of
-	// the requests with the lowest values.
+	// PerToken is the time per token in milliseconds. Speedup is relative to decoding
+	// with one pass of one row per token. WorstSpeedup is the mean speedup of the tenth
+	// of the requests with the lowest speedups.
 	PerToken     float64 `json:"modelled_ms_per_token"`
 	Speedup      float64 `json:"modelled_speedup"`
 	WorstSpeedup float64 `json:"modelled_speedup_worst_decile"`
@@ -75,8 +76,9 @@ type PassCost func(rows int) float64
 // allTasks is the name of the sum over all tasks.
 const allTasks = "all"
 
-// Summarize adds up requests by task and setting, in their order. costs holds the
-// cost of each setting's device; skipped counts the skipped prompts of each task.
+// Summarize adds up requests by task and setting, in the order of the requests. The
+// argument costs holds the cost of each setting's device. The argument skipped counts
+// the skipped prompts of each task.
 func Summarize(list []Measured, skipped map[string]int, costs map[string]PassCost) *Generated {
 	g := &Generated{Runs: []Run{}}
 	if len(list) == 0 {
@@ -164,8 +166,8 @@ func sum(list []Measured, first map[string][]int32) Run {
 	return r
 }
 
-// worstDecile returns the mean of the lowest tenth of the values, which is at least
-// one value. worstDecile returns 0 for no values.
+// worstDecile returns the mean of the lowest tenth of some values. The tenth has at
+// least one value. For no values, worstDecile returns 0.
 func worstDecile(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -201,7 +203,8 @@ func modelled(list []Measured, cost PassCost) *Modelled {
 	return &Modelled{PerToken: spent / float64(tokens), Speedup: plain / spent, WorstSpeedup: worstDecile(each)}
 }
 
-// Table prints one line per run. Times are in milliseconds per output token.
+// Table prints one line for each task and setting. All times in the printed table are
+// in milliseconds per output token.
 func (g *Generated) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "task\tdrafts\tdevice\trequests\ttoo long\taccept length\tloops cut\tworst tenth\tsteps\tms/token: prefill\tcalibration\tdraft\tverify\tcommit\tprocessor\trows: valid\twasted\tpadding\tother text\t")
@@ -224,17 +227,18 @@ func (g *Generated) Table(w io.Writer) error {
 }
 
 // modelledPass is the time of a pass of 32 rows on a phone, in milliseconds. The
-// time is that of Qwen2.5-1.5B on the fitted profile of the 8 Gen 2. A share of
-// this time compares two machines, because the processor time of drafts is measured
-// on this machine.
+// fitted profile of the 8 Gen 2 gives the time modelledPass for the model
+// Qwen2.5-1.5B. A share of modelledPass compares two machines, because the processor
+// time of drafts is measured on this machine.
 const modelledPass = 60.5
 
-// depths are the depths in a draft that the table shows.
+// depths lists the depths in a draft that the printed table shows.
 var depths = []int{1, 2, 3, 4, 6, 8, 12, 16, 24}
 
-// depthTable prints how many drafts in a row are accepted, and how much processor
-// time drafters take per pass on this machine, also as a share of a pass on a
-// phone. The last column includes the drafters' time during prompts.
+// depthTable prints how many consecutive drafts are accepted. depthTable also prints
+// how much processor time drafters take per pass on this machine, and which share of
+// a phone's pass this time is. The last printed column includes the drafters' time
+// during prompts.
 func (g *Generated) depthTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\n% of passes that accepted drafts\tdrafts\tdevice\t")
@@ -244,7 +248,7 @@ func (g *Generated) depthTable(w io.Writer) error {
 	fmt.Fprintf(t, "µs of processor a pass\t%% of %g ms\twith prompts\t\n", modelledPass)
 	for _, r := range g.Runs {
 		if r.Steps == r.Tokens-r.Requests && r.DraftCPU == 0 {
-			continue // this mode makes no drafts
+			continue // the draft mode of this run makes no drafts
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t", r.Task, r.Mode, cmp.Or(r.Device, "-"))
 		for _, depth := range depths {
@@ -261,7 +265,7 @@ func (g *Generated) depthTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// ModelledTable prints the simulated times on devices.
+// ModelledTable prints the simulated times of decoding on devices.
 func (g *Generated) ModelledTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	lines := 0

@@ -12,10 +12,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// SwitchOptions selects the plans that are compared, and the workload.
+// SwitchOptions selects the switch plans that are compared, and the workload.
 type SwitchOptions struct {
 	Device, Model  string
-	Prompt, Output int   // tokens
+	Prompt, Output int   // Prompt and Output are numbers of tokens
 	Blocks         []int // Blocks holds the numbers of blocks
 	// PrefillRows and DecodeRows are the widths of the prefill graph and of the decode graph
 	PrefillRows, DecodeRows int
@@ -24,35 +24,36 @@ type SwitchOptions struct {
 	// used.
 	Verify    int
 	AllLogits bool
-	// Drafts gives the model head graphs of both widths, as in an engine that
-	// drafts.
+	// If Drafts is set, the model has head graphs of the prefill width and of the decode
+	// width, as in an engine that drafts.
 	Drafts bool
-	// Plans lists plans by name. A plan that switches graphs is compared with and
-	// without a spare graph slot; the suffix "+spare" or "-spare" selects one of
-	// the two.
+	// Plans lists switch plans by name. A plan that switches graphs is compared with and
+	// without a spare graph slot. The suffix "+spare" of a plan's name selects the plan
+	// with a spare graph slot, and "-spare" the plan without one.
 	Plans []string
-	// Widths adds the decode-only plan at other widths than DecodeRows.
+	// If Widths is set, the decode-only plan is also compared at widths other than
+	// DecodeRows.
 	Widths bool
-	// Accept is the number of tokens that a decode step yields. If Accept is above
-	// one, the time of a draft is charged for each pass.
+	// Accept is the number of tokens that a decode step yields. If Accept is above one,
+	// each pass is charged the time of a draft.
 	Accept float64
-	// Execute executes a plan with the engine. If Execute is nil, plans are only
-	// simulated.
+	// Execute is a function that executes a switch plan with the engine. If Execute is
+	// nil, plans are only simulated.
 	Execute Executor
-	// Progress is called after each plan.
+	// Progress is called after each switch plan.
 	Progress func(done, total int)
 }
 
-// Executor executes plans on a device that simulates the times of a profile.
+// Executor executes switch plans on a device that simulates the times of a profile.
 type Executor interface {
 	Execute(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error)
 }
 
-// SwitchRow holds the times of one plan. ExposedMs is SwitchEndMs minus the time of
-// a prefill on prefill graphs alone. ExposedMs is negative if the plan with its
-// loads ends sooner than a prefill on prefill graphs alone, because decode graphs
-// compute the end of a prompt with less padding. MsPerToken includes ExposedMs,
-// negative or not, so that the times add up.
+// SwitchRow holds the times of one switch plan. ExposedMs is SwitchEndMs minus the
+// time of a prefill on prefill graphs alone. ExposedMs is negative if the plan with
+// its loads ends sooner than a prefill on prefill graphs alone, because decode graphs
+// compute the end of a prompt with less padding. MsPerToken includes ExposedMs even
+// if ExposedMs is negative, so that the times add up.
 type SwitchRow struct {
 	Plan        string  `json:"plan"`
 	Blocks      int     `json:"blocks"`
@@ -67,19 +68,19 @@ type SwitchRow struct {
 	IOBytes     int64   `json:"io_bytes"`
 	Reason      string  `json:"reason"`
 
-	// DecodeRows is the width of the decode graph, and Window the number of chunks
-	// that go through a block at a time. FirstPassMs is the end of the first decode
-	// pass after the loads.
+	// DecodeRows is the width of the decode graph. Window is the number of chunks that
+	// go through a block before the next block gets them. FirstPassMs is the time at
+	// which the first decode pass after the loads ends.
 	DecodeRows  int     `json:"rows_2"`
 	Window      int     `json:"window"`
 	FirstPassMs float64 `json:"first_pass_ms"`
 
 	Executed *Execution `json:"executed,omitempty"`
-	// NotExecuted is the error if the plan could not be executed.
+	// NotExecuted is the reason why the switch plan could not be executed.
 	NotExecuted string `json:"not_executed,omitempty"`
 }
 
-// Execution holds the times of a plan that was executed.
+// Execution holds the times of an executed switch plan.
 type Execution struct {
 	PrefillMs   float64 `json:"prefill_ms"`
 	SwitchEndMs float64 `json:"switch_end_ms"`
@@ -91,14 +92,14 @@ type Execution struct {
 type Switch struct {
 	Device string      `json:"device"`
 	Model  string      `json:"model"`
-	Kind   string      `json:"kind"` // kind of the device's profile
+	Kind   string      `json:"kind"` // Kind is the kind of the device's profile
 	Rows   []SwitchRow `json:"rows"`
 }
 
 // decodeOnlyWidths are the widths at which the decode-only plan is compared.
 var decodeOnlyWidths = []int{8, 16, 32, 64, 128}
 
-// switchJob is one row of the table that must be computed.
+// switchJob describes one row that must be computed for the table of switch plans.
 type switchJob struct {
 	plan       string
 	blocks     int
@@ -106,8 +107,9 @@ type switchJob struct {
 	spare      bool
 }
 
-// RunSwitch simulates each plan and, if there is an executor, executes it. If a
-// plan cannot be executed, its row holds the error.
+// RunSwitch simulates each switch plan. If there is an executor, RunSwitch also
+// executes each plan. If a plan cannot be executed, the row of the plan holds the
+// error.
 func RunSwitch(ctx context.Context, o SwitchOptions) (*Switch, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
@@ -138,7 +140,8 @@ func RunSwitch(ctx context.Context, o SwitchOptions) (*Switch, error) {
 	return s, nil
 }
 
-// jobs returns the rows to compute in the order of the table.
+// jobs returns the rows of the table of switch plans in the order in which the table
+// prints them.
 func (o *SwitchOptions) jobs() (jobs []switchJob, err error) {
 	add := func(j switchJob) {
 		tooLong := j.blocks > maxExactBlocks && (j.plan == baseline.Exact || j.plan == baseline.ExactInOrder)
@@ -175,7 +178,7 @@ func (o *SwitchOptions) jobs() (jobs []switchJob, err error) {
 	return jobs, nil
 }
 
-// maxExactBlocks limits the number of blocks for the exact planner, whose time
+// maxExactBlocks is the largest number of blocks for the exact planner, whose time
 // doubles with each block and chunk.
 const maxExactBlocks = 4
 
@@ -217,8 +220,8 @@ func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switc
 	return row, nil
 }
 
-// tooLarge reports whether the graphs of a plan do not fit into a session. A plan
-// that does not fit still appears in the table, with that reason.
+// tooLarge reports whether the graphs of a plan do not fit into the memory of a
+// session. The table also lists each plan whose graphs do not fit, with the reason.
 func (*SwitchRow) tooLarge(p *graphswap.Problem, line *graphswap.Timeline) bool {
 	return line.PeakBytes-p.HostBytes > p.WindowBytes
 }
@@ -259,7 +262,7 @@ func (o *SwitchOptions) perToken(cost *graphswap.Cost, job switchJob, line *grap
 	return line.ExposedMs/output + cost.Step(job.blocks, rows, verify, float64(o.Prompt)+output/2, o.Accept)/o.Accept
 }
 
-// NotExecuted counts the rows whose plan could not be executed.
+// NotExecuted returns the number of rows whose switch plan could not be executed.
 func (s *Switch) NotExecuted() (n int) {
 	for _, r := range s.Rows {
 		if r.NotExecuted != "" {
@@ -269,8 +272,8 @@ func (s *Switch) NotExecuted() (n int) {
 	return n
 }
 
-// Table prints the comparison. If plans were executed, the table has a column of
-// executed times.
+// Table prints the comparison of switch plans. If plans were executed, the table has
+// a column of executed times.
 func (s *Switch) Table(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s; profile %s\n", s.Device, s.Model, s.Kind)
 	executed := slices.ContainsFunc(s.Rows, func(r SwitchRow) bool { return r.Executed != nil || r.NotExecuted != "" })
@@ -279,7 +282,7 @@ func (s *Switch) Table(w io.Writer) error {
 	if executed {
 		fmt.Fprint(t, "executed\t")
 	}
-	fmt.Fprintln(t, "  reason") // text after the last tab is aligned to the left
+	fmt.Fprintln(t, "  reason") // the table writer aligns text after the last tab to the left
 	for _, r := range s.Rows {
 		spare := ""
 		if r.Spare {
@@ -295,7 +298,8 @@ func (s *Switch) Table(w io.Writer) error {
 	return t.Flush()
 }
 
-// execution returns when the prefill and the switching of an executed plan ended.
+// execution returns the times at which the prefill and the switching of an executed
+// plan ended.
 func (r *SwitchRow) execution() string {
 	switch {
 	case r.Executed != nil:

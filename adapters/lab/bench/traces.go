@@ -39,10 +39,10 @@ const (
 	maxToken = 1 << 24
 )
 
-// ReadTraces reads one JSON object per line. Texts are encoded with tok, which may
-// be nil if every line has prompt_ids and output_ids. ReadTraces adds the BOS token
-// if the vocabulary asks for it, but no end token. Chats are formatted as for the
-// model Vicuna.
+// ReadTraces reads one JSON object per line. ReadTraces encodes texts with tok, which
+// may be nil if every line has prompt_ids and output_ids. ReadTraces adds the BOS
+// token to a text if the vocabulary asks for a BOS token, but adds no end token.
+// ReadTraces formats chats as for the model Vicuna.
 func ReadTraces(r io.Reader, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -88,7 +88,7 @@ func (r *record) trace(tok *tokenizer.Tokenizer) (t replay.Trace, err error) {
 	return t, err
 }
 
-// text returns the prompt, or the chat formatted as for Vicuna.
+// text returns the prompt of a trace, or its chat in the format of the model Vicuna.
 func (r *record) text() string {
 	if len(r.Messages) == 0 {
 		return r.Prompt

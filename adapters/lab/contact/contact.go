@@ -26,9 +26,9 @@ type Setup struct {
 	Program   string
 	Model     *model.Model
 	Tokenizer *tokenizer.Tokenizer
-	// Options are the options of the engine that generates the compared texts; their
-	// field Plan is ignored. Prepare, if set, is a function that adds engine options
-	// that depend on the device.
+	// Options are the options of the engine that generates the compared texts. Run
+	// ignores the field Plan of Options. Prepare, if set, is a function that adds engine
+	// options that depend on the device.
 	Options engine.Options
 	Prepare func(dev backend.Device, o *engine.Options) error
 	About   profile.About
@@ -36,7 +36,8 @@ type Setup struct {
 	Rows []int
 	// Tokens is the largest number of tokens of each compared text.
 	Tokens int
-	// Repeats is the number of measurements of each time; the median is used.
+	// Repeats is the number of measurements of each time. The report holds the median of
+	// the measurements.
 	Repeats int
 	// Keep, if set, is a function that stores the measured profile and returns the name
 	// of its file.
@@ -89,8 +90,8 @@ func Run(ctx context.Context, s Setup) (*Report, error) {
 	return v.report, errors.Join(v.errs...)
 }
 
-// step runs one step of a first contact and saves the report. After a cancellation,
-// every further step is reported as cancelled.
+// step executes one step of a first contact and saves the report. After a
+// cancellation, the report lists every further step as cancelled.
 func (v *visit) step(ctx context.Context, name string, reached bool, try func(context.Context) error) {
 	begin, err := time.Now(), errNotReached
 	if reached {
@@ -126,8 +127,8 @@ func (v *visit) open(ctx context.Context) error {
 	return nil
 }
 
-// setSubject states in the report what was measured. paced names the device profile
-// whose times an emulator simulates.
+// setSubject writes into the report which device was measured, and how. The argument
+// paced names the device profile whose times an emulator simulates.
 func (v *visit) setSubject(paced string) {
 	c := v.dev.Capabilities()
 	switch {

@@ -14,11 +14,12 @@ import (
 
 const (
 	// commitRows is the number of rows of the pass whose accepted rows are committed in
-	// the measurement; if the context is short, it is smaller. In the measured pass,
-	// every second row is accepted, so that each accepted row needs a copy of its own.
+	// the measurement of commits. If the context is short, the measured pass has fewer
+	// rows. In the measured pass, every second row is accepted, so that each accepted
+	// row needs a copy of its own.
 	commitRows = 16
-	// copyBytes is the number of bytes that the measured copy moves; it is larger than
-	// the host's caches.
+	// copyBytes is the number of bytes that a measured copy moves. copyBytes is larger
+	// than the caches of the CPU.
 	copyBytes = 32 << 20
 )
 
@@ -33,7 +34,7 @@ func (v *visit) commit(ctx context.Context) error {
 	var path []int
 	pass := engine.Pass{}
 	for i := range 2*rows - 1 {
-		parent := i - 2 + i%2 // parent is the number of the previous accepted row
+		parent := i - 2 + i%2 // parent is the number of the last row that was accepted
 		if i == 0 {
 			parent = engine.Root
 		}
@@ -104,7 +105,7 @@ func (v *visit) copies(ctx context.Context) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		kind.copy() // the first copy makes the system provide the pages before the measurement
+		kind.copy() // the first copy is not measured: it makes the system provide the pages
 		var times []time.Duration
 		for range v.Repeats {
 			begin := time.Now()
@@ -209,5 +210,5 @@ func median(times []time.Duration) time.Duration {
 }
 
 func rate(bytes int, took time.Duration) float64 {
-	return float64(bytes) / max(float64(took), 1) // the result is in GB per s, which equals bytes per ns
+	return float64(bytes) / max(float64(took), 1) // a byte per ns equals a GB per s
 }

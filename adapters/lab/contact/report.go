@@ -73,8 +73,8 @@ type Step struct {
 	Error  string  `json:"error,omitempty"`
 }
 
-// Tokens holds the comparison of greedy texts with a reference, each up to the first
-// difference.
+// Tokens holds the comparison of greedy texts with reference texts. Each text is
+// compared up to the first difference.
 type Tokens struct {
 	// Reference names what the texts were compared with: "recorded" or "float device".
 	Reference string `json:"reference"`
@@ -99,9 +99,10 @@ type Text struct {
 type Difference struct {
 	Want int32 `json:"want"`
 	Got  int32 `json:"got"`
-	// Margin is the log-probability of the device's own token minus that of the
-	// reference's token, both computed by the device. Margin is null if the
-	// reference's token was not among the device's most likely tokens.
+	// Margin is the log-probability of the device's own token minus the log-probability
+	// of the reference's token. The device computes the two log-probabilities of Margin.
+	// Margin is null if the reference's token was not among the device's most likely
+	// tokens.
 	Margin *float64 `json:"margin"`
 }
 
@@ -115,8 +116,8 @@ type Commit struct {
 
 // Copy holds the speed of one kind of copy that the host makes.
 type Copy struct {
-	Kind  string  `json:"kind"`  // "write", "read" or "gather"
-	Bytes int     `json:"bytes"` // bytes copied
+	Kind  string  `json:"kind"`  // Kind is "write", "read" or "gather"
+	Bytes int     `json:"bytes"` // Bytes is the number of copied bytes
 	Piece int     `json:"piece_bytes"`
 	Ms    float64 `json:"ms"`
 	GBps  float64 `json:"gbps"`
@@ -124,12 +125,13 @@ type Copy struct {
 
 // Graphs holds the measured times of all graphs.
 type Graphs struct {
-	// Paced names the device profile whose times an emulator simulates; empty means
-	// that the device's own times were measured.
+	// Paced names the device profile whose times an emulator simulates. An empty Paced
+	// means that the device's own times were measured.
 	Paced string `json:"paced,omitempty"`
 	Slots int    `json:"slots"`
-	// WhileLoading is the time of a graph's run during a load divided by the time of a
-	// run alone, or 0 if it was not measured.
+	// WhileLoading is the time of a graph's execute during a load divided by the time of
+	// an execute without a load. WhileLoading is 0 if the execute during a load was not
+	// measured.
 	WhileLoading float64  `json:"run_while_loading_factor"`
 	Failed       []Failed `json:"failed"`
 	List         []Graph  `json:"list"`
@@ -141,8 +143,8 @@ type Failed struct {
 	Error string `json:"error"`
 }
 
-// Graph holds the measured times of one graph. Block numbers in a report start with 0;
-// -1 stands for the head.
+// Graph holds the measured times of one graph. Block numbers in a report start with
+// 0, and the number -1 stands for the head.
 type Graph struct {
 	Name    string  `json:"name"`
 	Block   int     `json:"block"`

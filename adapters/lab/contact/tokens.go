@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// referencesFile holds greedy texts that another implementation has generated, by the
-// digest of the model file.
+// referencesFile holds greedy texts that another implementation has generated. The
+// digest of the model file is the key of each text.
 //
 //go:embed references.json
 var referencesFile []byte
@@ -34,7 +34,7 @@ const (
 	// best is the number of most likely tokens of the device among which the
 	// reference's token is searched.
 	best = 8
-	// prompt is the prompt for models that have no recorded texts.
+	// prompt is the prompt that a first contact uses for models without recorded texts.
 	prompt = "Once upon a time, there was a little"
 )
 
@@ -103,8 +103,7 @@ func (v *visit) tokensAfter(prompt []int32) int {
 	return max(min(v.Tokens, v.Options.ContextOf(v.Model.Config())-len(prompt)), 0)
 }
 
-// floatText generates a text on the float device. Images for the float device are not
-// cached.
+// floatText generates a text on the float device. floatText uses no image cache.
 func (v *visit) floatText(ctx context.Context) (r reference, err error) {
 	if r.Prompt, err = v.Tokenizer.Encode(prompt, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
 		return r, err

@@ -1,12 +1,16 @@
 // Package conversation executes whole conversations with the engine on the emulator's
-// virtual clock: once with plan auto, which changes blocks, widths and residency between
-// requests, and once with each fixed configuration. The regret of a conversation is the
-// time of plan auto divided by the time of the best fixed configuration.
+// virtual clock. Package conversation executes each conversation once with plan auto,
+// which changes blocks, widths and residency between requests, and once with each
+// fixed configuration of blocks and widths. The regret of a conversation is the time
+// of plan auto divided by the time of the best fixed configuration.
 //
-// Times are those of a phone's profile. They contain prompts, loads that a request waits
-// for, decoding and, per pass with drafts, the profile's time for drafting. Loads in pauses
-// count as far as they last longer than the pause. Compiling images does not count: a
-// change is made after its images are compiled.
+// All times of a conversation come from a phone's profile. The time of a conversation
+// contains prompts, decoding, and loads for which a request waits. For each pass with
+// drafts, the time also contains the profile's time for drafting. A load in a pause
+// counts only as far as the load lasts longer than the pause. Compiling images does
+// not count, because the engine changes its configuration only after the images are
+// compiled.
 //
-// The emulator reads its settings once per process, so each setting needs its own process.
+// Each setting of a conversation needs its own process, because the emulator reads
+// its settings only once per process.
 package conversation

@@ -18,16 +18,18 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// Result holds the times of a setting.
+// Result holds the times of a conversation in one setting.
 type Result struct {
 	Setting Setting `json:"setting"`
-	// AutoMs is the time of plan auto. BestMs is that of the best fixed configuration,
-	// which Best describes, and WorstMs that of the worst one.
+	// AutoMs is the time of plan auto. BestMs is the time of the best fixed
+	// configuration, which Best describes. WorstMs is the time of the worst fixed
+	// configuration.
 	AutoMs  float64 `json:"auto_ms"`
 	BestMs  float64 `json:"best_ms"`
 	WorstMs float64 `json:"worst_ms"`
 	Best    string  `json:"best"`
-	// First and Last are the configurations of plan auto, and Changes counts its changes.
+	// First and Last are the configurations with which plan auto began and ended.
+	// Changes is the number of times that plan auto changed its configuration.
 	First   string `json:"first"`
 	Last    string `json:"last"`
 	Changes int    `json:"changes"`
@@ -40,7 +42,8 @@ type Result struct {
 // Regret returns how many times longer plan auto took than the best fixed configuration.
 func (r *Result) Regret() float64 { return r.AutoMs / r.BestMs }
 
-// Stage holds what all runs of a setting share.
+// Stage holds the device, the model, the tokenizer and the image cache with which all
+// conversations of a setting are executed.
 type Stage struct {
 	Device    backend.Device
 	Model     *model.Model
@@ -48,9 +51,9 @@ type Stage struct {
 	Cache     *imagecache.Store
 }
 
-// Run executes a conversation with plan auto and with each fixed configuration. The device
-// must have the setting's profile and memory, a virtual clock, and separate constants for
-// each graph.
+// Run executes a conversation with plan auto and with each fixed configuration. The
+// device of the stage must have the setting's profile and memory, a virtual clock,
+// and separate constants for each graph.
 func Run(ctx context.Context, stage Stage, s Setting) (*Result, error) {
 	options, err := stage.options(s)
 	if err != nil {
@@ -97,7 +100,8 @@ func Run(ctx context.Context, stage Stage, s Setting) (*Result, error) {
 	return r, nil
 }
 
-// fixed returns the fixed configurations, which include all that plan auto may choose.
+// fixed returns the fixed configurations of blocks and widths, which include all
+// configurations that plan auto may choose.
 func fixed(layers int) (list []graphswap.Config) {
 	for _, blocks := range []int{1, 2, 4} {
 		for _, prefill := range []int{128, 256} {
@@ -133,14 +137,14 @@ func (stage Stage) options(s Setting) (o engine.Options, err error) {
 	}, err
 }
 
-// talk holds the outcome of a conversation: its time and the tokens of its answers.
+// talk holds the time of a conversation and the tokens of its answers.
 type talk struct {
 	ms    float64
 	texts [][]int32
 }
 
-// converse runs the turns of a setting on an engine of its own. first describes the
-// configuration of the first turn.
+// converse executes the turns of a setting on an engine of its own. The result first
+// describes the configuration of the first turn.
 func (stage Stage) converse(ctx context.Context, o engine.Options, s Setting) (t talk, first string, err error) {
 	o.Database = draft.NewDatabase(1 << 16)
 	dev := &loads{Device: stage.Device}
@@ -169,7 +173,7 @@ func (stage Stage) converse(ctx context.Context, o engine.Options, s Setting) (t
 			return t, first, errors.New("the device has no virtual clock")
 		}
 		t.ms += late + milliseconds(times.First+times.Decode) + float64(drafted(&r))*o.Costs.Profile.CPU.DraftMs
-		late = max(milliseconds(dev.took-before-times.Loads)-turn.PauseMs, 0) // of the loads in the pause
+		late = max(milliseconds(dev.took-before-times.Loads)-turn.PauseMs, 0) // late is the time by which loads last longer than the pause
 		text, t.texts = append(text, r.Output...), append(t.texts, r.Output)
 		if first == "" {
 			first = fmt.Sprintf("blocks=%d, widths %v, plan %s", r.Blocks, r.Widths, r.Residency)
@@ -178,7 +182,7 @@ func (stage Stage) converse(ctx context.Context, o engine.Options, s Setting) (t
 	return t, first, nil
 }
 
-// drafted returns the number of passes with drafts.
+// drafted returns the number of passes of a request that verified drafts.
 func drafted(r *engine.Report) (n int) {
 	for _, v := range r.Verifications {
 		if v.Drafted > 0 {

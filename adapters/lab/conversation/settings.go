@@ -7,11 +7,11 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Setting is a conversation on a device.
+// Setting describes a conversation on a device.
 type Setting struct {
 	Name string `json:"name"`
-	// Device and Model name a profile and a model of it, whose times are charged.
-	// WindowGB is the memory of a session.
+	// Device names a device profile, and Model a model of this profile, whose times are
+	// charged. WindowGB is the memory of a session in GB.
 	Device   string  `json:"device"`
 	Model    string  `json:"model"`
 	WindowGB float64 `json:"window_gb"`
@@ -19,28 +19,29 @@ type Setting struct {
 	Draft string `json:"draft"`
 	Turns []Turn `json:"turns"`
 	Seed  uint64 `json:"seed"`
-	// Fixed lists the fixed configurations to compare with; if it is empty, all are.
+	// Fixed lists the fixed configurations with which plan auto is compared. If Fixed is
+	// empty, plan auto is compared with all fixed configurations.
 	Fixed []graphswap.Config `json:"fixed,omitempty"`
 }
 
-// Turn is a request of a conversation: the numbers of prompt and output tokens, and the
-// pause after it.
+// Turn describes a request of a conversation by its numbers of prompt and output
+// tokens, and by the pause after the request.
 type Turn struct {
 	Prompt  int     `json:"prompt"`
 	Output  int     `json:"output"`
 	PauseMs float64 `json:"pause_ms"`
 }
 
-// Context is the number of tokens of a conversation. A turn that does not fit begins a new
-// conversation.
+// Context is the largest number of tokens of a conversation. A turn that would exceed
+// Context begins a new conversation.
 const Context = 512
 
-// span is a range of lengths.
+// span is a range of lengths in tokens.
 type span struct{ least, most int }
 
 func (s span) draw(rng *rand.Rand) int { return s.least + rng.IntN(s.most-s.least+1) }
 
-// kinds are the kinds of turns.
+// kinds lists the kinds of conversation turns.
 var kinds = []struct {
 	name           string
 	prompt, output span
@@ -52,8 +53,8 @@ var kinds = []struct {
 	{"essays", span{10, 40}, span{60, 100}},
 }
 
-// Settings returns count settings. Setting i has its own seed, so fewer settings are the
-// first ones of more.
+// Settings returns a number of settings. Setting i depends only on its own seed, so a
+// smaller count returns the first settings of a larger count.
 func Settings(model string, count, turns int) (list []Setting) {
 	devices := graphswap.DeviceNames()
 	windows := []float64{3.75, 2.3}
@@ -63,7 +64,8 @@ func Settings(model string, count, turns int) (list []Setting) {
 			Device: devices[i%len(devices)], Model: model, WindowGB: windows[i/len(devices)%len(windows)],
 			Draft: []string{"auto", "off"}[rng.IntN(2)], Seed: uint64(i),
 		}
-		// A third of the conversations changes its kind, and a third mixes kinds.
+		// A third of the conversations changes the kind of its turns, and a third mixes
+		// kinds.
 		first, second := kinds[rng.IntN(len(kinds))], kinds[rng.IntN(len(kinds))]
 		form := rng.IntN(3)
 		for n := range turns {

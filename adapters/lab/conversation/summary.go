@@ -6,22 +6,23 @@ import (
 	"math"
 )
 
-// Line describes the result in one line.
+// Line describes the result of a conversation in one line.
 func (r *Result) Line() string {
 	return fmt.Sprintf("%.3f  %7.1f s, best %7.1f s, worst %7.1f s, %d changes  %s; auto %s, at the end %s; best %s",
 		r.Regret(), r.AutoMs/1000, r.BestMs/1000, r.WorstMs/1000, r.Changes, r.Setting.Name, r.First, r.Last, r.Best)
 }
 
-// Total sums up the regrets of several settings.
+// Total sums up the regrets of the conversations of several settings.
 type Total struct {
 	Settings    int     `json:"settings"`
-	Mean, Worst float64 // of the regrets
-	// Spread is the mean time of the worst fixed configuration divided by the best one's.
+	Mean, Worst float64 // Mean and Worst describe the regrets
+	// Spread is the mean ratio of the time of the worst fixed configuration to the time
+	// of the best one.
 	Spread    float64
 	Different int
 }
 
-// Sum sums up results.
+// Sum sums up the results of several conversations.
 func Sum(list []*Result) (t Total) {
 	for _, r := range list {
 		t.Mean += r.Regret() / float64(len(list))
@@ -39,8 +40,8 @@ func (t Total) String() string {
 		t.Settings, t.Mean, t.Worst, t.Spread, t.Different)
 }
 
-// Check returns an error if answers differ or a regret is larger than allowed. A limit of
-// zero allows everything.
+// Check returns an error if answers differ, or if a regret is larger than its limit.
+// With a limit of zero, Check allows any regret.
 func (t Total) Check(mean, worst float64) error {
 	var err error
 	if t.Different > 0 {

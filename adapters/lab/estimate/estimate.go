@@ -1,15 +1,15 @@
-// Package estimate predicts a model's times on a chip with the vendor's compiler;
-// the chip is not needed. The compiler simulates the schedules of a layer and of
-// the head at several widths. Package estimate adds up the compiler's times and
-// writes a device profile.
+// Package estimate predicts a model's times on a chip with the vendor's compiler.
+// Package estimate does not need the chip. The vendor's compiler simulates the
+// schedules of a layer and of the head at several widths. Package estimate adds up
+// the compiler's times and writes a device profile.
 //
-// The compiler's simulation assumes a high clock, 90 % of the memory's peak bandwidth,
+// The vendor's simulation assumes a high clock, 90 % of the memory's peak bandwidth,
 // no driver, no heat and no other user of the memory. Ratios between estimated times
 // are useful, but the times are shorter than a phone's. The profiles that package
 // estimate writes have the kind estimated.
 //
-// In an estimate, one layer stands for all layers, because they have the same shape; a
-// sliding window changes only the mask.
+// In an estimate, one layer stands for all layers, because all layers have the same
+// shape. A sliding window of attention changes only the mask of a layer.
 package estimate
 
 import (
@@ -31,10 +31,10 @@ type Simulator interface {
 // Options tells which graphs of a model are estimated.
 type Options struct {
 	Recipe  model.Recipe
-	Rows    []int // widths, ascending
-	Context int   // past tokens
-	// HeadRows lists the widths of the head's graphs. If HeadRows is empty, the
-	// widths are 1 and 32.
+	Rows    []int // Rows lists the graph widths in ascending order
+	Context int   // Past is the number of past tokens
+	// HeadRows lists the widths of the head's graphs. If HeadRows is empty, the head's
+	// graphs have the widths 1 and 32.
 	HeadRows []int
 	// Progress, if set, is a function that is called before each graph is simulated.
 	Progress func(done, total int, graph string)
@@ -115,8 +115,8 @@ func write(m *model.Model, part string, rows int, o Options) (*backend.Graph, er
 	return m.Block(model.Block{Name: name, First: 0, End: 1, Rows: rows, Context: o.Context, Recipe: o.Recipe})
 }
 
-// sizes returns two sizes of a graph in bytes: of its constants, packed to their
-// significant bits, and of its past keys and values.
+// sizes returns the size in bytes of a graph's constants, packed to their significant
+// bits, and the size in bytes of its past keys and values.
 func sizes(g *backend.Graph) (weights, cache int64) {
 	for i := range g.Tensors {
 		t := &g.Tensors[i]

@@ -29,8 +29,8 @@ type Job struct {
 	AllLogits bool               `json:"all_logits"`
 	// If Drafts is set, the engine drafts, so the head has graphs of both widths.
 	Drafts bool `json:"drafts,omitempty"`
-	// Scale slows the simulated device down: with 2, everything takes twice the time of
-	// the phone.
+	// Scale slows the simulated device down. With a Scale of 2, every call takes twice
+	// the time of the phone.
 	Scale float64 `json:"scale"`
 }
 
@@ -44,7 +44,8 @@ type Result struct {
 	Paced     string  `json:"paced"`  // Paced is the name of the device profile whose times were simulated
 }
 
-// answerTokens is the length of an answer; all plans must give the same answer.
+// answerTokens is the length of an answer in tokens. All switch plans must give the
+// same answer.
 const answerTokens = 8
 
 // Run executes a job, which holds a switch plan, on a device.
@@ -86,7 +87,7 @@ func Run(ctx context.Context, dev backend.Device, job Job) (_ *Result, err error
 	return x, x.Timeline.Check(job.Problem)
 }
 
-// unscale converts times of a slowed device to times of the phone.
+// unscale converts times of a slowed device to times of the simulated phone.
 func unscale(t *graphswap.Timeline, scale float64, p *graphswap.Problem) {
 	for i := range t.Tasks {
 		task := &t.Tasks[i]
@@ -188,8 +189,8 @@ func (p policy) CalibratePrompt(int, int) engine.CalibrationChoice {
 	return engine.CalibrationChoice{Calibrate: p.job.AllLogits}
 }
 
-// residency returns the name of an engine plan that starts with the graphs that the
-// job's plan expects.
+// residency returns the name of the engine's plan that begins with the loaded graphs
+// that the job's switch plan expects.
 func (j *Job) residency() string {
 	switch {
 	case !slices.ContainsFunc(j.Plan.Before, func(g graphswap.Variant) bool { return g != graphswap.Both }):
@@ -205,8 +206,8 @@ func (j *Job) residency() string {
 // watch is a device that adds up how much later than simulated its calls returned.
 type watch struct {
 	backend.Device
-	overrun atomic.Int64 // ns
-	paced   atomic.Value // string
+	overrun atomic.Int64 // late is a time in ns
+	paced   atomic.Value // failed holds a string
 }
 
 // Load returns a program whose calls are watched for lateness.
@@ -234,7 +235,7 @@ type watchedProgram struct {
 	watch *watch
 }
 
-// Bind binds buffers if the watched program supports it.
+// Bind binds buffers if the watched program can bind buffers.
 func (p *watchedProgram) Bind(graph string, bindings []backend.Binding) error {
 	if b, ok := p.Program.(backend.Binder); ok {
 		return b.Bind(graph, bindings)

@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ErrLate is returned if the emulator's calls were late however much the device was
-// slowed down. The times of a run with late calls are meaningless.
+// ErrLate is returned if the emulator's calls were late even on the most slowed
+// device. The measured times of an execution with late calls are meaningless.
 var ErrLate = errors.New("the machine is busy")
 
 // Processes executes each switch plan in its own process, because the emulator reads
@@ -31,25 +31,26 @@ type Processes struct {
 	Device, Model string
 	// If Virtual is set, the emulator uses its virtual clock.
 	Virtual bool
-	// Scale slows the first run of a plan down: with 2, it takes twice the time of the
-	// phone. Slowest is the largest scale for repeated runs of a plan. If Scale and
-	// Slowest are zero, 1 and 8 are used.
+	// Scale slows the first execution of a plan down. With a Scale of 2, an execution
+	// takes twice the time of the phone. Slowest is the largest scale with which a plan
+	// is executed again. A Scale of zero means 1, and a Slowest of zero means 8.
 	Scale, Slowest float64
-	// Progress, if set, is called before each run of a plan, with the scale of the
-	// run and with how late the previous run was (0 for the first run).
+	// Progress, if set, is called before each execution of a plan. Progress gets the
+	// scale of the execution, and the time by which calls of the previous execution were
+	// late, or 0.
 	Progress func(plan *graphswap.Plan, scale, lateMs float64)
 }
 
-// late is the share of a run's time by which calls may be late. If calls were later
-// than this share, the plan is executed again on a slower device.
+// late is the share of an execution's time by which calls may be late. If calls are
+// late by a larger share, the plan is executed again on a slower device.
 const late = 0.01
 
-// slowest is the value of [Processes].Slowest if it is zero.
+// slowest is the scale that replaces a [Processes].Slowest of zero.
 const slowest = 8
 
-// Execute executes a plan. If calls of a run were late, Execute discards it and repeats
-// it with twice the scale. If calls are late even at the largest scale, Execute returns
-// [ErrLate].
+// Execute executes a switch plan. If calls of an execution were late, Execute
+// discards the times and executes the plan again with twice the scale. If calls are
+// late even at the largest scale, Execute returns [ErrLate].
 func (p *Processes) Execute(ctx context.Context, job Job) (*Result, error) {
 	lateMs := 0.0
 	for scale := cmp.Or(p.Scale, 1); ; scale *= 2 {
@@ -92,7 +93,8 @@ func (p *Processes) once(ctx context.Context, job Job) (*Result, error) {
 	return x, x.Timeline.Check(job.Problem)
 }
 
-// setting returns the value of the environment variable SDNPU_EMULATOR for a run.
+// setting returns the value of the environment variable SDNPU_EMULATOR for an
+// execution.
 func (p *Processes) setting(scale float64) string {
 	pace := "wall"
 	if p.Virtual {

@@ -31,8 +31,8 @@ type Answer struct {
 	Report host.Fields
 }
 
-// Ask sends a question to a system through /api/chat. Each piece of the answer is
-// passed to the function show, if it is set.
+// Ask sends a question to a system through Ollama's endpoint /api/chat. Ask passes
+// each piece of the answer to the function show, unless show is nil.
 func (b *Bed) Ask(ctx context.Context, system string, q Question, show func(string)) (*Answer, error) {
 	a, offset, began := &Answer{}, len(b.Server.Log()), time.Now()
 	var first time.Duration
@@ -75,8 +75,8 @@ func messages(list []chat.Message) (all []map[string]string) {
 	return all
 }
 
-// measured returns the measurements of an answer. first and whole are times of the
-// client.
+// measured returns the measurements of an answer. The arguments first and whole are
+// times that the client measured.
 func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.Duration) (bench.Served, error) {
 	sum := sha256.Sum256([]byte(a.Text))
 	r := reader{fields: a.Report}
@@ -107,15 +107,16 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 	return s, nil
 }
 
-// joules returns the energy of a request: each lane takes its power while it works, and
-// the device takes its idle power for the whole time.
+// joules returns the energy of a request in joules. Each lane (NPU, IO or CPU) takes
+// its power while the lane works, and the device takes its idle power for the whole
+// time.
 func joules(power graphswap.Power, r *reader, wholeMs float64) float64 {
 	return (r.number("device_npu_ms")*power.NPU + r.number("device_load_ms")*power.Loading + r.number("device_drafting_ms")*power.CPU + wholeMs*power.Idle) / 1000
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// reader reads numbers of a report and keeps the first error.
+// reader reads numbers of a runner's report and keeps the first error.
 type reader struct {
 	fields host.Fields
 	err    error

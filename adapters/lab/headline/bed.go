@@ -29,24 +29,26 @@ const (
 	Auto = "auto"
 )
 
-// Systems lists the systems in the order of a table.
+// Systems lists the compared systems in the order of a printed table.
 var Systems = []string{Off, published.CoordGen, published.Paper, Auto}
 
 // Options tells which programs, model and systems a bed starts. Each path in Options
 // must be absolute.
 type Options struct {
-	// Ollama is the installed Ollama. Program is the product's program, Laboratory the
-	// laboratory's, which only the published systems need, and Library the emulator.
+	// Ollama is the installed Ollama. Program is the path of the product's program, and
+	// Laboratory the path of the laboratory's program. Only the published systems need
+	// the Laboratory. Library is the path of the emulator.
 	Ollama                       ollama.Host
 	Program, Laboratory, Library string
-	// Dir is a folder for the private Ollama and its models, and Cache the image cache.
+	// Dir is a folder for the private Ollama and its models. Cache is the folder of the
+	// image cache.
 	Dir, Cache string
-	// Phone is a device profile whose times the emulator simulates with the given Pace,
-	// wall or virtual, for the model As of the profile. If Phone is [bench.ThisMachine],
-	// no times are simulated.
+	// Phone names a device profile whose times the emulator simulates. As is the model
+	// of the profile whose times are charged. Pace is the emulator's pace, wall or
+	// virtual. If Phone is [bench.ThisMachine], no times are simulated.
 	Phone, As, Pace string
-	// Model is the GGUF file, and Context the length of its context in tokens. Systems
-	// are the names of the systems that are compared.
+	// Model is the path of the GGUF file, and Context the length of the context in
+	// tokens. Systems lists the names of the systems that are compared.
 	Model   string
 	Context int
 	Systems []string
@@ -70,8 +72,8 @@ type Bed struct {
 	Server  *host.Server
 	options Options
 	power   graphswap.Power
-	// adapters holds the SHA-256 of each system's adapter, which is part of the command
-	// line of its runner.
+	// adapters holds the SHA-256 of each system's adapter. The SHA-256 is part of the
+	// command line of the system's runner.
 	adapters map[string]string
 }
 
@@ -130,7 +132,8 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 	return b, nil
 }
 
-// copyProgram copies a program, because hard links do not cross file systems.
+// copyProgram copies a program's file. A hard link would not do, because hard links
+// do not cross file systems.
 func copyProgram(to, from string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -151,7 +154,7 @@ func copyProgram(to, from string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// create makes the Ollama model of a system.
+// create makes the model that a system has in Ollama.
 func (b *Bed) create(ctx context.Context, system, template string) error {
 	adapter := filepath.Join(b.options.Dir, system+".gguf")
 	if err := b.writeAdapter(ctx, system, adapter); err != nil {
@@ -184,8 +187,8 @@ func (b *Bed) writeAdapter(ctx context.Context, system, path string) error {
 	return nil
 }
 
-// writePublished writes an adapter that does not select the model for the product, which
-// therefore hands it to the laboratory's llama-server.
+// writePublished writes an adapter that does not select the model for the product.
+// The product therefore hands the model to the laboratory's llama-server.
 func writePublished(mode, model, path string) error {
 	f, err := gguf.OpenKeys(model)
 	if err != nil {

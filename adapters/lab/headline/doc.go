@@ -1,17 +1,19 @@
-// Package headline measures whole systems as a user meets them: a real, unmodified
+// Package headline measures whole systems as a user meets them. A real, unmodified
 // Ollama serves a model with the product's program as its llama-server, and package
-// headline asks through Ollama's HTTP API.
+// headline sends requests to Ollama's HTTP API.
 //
-// Each system is a variant of one model in the same Ollama: off (sdnpu.mode=plain),
-// auto (selected, and no other key), and the published systems of package published.
-// The product's program hands the published variants to the laboratory's program, as it
-// hands every model that is not selected to Ollama's original llama-server. The systems
-// answer each prompt in turn, and another system begins with each prompt.
+// Each system is a variant of one model in one Ollama. The systems are off
+// (sdnpu.mode=plain), auto (selected for the NPU, with no other key), and the
+// published systems of package published. The product's program hands the published
+// variants to the laboratory's program, as it hands every model that is not selected
+// to Ollama's original llama-server. The systems answer each prompt one after the
+// other, and for each prompt another system is the first to answer.
 //
 // The emulator simulates the times of a phone. On the emulator's virtual clock, the
-// times of a request are those of the device: calls into it, and waits for loads. Of
-// the CPU's work, these times include drafting, as processor time of this machine. With
-// the pace wall, calls last as long as on the phone, and the client measures the times.
-// Answers are kept in memory as a source of drafts, so an interrupted run that starts
-// again has lost the answers before the interruption.
+// time of a request consists of calls into the device and waits for loads. The time
+// of a request on the virtual clock also includes drafting, as processor time of this
+// machine, but no other work of the CPU. With the pace wall, calls last as long as on
+// the phone, and the client measures the times. Answers are kept in memory as a
+// source of drafts, so a measurement that starts again after an interruption has lost
+// the earlier answers.
 package headline

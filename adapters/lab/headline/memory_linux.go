@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// peakMemory returns the largest memory, in bytes, of the process that a parent has
-// started with an argument that contains the text, or 0 if there is none.
+// peakMemory returns the largest memory in bytes of a child process of the given
+// parent. An argument of the child process must contain the given text. If there is
+// no such child process, peakMemory returns 0.
 func peakMemory(parent int, text string) int64 {
 	status, _ := filepath.Glob("/proc/[0-9]*/status") // Glob cannot fail, because the pattern is valid
 	for _, path := range status {
@@ -23,7 +24,7 @@ func peakMemory(parent int, text string) int64 {
 	return 0
 }
 
-// field returns the number after a name in a file of /proc, or 0.
+// field returns the number that follows a name in a file of /proc, or 0.
 func field(text, name string) int64 {
 	_, rest, _ := strings.Cut(text, name)
 	words := strings.Fields(rest)

@@ -10,9 +10,9 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 )
 
-// Run asks each question of each system of the bed, unless the function known has the
-// answer, and hands the measurements to the function each. Another system begins with
-// each question.
+// Run sends each question to each system of the bed, except for questions that the
+// caller already has measured. Run hands the measurements of each answer to the
+// function each. For each question, another system is the first to answer.
 func (b *Bed) Run(ctx context.Context, questions []Question, known []bench.Served, each func(bench.Served) error) error {
 	done := make(map[bench.ServedKey]bool)
 	for i := range known {
@@ -50,8 +50,9 @@ func (b *Bed) key(system string, q Question) bench.ServedKey {
 	return row
 }
 
-// warm loads a system's model and asks for about the longest prompt, with its words in
-// reverse order, so that no measured request compiles the graphs of a longer context.
+// warm loads a system's model and sends about the longest prompt, with its words in
+// reverse order. After warm, no measured request has to compile the graphs of a
+// longer context.
 func (b *Bed) warm(ctx context.Context, system string, questions []Question) error {
 	longest := ""
 	for _, q := range questions {

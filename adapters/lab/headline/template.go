@@ -6,7 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// The constants below are Ollama's templates for the two usual kinds of chat templates.
+// The constants below are templates in Ollama's form for the two usual kinds of chat
+// templates.
 const (
 	chatML = `{{ range .Messages }}<|im_start|>{{ .Role }}
 {{ .Content }}<|im_end|>
@@ -17,11 +18,13 @@ const (
 {{ .Content }}<|eot_id|>{{ end }}<|start_header_id|>assistant<|end_header_id|>
 
 `
-	// noChat joins the messages, for models that are not made for chats.
+	// noChat is a template that joins the messages of a chat, for models that are not
+	// made for chats.
 	noChat = `{{ range .Messages }}{{ .Content }}{{ end }}`
 )
 
-// TemplateOf returns a TEMPLATE for Ollama that matches the GGUF's chat template.
+// TemplateOf returns a TEMPLATE for Ollama that matches the chat template of a GGUF
+// file.
 func TemplateOf(model string) (string, error) {
 	f, err := gguf.OpenKeys(model)
 	if err != nil {

@@ -7,15 +7,16 @@
 // rule without a spare slot, calibration on every prompt, draft extension, and a
 // database of earlier answers.
 //
-// Where a paper names several values, the mode takes one set that agrees with all of
-// them. sd.npu: prefill graphs of 128 rows and decode graphs of a quarter, 32 rows, which
-// is also its draft length. CoordGen: prefill graphs of 256 rows and decode graphs of a
-// quarter, 64 rows, which is also its verification length.
+// If a paper names several values, its mode uses values that agree with all
+// statements of the paper. The mode of sd.npu has prefill graphs of 128 rows, and
+// decode graphs of a quarter, 32 rows, which is also the draft length of the paper.
+// The mode of CoordGen has prefill graphs of 256 rows, and decode graphs of a
+// quarter, 64 rows, which is also the verification length of the paper.
 //
-// The recipe is f16, as in the mode plain, so that answers can be compared.
-// Everything else in a published system is the product's: sampling, the KV cache,
-// chunking of prompts. After an answer the prefill graphs are loaded again before the
-// next request, and these loads are not charged. The papers do not say how the prefill
+// The recipe is f16, as in the mode plain, so that answers can be compared. The
+// sampling, the KV cache and the chunking of prompts of a published system are those
+// of the product. After an answer the prefill graphs are loaded again before the next
+// request, and these loads are not charged. The papers do not say how the prefill
 // graphs are loaded again.
 package published
 
@@ -30,7 +31,7 @@ import (
 	plans "github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// The constants below are the names of the modes.
+// The constants below are the names of the modes of published systems.
 const (
 	CoordGen = "coordgen"
 	Paper    = "paper"
@@ -51,9 +52,9 @@ func keys(rows string) map[string]string {
 	}
 }
 
-// Adjust gives a model that runs in a published mode that system's drafter and its rule
-// for switching graphs. A key that is set next to a published mode overrides the mode's
-// value. Adjust does not change models without a published mode.
+// Adjust gives a model in the mode of a published system the drafter of this system,
+// and its rule for switching graphs. A key that is set next to a published mode
+// overrides the mode's value. Adjust does not change models without a published mode.
 func Adjust(o *launch.Options) error {
 	c := &o.Config
 	if !slices.Contains([]string{CoordGen, Paper}, c.Mode) {
@@ -70,7 +71,7 @@ func Adjust(o *launch.Options) error {
 	return nil
 }
 
-// greedy plans prompts with the published greedy rule.
+// greedy is a policy that plans prompts with the published greedy rule.
 type greedy struct{ engine.Policy }
 
 // PlanPrompt implements [engine.Policy].
