@@ -30,11 +30,11 @@ type ahead struct {
 	// failed is the context length at which a change failed. After a failure, only a
 	// request that needs a longer context tries again.
 	failed int
-	// giveUp is set if a compilation failed. After a failed compilation, no other one
-	// starts until a request needs it.
+	// giveUp is set if a compilation failed. After a failed compilation, no other compilation
+	// starts until a request needs the images.
 	giveUp bool
-	// expected is the number of tokens that the latest conversation will have after its
-	// next turn, or zero if it has only one turn.
+	// expected is the number of tokens that the latest conversation will have after its next
+	// turn, or zero if the conversation has only one turn.
 	expected int
 }
 
@@ -63,7 +63,7 @@ func (e *Engine) growAhead(n int) (done *Growth) {
 		a.growing, done = false, g
 		e.aheadFailed("change to", err)
 	}
-	if e.clock.Virtual { // on a virtual clock nothing overlaps, so nothing is gained
+	if e.clock.Virtual { // on a virtual clock work cannot overlap, so work ahead of need gains nothing
 		a.mu.Unlock()
 		defer a.mu.Lock()
 		grow()
@@ -128,9 +128,9 @@ func (e *Engine) busy() bool {
 	return e.idleSwitch.requests > 0
 }
 
-// prepareTiers compiles the images of all longer context tiers, one by one and the
-// nearest tier first, and changes to a longer tier if the next turn will need it.
-// prepareTiers ends after the image under way if a request begins.
+// prepareTiers compiles the images of all longer context tiers, one by one and the nearest
+// tier first, and changes to a longer tier if the next turn will need it. If a request
+// begins, prepareTiers ends after the image that is being compiled.
 func (e *Engine) prepareTiers() {
 	a := &e.ahead
 	a.mu.Lock()

@@ -11,22 +11,25 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// alternatives returns what the options can mean on a device, the best first. [New]
-// takes the first one that fits into the device's memory. Only [PlanAuto] has
-// several meanings, on devices where each graph stores its own weights:
+// alternatives returns the meanings that the options can have on a device, the best meaning
+// first. [New] takes the first meaning that fits into the device's memory. Only [PlanAuto]
+// has several meanings, on devices where each graph stores its own weights.
 //
-//  1. the graphs of all widths stay loaded;
-//  2. two graphs of each block stay loaded, one for prefill and one for decode;
-//  3. one graph of each block is loaded, and a plan for each prompt switches them.
+//  1. In the first meaning of [PlanAuto], the graphs of all widths stay loaded.
+//  2. In the second meaning of [PlanAuto], a prefill and a decode graph of each block stay
+//     loaded.
+//  3. In the third meaning of [PlanAuto], one graph of each block is loaded, and a plan for
+//     each prompt switches graphs.
 //
-// If the engine may change its configuration later (choose.go), and the first meaning
-// fails or has two widths only, the first choice comes before all of them.
+// If the engine may change its configuration later (choose.go), and the first meaning of
+// [PlanAuto] does not fit or has two widths only, the shape from firstChoice comes before
+// all meanings.
 //
 // Widths that the options leave open follow from the chosen meaning. A meaning
 // that does not fit by the known costs is left out, unless it is the last one.
 //
-// If the memory does not hold the graphs that automatic drafts need, the last
-// meaning is the one without drafts.
+// If the memory does not hold the graphs that automatic drafts need, the last meaning of
+// the options is an engine without drafts.
 func (o Options) alternatives(c model.Config, device backend.Capabilities) (list []resolved, err error) {
 	add := func(plan string, rows []int, reason string) error {
 		r, err := o.resolveWith(c, device, plan, rows)
@@ -79,8 +82,8 @@ func (o Options) alternatives(c model.Config, device backend.Capabilities) (list
 }
 
 // switchPair returns the two widths between which plans can switch: the widths that the
-// options ask for, or the first width and the best decode width. switchPair returns nil
-// and the reason if there is no such pair.
+// options ask for, or the first width and the best decode width. If plans cannot switch
+// between two widths, switchPair returns nil and the reason.
 func (r *resolved) switchPair() (pair []int, reason string) {
 	if len(r.Rows) > 0 {
 		return r.exchangeable(r.shape.rows)
@@ -109,8 +112,8 @@ func (o *settings) exchangeable(rows []int) (pair []int, reason string) {
 	return rows, ""
 }
 
-// expectedAccept is the number of tokens that a pass with drafts is expected to
-// give before any were measured.
+// expectedAccept is the number of tokens that a pass with drafts is expected to give before
+// any pass was measured.
 const expectedAccept = 2
 
 // decodeMs returns the expected time per token on decode graphs. Without known
@@ -133,13 +136,13 @@ func (o *settings) decodeMs(blocks int, rows []int) float64 {
 	return float64(rows[1])
 }
 
-// knowsMemory reports whether costs are known that tell the device's memory.
+// knowsMemory reports whether the given costs contain the size of the device's memory.
 func (o *settings) knowsMemory() bool {
 	return o.Costs != nil && o.Costs.Profile != nil && o.Costs.Profile.Memory.WindowGB != 0
 }
 
-// fits reports whether graphs of all these widths fit into the device at once, by
-// the known costs. If nothing is known about the memory, the device decides.
+// fits reports whether graphs of all these widths fit into the device at once, by the known
+// costs. If nothing is known about the memory, fits returns true, and the device decides.
 func (o *settings) fits(blocks int, rows []int) bool {
 	if !o.knowsMemory() || len(rows) < 2 {
 		return true

@@ -27,10 +27,11 @@ type Request struct {
 	Sampling    sampler.Options
 	// Mask, if set, decides before each draw which tokens are allowed.
 	Mask sampler.Mask
-	// Grammar, if set, is the grammar that the output matches. The output ends with
-	// [StopLimit] if no token can continue it. A request has a Grammar or a Mask, not both.
+	// Grammar, if set, is the grammar that the output matches. If no token can continue the
+	// output as the grammar demands, the output ends with [StopLimit]. A request has a Grammar
+	// or a Mask, not both.
 	Grammar *grammar.Grammar
-	// Stop lists stop strings. The output ends before the first of them.
+	// Stop lists stop strings. The output ends before the first stop string in the text.
 	Stop []string
 	// Preserve lists control tokens whose text appears in the output; other
 	// control tokens are never rendered.

@@ -10,7 +10,7 @@ import (
 )
 
 // batch holds the rows that one pass computes, with their positions and cache slots.
-// The rows have been checked.
+// newBatch has checked the rows of a batch.
 type batch struct {
 	rows []Row
 	// width is the smallest width of a graph that may compute the batch.

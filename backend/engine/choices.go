@@ -10,14 +10,16 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// The widths between which an engine chooses if the options name none.
+// prefillChoices and decodeChoices are the widths between which an engine chooses if the
+// options name no widths.
 var (
 	prefillChoices = []int{128, 256}
 	decodeChoices  = []int{1, 8, 32}
 )
 
-// choices returns the blocks and widths between which the engine may choose: what the
-// options name, or the default and what could be better.
+// choices returns the numbers of blocks and the graph widths between which the engine may
+// choose. Blocks and widths that the options name leave no choice. For blocks and widths
+// that the options leave open, choices returns the default and values that could be better.
 func (o *settings) choices(c model.Config) graphswap.Setting {
 	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1}
 	if o.Blocks == 0 {
@@ -40,16 +42,18 @@ func (o *settings) choices(c model.Config) graphswap.Setting {
 	return s
 }
 
-// isChoice reports whether the options allow a configuration that comes from outside.
+// isChoice reports whether the options allow a configuration with which an earlier engine
+// has ended.
 func (o *settings) isChoice(c model.Config, x graphswap.Config) bool {
 	s := o.choices(c)
 	return slices.Contains(s.Blocks, x.Blocks) && slices.Contains(s.PrefillRows, x.PrefillRows) && slices.Contains(s.DecodeRows, x.DecodeRows) &&
 		(x.Residency == graphswap.OneGraph || x.Residency == graphswap.BothGraphs)
 }
 
-// firstChoice returns the shape with which an engine starts that may change its
-// configuration: the one with which an earlier engine ended, or the one that the known
-// costs prefer. ok is false if neither is known.
+// firstChoice returns the first shape of an engine that may change its configuration. If an
+// earlier engine has left a configuration that the options allow, the first shape has that
+// configuration, and otherwise the configuration that the known costs prefer. ok is false
+// if no configuration is known.
 func (o *settings) firstChoice(c model.Config, device backend.Capabilities) (r resolved, ok bool) {
 	first := graphswap.Config{}
 	switch remembered := o.Configuration; {
@@ -67,7 +71,7 @@ func (o *settings) firstChoice(c model.Config, device backend.Capabilities) (r r
 	x := o.Options
 	x.Blocks = first.Blocks
 	r, err := x.resolveWith(c, device, planFor(first), []int{first.PrefillRows, first.DecodeRows})
-	r.Options.Blocks = o.Blocks // as the caller has asked
+	r.Options.Blocks = o.Blocks // the options keep the caller's number of blocks
 	r.shape.reason = "requests are expected to be fastest with " + session.Name(first)
 	return r, err == nil
 }

@@ -14,35 +14,37 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// choose.go changes blocks, widths and residency while no request runs, if the requests
-// so far were slower with the present ones (package session decides). Only [PlanAuto]
-// does this, on devices that store the weights of each graph and have no room for all
-// widths, and only for what the options leave open.
+// choose.go changes the number of blocks, the graph widths and the residency while no
+// request runs, if past requests would have been faster with other values (package session
+// decides). Only engines with [PlanAuto] change their configuration, only on devices that
+// store the weights of each graph and have no room for all widths, and only in what the
+// options leave open.
 //
-// A change first compiles its images into the image cache, one by one while no request
-// runs, and then loads them. A request that comes meanwhile runs on the present graphs,
-// unless the device has no room for both sets: then it waits for the loads under way.
+// A change of the configuration first compiles its images into the image cache, one by one
+// while no request runs, and then loads them. A request that comes during a change runs on
+// the present graphs. If the device has no room for the present and the next graphs, a
+// request that comes during the loads waits for their end.
 
 // chooser decides which configuration of graphs the engine has.
 type chooser struct {
-	mu      sync.Mutex // guards what follows, except ctx
+	mu      sync.Mutex // mu guards the fields below it, except ctx
 	between *session.Between
 	context int  // context is the number of tokens in the cache after the last request
 	running bool // running is set while a change is made
 	closed  bool // closed is set if no other change may begin
-	// After a failed change, rest requests must end before the next one. failures counts
-	// the consecutive failed changes.
+	// After a failed change of the configuration, rest requests must end before the next
+	// attempt. failures counts the consecutive failed changes.
 	rest, failures int
-	// extra lists the keys of the images that were compiled for a configuration that is
-	// not in use. There is at most one.
+	// extra lists the keys of images that were compiled for a configuration that is not in
+	// use. The keys in extra belong to at most one configuration.
 	extra []string
 
-	ctx    context.Context //nolint:containedctx // ends when the engine closes
+	ctx    context.Context //nolint:containedctx // ctx ends when the engine closes
 	cancel context.CancelFunc
-	done   sync.WaitGroup // of the change that runs
+	done   sync.WaitGroup // done waits for the change that runs
 }
 
-// configOf returns the configuration that a shape stands for. The shape has two widths.
+// configOf returns the configuration that a shape with two widths stands for.
 func configOf(s *shape) graphswap.Config {
 	c := graphswap.Config{Blocks: s.blocks, PrefillRows: s.rows[0], DecodeRows: s.rows[1], Residency: graphswap.BothGraphs}
 	if s.planned() {
@@ -59,7 +61,8 @@ func planFor(c graphswap.Config) string {
 	return ""
 }
 
-// startChooser creates the engine's chooser, if there is anything to choose.
+// If the engine can choose between configurations, startChooser creates the engine's
+// chooser.
 func (e *Engine) startChooser() {
 	s, device := e.shape(), e.dev.Capabilities()
 	if !e.options.mayChoose(device) || len(s.rows) != 2 {
@@ -79,9 +82,11 @@ func (e *Engine) startChooser() {
 	e.chooser.ctx, e.chooser.cancel = context.WithCancel(context.Background())
 }
 
-// chooserCost returns costs that describe other widths and partitions too: the given ones
-// if they tell the memory, or an estimate from the costs that were measured. The memory is
-// then what the graphs of this shape take. chooserCost returns nil if there are none.
+// chooserCost returns costs that describe other widths and partitions, too. If the given
+// costs contain the size of the device's memory, chooserCost returns the given costs.
+// Without a known memory size, chooserCost estimates the costs from measured ones, and
+// assumes that the device has just the memory for the graphs of this shape. If no costs
+// were measured, chooserCost returns nil.
 func (e *Engine) chooserCost(s *shape) *graphswap.Cost {
 	if e.options.knowsMemory() && len(e.options.Costs.Model.Blocks) == 0 {
 		return e.options.Costs
@@ -124,24 +129,25 @@ func (c *chooser) finished(r *Report, would *wouldAccept) {
 	} else if r.DecodeSteps > 0 {
 		c.between.Accepted(r.Widths[1], r.AcceptLength())
 	}
-	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens) // an error means that no plan exists for the prompt, which then teaches nothing
+	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens) // Finished returns an error if no plan exists for the prompt, and then learns nothing from it
 }
 
-// Choice describes the configuration of a request's graphs, and the others.
+// Choice describes the configuration of the graphs that answered a request, and the other
+// configurations.
 type Choice struct {
 	Config graphswap.Config
-	// Reason explains the configuration in one sentence.
+	// Reason is one sentence that explains why the configuration was chosen.
 	Reason string
-	// Expected lists what requests like the last ones would take in each configuration, the
-	// best first.
+	// Expected lists the times that requests like the last ones would take in each
+	// configuration, the best configuration first.
 	Expected []session.Expectation
 }
 
 // Name describes the configuration in a few words.
 func (c *Choice) Name() string { return session.Name(c.Config) }
 
-// Alternatives describes what requests like the last ones would take in the best
-// configurations, at most the given number, the one in use included.
+// Alternatives describes the times that requests like the last ones would take in the best
+// configurations, at most the given number. The configuration in use counts, too.
 func (c *Choice) Alternatives(most int) string {
 	var list []string
 	for _, x := range c.Expected[:min(most, len(c.Expected))] {
@@ -150,7 +156,8 @@ func (c *Choice) Alternatives(most int) string {
 	return strings.Join(list, "; ")
 }
 
-// choice describes the engine's configuration for a report. It is nil if nothing is chosen.
+// choice describes the engine's configuration for a report. If the engine has no chooser,
+// choice returns nil.
 func (e *Engine) choice() *Choice {
 	c := e.chooser
 	if c == nil {
@@ -161,7 +168,8 @@ func (e *Engine) choice() *Choice {
 	return &Choice{Config: c.between.Config(), Reason: e.shape().reason, Expected: c.between.Expect(c.context)}
 }
 
-// begin returns the change that pays, or nil. The caller of begin must call end.
+// begin returns the change of the configuration that pays, or nil. The caller of begin must
+// call end.
 func (c *chooser) begin() *session.Advice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,10 +184,10 @@ func (c *chooser) begin() *session.Advice {
 	return a
 }
 
-// mostRest bounds the number of requests between two attempts.
+// mostRest bounds the number of requests between two attempts to change the configuration.
 const mostRest = 64
 
-// end records the outcome of a change.
+// end records the outcome of a change of the configuration.
 func (c *chooser) end(a *session.Advice, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +203,8 @@ func (c *chooser) end(a *session.Advice, err error) {
 	}
 }
 
-// close stops a change and waits until it has ended. No other one begins.
+// close stops a change of the configuration and waits until the change has ended. After
+// close, no other change begins.
 func (c *chooser) close() {
 	if c == nil {
 		return
@@ -208,7 +217,7 @@ func (c *chooser) close() {
 }
 
 // changeConfiguration changes to the configuration that suits the last requests best, if
-// that pays.
+// the change pays.
 func (e *Engine) changeConfiguration() {
 	c := e.chooser
 	if c == nil {
@@ -263,8 +272,8 @@ func (e *Engine) changeTo(ctx context.Context, a *session.Advice) error {
 }
 
 // compileConfiguration compiles the images of a shape into the image cache, one by one
-// while no request runs. The images of a configuration that was compiled before and is not
-// in use are removed.
+// while no request runs. compileConfiguration removes the images of an earlier
+// configuration that is not in use.
 func (e *Engine) compileConfiguration(ctx context.Context, s *shape, tier int) error {
 	used, err := e.imageKeys(e.shape())
 	if err != nil {
@@ -277,7 +286,7 @@ func (e *Engine) compileConfiguration(ctx context.Context, s *shape, tier int) e
 	c := e.chooser
 	c.mu.Lock()
 	extra := c.extra
-	c.extra = slices.Concat(used, next) // those in use are not removed
+	c.extra = slices.Concat(used, next) // images that are in use are not removed
 	c.mu.Unlock()
 	for _, key := range extra {
 		if slices.Contains(used, key) || slices.Contains(next, key) {

@@ -9,7 +9,7 @@ func planChunks(s *shape) []int {
 	if !s.planned() {
 		return cutPrompts(s.rows, func(width int) float64 { return float64(width + workload.PassCost) })
 	}
-	chunks := make([]int, s.rows[0]+1) // with such a plan, each block cuts a chunk for its own graph
+	chunks := make([]int, s.rows[0]+1) // with a switch plan, each block cuts a chunk for its own graph
 	for n := range chunks {
 		chunks[n] = n
 	}

@@ -40,7 +40,7 @@ func (c Clock) String() string {
 // simulated reports whether the clock is that of a simulated device.
 func (c Clock) simulated() bool { return c.Virtual || c.Paced != "" }
 
-// count adds the cost of a device run to the pass.
+// count adds the simulated time of one execute to the pass.
 func (r *Result) count(c backend.Cost) {
 	if c.Virtual {
 		r.virtual += c.Took

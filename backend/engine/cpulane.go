@@ -10,7 +10,7 @@ import (
 
 // Work is a task that the CPU did for a request, between passes or during a pass.
 type Work struct {
-	// Kind tells which work it is: [graphswap.Draft], [graphswap.Sample] or
+	// Kind is the kind of the work: [graphswap.Draft], [graphswap.Sample] or
 	// [graphswap.Calibrate].
 	Kind  string
 	Began time.Time
@@ -24,8 +24,8 @@ const maxVerified = 1 << 11
 // maxWork bounds the number of CPU tasks that a report lists: three per decode pass.
 const maxWork = 3 * maxVerified
 
-// recordCPU adds a task of the CPU to the report. On a virtual clock it lasts as long
-// as its processor time, if that is known.
+// recordCPU adds a task of the CPU to the report. On a virtual clock, a task of the CPU
+// lasts as long as its processor time, if the processor time is known.
 func (g *generation) recordCPU(kind string, s Elapsed) {
 	took := s.Wall
 	if g.engine.clock.Virtual && s.CPU > 0 {

@@ -13,15 +13,15 @@
 //
 // # The loop
 //
-// loop.go contains the central loop: next batch, blocks, head, verify, commit. Each
-// request puts its tokens into the request queue. The goroutine that gets the device
-// lock takes rows of several requests: first one row of each request, then more rows of
-// the earliest ones. The goroutine with the device lock adds drafts and runs the batch.
-// After the batch, it hands each request its rows and waits: each request verifies its
-// drafts, draws its next token and commits rows on its own goroutine. The device lock
-// is released when all these requests have settled, so outputs stay valid while
-// requests read them. If a request is cancelled after a pass has taken rows of it, the
-// request settles these rows before it ends.
+// loop.go contains the central loop: next batch, blocks, head, verify, commit. Each request
+// puts its tokens into the request queue. The goroutine that gets the device lock takes
+// rows of several requests: first one row of each request, then more rows of the earliest
+// ones. The goroutine with the device lock adds drafts and runs the batch. After the batch,
+// the goroutine with the device lock hands each request its rows and waits: each request
+// verifies its drafts, draws its next token and commits rows on its own goroutine. The
+// device lock is released when all requests of the batch have settled, so outputs stay
+// valid while requests read them. If a request is cancelled after a pass has taken rows of
+// it, the request settles these rows before it ends.
 //
 // Each block of a decode token is reached from Generate by a call stack of eight
 // functions (generate, decode, compute, runNextPass, computeRows, forward, runBlock,
@@ -31,43 +31,46 @@
 //
 // # Where things are
 //
-//   - kvcache: keys and values, and all arithmetic on their places; buffers: hidden
-//     states, angles and masks; arena: regions of device buffers; sequences: the
-//     tokens of each sequence and its user;
-//   - images: compiling, loading and measuring graphs; residency: which graphs of
-//     which blocks are loaded, switching and freeing them;
-//   - draft: proposing tokens; detok: text out of tokens, stop strings,
-//     log-probabilities;
-//   - workload: learned output lengths and pass times; power: votes for clocks;
-//   - here, a request: api.go ([Request]), generate.go, chunks.go (how a prompt is
-//     cut), queue.go, fill.go (which drafts a pass takes), batch.go, passrun.go
-//     (blocks), head.go (logits), output.go (a request's part of a pass), verify.go
-//     (drafts, which spec.Verify walks, and drawing tokens), grow.go (longer contexts),
-//     ahead.go (longer contexts before a request needs them);
-//   - here, graphs: shape.go (widths, blocks and plan of a graph set), alternatives.go
-//     (shapes to start with), graphset.go, replace.go (another graph set);
-//   - here, plans: plans.go decides which plan, planned.go starts it, and residency
-//     carries it out. policy.go ([Policy] may decide instead), planoptions.go (what the
-//     options allow), planreport.go, window.go and drive.go (several chunks of a plan),
-//     idle.go (loads while no request runs).
+//   - Package kvcache holds keys and values, package buffers holds hidden states, angles
+//     and masks, package arena divides device buffers into regions, and package sequences
+//     keeps the tokens of each sequence.
+//   - Package images compiles, loads and measures graphs, and package residency switches
+//     and frees the graphs of blocks.
+//   - Package draft proposes tokens, and package detok makes text of tokens and finds stop
+//     strings.
+//   - Package workload learns output lengths and pass times, and package power votes for
+//     clock rates.
+//   - A request passes through api.go ([Request]), generate.go, chunks.go (which cuts a
+//     prompt), queue.go, fill.go (which gives drafts to a pass), batch.go, passrun.go
+//     (blocks), head.go (logits), output.go (a request's part of a pass) and verify.go
+//     (drafts, which spec.Verify walks, and drawing tokens). The context of a request grows
+//     in grow.go, and ahead.go prepares longer contexts before a request needs them.
+//   - The files shape.go (widths, blocks and plan of a graph set), alternatives.go (shapes
+//     to start with), graphset.go and replace.go (another graph set) choose and load
+//     graphs.
+//   - The file plans.go chooses a switch plan, planned.go starts the plan, and package
+//     residency carries it out. A [Policy] (policy.go) may choose instead, within what
+//     planoptions.go allows. The files window.go and drive.go compute several chunks of a
+//     plan, planreport.go reports on the plan, and idle.go loads graphs while no request
+//     runs.
 //
 // # Locks
 //
 // A goroutine that holds a lock of the list below may take only locks that are listed
 // after it.
 //
-//  1. Engine.growing: its holder makes the next graph set (replace.go);
-//  2. idleSwitch.mu: requests are counted, and idle time ends. It only tries the
-//     device lock, and never waits for it;
-//  3. Engine.deviceLock: its holder runs programs and uses buffers and the fields
-//     that [Engine] lists under it. A request that settles rows uses them for the
-//     holder, which waits;
-//  4. Engine.headLock: the head's memory, while several requests read whole rows;
-//  5. the locks of package residency;
-//  6. the locks of the device, during Program.Run and Close: those of package hexagon,
-//     then those of package qnn. The locks of residency are not held then;
-//  7. requestQueue.mu, closing.mu, ahead.mu, and the locks of packages sequences, workload, power
-//     and draft, none of which is held while another one is taken.
+//  1. The holder of Engine.growing makes the next graph set (replace.go).
+//  2. The holder of idleSwitch.mu counts requests and ends idle time. It only tries the
+//     device lock, and never waits for it.
+//  3. The holder of Engine.deviceLock runs programs and uses buffers and the fields that
+//     [Engine] lists under it. A request that settles rows uses them for the holder, which
+//     waits.
+//  4. Engine.headLock guards the head's memory while several requests read whole rows.
+//  5. The locks of package residency come next; see its comment.
+//  6. Program.Run and Program.Close take the locks of the device: first those of package
+//     hexagon, then those of package qnn. The locks of residency are not held then.
+//  7. No other lock is taken while a goroutine holds requestQueue.mu, closing.mu, ahead.mu,
+//     or a lock of packages sequences, workload, power or draft.
 //
 // # Invariants
 //

@@ -13,9 +13,8 @@ import (
 // then makes the device's calls in the order in which a phone would start them.
 func (e *Engine) virtualTime() bool { return e.shape().planned() && e.clock.Virtual }
 
-// drive runs a whole switch plan in virtual time, from the prompt's first token to the
-// last load. Until drive returns, no other request uses the device, so the whole plan
-// is one step.
+// drive runs a whole switch plan in virtual time, from the prompt's first token to the last
+// load. Until drive returns, no other request uses the device.
 func (e *Engine) drive(ctx context.Context, own *generation, x *residency.Run) error {
 	if err := e.lock(ctx); err != nil {
 		return err

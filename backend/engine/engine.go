@@ -23,7 +23,7 @@ import (
 
 // Engine holds a loaded model and its sequences. Create an Engine with [New].
 type Engine struct {
-	// New sets the fields below, and nothing changes them later.
+	// New sets the fields from dev to widthTimes, and nothing changes them later.
 	dev       backend.Device
 	laneName  backend.Lane
 	model     *model.Model
@@ -38,7 +38,7 @@ type Engine struct {
 	// vocabulary prepares the tokens for grammars at its first call.
 	vocabulary func() *grammar.Vocabulary
 
-	// Each of the fields below guards itself with its own lock.
+	// Each of the fields from sequences to experience is safe for concurrent use.
 	sequences  *sequences.Pool
 	queue      *requestQueue
 	power      *power.Voter
@@ -47,7 +47,7 @@ type Engine struct {
 	switcher   *residency.Switcher
 	closing    closing
 	ahead      ahead
-	overdrawn  atomic.Bool // drafts have lost more time than the guard allows
+	overdrawn  atomic.Bool // overdrawn is set if drafts have lost more time than the guard allows
 	// experience holds the weights of the draft sources, learned in earlier requests
 	experience draft.Experience
 
@@ -57,11 +57,11 @@ type Engine struct {
 	graphs  atomic.Pointer[graphSet]
 	growing chan struct{} // growing is a lock: it is held while the channel has an element
 
-	// deviceLock is a lock: it is held while the channel has an element. deviceLock
-	// guards all programs and buffers, and the fields below.
+	// deviceLock is a lock: it is held while the channel has an element. deviceLock guards all
+	// programs and buffers, and the fields from closed to guard.
 	deviceLock chan struct{}
 	closed     bool
-	broken     error  // why no graphs are loaded, or nil if they are
+	broken     error  // broken is the reason why no graphs are loaded, or nil if graphs are loaded
 	mustReload bool   // mustReload is set if the programs must be loaded again
 	last       *batch // last is the last pass, from which rows can be committed, or nil if that pass failed
 	logits     []float32

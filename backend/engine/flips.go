@@ -132,8 +132,9 @@ type answer struct {
 	bits  uint64
 }
 
-// read computes the flip meter's text after its first lead tokens. tokens is the number
-// of tokens per pass, and rows the least graph width.
+// read computes the flip meter's text and returns an answer for each position after the
+// first lead tokens. tokens is the number of tokens per pass, and rows the least graph
+// width.
 func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answer, err error) {
 	if err := m.engine.Truncate(0, 0); err != nil {
 		return nil, err

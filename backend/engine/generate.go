@@ -107,7 +107,7 @@ type generation struct {
 	// delivers the time that learning from the last pass took.
 	prompted  int
 	observing <-chan Elapsed
-	// would is used while the graphs compute no drafts.
+	// would compares drafts with drawn tokens while the decode graphs compute no drafts.
 	would wouldAccept
 	// counted is the time for drafting that the guard has counted already.
 	counted time.Duration
@@ -174,9 +174,10 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 	return err
 }
 
-// computeStart begins to change to a longer context tier if the prompt and its answer
-// will need it, and computes those first tokens of the prompt that the current tier
-// holds. Passes of the widest graph compute them, as they would compute the whole prompt.
+// computeStart begins to change to a longer context tier if the prompt and its answer will
+// need it, and computes those first tokens of the prompt that the current tier holds.
+// Passes of the widest graph compute these first tokens, as they would compute the whole
+// prompt.
 func (g *generation) computeStart(ctx context.Context) error {
 	e, prompt, f := g.engine, g.request.Prompt, g.engine.graphs.Load()
 	if e.options.Ahead <= 0 {
@@ -186,7 +187,7 @@ func (g *generation) computeStart(ctx context.Context) error {
 	growth := e.growAhead(min(len(prompt)+int(output), e.options.Context))
 	n := (f.context - g.cached) / f.shape.rows[0] * f.shape.rows[0]
 	if len(prompt) <= f.context || n <= 0 || f.shape.planned() || f.shape.exact {
-		if len(prompt) > f.context-f.context/8 { // otherwise the change ends before the tier does
+		if len(prompt) > f.context-f.context/8 { // with a shorter prompt, the change ends before the tier is full
 			g.addGrowth(growth, 0)
 		}
 		return nil
@@ -290,9 +291,9 @@ func (g *generation) reserve(ctx context.Context, n int) error {
 	return err
 }
 
-// addGrowth adds a change to a longer context tier to the report. hidden is the time on
-// the device's clock in which passes ran during the change. A change that the request did
-// not wait for is not added.
+// addGrowth adds a change to a longer context tier to the report. hidden is the time on the
+// device's clock in which passes ran during the change. addGrowth adds no change that the
+// request did not wait for.
 func (g *generation) addGrowth(growth *Growth, hidden time.Duration) {
 	if growth == nil {
 		return

@@ -21,9 +21,9 @@ type graphSet struct {
 	*residency.Set
 	shape   *shape
 	context int // context is the number of tokens that one sequence can hold
-	slots   int // of all sequences
+	slots   int // slots is the number of slots of all sequences
 	memory  *buffers.Buffers
-	head    *head // sets of the same shape have the same head
+	head    *head // head is shared by all sets of the same shape
 	// start tells which graphs of each block to load first. If start is nil, the plan
 	// decides.
 	start []graphswap.Variant
@@ -32,9 +32,9 @@ type graphSet struct {
 	onDemand bool
 }
 
-// newGraphSet allocates the memory of a shape and a context tier. Afterwards, loadBlocks or
-// loadBlocksAndHead loads the graphs. The memory is allocated first, because a device
-// must place the KV cache in one piece.
+// newGraphSet allocates the memory of a shape and a context tier. After newGraphSet,
+// loadBlocks or loadBlocksAndHead loads the graphs. newGraphSet allocates the memory before
+// any graph is loaded, because a device must place the KV cache in one piece.
 func (e *Engine) newGraphSet(s *shape, context int) (*graphSet, error) {
 	o := &e.options
 	f := &graphSet{Set: residency.NewSet(s.costs), shape: s, context: context, slots: context * o.Sequences}
@@ -43,8 +43,8 @@ func (e *Engine) newGraphSet(s *shape, context int) (*graphSet, error) {
 	return f, err
 }
 
-// loadBlocks writes the graphs of every block, and compiles or loads them. The head is
-// loaded already.
+// loadBlocks writes the graphs of every block, and compiles or loads them. When loadBlocks
+// is called, the head is loaded already.
 func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
 	c := e.options.images(f.shape)
 	c.Progress = e.logCompiling(c.Progress)
@@ -140,7 +140,7 @@ func (f *graphSet) sizeBytes() int64 { return f.ProgramBytes() + f.memory.TotalB
 // close frees the programs and the memory of the blocks.
 func (f *graphSet) close() error { return errors.Join(f.Unload(), f.memory.Close()) }
 
-// closeHead frees the set's head, unless another set has the same one.
+// closeHead frees the set's head, unless another graph set uses the head, too.
 func (f *graphSet) closeHead(other *graphSet) error {
 	if f.head == other.head {
 		return nil

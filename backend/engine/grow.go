@@ -13,14 +13,14 @@ import (
 type Growth struct {
 	// From and To are the old and the new context, in tokens of one sequence.
 	From, To int
-	// Took is the duration of the whole change. Moved is the part of the time in which
-	// no pass could run. Moved includes the copy of keys and values and, if the device
-	// cannot hold two graph sets, also the loads.
+	// Took is the duration of the whole change. Moved is the part of Took in which no pass
+	// could run. Moved includes the copy of keys and values and, if the device cannot hold two
+	// graph sets, also the loads.
 	Took, Moved time.Duration
-	// Loads is the time for which the request waited for loads, on the clock of a device
-	// whose calls take no time on this machine. It is zero on other devices.
+	// Loads is the time for which the request waited for loads, on the clock of a device whose
+	// calls take no time on this machine. On other devices, Loads is zero.
 	Loads time.Duration
-	// Prompt is set if the first token of the answer was not drawn yet.
+	// Prompt is set if the context grew before the first token of the answer was drawn.
 	Prompt bool
 	// PeakBytes is the largest total size of programs, KV cache and other buffers
 	// during the change.
@@ -31,8 +31,8 @@ type Growth struct {
 // answer.
 const firstContext = 512
 
-// contextFor returns the shortest context tier that holds n tokens. Tiers double from
-// FirstContext up to Context.
+// contextFor returns the shortest context tier that holds n tokens. Context tiers double
+// from FirstContext up to Context.
 func (o *settings) contextFor(n int) int {
 	c := o.FirstContext
 	for c < n && c < o.Context {
@@ -51,7 +51,8 @@ func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
 	return e.growTo(ctx, n, replacement{})
 }
 
-// growTo does the work of reserve. The caller may set together and mayMove of r.
+// growTo does the work of reserve with a replacement r, whose fields together and mayMove
+// the caller may set.
 func (e *Engine) growTo(ctx context.Context, n int, r replacement) (*Growth, error) {
 	if n <= e.graphs.Load().context {
 		return nil, nil
@@ -63,7 +64,7 @@ func (e *Engine) growTo(ctx context.Context, n int, r replacement) (*Growth, err
 		return nil, fmt.Errorf("engine: wait until the context is longer: %w", ctx.Err())
 	}
 	old := e.graphs.Load()
-	if n <= old.context { // another request has lengthened the context in the meantime
+	if n <= old.context { // another request has already lengthened the context
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)

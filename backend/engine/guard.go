@@ -12,7 +12,7 @@ type passCost struct {
 	took, plain float64
 	// saved is the time of the pass that one accepted draft makes unnecessary.
 	saved float64
-	// drafting is the request's work on drafts since its last pass.
+	// drafting is the time of the request's work on drafts since its last pass.
 	drafting float64
 }
 
@@ -69,8 +69,8 @@ func (e *Engine) passSeconds(n int) float64 {
 	return e.policy.PassTime(e.shape().widthFor(n)).Seconds()
 }
 
-// room returns the time that drafts of a pass may lose at worst. Every request that
-// shares the pass must afford it.
+// room returns the time that drafts of a pass may lose at worst. Every request that shares
+// a pass must be able to afford the loss of the pass.
 func (e *Engine) room(list []taskRows) float64 {
 	if !e.options.Draft.Auto {
 		return math.Inf(1)
@@ -82,8 +82,8 @@ func (e *Engine) room(list []taskRows) float64 {
 	return least
 }
 
-// learnFromPass counts a pass that all its requests have settled. The caller holds the
-// device lock.
+// learnFromPass counts a pass that all its requests have settled. The caller of
+// learnFromPass holds the device lock.
 func (e *Engine) learnFromPass(outputs []*passOutput) {
 	for _, o := range outputs {
 		if !o.verified {

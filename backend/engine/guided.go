@@ -68,7 +68,7 @@ func (g *generation) guideDrafts(rows int) {
 	var forced, guided spec.Tree
 	g.forcedDrafts(&forced, rows)
 	matchers := make([]*grammar.Matcher, g.tree.Len())
-	places := make([]int32, g.tree.Len()) // places holds the row of guided for each row of the proposal
+	places := make([]int32, g.tree.Len()) // places holds, for each row of the proposal, the row in the tree named guided
 	next, last := 0, spec.None
 	for i, token := range g.tree.Tokens {
 		for next < forced.Len() && forced.Scores[next] >= g.tree.Scores[i] {

@@ -165,8 +165,8 @@ func (e *Engine) asks(row Row) (top, whole bool) {
 	return row.Top && !none, row.Logits || row.Top && none
 }
 
-// readHead copies the logits that row i of a pass needs. The logits are in row at of
-// the head's output.
+// readHead copies the logits that row i of a pass needs. These logits are in row number
+// `at` of the head's output.
 func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	top, whole := e.asks(row)
 	if whole {
@@ -227,7 +227,7 @@ func (e *Engine) wholeRow(ctx context.Context, dst []float32, b *batch, row int,
 	return dst, e.readLogits(dst, at)
 }
 
-// readLogits decodes all logits from row at of the head's output.
+// readLogits decodes all logits from row number `at` of the head's output.
 func (e *Engine) readLogits(dst []float32, at int) error {
 	t := e.options.Recipe.Activations
 	size := len(dst) * t.Size()
@@ -253,9 +253,9 @@ func (t *tops) take(k int) sampler.Top {
 	return sampler.Top{IDs: t.ids[n : n+k : n+k], Logits: t.logits[n : n+k : n+k]}
 }
 
-// readTop decodes the largest logits in row at of the head's output. readTop orders
-// equal logits by token id, because not every device library does. If the head returns
-// a token id outside the vocabulary, readTop returns an error.
+// readTop decodes the largest logits in row number `at` of the head's output. readTop
+// orders equal logits by token id, because not every device library does. If the head
+// returns a token id outside the vocabulary, readTop returns an error.
 func (e *Engine) readTop(at int) (sampler.Top, error) {
 	m, t, k := e.head().memory, e.options.Recipe.Activations, e.options.Top
 	top := e.tops.take(k)

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// The types of package images below are part of an engine's options and results.
+// Some types of package images are part of an engine's options and results.
 type (
 	// Progress tells how many of the images are compiled and loaded.
 	Progress = images.Progress
@@ -80,8 +80,8 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Op
 		return nil, err
 	}
 	if options.Draft.Auto && !device.SharesConstants {
-		// The device that runs these images may share constants, although the images do
-		// not. On a device that shares constants, automatic drafts have further widths.
+		// Separate images may later run on a device that shares constants, and on that device
+		// automatic drafts have further widths.
 		device.SharesConstants = true
 		more, err := options.alternatives(m.Config(), device)
 		if err != nil {

@@ -59,7 +59,7 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 		rows := next[:size]
 		result, err := e.computeRows(ctx, rows)
 		if spoiled(err) && (size > 1 || rows[0].drafts > 0) {
-			size = 1 // after such an error the pass is repeated one request at a time: only the request whose text contains the bad token may fail
+			size = 1 // after an error that one token has caused, the pass is repeated one request at a time: only the request whose text contains the bad token may fail
 			dropDrafts(next)
 			continue
 		}
@@ -114,13 +114,13 @@ func (e *Engine) forward(ctx context.Context, b *batch) (*Result, error) {
 	return run.runHead(ctx)
 }
 
-// deliver hands each request its rows and returns when all requests have settled them.
-// The request named own settles on this goroutine, and the others on their own
-// goroutines.
+// deliver hands each request its rows and returns when all requests have settled them. The
+// request named own settles on the goroutine that calls deliver, and all other requests
+// settle on their own goroutines.
 func (e *Engine) deliver(own *generation, outputs []*passOutput) {
 	var waiting sync.WaitGroup
 	waiting.Add(len(outputs))
-	defer waiting.Wait() // the others are waited for even if a draw of own panics
+	defer waiting.Wait() // deliver waits for the other requests even if a draw of the request own panics
 	for _, o := range outputs {
 		if o.settled = waiting.Done; o.rows.item != &own.item {
 			o.rows.item.outputs <- o

@@ -41,11 +41,11 @@ type Options struct {
 	// Recipe is the precision of weights, activations and KV cache. If Recipe is the
 	// zero value, the first of [model.Recipes] is used.
 	Recipe model.Recipe
-	// Rows are the widths of the graphs, in descending order. If Rows is empty, the
-	// widths are 128 and 1. An engine with several sequences also has a width with one
-	// row for each sequence. Drafts add the widths 32 and 8; automatic drafts also add
-	// 2, and only if the device shares constants. With a switch plan or an exact width,
-	// the default widths are 128 and 32.
+	// Rows are the widths of the graphs, in descending order. If Rows is empty, the widths are
+	// 128 and 1. An engine with several sequences also has a width with one row for each
+	// sequence. If Rows is empty, drafts add the widths 32 and 8; automatic drafts also add 2,
+	// and only if the device shares constants. With a switch plan or an exact width, the
+	// default widths are 128 and 32.
 	Rows []int
 	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero,
 	// the model has one block per 100 million parameters.
@@ -57,7 +57,7 @@ type Options struct {
 	// doubles, up to Context, when a sequence needs more. A zero FirstContext means
 	// 512.
 	FirstContext int
-	// Sequences is the number of conversations in the KV cache. No more requests can
+	// Sequences is the number of conversations in the KV cache. At most Sequences requests can
 	// run at the same time. If Sequences is zero, there is one sequence.
 	Sequences int
 	// Plan decides which graphs are loaded at which time: see [Plans]. If Plan is
@@ -70,16 +70,16 @@ type Options struct {
 	// graphs again. Prefill graphs are loaded again only if plans switch graphs and a
 	// prompt of usual length is then answered sooner. Zero means never.
 	IdleSwitch time.Duration
-	// Ahead makes the engine prepare longer context tiers before a request needs them.
-	// If no request runs for the time Ahead, the engine compiles the images of all longer
-	// tiers, and changes to a longer one if the next turn of a conversation will not fit.
-	// While a request runs, the change begins when the end of the tier is near. Zero means
-	// that a request that needs a longer tier compiles and loads it.
+	// Ahead makes the engine prepare longer context tiers before a request needs them. If no
+	// request runs for the time Ahead, the engine compiles the images of all longer tiers, and
+	// changes to a longer one if the next turn of a conversation will not fit. While a request
+	// runs, the change begins when the end of the tier is near. If Ahead is zero, a request
+	// that needs a longer context tier compiles and loads it.
 	Ahead time.Duration
 	// Configuration, if set, holds the blocks, widths and residency with which an earlier
-	// engine of the model has ended. With [PlanAuto] the engine starts with them if the
-	// other options allow it. Chosen is called after each change to another
-	// configuration; it must not call the engine.
+	// engine of the model has ended. With [PlanAuto], the engine starts with the blocks,
+	// widths and residency of Configuration if the other options allow them. Chosen is called
+	// after each change to another configuration; it must not call the engine.
 	Configuration *graphswap.Config
 	Chosen        func(graphswap.Config)
 	// Forecast makes the engine measure each graph at its first load even if no plan
@@ -108,14 +108,15 @@ type Options struct {
 	// ProcessTime, if set, returns the processor time of this process so far. If
 	// ProcessTime is set, reports include the processor time of each request.
 	ProcessTime func() time.Duration
-	// ThreadTime, if set, returns the processor time of the calling thread. The work of
-	// drafting then counts on a simulated device's clock too, with its processor time; on
-	// the host's clock it always counts. If ThreadTime is nil, a simulated device drafts
-	// in no time.
+	// ThreadTime, if set, returns the processor time of the calling thread. If ThreadTime is
+	// set, a simulated device's clock counts the processor time of drafting. The host's clock
+	// always counts the time of drafting. If ThreadTime is nil, a simulated device drafts in
+	// no time.
 	ThreadTime func() time.Duration
 	// WidthTimes, if set, holds the times that an earlier engine with the same graphs has
-	// measured on this device. The engine then measures none at its start, so the first
-	// request gets its first token sooner. Times that lack a width are ignored.
+	// measured on this device. With WidthTimes, the engine measures no times at its start, so
+	// the first request gets its first token sooner. The engine ignores WidthTimes in which
+	// the time of a width is missing.
 	WidthTimes *WidthTimes
 	// HeadRows is the width of the head's graph, which computes logits. If HeadRows is
 	// zero, it is the smallest width in Rows. If there are more sequences than

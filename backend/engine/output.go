@@ -9,15 +9,15 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// passOutput is the part of a pass's result that belongs to one request. The goroutine
-// that ran the pass creates the passOutput and then waits until settled is called.
-// Until settled is called, only the request's goroutine reads the logits. Until then,
-// only the request's goroutine also writes accepted, verified, panicked and err.
+// passOutput is the part of a pass's result that belongs to one request. The goroutine that
+// ran the pass creates the passOutput and then waits until settled is called. Until settled
+// is called, only the request's goroutine reads the logits. Until settled is called, only
+// the request's goroutine writes the fields accepted, verified, panicked and err.
 type passOutput struct {
 	rows taskRows
 	// err is the error of the pass, or the error of settling the rows.
 	err error
-	// result is the result of the whole pass. first is the index in it of the request's
+	// result is the result of the whole pass, and first the index in result of the request's
 	// first row.
 	result *Result
 	first  int
@@ -37,9 +37,9 @@ type passOutput struct {
 	partial bool
 	// The request must call settled once, when the rows are committed or given up.
 	settled func()
-	// accepted counts the accepted drafts. scores holds the scores of the drafts. right
-	// counts the right drafts; in a pass without drafts it counts those that the next
-	// token could have been. verified is set when the request has verified them.
+	// accepted counts the accepted drafts. scores holds the scores of the drafts. right counts
+	// the right drafts; in a pass without drafts it counts those that the next token could
+	// have been. verified is set when the request has verified its drafts.
 	accepted int
 	scores   []float32
 	right    int

@@ -82,7 +82,7 @@ func (e *Engine) tryForward(ctx context.Context, pass Pass) (r *Result, need int
 		return nil, 0, err
 	}
 	defer e.unlock()
-	e.last = nil // from here on the pass before cannot be committed, because the graphs overwrite its keys and values
+	e.last = nil // the last pass can no longer be committed, because the graphs overwrite its keys and values
 	b, err := e.newBatch(pass, 0)
 	if err != nil {
 		return nil, 0, err

@@ -10,10 +10,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Policy makes the decisions of an [Engine] that depend on times. Policy also times
-// work on the CPU. Each engine has its own policy, which uses measured times.
-// [Options].Policy may wrap it and replace single methods, for example to run a given
-// plan:
+// Policy makes the decisions of an [Engine] that depend on times. Policy also times work on
+// the CPU. Each engine has its own policy, which uses measured times. [Options].Policy may
+// wrap the engine's policy and replace single methods. The policy of the following example
+// runs a given plan.
 //
 //	type givenPlan struct {
 //		engine.Policy
@@ -31,14 +31,13 @@ import (
 // result, as enginetest.PlanBy does. Several goroutines call the methods of a Policy,
 // and some of them hold the device lock: a method must not call the engine.
 type Policy interface {
-	// PlanPrompt returns the switch plan for a prompt. The engine calls it only if
-	// [Options].Plan switches graphs. The plan must be for the prompt's number of
-	// tokens and start from the loaded graphs; otherwise the request fails with
-	// [ErrRequest]. If PlanPrompt returns another error, the prompt runs on the loaded
-	// graphs without a plan.
+	// PlanPrompt returns the switch plan for a prompt. The engine calls PlanPrompt only if
+	// [Options].Plan switches graphs. The plan must be for the prompt's number of tokens and
+	// start from the loaded graphs; otherwise the request fails with [ErrRequest]. If
+	// PlanPrompt returns another error, the prompt runs on the loaded graphs without a plan.
 	PlanPrompt(Prompt) (*Forecast, error)
-	// PassTime returns the expected time of a pass through graphs of the given width.
-	// The engine uses it to find the width that gives the most tokens per time.
+	// PassTime returns the expected time of a pass through graphs of the given width. With
+	// PassTime, the engine finds the width that gives the most tokens per time.
 	PassTime(width int) time.Duration
 	// CalibratePrompt decides whether the head runs for all computed rows of a prompt,
 	// or only for the last one. maxTokens limits the length of the answer; a negative
@@ -50,8 +49,8 @@ type Policy interface {
 
 // Prompt describes a prompt that needs a plan.
 type Prompt struct {
-	// Tokens is the number of tokens to compute. Cached is the number of tokens before
-	// them that the KV cache holds.
+	// Tokens is the number of tokens to compute. Cached is the number of earlier tokens of the
+	// prompt that the KV cache holds.
 	Tokens, Cached int
 	// AllLogits is set if the head runs for each of the prompt's tokens.
 	AllLogits bool
@@ -64,7 +63,7 @@ type Prompt struct {
 	Alone bool
 
 	engine *Engine
-	shape  *shape // of the graphs that compute the prompt
+	shape  *shape // shape is the shape of the graphs that compute the prompt
 }
 
 // Problem returns the planning problem for the prompt, with the engine's measured or

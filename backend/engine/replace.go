@@ -49,7 +49,7 @@ func (e *Engine) replaceGraphs(ctx context.Context, r *replacement) error {
 	if err != nil {
 		return errors.Join(err, next.close(), next.closeHead(r.old))
 	}
-	if err := errors.Join(r.old.close(), r.old.closeHead(next)); err != nil { // the error is only logged: the new graphs work, although the old ones keep their memory
+	if err := errors.Join(r.old.close(), r.old.closeHead(next)); err != nil { // an error of close is only logged: the new graphs work, although the old graphs keep their memory
 		e.options.Logger.Warn("could not free the memory of the graphs that were replaced", "reason", err)
 	}
 	return nil
@@ -93,7 +93,7 @@ func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement
 }
 
 // loadNext loads the blocks of the next set, and its head if it has one of its own. After
-// an error nothing of it is loaded.
+// an error of loadNext, no part of the next set is loaded.
 func (e *Engine) loadNext(ctx context.Context, next, old *graphSet) error {
 	err := e.loadBlocks(ctx, next)
 	if err == nil && next.head != old.head {
@@ -104,10 +104,10 @@ func (e *Engine) loadNext(ctx context.Context, next, old *graphSet) error {
 	return err
 }
 
-// moveTo makes next the engine's graph set, between two passes. If inPlace is set,
-// moveTo first frees the programs of the old set and then loads those of the next one.
-// If that fails, it loads the old programs again, even if ctx is done. If loading the
-// old programs fails too, the engine has no graphs and every later request fails.
+// moveTo makes next the engine's graph set, between two passes. If inPlace is set, moveTo
+// first frees the programs of the old set and then loads those of the next one. If loading
+// the next set fails, moveTo loads the old programs again, even if ctx is done. If loading
+// the old programs fails too, the engine has no graphs and every later request fails.
 func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, inPlace bool) error {
 	if err := e.lock(ctx); err != nil {
 		return err

@@ -29,9 +29,9 @@ func (r *Report) AcceptLength() float64 {
 // Verification describes a decode pass of a request, which gives at least one output
 // token. All output tokens except the first one come from decode passes.
 type Verification struct {
-	// Width is the width of the graphs that computed the pass. Drafted rows of the pass
-	// were drafts of this request, and Accepted of them were accepted. Shared rows
-	// belonged to other requests.
+	// Width is the width of the graphs that computed the pass. Drafted is the number of the
+	// pass's rows that were drafts of this request, and Accepted the number of accepted
+	// drafts. Shared is the number of rows that belonged to other requests.
 	Width, Drafted, Accepted, Shared int
 	// Began is the start of the pass, Pass the time that its graphs took, and Commit
 	// the time that it took to copy keys and values into the KV cache. Device is the
@@ -119,8 +119,8 @@ type Report struct {
 	// Residency names the plan that decides which graphs are loaded: [Options].Plan or,
 	// if it is empty, the plan that has the same effect.
 	Residency string
-	// Choice describes the configuration that was chosen for the graphs, and what the
-	// others would cost. Choice is nil if blocks and widths never change.
+	// Choice describes the configuration that was chosen for the graphs, and the expected
+	// times of other configurations. Choice is nil if blocks and widths never change.
 	Choice *Choice
 	// Clock is the clock that measured Plan and the fields with the name Device. The
 	// host's clock measured all other times of the report.
@@ -133,8 +133,8 @@ type Report struct {
 	Ops map[backend.Lane]int64
 }
 
-// addPass counts a pass with rows of the request in its report. The number valid of
-// these rows became text. addPass records the pass as a verification if it gave output
+// addPass counts a pass with rows of the request in its report; valid is the number of
+// these rows that became text. addPass records the pass as a verification if it gave output
 // tokens, and otherwise as a pass of the prompt.
 func (r *Report) addPass(o *passOutput, valid int, verified bool, commit time.Duration) {
 	pass, rows := o.result, o.rows.n+o.rows.drafts

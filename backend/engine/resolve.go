@@ -22,25 +22,28 @@ type resolved struct {
 	deviceErr error
 }
 
-// settings holds the part of the options that is the same for each shape of the graphs.
-// All fields have their final values, except Rows, Blocks and Plan: these hold what the
-// caller has asked for, and the shape says what the engine does.
+// settings holds the part of the options that is the same for each shape of the graphs. All
+// fields of settings have their final values, except Rows, Blocks and Plan. The fields
+// Rows, Blocks and Plan hold what the caller has asked for, and the shape says what the
+// engine does.
 type settings struct {
 	Options
 	// rowBytes is the size of a row of hidden states.
 	rowBytes int
 }
 
-// resolve checks the options and returns what follows from them on a device. [PlanAuto]
-// means here that a plan for each prompt switches graphs: see alternatives. The order
-// matters, because each step reads the results of those before it:
+// resolve checks the options and returns what follows from them on a device. In resolve,
+// [PlanAuto] means that a plan for each prompt switches graphs; the function alternatives
+// tries its other meanings. The order of the steps of resolve matters, because each step
+// reads the results of earlier steps.
 //
-//  1. sizes that follow from the model: recipe, blocks, contexts, sequences;
-//  2. the graph widths;
-//  3. the head's width and top;
-//  4. all numbers are checked;
-//  5. the device decides what library means, and may reject the plan;
-//  6. what follows from plan and widths.
+//  1. The first step sets the recipe, blocks, contexts and sequences from the model.
+//  2. The second step sets the graph widths.
+//  3. The third step sets the head's width and its number of largest logits.
+//  4. The fourth step checks all numbers.
+//  5. In the fifth step, the device decides what the plan library means, and may reject the
+//     plan.
+//  6. The last step sets what follows from plan and widths.
 func (o Options) resolve(c model.Config, device backend.Capabilities) (resolved, error) {
 	return o.resolveWith(c, device, o.Plan, o.Rows)
 }
@@ -89,8 +92,9 @@ func defaultBlocks(c model.Config) int {
 	return min(max(blocks, 1), c.Layers)
 }
 
-// fillWidths sets the widths. If the device does not share constants, each width is a copy
-// of the weights: automatic drafts then have no widths of their own.
+// fillWidths sets the graph widths if the options name none. If the device does not share
+// constants, each graph width needs a copy of the weights, so automatic drafts have no
+// widths of their own.
 func (r *resolved) fillWidths(shared bool) {
 	if len(r.shape.rows) > 0 {
 		return
@@ -101,7 +105,7 @@ func (r *resolved) fillWidths(shared bool) {
 	case r.shape.plan != "" || r.Exact:
 		r.shape.rows = []int{128, 32}
 		return
-	case r.Draft.Auto && shared: // with two rows a request risks little
+	case r.Draft.Auto && shared: // drafts in a pass of two rows risk little time
 		r.shape.rows = []int{128, 32, 8, 2, 1}
 	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
 		r.shape.rows = []int{128, 32, 8, 1}
@@ -111,7 +115,7 @@ func (r *resolved) fillWidths(shared bool) {
 	}
 }
 
-// insertWidth adds a width to descending ones that do not have it.
+// insertWidth adds a width to a list of descending widths, unless the list has the width.
 func insertWidth(rows []int, n int) []int {
 	at, found := slices.BinarySearchFunc(rows, n, func(w, n int) int { return n - w })
 	if found {
@@ -175,7 +179,7 @@ func (r *resolved) check(c model.Config) error {
 	return nil
 }
 
-// checkPlan checks the plan with widths that are checked.
+// checkPlan returns an error if the plan is unknown or cannot use the graph widths.
 func (r *resolved) checkPlan() error {
 	if r.shape.plan == "" {
 		return nil
@@ -192,8 +196,8 @@ func (r *resolved) checkPlan() error {
 	return nil
 }
 
-// decide replaces the plan library by the plan that it selects on a device, and gives the reason
-// in one sentence.
+// decide replaces the plan named library by the plan that it selects on a device, and sets
+// the reason.
 func (r *resolved) decide(c backend.Capabilities) {
 	switch {
 	case r.shape.plan == graphswap.PlanLibrary && c.SwapsGraphs:
@@ -218,14 +222,15 @@ func (r *resolved) checkDevice(c backend.Capabilities) error {
 	return nil
 }
 
-// maxHeads bounds the number of head widths with drafts. The smallest widths are used.
+// maxHeads bounds the number of widths of the head's graphs if drafts are used. The head
+// uses the smallest possible widths.
 const maxHeads = 3
 
 // headWidths returns the widths of the head's graphs, ascending. In a pass that several
 // requests share, each request needs a row of logits, and so does each draft.
 //
-// If the device does not share constants, each width is a copy of the model's largest
-// matrix: automatic drafts then have no widths of their own.
+// If the device does not share constants, each width of the head needs a copy of the
+// model's largest matrix, so automatic drafts have no widths of their own.
 func (r *resolved) headWidths(shared bool) (rows []int) {
 	switch {
 	case r.Exact: // one width only, because another width may give other logits
@@ -243,22 +248,23 @@ func (r *resolved) headWidths(shared bool) (rows []int) {
 	return rows
 }
 
-// widestHead returns the widest graph of the head with automatic drafts: wider ones need
+// widestHead returns the widest graph of the head with automatic drafts: wider graphs need
 // more memory and are hardly ever filled.
 func (r *resolved) widestHead() int {
 	return max(maxDrafts+1, r.Sequences, r.shape.rows[len(r.shape.rows)-1])
 }
 
-// oneGraph returns the configuration in which one graph of each block is loaded. If
-// the known costs say nothing about memory, it has a spare graph slot until the
-// device refuses it.
+// oneGraph returns the configuration in which one graph of each block is loaded. If the
+// known costs say nothing about memory, the configuration has a spare graph slot until the
+// device refuses the slot.
 func (o *settings) oneGraph(s *shape) graphswap.Config {
 	one := graphswap.Config{Blocks: s.blocks, PrefillRows: s.rows[0], DecodeRows: s.partRows(), Residency: graphswap.OneGraph, Spare: true}
 	if o.knowsMemory() {
 		fits := o.Costs.Configs(&graphswap.Setting{
 			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: o.Context * o.Sequences,
 		})
-		// Nothing fits by the costs of a model that is too large: the device decides.
+		// If by the known costs no configuration fits, the model is too large, and the device
+		// decides.
 		one.Spare = len(fits) > 0 && fits[0].Spare
 	}
 	return one

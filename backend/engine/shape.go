@@ -38,7 +38,7 @@ type shape struct {
 	// reason explains why the engine chose this shape, if the options did not name it.
 	reason string
 
-	// costs guards itself. costs is nil if no costs are measured.
+	// costs has its own lock, and is nil if no costs are measured.
 	costs *residency.Costs
 	// chunkOf holds, by the number of prompt tokens that are left, the rows of the next
 	// pass. After the first request, nothing changes chunkOf.
@@ -167,7 +167,7 @@ func planGraphs(plan string) (start, used graphswap.Variant) {
 }
 
 // shapeFor returns a shape with the given widths, blocks and plan for the engine's model.
-// The plan must not be library.
+// The plan that shapeFor gets must not be library.
 func (e *Engine) shapeFor(rows []int, blocks int, plan string) (*shape, error) {
 	device := e.dev.Capabilities()
 	o := e.options.Options

@@ -16,11 +16,11 @@ import (
 // which takes about as long as one pass of each width through one block. Later passes
 // correct the times that measureWidths has set.
 //
-// If the device restarts meanwhile, the engine works without measured times, and the
-// first request loads the graphs again.
+// If the device restarts during measureWidths, the engine works without measured times, and
+// the first request loads the graphs again.
 func (e *Engine) measureWidths(ctx context.Context, f *graphSet) error {
 	o := &e.options
-	wanted := o.Draft.Auto || o.mayChoose(e.dev.Capabilities()) // what is chosen rests on prompts that are cut by times
+	wanted := o.Draft.Auto || o.mayChoose(e.dev.Capabilities()) // the chooser compares times of prompts that are cut by measured times
 	if !wanted || f.shape.exact || f.shape.planned() {
 		return nil
 	}
@@ -34,9 +34,9 @@ func (e *Engine) measureWidths(ctx context.Context, f *graphSet) error {
 }
 
 // WidthTimes holds the times of graphs in seconds, by width. Drafts and the cutting of
-// prompts need them before the passes of requests have shown them.
+// prompts need the times of graphs before any pass of a request has shown these times.
 type WidthTimes struct {
-	// Body is the time of a pass through all blocks, and Head that of the head's graph.
+	// Body is the time of a pass through all blocks, and Head the time of the head's graph.
 	Body map[int]float64 `json:"body"`
 	Head map[int]float64 `json:"head"`
 }
@@ -55,9 +55,9 @@ func (t *WidthTimes) covers(body, head []int) bool {
 // longestRun is the longest time of a graph that is believed, in seconds.
 const longestRun = 3600
 
-// WidthTimes returns the times that the engine has measured at its start, or nil if it
-// has measured none. Another engine with the same graphs on the same device can begin
-// with them: see [Options].WidthTimes.
+// WidthTimes returns the times that the engine has measured at its start, or nil if it has
+// measured none. Another engine with the same graphs on the same device can begin with the
+// measured times: see [Options].WidthTimes.
 func (e *Engine) WidthTimes() *WidthTimes { return e.widthTimes }
 
 // timeWidths uses the times of an earlier engine, or measures them.
@@ -67,7 +67,7 @@ func (e *Engine) timeWidths(ctx context.Context, f *graphSet) (err error) {
 		if t, err = e.timeGraphs(ctx, f); err != nil {
 			return err
 		}
-		if f == e.graphs.Load() { // at the start: what the engine changes to later is not remembered
+		if f == e.graphs.Load() { // only the times of the engine's first graphs are remembered, not those of later graphs
 			e.widthTimes = t
 		}
 	}

@@ -3,9 +3,9 @@ package engine
 import "github.com/sdnpu/sdnpu/spec"
 
 // wouldAccept finds out what drafts would have been accepted, while the decode graphs have
-// one row and so compute no drafts. It compares drafts with the tokens that are drawn, and
-// needs new drafts only after a token that was not among them. The chooser needs this to
-// notice that wider decode graphs would pay.
+// one row and so compute no drafts. wouldAccept compares drafts with drawn tokens, and
+// needs new drafts only after a drawn token that was not among the drafts. From wouldAccept
+// the chooser learns whether wider decode graphs would pay.
 type wouldAccept struct {
 	// node is the draft that was drawn last, or [spec.None] at the root of the tree.
 	node int32
@@ -16,11 +16,11 @@ type wouldAccept struct {
 	passes, tokens int
 }
 
-// wouldRows is the width of the decode graphs for which drafts are compared: the next wider
-// ones.
+// wouldRows is the width of the next wider decode graphs, for which drafts are compared.
 const wouldRows = 8
 
-// propose fills an empty tree with drafts if the tokens have left the last one.
+// If the drawn tokens have left the last draft tree, propose fills an empty tree with
+// drafts.
 func (w *wouldAccept) propose(t *spec.Tree, drafts func(*spec.Tree, int)) {
 	if w.following {
 		return
@@ -31,7 +31,7 @@ func (w *wouldAccept) propose(t *spec.Tree, drafts func(*spec.Tree, int)) {
 	w.passes++
 }
 
-// drew follows drawn tokens in the tree.
+// drew follows drawn tokens in the draft tree.
 func (w *wouldAccept) drew(t *spec.Tree, tokens []int32) {
 	for _, token := range tokens {
 		if !w.following {
@@ -43,7 +43,8 @@ func (w *wouldAccept) drew(t *spec.Tree, tokens []int32) {
 	}
 }
 
-// acceptLength returns the tokens per pass, or zero if nothing was compared.
+// acceptLength returns the number of tokens per pass that wider decode graphs would have
+// given, or zero if no tokens were compared.
 func (w *wouldAccept) acceptLength() float64 {
 	if w.passes == 0 {
 		return 0

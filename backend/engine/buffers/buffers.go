@@ -22,7 +22,7 @@ type Config struct {
 	Rows, PartRows int
 	// Sequences is the number of sequences, and Context the number of slots of each.
 	Sequences, Context int
-	// Ends holds, for each block, the number of layers up to its end.
+	// Ends holds, for each block, the number of layers up to the block's end.
 	Ends []int
 }
 
@@ -32,7 +32,7 @@ type Buffers struct {
 	config Config
 	buffer backend.Buffer // buffer holds all memory except the KV cache
 	cache  *kvcache.Cache
-	// hidden holds the hidden states: a block reads one region and writes the other
+	// hidden holds two regions of hidden states: a block reads one region and writes the other
 	// one.
 	hidden [2]arena.Region
 	// whole is the memory of angles and masks for graphs that compute all rows of a

@@ -32,9 +32,9 @@ func (r *Rows) Add(sequence, parent int, position int32, slot int) {
 	r.Positions, r.Slots = append(r.Positions, position), append(r.Slots, slot)
 }
 
-// Fill writes the angles and masks of one slice of a pass's rows, for graphs of the
-// given width. Slice number part begins at row part*width of the pass. A pass that one
-// graph run computes has one slice.
+// Fill writes the angles and masks of one slice of a pass's rows, for graphs of the given
+// width. Slice number part begins at row part*width of the pass. If one execute of a graph
+// computes a whole pass, the pass has one slice.
 func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
 	set := &b.whole
 	if parts > 1 {

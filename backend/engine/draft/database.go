@@ -106,9 +106,9 @@ func (d *Database) check(err error) {
 	}
 }
 
-// read calls f. While f runs, the database is a source of drafts. read reports whether
-// the drafts of f are valid. If the drafts are not valid, call read again: it then runs
-// f without the database.
+// read calls the function f, during which the database is a source of drafts. read reports
+// whether the drafts that f has made are valid. If the drafts of f are not valid, the
+// caller calls read again, and read calls f without the database.
 func (d *Database) read(f func() error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

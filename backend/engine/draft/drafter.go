@@ -14,9 +14,9 @@ type Drafter struct {
 	blend    *blend // blend is the proposer if it learns its weights, or nil if the proposer is a baseline
 	allowed  func(token int32) bool
 
-	// fill makes the proposer fill the draft tree, and study lets it learn from token.
-	// New creates the functions fill and study once, so that calling them allocates
-	// nothing.
+	// fill makes the proposer fill the draft tree, and study lets the proposer learn from the
+	// field token. New creates the functions fill and study once, so that calling them
+	// allocates nothing.
 	tree        *spec.Tree
 	rows        int
 	token       int32

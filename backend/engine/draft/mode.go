@@ -10,8 +10,8 @@ import (
 // ErrMode is returned for the name of an unknown mode.
 var ErrMode = errors.New("unknown draft mode")
 
-// Mode selects the sources of draft tokens. The zero value drafts nothing; the package
-// comment gives the reason why it does not stand for [Auto].
+// Mode selects the sources of draft tokens. The zero Mode drafts nothing; the comment of
+// package draft gives the reason why the zero Mode does not stand for [Auto].
 type Mode struct {
 	// Lookup and Automaton draft tokens that followed the same context earlier in the
 	// text. Lookup uses contexts of up to 3 tokens, Automaton contexts of up to 8.
@@ -64,10 +64,10 @@ func Retired(s string) bool {
 	return slices.Contains([]string{"paper", "paper-cal", "paper-ext", "paper-cal-ext"}, s)
 }
 
-// Parse returns the mode that a text names. The text is "auto", "off", "default", or
-// terms joined by "+" (pld, sam, cal, ext, rec, db). The term auto adds the guard of
-// [Auto] to other sources. An error is [ErrMode] and names the valid terms. The caller
-// names the text and its source.
+// Parse returns the mode that a text names. The text is "auto", "off", "default", or terms
+// joined by "+" (pld, sam, cal, ext, rec, db). The term auto adds the guard of [Auto] to
+// other sources. If a text names no mode, Parse returns [ErrMode] with the valid terms. The
+// caller of Parse adds to the error the text and the place that it came from.
 func Parse(s string) (Mode, error) {
 	switch s {
 	case "auto":

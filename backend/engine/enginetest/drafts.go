@@ -33,7 +33,7 @@ func drafts(t *testing.T, s *suite) {
 	widths := [][]int{{32}, {16, 5}}
 	if s.options.Brief {
 		modes, widths = modes[:1], widths[:1]
-	} else if dev.Capabilities().Lane == backend.CPU { // for this device, the engine's own tests run all modes
+	} else if dev.Capabilities().Lane == backend.CPU { // on the float device, the engine's own tests run all modes
 		modes = modes[:1]
 	}
 	plainRows := []int{1}

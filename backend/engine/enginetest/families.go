@@ -52,9 +52,9 @@ type family struct {
 // fixed, because rotary angles depend on it.
 const familyContext = 100
 
-// drawFamily returns a random model of a family. If the family has attention windows,
-// the windows of the random model are short, and some of its layers have none if the
-// family allows that.
+// drawFamily returns a random model of a family. If the family has attention windows, the
+// windows of the random model are short, and if the family allows layers without a window,
+// some layers have no window.
 func drawFamily(rng *rand.Rand, arch string) *modeltest.Model {
 	for {
 		m := modeltest.New(rng, arch, quant.F16, false)

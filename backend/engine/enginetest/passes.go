@@ -19,9 +19,9 @@ func (s *suite) pair(t *testing.T, name string, o engine.Options) (a, b *engine.
 	return s.engine(t, name, dev, o), s.engine(t, name, dev, o)
 }
 
-// split computes one text in passes of several widths and with the layers cut into
-// several blocks. For all widths and blocks, cache, logits and the following tokens
-// must be the same.
+// split computes one text in passes of several widths and with the layers cut into several
+// blocks. The KV cache, the logits and the following tokens must not depend on widths or
+// blocks.
 func split(t *testing.T, s *suite) {
 	name, story := s.story()
 	text, n := story[:s.some(150, 40)], s.some(20, 3)

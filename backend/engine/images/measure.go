@@ -31,7 +31,7 @@ type MeasureOptions struct {
 	Failed func(what string, err error)
 }
 
-// failed calls the caller's function Failed with an error, if it is set. Without the
+// If the caller has set the function Failed, failed calls it with an error. Without the
 // function Failed, failed returns the error, which ends the measurement.
 func (mo MeasureOptions) failed(ctx context.Context, what string, err error) error {
 	if err == nil {

@@ -12,12 +12,13 @@ import (
 
 // Progress tells how many of the images are compiled and loaded.
 type Progress struct {
-	// Of the Total images, Done are ready.
+	// Total is the number of images, and Done the number of images that are ready.
 	Done, Total int
 	// Graph names the graph that is compiled or loaded now. If several graphs share the
 	// image, their names are joined: block0_rows{1,128}.
 	Graph string
-	// Of the bytes of constants, Weights in total, WeightsDone are compiled or loaded.
+	// Weights is the size of all constants in bytes, and WeightsDone the size of those that
+	// are compiled or loaded.
 	WeightsDone, Weights int64
 	// Bytes is the size of the part of the image that has been written.
 	Bytes int64

@@ -3,12 +3,12 @@
 //
 // # Layout
 //
-// Each layer has two arrays of keys, and two of values. The first array is the past,
-// [KVHeads, slots, HeadDim], which graphs read. The second array holds the new rows
-// that the last graph wrote, [KVHeads, width, HeadDim]. A slot holds the key and the
-// value of one token of one sequence. Sequence i owns the slots [i*Context,
-// (i+1)*Context) and stores its tokens there in order of position. Graphs of all widths
-// use the same memory for keys and values.
+// Each layer has two arrays of keys, and two of values. The first array of keys or values
+// is the past, of shape [KVHeads, slots, HeadDim], which graphs read. The second array, of
+// shape [KVHeads, width, HeadDim], holds the new rows that the last graph wrote. A slot
+// holds the key and the value of one token of one sequence. Sequence i owns the slots
+// [i*Context, (i+1)*Context) and stores its tokens there in order of position. Graphs of
+// all widths use the same memory for keys and values.
 //
 // # Life of a row
 //

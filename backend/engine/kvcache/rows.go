@@ -15,8 +15,8 @@ func (c *Cache) Computed(first, end, width int) {
 	}
 }
 
-// Collect saves the n rows that a graph of the given width has just written for the
-// layers [first, end). The saved rows are the rows of the pass from index `row` on.
+// Collect saves the n rows that a graph of the given width has just written for the layers
+// [first, end). The rows that Collect saves are the rows of the pass from index `row` on.
 func (c *Cache) Collect(first, end, width, row, n int) {
 	size := c.layout.rowBytes()
 	for i := first; i < end; i++ {

@@ -10,7 +10,7 @@
 // Package residency makes no plans (package graphswap does) and computes no rows: the
 // engine acquires a block, runs the graph that it gets, and releases the block.
 //
-// # How a block is switched
+// # Switching a block
 //
 // The loader starts a load when the step before it in the plan is done. Without a spare
 // graph slot the loader frees the block's old graph before the load, and with a spare

@@ -42,8 +42,8 @@ type Run struct {
 	Forecast *Forecast
 	// Owner is the value by which the caller identifies the prompt.
 	Owner any
-	// Reason, if set, is a reason for reports that goes before the plan's own. It must
-	// not change after Begin.
+	// Reason, if set, is a reason for reports that goes before the plan's own. Reason must not
+	// change after Begin.
 	Reason string
 	// Log records what the plan run has done.
 	Log *Recorder
@@ -114,7 +114,7 @@ func (x *Run) wants(block, chunk int) graphswap.Variant {
 	if i, ok := x.at[graphswap.Step{Chunk: chunk, Block: block}]; ok {
 		return x.Plan.Steps[i].Variant
 	}
-	// such a chunk exists if rows of other requests have cut the prompt into more
+	// the plan does not list the chunk if rows of other requests have cut the prompt into more
 	// chunks than planned
 	return x.Plan.After[block]
 }

@@ -24,7 +24,8 @@ type Switcher struct {
 	changed chan struct{}
 	// busyBlock is the block whose graph runs now, or nil.
 	busyBlock *Block
-	// set is the set whose graphs passes run now. It is nil while no run may begin.
+	// set is the set whose graphs passes run now. The field set is nil while no plan run may
+	// begin.
 	set *Set
 	// plan is the current plan run or, if none runs, the last one.
 	plan *Run
@@ -95,13 +96,12 @@ func (s *Switcher) wait(ctx context.Context, ready func() bool) error {
 // chosen graph until Release. chunk is the chunk of the plan that the pass computes, or
 // [Unplanned]. width is the number of rows that the graph should hold.
 //
-// If the plan names a graph for the block, Acquire chooses that graph. If the plan
-// names none and the pass computes a chunk of the plan, Acquire chooses the block's
-// last loaded graph. In all other cases Acquire chooses the loaded graph with the
-// smallest sufficient width, see [Block.Narrowest]. Acquire waits while the graph that
-// the plan needs, or the only graph of the block, is being loaded. Acquire also
-// returns the current plan run, which may be nil, and the time at which it chose the
-// graph.
+// If the plan names a graph for the block, Acquire chooses that graph. If the plan names no
+// graph for the block and the pass computes a chunk of the plan, Acquire chooses the
+// block's last loaded graph. In all other cases Acquire chooses the loaded graph with the
+// smallest sufficient width, see [Block.Narrowest]. Acquire waits while the graph that the
+// plan needs, or the only graph of the block, is being loaded. Acquire also returns the
+// current plan run, which may be nil, and the time at which it chose the graph.
 func (s *Switcher) Acquire(ctx context.Context, b *Block, chunk, width int) (g *BlockGraph, x *Run, began time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

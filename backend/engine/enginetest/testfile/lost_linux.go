@@ -10,10 +10,10 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// Lost maps a file and writes to it, so that its bytes are lost: a copy of the file
-// would take 1 TiB of memory. On the disk, the file takes one block. After Lost,
-// [mapped.Verify] fails until the caller closes the file. Lost skips the test if the
-// system gives no lease of the file.
+// Lost maps a file and writes to it, so that its bytes are lost: a copy of the file would
+// take 1 TiB of memory. On the disk, the file that Lost maps takes one block. After Lost,
+// [mapped.Verify] fails until the caller closes the file. Lost skips the test if the system
+// gives no lease of the file.
 func Lost(t testing.TB) *mapped.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lost")
@@ -34,7 +34,7 @@ func Lost(t testing.TB) *mapped.File {
 		t.Skipf("no file leases here: %s", m.Protection())
 	}
 	require.NoError(t, mapped.Verify())
-	require.NoError(t, os.Truncate(path, 1)) // the call returns when the lease has ended
+	require.NoError(t, os.Truncate(path, 1)) // Truncate returns when the lease of the file has ended
 	require.ErrorIs(t, mapped.Verify(), mapped.ErrGone)
 	return m
 }
