@@ -119,7 +119,7 @@ func (c *Chooser) DecodeStep(choice *Choice, context float64) (verify int, perTo
 	cfg, variant := choice.Config, decodeVariant(choice.Plan)
 	rows := cfg.rows(variant)
 	if len(c.Cost.Model.Blocks) != cfg.Blocks {
-		return c.Cost.decodeStep(&c.Setting, rows, c.Cost.Pass(rows, context, cfg.Blocks, rows))
+		return c.Cost.decodeStep(&c.Setting, rows, c.Cost.Pass(rows, context, cfg.Blocks, decodeLogits(c.Setting.DecodeLogits, rows)))
 	}
 	pass := 0.0
 	for _, block := range choice.Problem.VerifyMs[variant-1] {

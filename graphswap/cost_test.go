@@ -46,6 +46,25 @@ func TestHeadsTakeTheSmallestGraphThatFits(t *testing.T) {
 	}
 }
 
+// TestDecodePassesRunTheHeadForTheirDraftsOnly compares the time of a decode pass with
+// that of a pass whose head runs for all rows.
+func TestDecodePassesRunTheHeadForTheirDraftsOnly(t *testing.T) {
+	c := cost(t, "sd8gen2", "qwen2.5-1.5b")
+	r := Request{Blocks: 2, PrefillRows: 128, DecodeRows: 8, Prompt: 9, Heads: []int{1, 8}}
+	all, err := c.Problem(r)
+	require.NoError(t, err)
+	for most, heads := range map[int][2]float64{
+		1: {c.headGraphMs(1), c.headGraphMs(1)}, 8: {c.headGraphMs(8), c.headGraphMs(8)}, 20: {3 * c.headGraphMs(8), c.headGraphMs(8)},
+	} {
+		r.DecodeLogits = most
+		some, err := c.Problem(r)
+		require.NoError(t, err)
+		require.Equal(t, all.VerifyMs[0][0], some.VerifyMs[0][0], "the first block has no head")
+		require.InDelta(t, all.VerifyMs[0][1]-16*c.headGraphMs(8)+heads[0], some.VerifyMs[0][1], 1e-6)
+		require.InDelta(t, all.VerifyMs[1][1]-c.headGraphMs(8)+heads[1], some.VerifyMs[1][1], 1e-6)
+	}
+}
+
 // A profile measured without drafts has one width only.
 func TestHeadsOfOtherWidthsUseTheMeasuredOnes(t *testing.T) {
 	c := cost(t, "sd8gen2", "qwen2.5-1.5b")

@@ -117,6 +117,9 @@ type Request struct {
 	// graph, otherwise it has one row. Decode passes use a graph of the head that has
 	// their own width.
 	Heads []int
+	// DecodeLogits is the number of rows of a decode pass for which the head runs at most.
+	// If DecodeLogits is zero, the head runs for all rows.
+	DecodeLogits int
 	// Shared tells that the graphs of a block share their weights.
 	Shared bool
 	Before []Variant // see [Problem].Before
@@ -186,7 +189,7 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 	for i, rows := range []int{r.PrefillRows, r.DecodeRows} {
 		p.VerifyMs[i] = make([]float64, r.Blocks)
 		g.add(p.VerifyMs[i], rows, r.Cached+r.Prompt)
-		p.VerifyMs[i][r.Blocks-1] += c.headMs(r.headWidths(rows), rows)
+		p.VerifyMs[i][r.Blocks-1] += c.headMs(r.headWidths(rows), decodeLogits(r.DecodeLogits, rows))
 		p.LoadMs[i], p.Bytes[i] = g.loads(rows)
 	}
 	if r.Shared {
@@ -204,6 +207,15 @@ func (r Request) logitRows(tokens int, last bool) int {
 		return 1
 	}
 	return 0
+}
+
+// decodeLogits returns for how many rows of a decode pass the head runs, if it runs for
+// most rows at most, or for all of them if most is zero.
+func decodeLogits(most, rows int) int {
+	if most > 0 {
+		return min(most, rows)
+	}
+	return rows
 }
 
 // headWidths returns the widths of the head's graphs, or only the given default if

@@ -36,6 +36,9 @@ type Setting struct {
 	// Heads are the widths of the head's graphs, if they are known; see
 	// [Request].Heads.
 	Heads []int
+	// DecodeLogits is the number of rows of a decode pass for which the head runs at most;
+	// see [Request].DecodeLogits.
+	DecodeLogits int
 	// InOrder allows only switch plans that take every chunk through all blocks
 	// before the next chunk, so that rows of other requests can share its passes.
 	InOrder bool
@@ -142,7 +145,7 @@ func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
 func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cached int) (*Problem, error) {
 	return c.Problem(Request{
 		Blocks: cfg.Blocks, PrefillRows: cfg.PrefillRows, DecodeRows: cfg.DecodeRows, Prompt: prompt, Cached: cached,
-		Context: s.Context, Shared: s.Shared, Before: before, AllLogits: s.AllLogits, Heads: s.Heads,
+		Context: s.Context, Shared: s.Shared, Before: before, AllLogits: s.AllLogits, Heads: s.Heads, DecodeLogits: s.DecodeLogits,
 	})
 }
 
@@ -150,7 +153,7 @@ func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cac
 // prefill or decode.
 func (c *Cost) PerToken(s *Setting, cfg Config, v Variant, context float64) float64 {
 	rows := cfg.rows(v)
-	_, ms := c.decodeStep(s, rows, c.Pass(rows, context, cfg.Blocks, rows))
+	_, ms := c.decodeStep(s, rows, c.Pass(rows, context, cfg.Blocks, decodeLogits(s.DecodeLogits, rows)))
 	return ms
 }
 

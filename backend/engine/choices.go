@@ -21,7 +21,7 @@ var (
 // choose. Blocks and widths that the options name leave no choice. For blocks and widths
 // that the options leave open, choices returns the default and values that could be better.
 func (o *settings) choices(c model.Config) graphswap.Setting {
-	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1}
+	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1, DecodeLogits: o.decodeLogits()}
 	if o.Blocks == 0 {
 		blocks := defaultBlocks(c)
 		s.Blocks = slices.DeleteFunc([]int{blocks, 2 * blocks, 4 * blocks}, func(n int) bool { return n > c.Layers })
@@ -40,6 +40,15 @@ func (o *settings) choices(c model.Config) graphswap.Setting {
 		}
 	}
 	return s
+}
+
+// decodeLogits returns for how many rows of a request's decode pass the head runs at most:
+// for one token and its drafts.
+func (o *settings) decodeLogits() int {
+	if o.Draft == (draft.Mode{}) {
+		return 1
+	}
+	return maxDrafts + 1
 }
 
 // isChoice reports whether the options allow a configuration with which an earlier engine

@@ -9,7 +9,7 @@ import (
 func (e *Engine) problem(p Prompt) (*graphswap.Problem, error) {
 	return e.costModel(p.shape).Problem(graphswap.Request{
 		Blocks: p.shape.blocks, PrefillRows: p.shape.rows[0], DecodeRows: p.shape.rows[1],
-		Prompt: p.Tokens, Cached: p.Cached, AllLogits: p.AllLogits, Heads: e.head().rows, Before: p.Resident,
+		Prompt: p.Tokens, Cached: p.Cached, AllLogits: p.AllLogits, Heads: e.head().rows, DecodeLogits: e.options.decodeLogits(), Before: p.Resident,
 	})
 }
 
@@ -70,7 +70,7 @@ func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
 	cost, known := e.costModel(p.shape), e.options.oneGraph(p.shape)
 	known.Spare = known.Spare && !p.shape.costs.SpareRefused()
 	chooser := graphswap.Chooser{Cost: cost, Setting: graphswap.Setting{
-		Accept: p.Accept, ExpectedOutput: p.Output, AllLogits: p.AllLogits, Heads: e.head().rows, InOrder: !p.Alone,
+		Accept: p.Accept, ExpectedOutput: p.Output, AllLogits: p.AllLogits, Heads: e.head().rows, DecodeLogits: e.options.decodeLogits(), InOrder: !p.Alone,
 	}}
 	choice, err := chooser.Choose(known, p.Resident, p.Tokens, p.Cached)
 	if err != nil {
