@@ -6,6 +6,8 @@ export SDNPU_DATA ?= $(abspath ../shared/data)
 export SDNPU_VENDOR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/vendor
 export SDNPU_MODELS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/models
 export SDNPU_SCHEMAS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/schemas
+export SDNPU_CLIENTS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/clients
+export SDNPU_TEMPLATES ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sdnpu/templates
 export CGO_ENABLED ?= 0
 
 MODEL  ?=
@@ -15,7 +17,7 @@ FUZZTIME ?= 1m
 CLIENTS := v0.30.0.mod v0.31.0.mod v0.32.0.mod go.mod
 TOOL := go tool -modfile=.ci/go.mod
 
-.PHONY: help build demo test test-full race soak attack sanitize bench fuzz lint audit check cross emulator generate vendor models test-vendor test-vendor-full clean
+.PHONY: help build demo test test-full test-clients race soak attack sanitize bench fuzz lint audit check cross emulator generate vendor models test-vendor test-vendor-full clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -36,16 +38,20 @@ test: ## run all tests; a skipped test names what is missing
 	@.ci/tools.sh go cc
 	go test -timeout 40m ./...
 	@for m in $(CLIENTS); do echo "Ollama's client code, $$m:"; \
-	  (cd integration_test/client && go test -modfile=$$m -timeout 10m .); done
+	  (cd integration_test/client && go test -modfile=$$m -timeout 10m .) || exit 1; done
+	cd adapters/ollama/inprocess && go vet . && go test -timeout 10m .
 
 test-full: ## run all tests with the long sweeps (hours)
 	SDNPU_FULL=1 go test -timeout 12h ./...
 
+test-clients: models ## run the official Python and JavaScript clients through a real Ollama (2 minutes)
+	SDNPU_REQUIRE=clients go test -count=1 -timeout 20m -v -run 'ClientsGetWhatTheyAskFor' ./integration_test
+
 race: ## run tests under the race detector (needs cgo)
 	CGO_ENABLED=1 go test -race -short -timeout 40m ./backend/... ./adapters/... ./hexagon/...
 
-soak: ## switch graphs while loads, runs and requests fail, for SOAK (default 10m)
-	SDNPU_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 12h -v -run 'RequestAfterAnyFailureIsRight|SwitchedGraphsLeak' ./backend/engine ./hexagon
+soak: ## serve four rough clients, and switch graphs while all fails, for SOAK (default 10m)
+	SDNPU_SOAK=$(or $(SOAK),10m) go test -count=1 -timeout 12h -v -run 'RequestAfterAnyFailureIsRight|SwitchedGraphsLeak|ClientsLeakNothing' ./backend/engine ./hexagon ./integration_test
 
 attack: ## damage, race and kill the real program at random, each way for ATTACK (default 1m)
 	SDNPU_ATTACK=$(or $(ATTACK),1m) go test -count=1 -timeout 12h -v -run '^TestAttack' \

@@ -6,7 +6,6 @@ require (
 	github.com/chromedp/cdproto v0.159.0 // MIT: the browser's events, in tests
 	github.com/chromedp/chromedp v0.23.0 // MIT: a real browser looks at pages, in tests
 	github.com/ebitengine/purego v0.11.3 // Apache-2.0: calls into shared objects without cgo
-	github.com/nikolalohinski/gonja/v2 v2.9.1 // MIT: chat templates, which are Jinja
 	github.com/ollama/ollama v0.32.9 // MIT: fs/gguf; tokenizer as an oracle in tests
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // Apache-2.0: checks the values of JSON schemas, in tests
 	github.com/schollz/progressbar/v3 v3.19.1 // MIT: progress of long work in the command
@@ -28,13 +27,17 @@ require (
 )
 
 require (
-	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/prometheus/client_golang v1.24.1
+	golang.org/x/text v0.40.0 // BSD-3-Clause: Unicode normal forms for WordPiece
+)
+
+require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
-	github.com/json-iterator/go v1.1.12 // indirect
-	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
-	github.com/modern-go/reflect2 v1.0.2 // indirect
-	github.com/pkg/errors v0.9.1 // indirect
-	github.com/sirupsen/logrus v1.9.3 // indirect
-	golang.org/x/exp v0.0.0-20250218142911-aa4b98e5adaa // indirect
-	golang.org/x/text v0.30.0 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.2 // indirect
+	github.com/prometheus/common v0.70.1 // indirect
+	github.com/prometheus/procfs v0.21.1 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
 )

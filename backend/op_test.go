@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// use is one application of an operator. Its inputs have only type and shape.
+// use is one application of an operator. The inputs of a use have only type and shape.
 type use struct {
 	name   string
 	op     Op
@@ -36,7 +36,8 @@ func scaled(t DataType, e Encoding, shape ...int) Tensor {
 
 var byRow, byBlock = Encoding{Grain: PerRow}, Encoding{Grain: PerBlock, Block: 2, Bits: 4}
 
-// resultScale returns the parameters of a result's encoding, followed by more.
+// resultScale returns the parameters of a result's encoding, followed by the parameters
+// `more`.
 func resultScale(more ...Param) []Param {
 	return append([]Param{{"scale", float32(0.25)}, {"offset", int32(-7)}}, more...)
 }
@@ -166,7 +167,8 @@ func TestOperatorsInferResultsOrReject(t *testing.T) {
 			require.NoError(t, err)
 			want := Tensor{Type: u.dtype, Shape: u.shape}
 			if want.Type.Fixed() {
-				want.Encoding = Encoding{Scale: 0.25, Offset: -7} // of resultScale
+				// scale is the scale that resultScale sets
+				want.Encoding = Encoding{Scale: 0.25, Offset: -7}
 			}
 			require.Equal(t, want, got[0])
 			if u.op == TopK {

@@ -28,11 +28,11 @@ type Cost struct {
 	// Took is the time on the device's clock, which may differ from the caller's clock:
 	// an emulator may report the time that a phone would take.
 	Took time.Duration
-	// Overrun is set by an emulator that makes calls last as long as on a phone.
-	// Overrun is the time by which a call lasted longer than on the phone. Measurements
-	// of calls with an overrun are less reliable.
+	// Overrun is the time by which a call lasted longer than on a phone, on an emulator
+	// that makes calls last as long as on a phone. Measurements of calls with an
+	// overrun are less reliable.
 	Overrun time.Duration
-	// Paced names the source of Took if an emulator simulates the times of a phone, for
+	// Paced is the source of Took if an emulator simulates the times of a phone, for
 	// example "sd8gen2 (fitted) as qwen2.5-1.5b".
 	Paced string
 	// Virtual is set if the call returned at once and only reported the time Took. If
@@ -56,10 +56,10 @@ type Powered interface {
 // Phase is the kind of work that a device will do next, such as prefill or decode.
 type Phase string
 
-// The phases.
+// The constants below are the phases.
 const (
 	Prefill Phase = "prefill" // Prefill is the phase of passes with many rows, which arithmetic limits
 	Verify  Phase = "verify"  // Verify is the phase of passes that verify drafts
 	Decode  Phase = "decode"  // Decode is the phase of passes of one or two tokens, which memory bandwidth limits
-	Idle    Phase = "idle"    // no work
+	Idle    Phase = "idle"    // Idle is the phase in which the device has no work
 )

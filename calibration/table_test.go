@@ -10,14 +10,15 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// position is one observed position. The oracle keeps all of them.
+// position is one call of Observe: a context and its likely tokens. The oracle keeps
+// all positions in a list.
 type position struct {
 	context, tokens []int32
 	probabilities   []float32
 }
 
-// sums is the oracle. It returns the weight of every successor of a context,
-// whose newest token is first.
+// sums is the oracle of a Table: it adds up the weight of every successor of a context
+// over all positions. The newest token of the context comes first.
 func sums(seen []position, context []int32, weight float32) map[int32]float64 {
 	total := make(map[int32]float64)
 scan:
@@ -120,7 +121,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 	table, i := New(Options{}), 0
 	b.ReportAllocs()
-	for b.Loop() { // one position
+	for b.Loop() { // the loop observes one position
 		if i++; i+8 >= len(text) {
 			i = 0
 			table.Reset()

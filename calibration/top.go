@@ -7,7 +7,7 @@ import "math"
 // next logits.
 type Row struct {
 	Tokens        []int32
-	Probabilities []float32 // at temperature 1
+	Probabilities []float32 // Probabilities holds the tokens' probabilities at temperature 1
 }
 
 const (

@@ -16,7 +16,7 @@ func TestReadAgreesWithSoftmax(t *testing.T) {
 		logits := make([]float32, 1+rng.IntN(300))
 		sum := 0.0
 		for i := range logits {
-			logits[i] = float32(rng.IntN(40)) / 4 // ties
+			logits[i] = float32(rng.IntN(40)) / 4 // many logits are equal
 			if rng.IntN(9) == 0 {
 				logits[i] = float32(math.Inf(-1))
 			}

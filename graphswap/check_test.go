@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each case breaks a valid timeline in one place.
+// Each case changes a valid timeline so that it breaks one rule of Check.
 func TestCheckFindsEachBrokenInvariant(t *testing.T) {
 	p := ModelProblem(t, "sd8gen2", "qwen2.5-1.5b", PromptRequest(4, 32, 1024, true))
 	first := func(line *Timeline, kind string) *Task {
@@ -45,8 +45,8 @@ func TestCheckFindsEachBrokenInvariant(t *testing.T) {
 	require.ErrorIs(t, line.Check(p), ErrMemory)
 }
 
-// unitProblem returns the papers' illustration: every execute takes one unit, every
-// load two.
+// unitProblem returns the planning problem with which the papers illustrate their rule:
+// every execute takes one unit of time, and every load two.
 func unitProblem(blocks, chunks int) *Problem {
 	p := &Problem{PrefillRows: 1, DecodeRows: 1}
 	for range chunks {

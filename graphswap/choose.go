@@ -17,7 +17,7 @@ type Choice struct {
 	// Verify is the number of rows that a decode step verifies, in one pass or in
 	// several passes.
 	Verify int
-	Reason string // one sentence
+	Reason string // Reason explains the choice in one sentence
 }
 
 // Chooser compares plans by their costs and chooses one for each turn of a
@@ -39,9 +39,9 @@ func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*C
 	return c.Pick(all, c.Setting.Expected()), nil
 }
 
-// Candidates returns those plans of a configuration that are the best for some length
-// of answer. Pick then chooses among the candidate plans by the expected length of the
-// answer.
+// Candidates returns those plans of a configuration that would be the best plan for an
+// answer of some length. Pick then chooses among the candidate plans by the expected
+// length of the answer.
 func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int) ([]Choice, error) {
 	p, err := c.Cost.TurnProblem(&c.Setting, cfg, resident, prompt, cached)
 	if err != nil {
@@ -81,8 +81,8 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 // decode graphs stay loaded and the prompt runs on them.
 const reverseGain = 0.02
 
-// Pick returns a copy of the candidate plan whose conversation turn is shortest if the
-// answer has output tokens.
+// Pick returns a copy of the candidate plan with the shortest conversation turn, for an
+// answer of `output` tokens.
 func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 	best, stay := -1, -1
 	least := math.Inf(1)
@@ -105,27 +105,29 @@ func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 }
 
 // TurnMs returns the time in milliseconds of a conversation turn: the prefill including
-// switching, and an answer of output tokens.
+// switching, and an answer of `output` tokens.
 func (c *Chooser) TurnMs(choice *Choice, output float64) float64 {
 	context := float64(choice.Cached+choice.Prompt) + output/2
 	_, perToken := c.DecodeStep(choice, context)
 	return choice.Forecast.SwitchEndMs + output*perToken
 }
 
-// DecodeStep returns how many rows a decode step verifies when context tokens are
-// cached, and the time per answered token. If the blocks were measured, a pass takes
+// DecodeStep returns how many rows a decode step verifies when `context` tokens are
+// cached, and the time per answered token. On prefill graphs, a decode step has as many rows
+// as on decode graphs, because the engine cuts passes to the width of the decode graphs. If
+// the blocks were measured, a pass takes
 // the sum of their measured times; otherwise the cost formulas give the time.
 func (c *Chooser) DecodeStep(choice *Choice, context float64) (verify int, perToken float64) {
 	cfg, variant := choice.Config, decodeVariant(choice.Plan)
 	rows := cfg.rows(variant)
 	if len(c.Cost.Model.Blocks) != cfg.Blocks {
-		return c.Cost.decodeStep(&c.Setting, rows, c.Cost.Pass(rows, context, cfg.Blocks, decodeLogits(c.Setting.DecodeLogits, rows)))
+		return c.Cost.decodeStep(&c.Setting, cfg.DecodeRows, c.Cost.Pass(rows, context, cfg.Blocks, decodeLogits(c.Setting.DecodeLogits, cfg.DecodeRows)))
 	}
 	pass := 0.0
 	for _, block := range choice.Problem.VerifyMs[variant-1] {
 		pass += block
 	}
-	return c.Cost.decodeStep(&c.Setting, rows, pass)
+	return c.Cost.decodeStep(&c.Setting, cfg.DecodeRows, pass)
 }
 
 // decodeVariant returns the graphs on which decode passes run after the plan.
@@ -138,7 +140,7 @@ func decodeVariant(p *Plan) Variant {
 	return Decode
 }
 
-// reason explains in one sentence why the plan was chosen for an answer of output
+// reason explains in one sentence why the plan was chosen for an answer of `output`
 // tokens.
 func (c *Choice) reason(output float64) string {
 	cfg, window := c.Config, float64(c.Problem.WindowBytes)*1e-9

@@ -51,15 +51,14 @@ func (c *Cost) tiles(rows int) float64 {
 }
 
 // Body returns the time of all layers on graphs with the given number of rows when
-// context tokens are cached. Body does not include the fixed cost of each execute.
+// `context` tokens are cached. Body does not include the fixed cost of each execute.
 func (c *Cost) Body(rows int, context float64) float64 {
 	p, m := &c.Profile.Compute, &c.Model
 	row := m.RowMs * (1 - p.RowContextShare + p.RowContextShare*context/p.RowContextRef)
 	return float64(m.Layers)*m.DispatchMs + c.tiles(rows)*m.TileMs + float64(rows)*row
 }
 
-// Head returns the time that the model's head takes if the given number of rows need
-// logits.
+// Head returns the time that the model's head takes for the given number of rows.
 func (c *Cost) Head(rows int) float64 {
 	return c.tiles(rows)*c.Model.HeadTileMs + float64(rows)*c.Model.HeadRowMs
 }
@@ -83,8 +82,9 @@ func (c *Cost) Load(bytes float64) float64 {
 	return l.UnloadMs + l.LatencyMs + bytes/l.BandwidthGBps*1e-6
 }
 
-// PeakGB returns the largest memory use of a plan: the base memory, the graphs of
-// all blocks and of extraBlocks more, the head, and the embedding table on the CPU.
+// PeakGB returns the largest memory use of a plan, in GB: the base memory, one graph of
+// each block, further graphs of extraBlocks blocks, the head, and the embedding table
+// on the CPU.
 func (c *Cost) PeakGB(extraBlocks float64) float64 {
 	m := &c.Model
 	return c.Profile.Memory.BaseMB*1e-3 + (float64(m.BodyBytes)*(1+extraBlocks)+float64(m.HeadBytes)+float64(m.EmbedBytes))*1e-9

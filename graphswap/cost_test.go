@@ -18,7 +18,7 @@ func TestHeadsTakeTheSmallestGraphThatFits(t *testing.T) {
 		r.PrefillRows = r.DecodeRows * (1 + rng.IntN(8))
 		bare, err := c.Problem(r)
 		require.NoError(t, err)
-		for i := range bare.Chunks { // subtract the head of one row
+		for i := range bare.Chunks { // the head's time for one row is subtracted
 			bare.PrefillMs[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
 			bare.DecodeMs[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
 		}
@@ -65,7 +65,7 @@ func TestDecodePassesRunTheHeadForTheirDraftsOnly(t *testing.T) {
 	}
 }
 
-// A profile measured without drafts has one width only.
+// The head of a profile that was measured without drafts has only one width.
 func TestHeadsOfOtherWidthsUseTheMeasuredOnes(t *testing.T) {
 	c := cost(t, "sd8gen2", "qwen2.5-1.5b")
 	c.Model.Head = &MeasuredGraph{Widths: map[int]MeasuredWidth{8: {RunMs: 5}, 32: {RunMs: 7}}}
@@ -99,11 +99,12 @@ func TestDevicesAndVariants(t *testing.T) {
 	require.InDelta(t, 88.3, cost(t, "sd8gen2+fit-sam", "qwen2.5-1.5b").Pass(32, 1100, 2, 32), 0.05)
 
 	for name, want := range map[string]error{
-		"sd8gen9":           ErrDevice,
-		"sd8gen2+slow":      ErrDevice,
-		"sd8gen2+":          ErrDevice,
-		"../devices/x":      ErrDevice,
-		"sd8gen3+xiaomi-14": ErrProfile, // holds the figures of another paper, not of a device
+		"sd8gen9":      ErrDevice,
+		"sd8gen2+slow": ErrDevice,
+		"sd8gen2+":     ErrDevice,
+		"../devices/x": ErrDevice,
+		// the file holds the figures of another paper, not of a device
+		"sd8gen3+xiaomi-14": ErrProfile,
 	} {
 		_, err := Device(name)
 		require.ErrorIs(t, err, want, name)

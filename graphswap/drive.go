@@ -1,6 +1,7 @@
 package graphswap
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,7 +15,8 @@ type Runner interface {
 	// of the step.
 	Run(step, run int, g Variant) (ms float64, err error)
 	// Load loads a graph. Without a spare graph slot, Load first frees the block's
-	// other graph.
+	// other graph. If Load returns [ErrNoSpare], the plan continues without its spare
+	// graph slot: Drive calls Load again when no step runs the block.
 	Load(load int) (ms float64, err error)
 	// Free frees the graph that a load has replaced. Drive calls Free only if there is
 	// a spare graph slot.
@@ -65,11 +67,15 @@ type driver struct {
 	loadEnd float64 // loadEnd is the end time of the running load
 	free    float64 // free is the time from which the loader and the spare graph slot are free
 
-	running   int // running is the block of the running step, or -1
+	running   int // running is the number of the block that runs now, or -1
 	stepBlock int // stepBlock is the block of the last step that has ended
 	// stepBegins is the start time of the last step that has ended; a load may have
 	// ended during that step
 	stepBegins float64
+	// refused is set if the spare graph slot of the plan was refused. Steps then run on
+	// the graph that is loaded, even if the plan names the other one, and decode graphs are
+	// loaded after the last step.
+	refused bool
 }
 
 // step waits for the graph of the plan's step i and runs the step.
@@ -88,6 +94,9 @@ func (d *driver) step(i int) error {
 		}
 	}
 	g := s.Variant & d.resident[s.Block]
+	if g == None {
+		g = d.resident[s.Block]
+	}
 	if g == Both {
 		g = Decode
 	}
@@ -125,10 +134,11 @@ func (d *driver) step(i int) error {
 // or because a load that may already start will free that graph.
 func (d *driver) waits(i int) bool {
 	s := d.plan.Steps[i]
-	if s.Variant&d.resident[s.Block] == 0 {
+	now := d.resident[s.Block]
+	if now == None || s.Variant&now == 0 && !d.refused {
 		return true
 	}
-	if d.plan.Spare {
+	if d.plan.Spare || d.refused {
 		return false
 	}
 	// If a load of the step's block may start before the step, the load comes first,
@@ -142,8 +152,8 @@ func (d *driver) waits(i int) bool {
 	return false
 }
 
-// settle ends and starts loads of the plan in the order of their times, until the time
-// now.
+// settle processes all ends and starts of loads up to the time `now`, in the order of
+// their times.
 func (d *driver) settle(now float64) error {
 	for {
 		if d.loading {
@@ -158,7 +168,7 @@ func (d *driver) settle(now float64) error {
 			return nil
 		}
 		l := d.plan.Loads[d.next]
-		if l.After >= d.done {
+		if l.After >= d.done || d.refused && l.Variant == Decode && d.done < len(d.plan.Steps) {
 			return nil
 		}
 		start := d.free
@@ -168,23 +178,34 @@ func (d *driver) settle(now float64) error {
 		if start > now {
 			return nil
 		}
-		if err := d.start(l, start); err != nil {
+		if started, err := d.start(l, start); err != nil || !started {
 			return err
 		}
 	}
 }
 
-// start starts a load of the plan at the given time.
-func (d *driver) start(l Load, at float64) error {
+// start starts a load of the plan at the given time, or drops the plan's spare graph slot if
+// the device refuses it. start reports false if the load must wait until the running step of
+// its block has ended.
+func (d *driver) start(l Load, at float64) (started bool, err error) {
 	if !d.plan.Spare {
-		if d.running == l.Block {
-			return d.plan.invalid("load %d would start while its block runs", d.next)
+		switch {
+		case d.running == l.Block && d.refused:
+			return false, nil
+		case d.running == l.Block:
+			return false, d.plan.invalid("load %d would start while its block runs", d.next)
 		}
 		d.resident[l.Block] = None
 	}
 	ms, err := d.runner.Load(d.next)
+	if errors.Is(err, ErrNoSpare) && d.plan.Spare {
+		own := *d.plan
+		own.Spare, d.refused = false, true
+		d.plan, d.timeline.Plan = &own, &own
+		return true, nil // settle tries the load again
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	d.loading, d.loadEnd = true, at+ms
 	d.timeline.Tasks = append(d.timeline.Tasks, Task{
@@ -192,10 +213,10 @@ func (d *driver) start(l Load, at float64) error {
 		Bytes: d.problem.Bytes[l.Variant-1][l.Block],
 	})
 	d.next++
-	return nil
+	return true, nil
 }
 
-// finish reports whether the graph that a load has brought in can be used now. With a
+// finish reports whether the graph of a load that has ended can be used now. With a
 // spare graph slot, the new graph can be used when the running step of its block has
 // ended. finish also sets when the loader and the slot become free.
 func (d *driver) finish() bool {

@@ -15,6 +15,9 @@ var (
 	ErrRequest = errors.New("bad request")
 	// ErrMemory is returned when a plan needs more memory than the session has.
 	ErrMemory = errors.New("the plan does not fit into the session's memory")
+	// ErrNoSpare is returned by a [Runner] when the device has no memory for the spare
+	// graph slot of a plan.
+	ErrNoSpare = errors.New("no memory for a spare graph slot")
 	// ErrPlan is returned when a plan contradicts itself: a step comes before its
 	// input, a load frees a graph that later steps need, or steps and loads wait
 	// for each other.

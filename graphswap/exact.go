@@ -1,9 +1,10 @@
 package graphswap
 
-// Exact returns the best plan whose blocks may switch at any chunk. Exact searches all
-// orders of steps that the planner tries or, if inOrder is set, the papers' order
-// alone. Exact takes seconds, so it is only a reference for the planner. If some block
-// starts without its prefill graph, Exact returns the planner's plan.
+// Exact returns the best of all plans in which each block switches graphs before any of
+// its chunks. Exact searches all orders of steps that the planner tries or, if inOrder
+// is set, the papers' order alone. Exact takes seconds, so it is only a reference for
+// the planner. If some block starts without its prefill graph, Exact returns the
+// planner's plan.
 func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
 	effort, orders := exactEffort, p.orders(inOrder)
 	if !p.startsWith(Prefill) {
@@ -21,11 +22,11 @@ func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
 	return best.plan(name)
 }
 
-// exact finds the best cuts, which say when each block switches, in one order of steps.
-// exact is a depth-first search: at the end of each step, the block either switches to
-// its decode graph or does not. The exact search leaves out branches that cannot be
-// better than the best plan so far. In the exact search, all blocks must start with
-// their prefill graphs.
+// exact finds the best cuts (the chunks at which blocks switch graphs) for one order of
+// the plan's steps. exact is a depth-first search: at the end of each step, the block
+// either switches to its decode graph or does not. The exact search leaves out branches
+// that cannot be better than the best plan so far. In the exact search, all blocks must
+// start with their prefill graphs.
 type exact struct {
 	*search
 	switched  []bool
@@ -33,9 +34,9 @@ type exact struct {
 	best      score
 	bestCuts  cuts
 	loadsLeft float64 // loadsLeft is the total time of the loads that have not started
-	// restPrefill and restDecode hold lower bounds of a block's remaining time from a
-	// chunk on: restPrefill if the block has its prefill graph there, and restDecode if
-	// it has its decode graph. Shape: (block, chunk).
+	// restPrefill and restDecode hold lower bounds of the time that a block still takes
+	// from a chunk on: restPrefill if the block then has its prefill graph, and
+	// restDecode if it has its decode graph. Shape: (block, chunk).
 	restPrefill, restDecode [][]float64
 	npuLeft                 float64 // npuLeft is a lower bound of the NPU's remaining time
 }
@@ -59,7 +60,8 @@ func (s *search) best(known candidate) candidate {
 	return candidate{search: s, cuts: e.bestCuts, score: s.eval(e.bestCuts, never)}
 }
 
-// begin tries every set of blocks that switch before the first chunk.
+// begin starts the search once for every set of blocks that switch before the first
+// chunk.
 func (e *exact) begin(b int, io float64) {
 	if b == e.blocks {
 		e.step(0, 0, io)
@@ -121,8 +123,8 @@ func (e *exact) step(i int, now, io float64) {
 	e.npuLeft += spent
 }
 
-// time returns the duration of a step that starts at the time now while the loader is
-// busy until the time io.
+// time returns the duration of a plan step that starts at the time `now` while the
+// loader is busy until the time `io`.
 func (s *search) time(total float64, count int, now, io float64) float64 {
 	if s.slow > 1 && now < io {
 		return slowed(total, count, now, io, s.slow)
@@ -130,8 +132,9 @@ func (s *search) time(total float64, count int, now, io float64) float64 {
 	return total
 }
 
-// rests returns lower bounds of a block's remaining time from each chunk on: one if the
-// block still has its prefill graph there, and one if it has its decode graph.
+// rests returns, for each chunk, two lower bounds of the time that a block still takes
+// from that chunk on: one if the block then has its prefill graph, and one if it has
+// its decode graph.
 func (s *search) rests(b int) (prefill, decode []float64) {
 	prefill, decode = make([]float64, s.chunks+1), make([]float64, s.chunks+1)
 	for c := s.chunks - 1; c >= 0; c-- {

@@ -56,8 +56,8 @@ func (e *exactSlot) idle(i int, now, free float64, run runningLoad) {
 	e.step(i, now, free, run)
 }
 
-// beginEach tries each remaining load as the next one, started after step i-1 of the
-// plan.
+// beginEach continues the search once for each load that has not started, with that
+// load started after step i-1 of the plan.
 func (e *exactSlot) beginEach(i int, at float64, then func(runningLoad)) {
 	for b := range e.blocks {
 		if e.hasBegun(b) {

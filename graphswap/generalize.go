@@ -15,7 +15,7 @@ import (
 // not known.
 func (c *Cost) Generalize(windowBytes int64) (general *Cost, ok bool) {
 	m := c.Model
-	var run [2]float64 // run holds the times on the narrowest and the widest graphs
+	var run [2]float64 // run holds the times of the narrowest and of the widest measured graph
 	var rows [2]int
 	var loadMs, bytes float64
 	for _, b := range m.Blocks {

@@ -6,8 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGeneralizedCostsAgreeWithTheMeasuredWidths: whatever the blocks, a general cost
-// gives the measured widths their measured times, and loads their total time.
+// TestGeneralizedCostsAgreeWithTheMeasuredWidths: for any number of blocks, the costs
+// that Generalize returns give passes of the measured widths their measured times, and
+// all loads together their measured time.
 func TestGeneralizedCostsAgreeWithTheMeasuredWidths(t *testing.T) {
 	m := Model{Layers: 6}
 	for range 3 {

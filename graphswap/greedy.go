@@ -43,7 +43,7 @@ func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	return plan, end
 }
 
-// never stands for a time that is later than any other.
+// never is a time that is later than any other.
 const never = 1e300
 
 // greedyState holds the state that the greedy rule expects at each step, while it
@@ -53,7 +53,9 @@ type greedyState struct {
 	plan    *Plan
 	rule    GreedyOptions
 	now     float64
-	idle    float64   // idle is the time from which the loader and the spare graph slot are free
+	// idle is the time at which the loader, and a spare graph slot if there is one,
+	// become free
+	idle    float64
 	loaded  []float64 // loaded holds, per block, the time at which the block's load ends
 	waiting int       // waiting is the number of blocks whose load has not started
 	round   int       // round is the next step at which the greedy rule decides

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// RandomProblem returns an instance for the property tests: prefill executes of
-// 0.5–1.5 ms, decode executes 1–1.6 times as long, and loads that take 0.1–8 chunks
-// together, log-uniformly distributed.
+// RandomProblem returns a random planning problem for the property tests: prefill
+// executes of 0.5–1.5 ms, decode executes 1–1.6 times as long, and loads that take
+// 0.1–8 chunks together, log-uniformly distributed.
 func RandomProblem(rng *rand.Rand, blocks, chunks int) *Problem {
 	p := &Problem{PrefillRows: 4, DecodeRows: 1}
 	chunk := 0.0
@@ -41,8 +41,8 @@ func RandomProblem(rng *rand.Rand, blocks, chunks int) *Problem {
 	return p
 }
 
-// Instances returns the number of random instances for a property: all of them in
-// the full run.
+// Instances returns the number of random planning problems with which a property is
+// tested: all if SDNPU_FULL is set, and otherwise few.
 func Instances(few, all int) int {
 	if os.Getenv("SDNPU_FULL") != "" {
 		return all
@@ -50,11 +50,11 @@ func Instances(few, all int) int {
 	return few
 }
 
-// Distances collects the relative distances of results from a reference.
+// Distances collects by which share each plan ends later than the reference plan.
 type Distances []float64
 
-// Report checks the mean, the 99.9th percentile and the largest distance, and that
-// no result beats the reference.
+// Report checks the mean, the 99.9th percentile and the largest of the shares, and that
+// no plan ends before the reference plan.
 func (b Distances) Report(t *testing.T, mean, most999, worst float64) {
 	slices.Sort(b)
 	sum := 0.0
@@ -92,7 +92,8 @@ func End(t testing.TB, p *Problem, name string, spare bool) float64 {
 	return line.SwitchEndMs
 }
 
-// loadsAtEnd returns a plan that loads all decode graphs after the prefill.
+// loadsAtEnd returns a plan that loads all decode graphs after the last chunk of the
+// prompt.
 func loadsAtEnd(t testing.TB, p *Problem) *Plan {
 	plan, err := p.Make(PlanPrefillOnly, false)
 	require.NoError(t, err)
@@ -115,8 +116,8 @@ func PromptRequest(blocks, decodeRows, prompt int, all bool) Request {
 	return Request{Blocks: blocks, PrefillRows: 256, DecodeRows: decodeRows, Prompt: prompt, AllLogits: all}
 }
 
-// ModelProblem applies a device's costs of a model to a prompt. It sets no memory bound, as in the
-// published comparison.
+// ModelProblem applies a device's costs of a model to a prompt. ModelProblem sets no memory bound,
+// as in the published comparison.
 func ModelProblem(t testing.TB, device, model string, r Request) *Problem {
 	p, err := cost(t, device, model).Problem(r)
 	require.NoError(t, err)

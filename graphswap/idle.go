@@ -17,6 +17,6 @@ func IdleLoads(resident []Variant, v Variant) (loads []Load) {
 }
 
 // IdleLoadsPay reports whether loads between requests shorten the next conversation
-// turn enough. The arguments of IdleLoadsPay are the expected times of the next
-// conversation turn without and with the loads.
+// turn by at least the share idleGain. The arguments of IdleLoadsPay are the expected
+// times of the next conversation turn without and with the loads.
 func IdleLoadsPay(withoutMs, withMs float64) bool { return withMs <= (1-idleGain)*withoutMs }

@@ -26,14 +26,15 @@ func order(blocks int, windows []int) []Step {
 // chunkByChunk returns windows of one chunk each, as in the papers' order.
 func chunkByChunk(chunks int) []int { return slices.Repeat([]int{1}, chunks) }
 
-// cuts tells for each block which chunks run on which graph: chunks before toPrefill on
-// the decode graph, then chunks before toDecode on the prefill graph, and the rest on
-// the decode graph. If toDecode equals the number of chunks, the block switches after
-// the last chunk. For a block that starts with its prefill graph, toPrefill is 0.
+// cuts tells for each block at which chunks it switches graphs: the block runs chunks
+// before toPrefill on its decode graph, then chunks before toDecode on its prefill
+// graph, and the rest on its decode graph. If toDecode equals the number of chunks, the
+// block switches after the last chunk. For a block that starts with its prefill graph,
+// toPrefill is 0.
 type cuts struct{ toPrefill, toDecode []int }
 
-// plan returns the plan in which blocks switch at the given chunks, the cuts. Each load
-// of the plan may start as soon as its block no longer needs the graph that the load
+// plan returns the plan in which each block switches graphs at its cuts. Each load of
+// the plan may start as soon as its block no longer needs the graph that the load
 // replaces; loads run in the order in which they become possible. Among the loads of
 // one variant, the order is that in which the steps need them.
 func (p *Problem) plan(name string, windows []int, at cuts) *Plan {

@@ -84,7 +84,7 @@ type Load struct {
 // plan.
 type Plan struct {
 	Name        string `json:"name"`
-	Reason      string `json:"reason,omitempty"` // one sentence
+	Reason      string `json:"reason,omitempty"` // Reason explains the plan in one sentence
 	Blocks      int    `json:"blocks"`
 	PrefillRows int    `json:"rows_1"` // PrefillRows is the width of the prefill graphs
 	DecodeRows  int    `json:"rows_2"` // DecodeRows is the width of the decode graphs

@@ -70,8 +70,8 @@ func (p *Problem) candidateOrders() [][]int {
 // lowerBound returns a time before which no plan can end if all blocks start with
 // prefill graphs. The lower bound is the larger of two times: that of all loads, and
 // that of all steps plus the part of the last loads that nothing can hide. The last
-// block that runs its last chunk on the prefill graph can load only after that chunk,
-// while the following blocks compute.
+// block that runs its last chunk on the prefill graph can load its decode graph only
+// after that chunk, while the following blocks compute.
 func (p *Problem) lowerBound() float64 {
 	io, npu := p.leastWork()
 	least, extra, following := math.Inf(1), 0.0, 0.0
@@ -99,8 +99,8 @@ func (p *Problem) leastWork() (io, npu float64) {
 	return io, npu
 }
 
-// switchPlan searches the plan that ends first. switchPlan returns the best plan
-// that local search finds in the given orders.
+// switchPlan searches for the plan that ends first. switchPlan returns the best plan
+// that local search finds in the given orders of steps.
 func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 	effort := plannerEffort
 	if spare {
@@ -110,8 +110,8 @@ func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 }
 
 // searcher searches for the best plan in one order of the NPU's steps. A searcher
-// varies the steps at which blocks switch or, with a spare graph slot, the order of the
-// loads.
+// varies the chunks at which blocks switch graphs or, with a spare graph slot, the
+// order of the loads.
 type searcher interface {
 	// rankedStarts returns starting points for the planner's local search, the best
 	// first. Starting points whose plan ends much later than the best known one are
@@ -121,7 +121,7 @@ type searcher interface {
 	improve(c candidate) candidate
 	// best searches exhaustively for the best candidate plan, if the blocks start with
 	// prefill graphs. If the limit of evaluated steps is reached before best finds a
-	// better candidate plan, it returns the known one.
+	// better candidate plan, best returns the candidate known.
 	best(known candidate) candidate
 	plan(name string, c candidate) *Plan
 	// inOrder reports whether each chunk goes through all blocks before the next

@@ -105,7 +105,7 @@ func (p *Problem) PlainPrefillMs() (ms float64) {
 type Request struct {
 	Blocks                  int
 	PrefillRows, DecodeRows int
-	Prompt                  int // new tokens
+	Prompt                  int // Prompt is the number of new tokens
 	Cached                  int // Cached is the number of tokens that the KV cache already holds
 	// AllLogits asks for the logits of every row of the prompt, not only of the
 	// last row.
@@ -117,12 +117,12 @@ type Request struct {
 	// graph, otherwise it has one row. Decode passes use a graph of the head that has
 	// their own width.
 	Heads []int
-	// DecodeLogits is the number of rows of a decode pass for which the head runs at most.
+	// DecodeLogits is the largest number of rows of a decode pass for which the head runs.
 	// If DecodeLogits is zero, the head runs for all rows.
 	DecodeLogits int
 	// Shared tells that the graphs of a block share their weights.
 	Shared bool
-	Before []Variant // see [Problem].Before
+	Before []Variant // Before has the meaning of [Problem].Before
 	// Context is the number of tokens for which the KV cache has room. If Context is
 	// zero, the KV cache has room for the tokens that the prompt needs.
 	Context int
@@ -181,7 +181,9 @@ func (c *Cost) Problem(r Request) (*Problem, error) {
 		for sub := 0; sub < tokens; sub += r.DecodeRows {
 			g.add(decode, r.DecodeRows, r.Cached+at+sub)
 		}
-		logits := c.headMs(r.headWidths(head), r.logitRows(tokens, last)) // logits is the time of the head for the chunk, which is equal with both graphs
+		// logits is the head's time for the chunk, which does not depend on the graphs of
+		// the blocks
+		logits := c.headMs(r.headWidths(head), r.logitRows(tokens, last))
 		prefill[r.Blocks-1] += logits
 		decode[r.Blocks-1] += logits
 		p.PrefillMs, p.DecodeMs = append(p.PrefillMs, prefill), append(p.DecodeMs, decode)
@@ -209,8 +211,8 @@ func (r Request) logitRows(tokens int, last bool) int {
 	return 0
 }
 
-// decodeLogits returns for how many rows of a decode pass the head runs, if it runs for
-// most rows at most, or for all of them if most is zero.
+// decodeLogits returns for how many rows of a decode pass the head runs: for `most`
+// rows at most, or for all rows if `most` is zero.
 func decodeLogits(most, rows int) int {
 	if most > 0 {
 		return min(most, rows)

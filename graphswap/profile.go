@@ -46,7 +46,7 @@ type Profile struct {
 type Compute struct {
 	// TileRows is the number of rows that fill one tile of the NPU's matrix unit
 	TileRows   int     `json:"tile_rows"`
-	RPCMs      float64 `json:"rpc_ms"` // per execute
+	RPCMs      float64 `json:"rpc_ms"` // RPCMs is the fixed time of a call to the DSP, per execute
 	DispatchMs float64 `json:"dispatch_ms_per_layer"`
 	Generic    Generic `json:"generic"`
 	// RowContextShare is the share of a row's time that grows with the length of the context
@@ -78,7 +78,8 @@ type LoadCost struct {
 	Residency string `json:"residency"`
 }
 
-// Memory holds the memory limits of a device session.
+// Memory holds the size of the memory that a device session can use, and how much of it
+// is needed besides the weights.
 type Memory struct {
 	WindowGB      float64 `json:"session_window_gb"` // WindowGB is the size of the address space of one session
 	BaseMB        float64 `json:"base_mb"`           // BaseMB is the memory of everything except weights
@@ -161,7 +162,8 @@ func (w MeasuredWidth) at(rows int, context, measured float64) float64 {
 func DeviceNames() []string {
 	entries, err := deviceFiles.ReadDir("devices")
 	if err != nil {
-		panic("graphswap: " + err.Error()) // embedded
+		// the folder is part of the program, so reading it cannot fail
+		panic("graphswap: " + err.Error())
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {

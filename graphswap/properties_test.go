@@ -34,7 +34,7 @@ func TestSwitchPlansAreNearTheExactPlan(t *testing.T) {
 		name          string
 		planner, best string
 		spare         bool
-		blocks        int // at most
+		blocks        int // blocks is the largest number of blocks
 		few           int
 		seed          uint64
 	}{
@@ -104,7 +104,7 @@ func TestCostlierPartsNeverMakeTheBestPlanShorter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 1))
 	for range 150 {
 		p := graphswap.RandomProblem(rng, 2+rng.IntN(3), 1+rng.IntN(4))
-		for c := range p.PrefillMs { // rows of their own
+		for c := range p.PrefillMs { // each chunk gets a slice of its own
 			p.PrefillMs[c] = append([]float64(nil), p.PrefillMs[c]...)
 			p.DecodeMs[c] = append([]float64(nil), p.DecodeMs[c]...)
 		}
@@ -131,7 +131,8 @@ func TestPlansAndTimelinesSurviveJSON(t *testing.T) {
 	}
 }
 
-// Every plan from every start is valid and ends with the variants that it names.
+// Every plan from every start is valid. At the end of a plan, each block has a graph,
+// and after plans that switch, it is the decode graph.
 func TestPlansFromEveryResidencyAreValid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 1))
 	for range 60 {

@@ -23,7 +23,7 @@ func TestPlanScripts(t *testing.T) {
 // scriptModel is a model whose blocks have measured times.
 type scriptModel struct {
 	cost graphswap.Cost
-	rows [2]int // widths of the prefill graph and of the decode graph
+	rows [2]int // rows holds the widths of the prefill graph and of the decode graph
 }
 
 // run executes a command and returns its output.

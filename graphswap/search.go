@@ -34,8 +34,8 @@ type windowStep struct {
 }
 
 // newSearch returns a search for plans in which chunks go through blocks in the given
-// windows. In such a search blocks switch only between windows, because a block has no
-// time to load within a window.
+// windows. In a search with windows, blocks switch only between windows, because a
+// block has no time to load within a window.
 func newSearch(p *Problem, windows []int, effort *int) *search {
 	s := &search{problem: p, windows: windows, allowedCuts: []int{0}, effort: effort}
 	first := 0
@@ -70,7 +70,7 @@ func newSearchAnywhere(p *Problem, windows []int, effort *int) *search {
 	return s
 }
 
-// windowStep returns the work that the chunks first to end-1 have in a block.
+// windowStep returns the work of the chunks from `first` to `end`-1 in a block.
 func (p *Problem) windowStep(block, first, end int) windowStep {
 	l := windowStep{block: block, first: first, end: end, prefillRuns: end - first}
 	for c := first; c < end; c++ {
@@ -131,7 +131,7 @@ func (a score) compare(b score) int {
 }
 
 // eval returns the score of the plan in which blocks switch at the given cuts. eval
-// stops early once the end is certain to exceed limit.
+// stops early if the plan is certain to end after the time `limit`.
 func (s *search) eval(at cuts, limit float64) score {
 	now, stall, prefillRuns := 0.0, 0.0, 0
 	io := s.startFirstLoads(at)
@@ -181,11 +181,12 @@ func (s *search) startFirstLoads(at cuts) (io float64) {
 	return io
 }
 
-// slowed returns the time of count executes while the loader is busy until the time io:
-// executes that start before that time take longer.
+// slowed returns the time of `count` executes that start at the time `now`. Executes
+// that start before the time `io`, until which the loader is busy, take longer.
 func slowed(total float64, count int, now, io, slow float64) float64 {
 	each := total / float64(count)
-	during := (io - now) / (each * slow) // during is the number of executes that start during the load
+	// during is the number of executes that fit into the rest of the load
+	during := (io - now) / (each * slow)
 	inside := min(math.Ceil(during), float64(count))
 	return total + inside*each*(slow-1)
 }
@@ -194,8 +195,8 @@ func (s *search) inOrder() bool { return len(s.windows) == s.chunks }
 
 func (s *search) plan(name string, c candidate) *Plan { return s.problem.plan(name, s.windows, c.cuts) }
 
-// improve changes the cuts of one block at a time, that is, when it switches, until no
-// change gives a better score.
+// improve changes the cuts of one block at a time, until no change gives a better
+// score.
 func (s *search) improve(c candidate) candidate {
 	c.cuts = c.cuts.clone()
 	for improved := true; improved && *s.effort > 0; {
@@ -207,9 +208,9 @@ func (s *search) improve(c candidate) candidate {
 	return c
 }
 
-// improveBlock tries all cuts of block b, that is, all steps at which it could switch.
-// A block that starts with its prefill graph never has to go back to it, so its field
-// toPrefill stays 0.
+// improveBlock tries all cuts of block b, that is, all chunks at which the block could
+// switch graphs. A block that starts with its prefill graph never has to go back to it,
+// so its cut toPrefill stays 0.
 func (s *search) improveBlock(at cuts, b int, best *score) bool {
 	toPrefill, toDecode := at.toPrefill[b], at.toDecode[b]
 	improved := false

@@ -118,26 +118,44 @@ func (c *Cost) Configs(s *Setting) (all []Config) {
 // fit returns the configuration cfg with the best residency that fits into the
 // session's memory.
 func (c *Cost) fit(s *Setting, cfg Config) (Config, bool) {
+	candidates := []Config{
+		{Residency: BothGraphs, Spare: true}, {Residency: BothGraphs}, {Residency: OneGraph, Spare: true}, {Residency: OneGraph},
+	}
+	if s.Shared {
+		candidates = []Config{{Residency: SharedPair}}
+	}
+	for _, x := range candidates {
+		cfg.Residency, cfg.Spare = x.Residency, x.Spare
+		need, err := c.NeededBytes(s, cfg)
+		if err != nil {
+			return cfg, false
+		}
+		if need <= int64(c.Profile.Memory.WindowGB*1e9) {
+			return cfg, true
+		}
+	}
+	return cfg, false
+}
+
+// NeededBytes returns the memory of a session in which the graphs of a configuration stay
+// loaded, together with the KV cache, the head and the spare graph slot if it has one.
+func (c *Cost) NeededBytes(s *Setting, cfg Config) (int64, error) {
 	p, err := c.TurnProblem(s, cfg, nil, 1, 0)
 	if err != nil {
-		return cfg, false
+		return 0, err
 	}
-	one, both, largest := p.SessionBytes, p.SessionBytes, int64(0)
+	need, largest := p.SessionBytes, int64(0)
 	for b := range p.Blocks() {
 		most := max(p.Bytes[0][b], p.Bytes[1][b])
-		one, both, largest = one+most, both+p.Bytes[0][b]+p.Bytes[1][b], max(largest, most)
+		if largest = max(largest, most); cfg.Residency == BothGraphs {
+			most = p.Bytes[0][b] + p.Bytes[1][b]
+		}
+		need += most
 	}
-	switch {
-	case one > p.WindowBytes:
-		return cfg, false
-	case s.Shared:
-		cfg.Residency = SharedPair
-	case both <= p.WindowBytes:
-		cfg.Residency, cfg.Spare = BothGraphs, both+largest <= p.WindowBytes
-	default:
-		cfg.Residency, cfg.Spare = OneGraph, one+largest <= p.WindowBytes
+	if cfg.Spare {
+		need += largest
 	}
-	return cfg, true
+	return need, nil
 }
 
 // TurnProblem returns the problem of a conversation turn with prompt new
@@ -149,8 +167,8 @@ func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cac
 	})
 }
 
-// PerToken returns the time per answered token if decode passes run on the graph v,
-// prefill or decode.
+// PerToken returns the time per answered token if decode passes run on the graphs of
+// the variant v, prefill or decode.
 func (c *Cost) PerToken(s *Setting, cfg Config, v Variant, context float64) float64 {
 	rows := cfg.rows(v)
 	_, ms := c.decodeStep(s, rows, c.Pass(rows, context, cfg.Blocks, decodeLogits(s.DecodeLogits, rows)))

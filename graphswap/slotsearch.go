@@ -29,8 +29,8 @@ type loaderState struct {
 	free    float64 // free is the time from which the loader and the spare graph slot are free
 }
 
-// eval returns the score of the plan with the given loads. eval stops early once the
-// end is certain to exceed limit.
+// eval returns the score of the plan with the given loads. eval stops early if the plan
+// is certain to end after the time `limit`.
 func (s *slotSearch) eval(loads []Load, limit float64) score {
 	for b := range s.switched {
 		s.switched[b] = s.problem.variantBefore(b)&Prefill == 0
@@ -66,8 +66,8 @@ func (s *loaderState) busy() float64 {
 	return 0
 }
 
-// settle ends and starts loads of the plan up to the time now, at which i steps have
-// ended.
+// settle processes all ends and starts of loads up to the time `now`, at which i steps
+// of the plan have ended.
 func (s *slotSearch) settle(io *loaderState, loads []Load, i int, now float64) {
 	for {
 		if io.loading {

@@ -69,7 +69,7 @@ type Task struct {
 	Wasted int `json:"wasted,omitempty"`
 	// WaitMs is the time for which the lane waited for the graph of the task (a stall).
 	WaitMs float64 `json:"wait_ms,omitempty"`
-	Bytes  int64   `json:"bytes,omitempty"` // loaded
+	Bytes  int64   `json:"bytes,omitempty"` // Bytes is the size of the loaded graph
 }
 
 // MemoryPoint is the memory that a plan uses from a certain time on.
@@ -87,7 +87,7 @@ const (
 // Timeline lists the tasks of a plan with their start and end times. A timeline from
 // the simulator is a forecast. A timeline from the engine has the measured times.
 type Timeline struct {
-	Source string `json:"source"` // Simulated or Executed
+	Source string `json:"source"` // Source is Simulated or Executed
 	// Kind is the origin of the numbers in the profile, such as [Fitted]
 	Kind   string        `json:"kind,omitempty"`
 	Plan   *Plan         `json:"plan"`

@@ -2,9 +2,9 @@ package graphswap
 
 import "fmt"
 
-// Validate returns an error for a plan that cannot run. In such a plan, a step comes
-// before its input or without its graph, a load frees a graph that later steps need, or
-// a step and a load wait for each other.
+// Validate returns an error for a plan that cannot run. A plan cannot run if a step
+// comes before its input or without its graph, if a load frees a graph that later steps
+// need, or if a step and a load wait for each other.
 func (p *Plan) Validate() error {
 	if err := p.shape(); err != nil {
 		return err

@@ -24,7 +24,7 @@ type layers struct {
 	first, end int
 }
 
-// keysAndValues holds cached rows by port and head.
+// keysAndValues holds rows of the KV cache, indexed by the port's name and by the head.
 type keysAndValues map[string][][]byte
 
 func (c keysAndValues) clone() keysAndValues {

@@ -67,11 +67,11 @@ type Options struct {
 // constants once.
 type ConstantSharing int
 
-// The choices.
+// The constants below are the values of ConstantSharing.
 const (
 	ConstantsAuto     ConstantSharing = iota // ConstantsAuto shares constants if this machine's library can load the result
-	ConstantsShared                          // always share
-	ConstantsSeparate                        // never share
+	ConstantsShared                          // ConstantsShared always shares equal constants
+	ConstantsSeparate                        // ConstantsSeparate never shares constants
 )
 
 // Device is an open QNN library with its backend and chip. [Open] returns a Device.

@@ -24,7 +24,7 @@ func floats32(values ...float32) []byte {
 	return b
 }
 
-// double returns a graph of one node: y = 2x.
+// double returns a graph with one node, which computes y = 2x.
 func double(t testing.TB) *backend.Graph {
 	b := backend.NewBuilder("double")
 	x := b.Input("x", backend.Float32, 1, 4)
@@ -52,7 +52,8 @@ func TestVendorLibraryRunsAGraphOfOneNode(t *testing.T) {
 	require.NoError(t, err)
 	copy(x.Bytes(), floats32(1, -2, 0.5, 3))
 	require.NoError(t, p.Run(t.Context(), "double", []backend.Binding{{Buffer: x}, {Buffer: y}}))
-	for i, want := range []float64{2, -4, 1, 6} { // it computes float32 as float16
+	// the vendor's library computes float32 tensors in float16
+	for i, want := range []float64{2, -4, 1, 6} {
 		require.InEpsilon(t, want, math.Float32frombits(binary.LittleEndian.Uint32(y.Bytes()[4*i:])), 1e-3)
 	}
 	require.NoError(t, p.Close())
@@ -60,12 +61,15 @@ func TestVendorLibraryRunsAGraphOfOneNode(t *testing.T) {
 	require.ErrorIs(t, p.Run(t.Context(), "double", nil), backend.ErrClosed)
 }
 
-// TestLibraryLogsAtDebugLevel: the caller gets errors from the failed call.
+// TestLibraryLogsAtDebugLevel: log lines of the library appear at debug level only,
+// because the caller gets its errors from the failed call.
 func TestLibraryLogsAtDebugLevel(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		var lines bytes.Buffer
 		handler := slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})
-		nowhere := filepath.Join(t.TempDir(), "libQnnSystem.so") // with it, the image would not reach the library
+		// with a system library, Load would reject the image before the QNN library
+		// reads it
+		nowhere := filepath.Join(t.TempDir(), "libQnnSystem.so")
 		d, err := Open(Options{Library: path, SystemLibrary: nowhere, SoC: soc, Logger: slog.New(handler)})
 		require.NoError(t, err)
 		m, _, err := readImage(compile(t, d, double(t)))

@@ -36,7 +36,7 @@ type answer struct {
 	cache  []byte
 }
 
-// answered generates n tokens for a prompt and closes the engine.
+// answered opens an engine, generates n tokens for a prompt, and closes the engine.
 func answered(t *testing.T, e *engine.Engine, prompt []int32, n int) (o answer) {
 	t.Helper()
 	var err error
@@ -90,7 +90,8 @@ func TestExactWidthIsExactOnTheEmulator(t *testing.T) {
 	}
 }
 
-// TestDraftsUnderAnExactWidthOnTheVendorsLibrary: drafts change no token.
+// TestDraftsUnderAnExactWidthOnTheVendorsLibrary requires the same tokens with and
+// without drafts if sdnpu.exact is set.
 func TestDraftsUnderAnExactWidthOnTheVendorsLibrary(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.VendorAtLength(t))
 	for _, name := range []string{"f16", "w8a16"} {
@@ -135,8 +136,8 @@ const flipAt = 189
 var exactWidths = []int{32, 8}
 
 // TestExactWidthsOnTheVendorsLibrary measures whether rows of one width are independent of
-// the other rows of their pass. It decides whether sdnpu.exact can promise equal bits.
-// With -update it writes the third part of the table.
+// the other rows of their pass. The result decides whether sdnpu.exact can promise equal
+// bits on that library. With -update it writes the third part of the table.
 func TestExactWidthsOnTheVendorsLibrary(t *testing.T) {
 	const positions = 16
 	recipes := measuredRecipes(t)

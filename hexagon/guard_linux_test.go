@@ -70,7 +70,7 @@ func runLyingBinary(t *testing.T, library string) {
 	m, contextBinary, err := readImage(compile(t, d, g))
 	require.NoError(t, err)
 	shape := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 1), lyingColumns)
-	at := bytes.Index(contextBinary, shape) // the first place is in the description
+	at := bytes.Index(contextBinary, shape) // the shape occurs first in the description
 	require.Positive(t, at)
 	contextBinary = bytes.Clone(contextBinary)
 	binary.LittleEndian.PutUint32(contextBinary[at+4:], 64)

@@ -18,8 +18,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/needs"
 )
 
-// BenchmarkHead runs SmolLM2's head on the emulator with and without top-k of 128 logits. It
-// reports the CPU time of all threads, which other load changes little.
+// BenchmarkHead runs SmolLM2's head on the emulator with and without top-k of 128 logits.
+// BenchmarkHead reports the CPU time of all threads, which other load changes little.
 func BenchmarkHead(b *testing.B) {
 	path := filepath.Join(os.Getenv("SDNPU_DATA"), "models", "smollm2-135m-instruct-q4_1.gguf")
 	if _, err := os.Stat(path); err != nil {

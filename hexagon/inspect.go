@@ -98,9 +98,9 @@ func systemLibraryOf(library string) string {
 
 // declared returns the descriptions of the manifest's graphs, in the order of the
 // manifest. The descriptions of graphs are those of the context binary itself if a
-// library on this machine gives them. Without such a library, descriptions are made of
-// the manifest. Descriptions made of the manifest are allowed only if no other user
-// could have written the image: the library reads and writes as many bytes as the
+// library on this machine gives them. If no library gives descriptions, declared makes
+// them of the manifest. Descriptions made of the manifest are allowed only if no other
+// user could have written the image: the library reads and writes as many bytes as the
 // context binary holds, whatever the manifest says.
 func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.GraphInfo, error) {
 	info, err := d.describe(contextBinary)

@@ -29,7 +29,7 @@ func unequalOutputs(t testing.TB) *backend.Graph {
 	x := b.Input("x", backend.Float16, rows, 64)
 	w := make([]byte, 2*columns*64)
 	for i := range w {
-		w[i] = byte(i*7) & 0x3b // small float16 numbers
+		w[i] = byte(i*7) & 0x3b // the bytes are small float16 numbers
 	}
 	logits := b.FullyConnected("logits", x, b.Constant("w", backend.Float16, backend.Literal(w), columns, 64), -1)
 	b.Output(logits)
@@ -73,9 +73,9 @@ func TestSwappedPortsAreRejected(t *testing.T) {
 	})
 }
 
-// TestTheVendorsLibraryWritesTheTrueSize shows what the check prevents, and that the canaries of
-// these tests see it: with swapped ports and without the check, the vendor's library writes the
-// logits into the buffer for one number.
+// TestTheVendorsLibraryWritesTheTrueSize shows what the check of the manifest prevents, and that
+// the bytes after the buffers of these tests (canaries) detect it: with swapped ports and
+// without the check, the vendor's library writes the logits into the buffer for one number.
 func TestTheVendorsLibraryWritesTheTrueSize(t *testing.T) {
 	d, err := Open(Options{Library: librarytest.Vendor(t), SoC: soc, SystemLibrary: filepath.Join(t.TempDir(), "libQnnSystem.so")})
 	require.NoError(t, err)
@@ -84,7 +84,8 @@ func TestTheVendorsLibraryWritesTheTrueSize(t *testing.T) {
 		out := m.Graphs[0].Outputs
 		out[0].ID, out[1].ID = out[1].ID, out[0].ID
 	})
-	p, err := d.Load(t.Context(), backend.Image{Bytes: image, Own: true}) // nothing describes it, and we vouch for it
+	// no library describes the image, and its field Own says that this process made it
+	p, err := d.Load(t.Context(), backend.Image{Bytes: image, Own: true})
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0, 1024 - 2}, overwritten(t, p, "head"))
 	require.NoError(t, p.Close())
@@ -110,7 +111,8 @@ func overwritten(t testing.TB, p backend.Program, graph string) (counts []int) {
 		}
 		clear(whole[:port.SizeBytes()])
 		if port.Name == "x" {
-			copy(whole[:port.SizeBytes()], bytes.Repeat([]byte{0, 0x3c}, port.SizeBytes()/2)) // ones
+			// the elements are ones
+			copy(whole[:port.SizeBytes()], bytes.Repeat([]byte{0, 0x3c}, port.SizeBytes()/2))
 		}
 		bindings = append(bindings, backend.Binding{Buffer: &buffer{bytes: whole[:port.SizeBytes()]}})
 	}
@@ -129,7 +131,7 @@ func overwritten(t testing.TB, p backend.Program, graph string) (counts []int) {
 	return counts
 }
 
-// lie changes a manifest at random.
+// lie makes one random change to a manifest.
 func lie(rng *rand.Rand, m *manifest) {
 	g := &m.Graphs[rng.IntN(len(m.Graphs))]
 	lists := []*[]portManifest{&g.Inputs, &g.Outputs}
@@ -157,7 +159,7 @@ func lie(rng *rand.Rand, m *manifest) {
 	case 7:
 		p.Name = q.Name
 	case 8:
-		*p, *q = *q, *p // another order is no lie
+		*p, *q = *q, *p // another order of the ports is still true
 	case 9:
 		*list = (*list)[1:]
 	case 10:
@@ -201,7 +203,8 @@ func TestNoManifestLeadsToASmallBuffer(t *testing.T) {
 	})
 }
 
-// TestWithoutASystemLibraryOnlyOwnImagesLoad: a runtime may be incomplete.
+// TestWithoutASystemLibraryOnlyOwnImagesLoad: if a runtime has no library that
+// describes images, only images with Own set are loaded.
 func TestWithoutASystemLibraryOnlyOwnImagesLoad(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d, err := Open(Options{Library: path, SoC: soc, SystemLibrary: filepath.Join(t.TempDir(), "libQnnSystem.so")})

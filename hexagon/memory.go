@@ -25,7 +25,7 @@ const fastRPCLibrary = "libcdsprpc.so"
 // buffer is guarded memory, which the library copies or maps in each execute.
 type buffer struct {
 	bytes  []byte
-	shared *qnn.SharedMemory // nil: guarded memory
+	shared *qnn.SharedMemory // shared is nil if the buffer is guarded memory
 	free   func() error      // free frees guarded memory; it is nil after Close
 }
 

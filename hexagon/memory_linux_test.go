@@ -31,8 +31,10 @@ func TestLoadWithoutMemoryIsErrNoMemory(t *testing.T) {
 		return
 	}
 	d := openDevice(t, path)
-	const n = 6000                                                      // 72 MB of weights
-	image := append([]byte{0}, compile(t, d, square(t, "g", n))...)[1:] // not aligned: must be copied
+	// n rows and columns are 72 MB of weights
+	const n = 6000
+	// the image is not aligned, so the library must copy it
+	image := append([]byte{0}, compile(t, d, square(t, "g", n))...)[1:]
 	require.False(t, isAligned(image))
 	p, err := d.Load(t.Context(), backend.Image{Bytes: image})
 	require.NoError(t, err, "with memory")
@@ -43,7 +45,8 @@ func TestLoadWithoutMemoryIsErrNoMemory(t *testing.T) {
 	t.Logf("refused: %v", err)
 }
 
-// limitMemory limits this process to its mapped memory plus more bytes.
+// limitMemory limits the address space of this process to what it has mapped now, plus
+// `more` bytes.
 func limitMemory(t *testing.T, more uint64) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	require.NoError(t, err)

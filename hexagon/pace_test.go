@@ -20,8 +20,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// pacedLibrary holds the emulator's path for a child process of this test binary. The C
-// library reads its environment once, so each setting needs a process.
+// pacedLibrary is the environment variable with the emulator's path for a child process
+// of this test binary. The C library reads its environment once, so each setting needs
+// a process.
 const pacedLibrary = "SDNPU_TEST_PACED_LIBRARY"
 
 // paced runs body in a child process whose emulator has the setting.
@@ -50,8 +51,8 @@ func openPaced(t *testing.T, library string) *Device {
 // pastSlots is the number of past slots of the graphs below.
 const pastSlots = 1100
 
-// standIn returns a graph with the ports of a block of the given number of layers. It adds its
-// inputs to themselves.
+// standIn returns a graph with the ports of a block of the given number of layers. The graph
+// of standIn adds its inputs to themselves.
 func standIn(t *testing.T, block, layers, total, rows int) *backend.Graph {
 	b := backend.NewBuilder(fmt.Sprintf("block%d_rows%d_layers%dof%d", block, rows, layers, total))
 	double := func(name string, shape ...int) {
@@ -129,7 +130,7 @@ func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
 	for _, rows := range widths {
 		graphs = append(graphs, standIn(t, 1, 2, 7, rows))
 	}
-	p := load(t, d, graphs...) // as in one image: the weights are loaded once
+	p := load(t, d, graphs...) // graphs of one image share the weights, which are loaded once
 	loaded := p.(backend.Timed).LoadCost()
 	require.Equal(t, name, loaded.Paced)
 	require.True(t, loaded.Virtual)
@@ -221,7 +222,8 @@ func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(start), time.Duration(10*cost.Exec(2.0/24, 32, 516)*wallScale*1e6), "two executes at once")
 
 		runs := 0
-		for attempt := 0; runs <= 5 && attempt < 100; attempt++ { // until this goroutine is scheduled
+		// the loop ends when the other goroutine was scheduled
+		for attempt := 0; runs <= 5 && attempt < 100; attempt++ {
 			done := make(chan struct{})
 			start = time.Now()
 			for range 2 {
@@ -243,7 +245,8 @@ func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 	})
 }
 
-// loadAndClose reports success. It may be called from any goroutine.
+// loadAndClose loads an image and closes its program, and reports whether both
+// succeeded. loadAndClose may be called from any goroutine.
 func loadAndClose(t *testing.T, d *Device, image []byte) bool {
 	p, err := d.Load(t.Context(), backend.Image{Bytes: image})
 	if err == nil {
@@ -255,8 +258,8 @@ func loadAndClose(t *testing.T, d *Device, image []byte) bool {
 	return err == nil
 }
 
-// TestExecuteDuringALoadIsSlower sets the factor, because the profiles' own factor is 1: it
-// has not been measured.
+// TestExecuteDuringALoadIsSlower sets the factor by which a running load slows executes
+// down. In the profiles this factor is 1, because it was never measured.
 func TestExecuteDuringALoadIsSlower(t *testing.T) {
 	paced(t, wall+",slowdown=1.25", func(t *testing.T, library string) {
 		d, cost := openPaced(t, library), wallCost(t)
@@ -275,7 +278,8 @@ func TestExecuteDuringALoadIsSlower(t *testing.T) {
 			}
 		}()
 		slower := 0
-		for runs := 0; slower < 3 && (runs < 500 || loads.Load() < 500) && !t.Failed(); runs++ { // either may be late on a busy machine
+		// on a busy machine, either call may be late
+		for runs := 0; slower < 3 && (runs < 500 || loads.Load() < 500) && !t.Failed(); runs++ {
 			if got := runCost(t, p, g.Name, bindings).Took; float64(got)/1e6 > 1.1*alone {
 				same(t, 1.25*alone, got, "during a load")
 				slower++

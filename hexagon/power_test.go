@@ -11,7 +11,8 @@ import (
 
 func TestLibrariesAcceptTheVotesOfEveryPhase(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
-		for _, soc := range []uint32{57, 69} { // without and with votes for the matrix unit
+		// chip 57 has no votes for the matrix unit, chip 69 has
+		for _, soc := range []uint32{57, 69} {
 			d, err := Open(Options{Library: path, SoC: soc})
 			require.NoError(t, err)
 			for _, p := range []backend.Phase{backend.Idle, backend.Prefill, backend.Decode, backend.Verify, backend.Decode, backend.Idle, backend.Idle, backend.Prefill} {

@@ -35,7 +35,7 @@ type loadedGraph struct {
 	ids       []uint32 // ids holds the tensor IDs of the inputs, followed by those of the outputs
 	binding   *qnn.Binding
 	bound     []backend.Binding
-	memories  map[registration]*qnn.Memory // registered memory
+	memories  map[registration]*qnn.Memory // memories holds the registered memory
 }
 
 // Load loads an image and returns its graphs as a program, which the caller closes.

@@ -101,7 +101,9 @@ func TestGraphsAreCompiledDuringAnExecute(t *testing.T) {
 			require.NoError(t, <-errs)
 		}
 		copy(bindings[0].Buffer.Bytes(), []byte{0, 0x3c}) // x is 1 and then zeros
-		for i := range images {                           // not compared for the vendor: its images contain a serial number
+		// images of the vendor's library are not compared, because they contain a serial
+		// number
+		for i := range images {
 			again, err := d.Load(t.Context(), backend.Image{Bytes: images[i].Bytes()})
 			require.NoError(t, err)
 			clear(bindings[1].Buffer.Bytes())

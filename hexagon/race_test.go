@@ -2,5 +2,6 @@
 
 package hexagon
 
-// raceDetector is set in builds that have it: they are many times slower.
+// raceDetector is set in builds with Go's race detector, which makes them many times
+// slower.
 const raceDetector = true

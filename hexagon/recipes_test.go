@@ -22,11 +22,12 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// way is one way to feed a text to an engine: rows per pass, and the sequence, whose index
-// decides the slots of its past.
+// way is one way to feed a text to an engine: the number of rows per pass, and the number
+// of the sequence, which decides in which cache slots the past tokens are.
 type way struct{ rows, sequence int }
 
-// ways are compared with the first one. They differ in width or in the slots of the past.
+// Each of the ways is compared with the first one, from which it differs in the width or
+// in the cache slots of past tokens.
 var ways = []way{{32, 0}, {1, 0}, {8, 0}, {32, 2}}
 
 // measuredRecipes are all recipes, and some of them with the small cache.

@@ -16,14 +16,14 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// TestGigabyteReloadsWithinASecond maps an image of one gigabyte that is in memory already. It
-// measures CPU time, because a load runs on one thread. A load must allocate almost no
-// private memory: the weights are used where they are mapped.
+// TestGigabyteReloadsWithinASecond maps an image of one gigabyte that is in memory already.
+// TestGigabyteReloadsWithinASecond measures CPU time, because a load runs on one thread. A
+// load must allocate almost no private memory: the weights are used where they are mapped.
 func TestGigabyteReloadsWithinASecond(t *testing.T) {
 	if !librarytest.Full() {
 		t.Skip("a gigabyte: make test-full")
 	}
-	const side, layers = 4096, 32 // float16: 32 MiB each
+	const side, layers = 4096, 32 // each matrix of float16 numbers has 32 MiB
 	path := filepath.Join(t.TempDir(), "image")
 	file, err := os.Create(path)
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestGigabyteReloadsWithinASecond(t *testing.T) {
 	for i := range layers {
 		weights := make([]byte, 2*side*side)
 		for at := 0; at < len(weights); at += 2 {
-			weights[at], weights[at+1] = byte(rng.Uint32()), 0x20 // about 0.01
+			weights[at], weights[at+1] = byte(rng.Uint32()), 0x20 // the number is about 0.01
 		}
 		name := fmt.Sprint("w", i)
 		x = b.FullyConnected("fc"+name, x, b.Constant(name, backend.Float16, backend.Literal(weights), side, side), -1)

@@ -29,14 +29,14 @@ const (
 type conversation struct {
 	Output    [][]int32
 	Cached    int
-	Cache     string // digest of the keys and values after each turn
+	Cache     string // Cache is a digest of the keys and values after each turn
 	Runs      int
-	Loads     int   // number of loaded programs
-	Lost      []int // registered memory of each program that is closed
-	Held      []int // and of each open program
-	Mapped    int   // shared mappings of this process: ours and the library's
-	Unmapped  int   // the same after everything is closed
-	Addresses bool  // memory was passed by address instead of registered
+	Loads     int   // Loads is the number of loaded programs
+	Lost      []int // Lost holds how much registered memory each closed program had
+	Held      []int // Held holds how much registered memory each open program has
+	Mapped    int   // Mapped counts the shared mappings of this process: ours and the library's
+	Unmapped  int   // Unmapped is the same count after everything is closed
+	Addresses bool  // Addresses is set if memory was passed by address instead of registered
 }
 
 // TestMemoryIsRegisteredAgainAfterARestart restarts the DSP at each execute of a conversation.

@@ -23,8 +23,8 @@ import (
 const saver = 2
 
 // TestTheVendorsSaverWritesDownAWholeBlock compares the recorded calls with the graph: structs,
-// strings and arguments arrive unchanged. integration_test runs it under an emulator of
-// systems for which no other library runs.
+// strings and arguments arrive unchanged. integration_test runs this test under qemu, for
+// systems on which no other library runs.
 func TestTheVendorsSaverWritesDownAWholeBlock(t *testing.T) {
 	library := librarytest.VendorSaver(t)
 	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))

@@ -66,8 +66,8 @@ func residentMB(t *testing.T) int {
 	return resident * os.Getpagesize() >> 20
 }
 
-// cancelAtRandom requests a text and cancels it after some pieces. It reports whether the
-// cancellation came before the end.
+// cancelAtRandom requests a text and cancels it after some pieces. cancelAtRandom reports
+// whether the cancellation came before the end.
 func cancelAtRandom(t *testing.T, rng *rand.Rand, e *engine.Engine) bool {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

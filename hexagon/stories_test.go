@@ -91,8 +91,8 @@ func argmax(logits []float32) int32 {
 	return int32(best)
 }
 
-// judge compares a choice with the recorded one. Another choice is accepted if the float
-// device prefers the recorded one by less than tie.
+// judge compares a chosen token with the recorded one. Another choice is accepted if the
+// float device prefers the recorded one by less than tie.
 func judge(t *testing.T, where string, float []float32, want, got int32) (same bool) {
 	t.Helper()
 	if want == got {

@@ -34,8 +34,8 @@ func TestVendorsCPULibraryPassesTheSuite(t *testing.T) {
 		backendtest.Options{Tolerance: backendtest.Single, Refuses: refusedByCPULibrary, Type: backend.Float32})
 }
 
-// refusedByCPULibrary names a node of the graph that libQnnCpu does not have: any node of
-// another type than float32, except Cast between floats.
+// refusedByCPULibrary returns the operator and the type of a node that libQnnCpu refuses,
+// or "": any node of another type than float32, except Cast between floats.
 func refusedByCPULibrary(g *backend.Graph) string {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]

@@ -34,7 +34,8 @@ func TestGraphsSwappedByTheLibraryGiveTheSameBits(t *testing.T) {
 		weights, x := make([]byte, 2*512*256), make([]byte, 2*256)
 		for _, b := range [][]byte{weights, x} {
 			for i := range b {
-				b[i] = byte(rng.Uint32()) & 0xbb // finite float16 numbers of both signs
+				// the bytes are finite float16 numbers of both signs
+				b[i] = byte(rng.Uint32()) & 0xbb
 			}
 		}
 		image := compile(t, d, wide(t, 1, weights), wide(t, 8, weights))
@@ -42,7 +43,7 @@ func TestGraphsSwappedByTheLibraryGiveTheSameBits(t *testing.T) {
 		for _, swap := range []bool{false, true} {
 			p, err := d.Load(t.Context(), backend.Image{Bytes: append([]byte(nil), image...), Swap: swap})
 			require.NoError(t, err)
-			for range 2 { // switch there and back
+			for range 2 { // the runs switch to the other graph and back
 				got = append(got, runGraph(t, d, p, "rows1", map[string][]byte{"x": x})["y"])
 				wideX := append(make([]byte, 7*len(x)), x...)
 				got = append(got, runGraph(t, d, p, "rows8", map[string][]byte{"x": wideX})["y"])

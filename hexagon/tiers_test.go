@@ -46,7 +46,7 @@ func TestWeightsOfContextTiersAreStoredOnce(t *testing.T) {
 				tiers++
 			}
 		}
-		widths := 2 // images of each tier
+		widths := 2 // widths is the number of images of each tier
 		if dev.Capabilities().SharesConstants {
 			widths = 1
 		}

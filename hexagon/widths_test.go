@@ -31,13 +31,13 @@ var update = flag.Bool("update", false, "measure on the vendor's library and wri
 
 const widthsFile = "testdata/vendor_widths.md"
 
-// The passage: the number of tokens, and of tokens before it.
+// The constants below are the number of tokens of the passage, and of tokens before it.
 const (
 	passageStart  = 48
 	passageTokens = 32
 )
 
-// The compared settings, in pairs.
+// The table below lists pairs of settings that are compared.
 var comparisons = [][2]setting{
 	{{8, 8, 0}, {1, 1, 0}},
 	{{32, 32, 0}, {1, 1, 0}},
@@ -147,13 +147,17 @@ func (s *smollm) measure(t *testing.T, d backend.Device, l layers) map[setting]o
 
 // difference describes how two outcomes of a passage differ.
 type difference struct {
-	equal, near, equalCache float64 // shares of equal y, of y within one float16 ulp, of equal keys and values
-	ulps                    int     // the largest among y of at least rms size
-	largest                 float64 // the largest of all, in units of y's rms
-	flips                   int     // choices of the head
+	// the shares of equal elements of y, of those within one float16 ulp, and of equal
+	// keys and values
+	equal, near, equalCache float64
+	// the largest difference, in float16 ulps, among elements of y that are at least as
+	// large as y's rms
+	ulps    int
+	largest float64 // the largest difference of any element, in units of y's rms
+	flips   int     // flips counts tokens that the head chooses differently
 }
 
-// none is the difference of equal outcomes.
+// none is the value of difference for two equal outcomes.
 var none = difference{equal: 1, near: 1, equalCache: 1}
 
 func compare(r model.Recipe, got, want outcome) (d difference) {
@@ -266,8 +270,8 @@ func sameReading(t *testing.T, written, measured string) {
 	}
 }
 
-// TestWidthsOfTheVendorsLibrary compares the table with new measurements. With -update it
-// writes the first part of the table.
+// TestWidthsOfTheVendorsLibrary compares the table with new measurements. With the flag
+// -update, the test writes the first part of the table again.
 func TestWidthsOfTheVendorsLibrary(t *testing.T) {
 	var table string
 	if *update || librarytest.Full() {

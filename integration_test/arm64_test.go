@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// arm64 runs 64-bit Arm programs under qemu with the cross compiler's C library.
+// arm64 tells how this machine runs programs for 64-bit Arm: under qemu, with the cross
+// compiler's C library.
 func arm64(t *testing.T) foreign {
 	t.Helper()
 	if testing.Short() {

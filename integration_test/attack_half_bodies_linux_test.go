@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// More connections with parts of requests than the server may have, also requests that
-// it refuses, do not stop /health: the host waits 200 ms for it.
+// The test opens more connections than the server may have, each with a part of a
+// request, some of which the server refuses. /health must still answer within 200 ms,
+// the time that Ollama waits for it.
 func TestAttackHalfBodies(t *testing.T) {
 	for _, limit := range []int{0, 256} {
 		t.Run(fmt.Sprintf("%d descriptors", limit), func(t *testing.T) {
@@ -44,14 +45,16 @@ func (v *victim) halfBodies(t *testing.T, request string) {
 		connection, err := net.Dial("tcp", v.address)
 		require.NoError(t, err)
 		open = append(open, connection)
-		_, _ = io.WriteString(connection, request) // it may be closed already
+		// the server may have closed the connection already
+		_, _ = io.WriteString(connection, request)
 	}
 	stop := v.watch()
 	time.Sleep(time.Second)
 	health := stop()
 	require.NotEmpty(t, health.victim)
 	t.Logf("%.20q: %v", request, health)
-	// The host waits 200 ms. A machine that stalls the control server too proves nothing.
+	// Ollama waits 200 ms for /health. If the control server is late too, the machine is
+	// too slow, and the test proves nothing.
 	require.Less(t, percentile(health.victim, 0.9), 200*time.Millisecond+2*percentile(health.control, 0.9))
 	for _, connection := range open {
 		require.NoError(t, connection.Close())

@@ -38,10 +38,10 @@ func startControl(t *testing.T) string {
 	return strings.TrimSpace(address)
 }
 
-// polls holds the times of answers to /health during an attack, sorted.
+// polls holds how long the answers to /health took during an attack, sorted.
 type polls struct{ victim, control []time.Duration }
 
-// String compares the server that is attacked with the control server.
+// String describes the times of the attacked server and of the control server.
 func (p polls) String() string {
 	of := func(times []time.Duration) string {
 		if len(times) == 0 {

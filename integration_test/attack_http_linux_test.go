@@ -34,21 +34,26 @@ type victim struct {
 	t       *testing.T
 	address string
 	control string // control is the address of the control server
-	idle    int64  // resident memory before the attack
+	idle    int64  // idle is the resident memory of the server before the attack
 }
 
 func newVictim(t *testing.T) *victim { return newVictimOf(t, newScenario(t)) }
 
-func newVictimOf(t *testing.T, d *scenario) *victim {
-	d.env = []string{"SDNPU_CONTEXT=fixed"}
-	r := startRunnerAt(t, d, "127.0.0.1", freePort(t), "--context-shift")
-	t.Cleanup(r.end)
-	r.healthy(t)
-	v := &victim{runnerProcess: r, t: t, address: strings.TrimPrefix(r.url, "http://"), control: startControl(t)}
-	status, text := r.ask(t, "One day")
+func newVictimOf(t *testing.T, d *scenario, more ...string) *victim {
+	v := newVictimOfAny(t, d, more...)
+	status, text := v.ask(t, "One day")
 	require.Equal(t, http.StatusOK, status, text)
 	v.idle = v.memory("VmRSS")
 	return v
+}
+
+// newVictimOfAny starts a server whose model need not generate text.
+func newVictimOfAny(t *testing.T, d *scenario, more ...string) *victim {
+	d.env = []string{"SDNPU_CONTEXT=fixed"}
+	r := startRunnerAt(t, d, "127.0.0.1", freePort(t), append(more, "--context-shift")...)
+	t.Cleanup(r.end)
+	r.healthy(t)
+	return &victim{runnerProcess: r, t: t, address: strings.TrimPrefix(r.url, "http://"), control: startControl(t)}
 }
 
 // memory returns a line of the process's status in bytes.
@@ -82,7 +87,8 @@ func (v *victim) post(ctx context.Context, path, body string) (status int, size 
 	return answer.StatusCode, size, err
 }
 
-// requireSound requires that the server still answers as before.
+// requireSound requires that the server still gives the recorded text, and that its
+// memory has not grown too much.
 func (v *victim) requireSound() {
 	v.t.Helper()
 	eventually(v.t, "requests of clients that left keep the slots", func() bool {
@@ -96,7 +102,7 @@ func (v *victim) requireSound() {
 	}
 }
 
-// list returns a JSON list that repeats an element.
+// list returns a JSON list of n copies of an element.
 func list(element string, count int) string {
 	return "[" + strings.Repeat(element+",", count-1) + element + "]"
 }
@@ -222,7 +228,9 @@ func TestAttackRandomRequests(t *testing.T) {
 				case 2:
 					limited, leave := context.WithTimeout(ctx, wait)
 					defer leave()
-					_, _, _ = v.post(limited, body[0], body[1]) // the client leaves
+					// limited is a context with a time limit, at which the client
+					// closes the connection
+					_, _, _ = v.post(limited, body[0], body[1])
 				case 3:
 					status, _, err := v.post(ctx, body[0], body[1])
 					if err == nil && status >= 500 && status != http.StatusServiceUnavailable && status != http.StatusNotImplemented {
@@ -286,8 +294,8 @@ func randomBody(rng *rand.Rand) [2]string {
 }
 
 // Connections that send nothing, little or bodies that no handler reads, and clients
-// that do not read their answers, do not keep others out. The same flood of the control
-// server shows what it costs every server on this machine.
+// that do not read their answers, do not keep others out. The same connections to the
+// control server show how slow they make any server on this machine.
 func TestAttackConnections(t *testing.T) {
 	v := newVictim(t)
 	stop := v.watch()
@@ -321,7 +329,7 @@ func flood(t *testing.T, rng *rand.Rand, address string, use func()) {
 			"GET /health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{",
 			"GET /health HTTP/1.1\r\nHost: local", "POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{",
 		}[rng.IntN(6)]
-		if i%5 > 0 { // most stay quiet; those with half a request hold a connection each
+		if i%5 > 0 { // most connections send nothing; each of the others sends half a request
 			send = []string{"", "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"}[rng.IntN(2)]
 		}
 		_, _ = io.WriteString(connection, send) // it may be closed already
@@ -335,7 +343,7 @@ func flood(t *testing.T, rng *rand.Rand, address string, use func()) {
 	}
 	use()
 	for _, connection := range open {
-		_ = connection.Close() // the server may have closed it
+		_ = connection.Close() // the server may have closed the connection
 	}
 }
 

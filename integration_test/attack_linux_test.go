@@ -20,10 +20,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tests named TestAttack… hurt the real program at random: they damage its files,
-// race it and kill it. Each repeats until the time SDNPU_ATTACK (default 2s) is
-// over, and always once. It prints its seed; SDNPU_ATTACK_SEED repeats a run. `make
-// attack` runs them for longer.
+// Tests named TestAttack… hurt the real program at random: they damage its files, race
+// it and kill it. Each repeats until the time SDNPU_ATTACK (default 2s) is over, and
+// always once. Each test prints the seed of its random numbers; SDNPU_ATTACK_SEED
+// repeats a run. `make attack` runs them for longer.
 
 // attack calls round with new random numbers until the time is over.
 func attack(t *testing.T, round func(t *testing.T, rng *rand.Rand)) {
@@ -61,7 +61,8 @@ func start(t *testing.T, home string, env []string, name string, args ...string)
 	return cmd, stdout, stderr
 }
 
-// requireNoCrash requires that a process ended by itself, without a trace.
+// requireNoCrash requires that a process was not ended by a signal and printed no stack
+// trace.
 func requireNoCrash(t *testing.T, got outcome, what string) {
 	t.Helper()
 	require.Contains(t, []int{0, 1}, got.code, "%s: %s", what, got.stderr)
@@ -93,7 +94,7 @@ func TestAttackDatabaseImportsAreKilled(t *testing.T) {
 		for range 4 {
 			cmd, _, _ := start(t, home, nil, program(t), args...)
 			time.Sleep(time.Duration(rng.IntN(400)) * time.Millisecond)
-			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Process.Kill() // the process may have ended already
 			_ = cmd.Wait()
 			if _, err := os.Stat(filepath.Join(db, "MANIFEST")); err != nil {
 				continue // killed before the database existed
@@ -144,8 +145,8 @@ func TestAttackStartsShareOneCache(t *testing.T) {
 	})
 }
 
-// A damaged model file gives an answer or one error. It never crashes the program,
-// hangs it or fills the memory.
+// A damaged model file gives an answer or one error. The damaged file must never crash
+// the program, hang it or fill the memory.
 func TestAttackModelFiles(t *testing.T) {
 	sound, err := os.ReadFile(modelFile(t, "stories260K-f16.gguf"))
 	require.NoError(t, err)
@@ -156,9 +157,10 @@ func TestAttackModelFiles(t *testing.T) {
 			raw, what := damageModel(rng, slices.Clone(sound))
 			require.NoError(t, os.WriteFile(file, raw, 0o600))
 			args := []string{"run", "--model", file, "--library", emulatorLibrary(t), "--prompt", "One day", "-n", "2"}
-			shell := fmt.Sprintf("ulimit -t 20; exec %q \"$@\"", program(t)) // seconds of processor time
+			// the limit is 20 seconds of processor time
+			shell := fmt.Sprintf("ulimit -t 20; exec %q \"$@\"", program(t))
 			cmd, stdout, stderr := start(t, dir, []string{"SDNPU_CACHE=off"}, "sh", append([]string{"-c", shell, "sh"}, args...)...)
-			_ = cmd.Wait() // its exit status is checked
+			_ = cmd.Wait() // Wait's error is ignored, because the exit status is checked below
 			got := outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 			peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
 			require.Less(t, peak, int64(400), "MiB for %s", what)

@@ -118,7 +118,8 @@ func TestReadOnlyCacheFolderDisablesOnlyTheCache(t *testing.T) {
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	folders := []string{filepath.Join(blocked, "cache")}
 	if runtime.GOOS == "linux" {
-		folders = append(folders, "/proc/sdnpu") // not writable, not even for root
+		// no user can create a folder in /proc, not even root
+		folders = append(folders, "/proc/sdnpu")
 	}
 	for _, folder := range folders {
 		got := command(t, []string{"SDNPU_CACHE=" + folder}, program(t), append([]string{"run", "--json"}, args...)...)

@@ -104,7 +104,8 @@ func TestModelThatChangesWhileServedChangesNoText(t *testing.T) {
 }
 
 // The model's file is open for writing when it is loaded, so that the system gives no
-// lease of it. It is shortened while it is used, and restored.
+// lease of it. The test shortens the file while the runner uses it, and then restores
+// it.
 func TestModelShortenedWithoutLeaseFailsOneRequest(t *testing.T) {
 	d := newScenario(t)
 	whole, err := os.ReadFile(d.model)
@@ -132,7 +133,7 @@ func TestModelShortenedWithoutLeaseFailsOneRequest(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, text)
 }
 
-// contentOf returns the text of an answer.
+// contentOf returns the text in the JSON of an answer.
 func contentOf(t *testing.T, answer string) string {
 	t.Helper()
 	var a struct{ Content string }
@@ -141,7 +142,8 @@ func contentOf(t *testing.T, answer string) string {
 	return a.Content
 }
 
-// A signal ends the runner in the way in which a page that cannot be read does.
+// The test ends the runner with SIGBUS, the signal that a process gets when a page of a
+// mapped file cannot be read.
 func TestACrashIsOneSentence(t *testing.T) {
 	leasesOnly(t)
 	d := newScenario(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// BenchmarkShortText prefills 256 tokens and decodes 32 in several context tiers. It
-// measures what a short conversation gains from a small tier.
+// BenchmarkShortText prefills 256 tokens and decodes 32 in several context tiers.
+// BenchmarkShortText measures what a short conversation gains from a small tier.
 func BenchmarkShortText(b *testing.B) {
 	const prompt, tokens = 256, 32
 	folder := dataFolder(b)

@@ -40,8 +40,8 @@ func TestNothingInTheCurrentFolderIsLoaded(t *testing.T) {
 	got := command(t, []string{"LD_LIBRARY_PATH=../here", "SDNPU_LIBRARY=" + emulator}, ours, "doctor")
 	require.Contains(t, got.stderr, "LD_LIBRARY_PATH: ../here is left out")
 
-	// The folder by its full path is the user's choice. This also shows that the
-	// libraries would have run.
+	// The folder by its full path is the user's choice. The run with this path also
+	// shows that the libraries can run.
 	command(t, []string{"LD_LIBRARY_PATH=" + here, "SDNPU_LIBRARY=libQnnHtp.so"}, ours, "doctor")
 	require.FileExists(t, ran)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// texts returns the number of texts in a token database.
+// texts returns the number of texts that `sdnpu db stats` reports for a token database.
 func texts(t testing.TB, dir string) int {
 	out, err := exec.Command(program(t), "db", "stats", dir, "--json").Output()
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// body is a request or a part of one.
+// body is the JSON of an HTTP request, or a part of it.
 type body map[string]any
 
 // with returns the body with further fields.
@@ -25,7 +25,8 @@ func (b body) with(more body) body {
 	return all
 }
 
-// greedy requests n tokens at temperature 0 without a repeat penalty.
+// greedy returns options that ask for n tokens at temperature 0 without a repeat
+// penalty.
 func greedy(n int) body {
 	return body{"temperature": 0, "repeat_penalty": 1, "num_predict": n, "num_ctx": 512}
 }
@@ -48,7 +49,7 @@ type said struct {
 	report host.Fields
 }
 
-// count returns a number of the report.
+// count returns a number in the report line of the answer.
 func (a said) count(t testing.TB, name string) int {
 	n, err := a.report.Number(name)
 	require.NoError(t, err)
@@ -91,9 +92,9 @@ func call(t testing.TB, s *host.Server, endpoint string, request body, answer an
 	})
 }
 
-// refusal sends a request and returns the error that the client receives. If a
-// process has just ended, Ollama may not have read its last line yet and reports
-// that. The next request then starts another process.
+// refusal sends a request and returns the error that the client receives. If a runner
+// has just ended, Ollama may not have read its last line yet, and reports only that the
+// runner has ended. In this case the next request starts another runner.
 func refusal(t testing.TB, s *host.Server, endpoint string, request body) (said string) {
 	t.Helper()
 	for range 10 {
@@ -122,7 +123,7 @@ func running(t testing.TB, s *host.Server) ps {
 	return answer
 }
 
-// unload ends all runners.
+// unload makes Ollama end all its runners.
 func unload(t testing.TB, s *host.Server) {
 	t.Helper()
 	for _, m := range running(t, s).Models {
@@ -135,8 +136,8 @@ func unload(t testing.TB, s *host.Server) {
 // most of a minute for them, so a test can interrupt it at any time.
 const endless = 10 * 512
 
-// interrupted starts a generation of the slow model and calls then after a few
-// pieces. It returns the error that ended the stream.
+// interrupted starts a generation of the slow model and calls then after a few pieces.
+// interrupted returns the error that ended the stream.
 func interrupted(t testing.TB, s *host.Server, then func(cancel context.CancelFunc)) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

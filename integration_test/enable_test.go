@@ -16,7 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// pulled is the name of a model that sdnpu knows nothing of.
+// pulled is the name of a model in Ollama's store whose file and adapters have no key
+// of sdnpu.
 const pulled = "stories:260k"
 
 // store returns a checksum for each file in the store of the server in a folder,
@@ -36,7 +37,8 @@ func store(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// onServer returns a command of ours for a server. The user's folders are in dir.
+// onServer returns a call of the program sdnpu that talks to the given Ollama server.
+// The user's folders are in dir.
 func onServer(t *testing.T, s *host.Server, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), program(t), args...)
 	cmd.Env = append(os.Environ(), "OLLAMA_HOST="+s.URL, "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
@@ -111,7 +113,7 @@ func TestKilledEnableIsUndoneByTheNextCall(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
 	before := store(t, p.dir)
-	output(t, onServer(t, s, p.dir, "enable", pulled)) // compiles
+	output(t, onServer(t, s, p.dir, "enable", pulled)) // the first call compiles the model
 	output(t, onServer(t, s, p.dir, "disable", pulled))
 	eventually(t, "the variant's process ends", func() bool { return len(runners(t, s)) == 0 })
 	begin := time.Now()
@@ -127,7 +129,7 @@ func TestKilledEnableIsUndoneByTheNextCall(t *testing.T) {
 			cmd := onServer(t, s, p.dir, "enable", pulled)
 			require.NoError(t, cmd.Start())
 			time.Sleep(whole * time.Duration(i) / moments)
-			_ = cmd.Process.Signal(signal) // fails if it has ended
+			_ = cmd.Process.Signal(signal) // Signal fails if the process has ended
 			if cmd.Wait() != nil {
 				interrupted++
 			}
@@ -157,7 +159,9 @@ func TestEnableRefusesWhatCannotRun(t *testing.T) {
 		name string
 		args []string
 		want []string
-		asks bool // whether Ollama loads the model before
+		// asks is set if enable asks Ollama to load the new model before it finds the
+		// fault
+		asks bool
 	}{
 		{"architecture", []string{"unknown:1b"}, []string{"unknown:1b: ", "xlama", "llama, qwen2"}, false},
 		{"template", []string{"bare:1b"}, []string{"TEMPLATE"}, true},

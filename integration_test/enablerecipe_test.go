@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// roomForContext is a phone whose memory holds stories260K with 512 tokens in w8, and
-// not in f16.
+// roomForContext is a setting of the emulator: a phone whose memory holds stories260K
+// with a context of 512 tokens in w8, but not in f16.
 const roomForContext = "profile=sd8gen2,pace=virtual,window=0.0012"
 
 // choiceFiles returns the content of each stored choice by its name.
@@ -35,7 +35,9 @@ func choiceFiles(t *testing.T, p place) map[string]string {
 func doctorOf(t *testing.T, s *host.Server, p place, phone string) string {
 	cmd := onServer(t, s, p.dir, "doctor")
 	cmd.Env = append(cmd.Env, "SDNPU_LIBRARY="+emulatorLibrary(t), "SDNPU_CACHE="+filepath.Join(p.dir, "images"), "SDNPU_EMULATOR="+phone)
-	out, _ := cmd.CombinedOutput() // fails on a machine without an installed Ollama
+	// doctor's exit status is ignored, because it fails on a machine without an installed
+	// Ollama
+	out, _ := cmd.CombinedOutput()
 	return string(out)
 }
 
@@ -84,8 +86,8 @@ func TestEnableChoosesTheRecipeByGateAndMemory(t *testing.T) {
 }
 
 // TestInterruptedChoiceLeavesNothingHalfMade interrupts the comparison of recipes at
-// random steps. Every result that is left is complete, and the next call ends as an
-// uninterrupted one.
+// random steps. Every result that is left on disk is complete, and the next call has
+// the same result as a call that was never interrupted.
 func TestInterruptedChoiceLeavesNothingHalfMade(t *testing.T) {
 	p := lay(t, t.TempDir())
 	s := p.serve(t, "SDNPU_EMULATOR="+roomForF16)
@@ -119,7 +121,8 @@ func TestInterruptedChoiceLeavesNothingHalfMade(t *testing.T) {
 		moment, printed := rng.IntN(lines), 0
 		for progress := bufio.NewScanner(steps); progress.Scan(); printed++ {
 			if printed == moment {
-				_ = cmd.Process.Signal([]os.Signal{os.Kill, os.Interrupt}[i%2]) // fails if it has ended
+				// Signal fails if the process has ended
+				_ = cmd.Process.Signal([]os.Signal{os.Kill, os.Interrupt}[i%2])
 			}
 		}
 		if cmd.Wait() != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // runUnprivileged runs the command as an unprivileged user, because root can write
-// everywhere. It copies the program to a folder that this user can read.
+// everywhere. runUnprivileged copies the program to a folder that this user can read.
 func runUnprivileged(t *testing.T, d *scenario, env, args []string) outcome {
 	t.Helper()
 	if os.Getuid() != 0 || runtime.GOOS != "linux" {
@@ -46,14 +46,15 @@ func runUnprivileged(t *testing.T, d *scenario, env, args []string) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// inCache changes the images of a filled cache.
+// inCache returns a function that fills the image cache and then changes each image.
 func inCache(change func(t *testing.T, files []string)) func(*testing.T, *scenario) {
 	return func(t *testing.T, d *scenario) { change(t, d.images(t)) }
 }
 
 // requireSoundCache requires that the next run finds sound images.
 func requireSoundCache(t *testing.T, d *scenario) {
-	got := d.run(t, "SDNPU_EMULATOR=crash_finalize=_rows") // would not live to compile
+	// the process would crash before it compiles
+	got := d.run(t, "SDNPU_EMULATOR=crash_finalize=_rows")
 	require.Zero(t, got.code, got.stderr)
 	require.Equal(t, d.answer(t), got.stdout)
 }

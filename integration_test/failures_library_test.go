@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// otherLibrary compiles a small library. Its QnnInterface_getProviders returns a
-// provider of the given version with an empty function table.
+// otherLibrary compiles a small library. otherLibrary's QnnInterface_getProviders
+// returns a provider of the given version with an empty function table.
 func otherLibrary(major, minor int) func(*testing.T, *scenario) {
 	return func(t *testing.T, d *scenario) {
 		source := d.file(t, "other.c", fmt.Appendf(nil, `
@@ -32,7 +32,8 @@ func compileC(t *testing.T, source, library string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// fault makes the emulator fail. what is a value of SDNPU_EMULATOR.
+// fault returns a function that makes the emulator fail in the way that `what`, a value
+// of SDNPU_EMULATOR, names.
 func fault(what string) func(*testing.T, *scenario) {
 	return func(_ *testing.T, d *scenario) { d.env = append(d.env, "SDNPU_EMULATOR="+what) }
 }

@@ -39,7 +39,8 @@ func description(t *testing.T, raw []byte, tensor string) int {
 	return at + 4 + 8*int(binary.LittleEndian.Uint32(raw[at:]))
 }
 
-// number writes a 64-bit number at a position.
+// number returns a function that writes a 64-bit number at a position of the model's
+// file.
 func number(at int, n uint64) func(*testing.T, []byte) []byte {
 	return func(_ *testing.T, raw []byte) []byte {
 		binary.LittleEndian.PutUint64(raw[at:], n)
@@ -47,7 +48,7 @@ func number(at int, n uint64) func(*testing.T, []byte) []byte {
 	}
 }
 
-// element writes a float16 into a tensor's data.
+// element returns a function that writes a float16 number into a tensor's data.
 func element(tensor string, f16 uint16) func(*testing.T, []byte) []byte {
 	return func(t *testing.T, raw []byte) []byte {
 		f, err := gguf.Open(modelFile(t, "stories260K-f16.gguf"))

@@ -22,7 +22,7 @@ import (
 type runnerProcess struct {
 	cmd *exec.Cmd
 	url string
-	log string // the file of its stderr
+	log string // log is the path of the file that receives the runner's stderr
 }
 
 // said returns the text that the process has written to stderr.
@@ -41,7 +41,7 @@ func startRunner(t *testing.T, d *scenario, port string) *runnerProcess {
 func startRunnerAt(t *testing.T, d *scenario, address, port string, more ...string) *runnerProcess {
 	t.Helper()
 	name := filepath.Join(d.dir, "llama-server")
-	if _, err := os.Lstat(name); err != nil { // the test may have laid a program of its own there
+	if _, err := os.Lstat(name); err != nil { // the test may have put another program at this path
 		require.NoError(t, os.Symlink(program(t), name))
 	}
 	r := &runnerProcess{url: "http://127.0.0.1:" + port, log: filepath.Join(d.dir, "stderr")}
@@ -59,7 +59,7 @@ func startRunnerAt(t *testing.T, d *scenario, address, port string, more ...stri
 
 // end kills the process and waits for it.
 func (r *runnerProcess) end() {
-	_ = r.cmd.Process.Kill() // it may have ended
+	_ = r.cmd.Process.Kill() // the process may have ended already
 	_ = r.cmd.Wait()
 }
 
@@ -75,7 +75,7 @@ func (r *runnerProcess) ask(t *testing.T, prompt string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// healthy waits until the model is loaded.
+// healthy waits until /health reports that the model is loaded.
 func (r *runnerProcess) healthy(t *testing.T) {
 	t.Helper()
 	eventually(t, "the model is not loaded", func() bool {

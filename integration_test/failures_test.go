@@ -15,15 +15,15 @@ import (
 // wrong.
 type failureCase struct {
 	name string
-	// make causes the failure. It changes the scenario's arguments, its environment
-	// or its cache.
+	// make prepares the failure: it changes the arguments, the environment or the cache
+	// of the scenario.
 	make func(t *testing.T, d *scenario)
 	// says lists texts that the user must read, including the remedy.
 	says []string
 	// fine is true if the command still answers and prints says as a warning.
 	fine bool
-	// later checks the state after the failure. In addition, each case checks that
-	// a sound model runs from the same cache.
+	// later, if set, checks the state after the failure. In addition, each case checks
+	// that a sound model runs from the same cache.
 	later func(t *testing.T, d *scenario)
 }
 
@@ -54,7 +54,9 @@ func TestFailures(t *testing.T) {
 			row.make(t, d)
 			got := d.run(t)
 			for d.patience > 0 && d.patience < time.Minute && !saysAll(got.stderr, row.says) {
-				d.patience *= 4 // a busy machine may be slow before it reaches the hang
+				// the time limit is long, because a busy machine may take long to reach
+				// the step that hangs
+				d.patience *= 4
 				got = d.run(t)
 			}
 			t.Logf("| %s | %s | %v |", row.name, lastLine(got.stderr), row.fine)

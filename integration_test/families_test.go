@@ -53,7 +53,7 @@ func targets(t *testing.T) (always, recipes, vendor []target) {
 		{"emulator, f32", "f32", emulated, 1, 1e-3},
 		{"emulator, f16", "f16", emulated, 0.9, 0.2},
 	}
-	// Random weights lose more by rounding than trained ones. These bounds only
+	// Random weights lose more by rounding than trained ones. The bounds below only
 	// separate a recipe that works from one that does not.
 	recipes = []target{
 		{"emulator, w8", "w8", emulated, 0.85, 1},
@@ -62,7 +62,8 @@ func targets(t *testing.T) (always, recipes, vendor []target) {
 		{"emulator, w4a16", "w4a16", emulated, 0.4, 4},
 	}
 	path := filepath.Join(os.Getenv("SDNPU_VENDOR"), "onnxruntime_qnn", "libQnnHtp.so")
-	if _, err := os.Stat(path); err == nil && (full() || strings.Contains(os.Getenv("SDNPU_REQUIRE"), "vendor")) { // minutes
+	// the tests on the vendor's library take minutes
+	if _, err := os.Stat(path); err == nil && (full() || strings.Contains(os.Getenv("SDNPU_REQUIRE"), "vendor")) {
 		dev, err := hexagon.Open(hexagon.Options{Library: path, SoC: 57})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, dev.Close()) })
@@ -161,7 +162,8 @@ func testFormats(t *testing.T, all []target) {
 	}
 }
 
-// shaped returns a random model of a family with sizes that every format allows.
+// shaped returns a random model of a family whose sizes fit the blocks of every weight
+// format.
 func shaped(rng *rand.Rand, arch string, format quant.Type, hidden, layers int) *modeltest.Model {
 	m := modeltest.New(rng, arch, format, false)
 	m.Hidden, m.FFN, m.Layers, m.Dim, m.Context = hidden, 2*hidden, layers, 32, 512

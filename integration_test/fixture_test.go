@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		ours := strings.HasPrefix(name, "SDNPU_") && !slices.Contains([]string{"SDNPU_ATTACK", "SDNPU_ATTACK_SEED", "SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_VENDOR"}, name)
+		ours := strings.HasPrefix(name, "SDNPU_") && !slices.Contains([]string{"SDNPU_ATTACK", "SDNPU_ATTACK_SEED", "SDNPU_BUILD", "SDNPU_CLIENTS", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SOAK", "SDNPU_VENDOR"}, name)
 		if ours || strings.HasPrefix(name, "OLLAMA_") {
 			if err := os.Unsetenv(name); err != nil {
 				panic(err)
@@ -53,14 +53,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// missing skips the test because something is not installed. If SDNPU_REQUIRE names
-// it, the test fails instead.
+// missing skips the test because something is not installed. If SDNPU_REQUIRE contains
+// the argument what, the test fails instead.
 func missing(t testing.TB, what string, reason any) {
 	t.Helper()
 	needs.Missing(t, what, "%v", reason)
 }
 
-// The first test that needs a part builds it.
+// Each of the functions below builds a part of the system when a test first needs it.
 var (
 	builder     = sync.OnceValues(func() (host.Builder, error) { return host.NewBuilder("..", os.Stderr) })
 	builtOurs   = sync.OnceValues(func() (string, error) { return build(host.Builder.Program) })
@@ -139,7 +139,8 @@ func references(t testing.TB, model string) []reference {
 // place is the folder of a private Ollama.
 type place struct{ dir, executable string }
 
-// lay installs our program and the real Ollama in a private folder.
+// lay makes a private Ollama folder with our program, as `sdnpu install` does, and
+// returns it.
 func lay(t testing.TB, dir string) place {
 	executable, err := ollama.Lay(realOllama(t), program(t), dir)
 	require.NoError(t, err)
@@ -164,7 +165,7 @@ func server(t testing.TB, env ...string) *host.Server {
 	return s
 }
 
-// shared is the server that most tests use. It has no original llama-server.
+// shared is the server that most tests use. shared has no original llama-server.
 var shared struct {
 	once   sync.Once
 	dir    string
@@ -175,7 +176,7 @@ var shared struct {
 const (
 	byAdapter = "by-adapter" // selected by an adapter; the model file has no keys
 	byKeys    = "by-keys"    // selected by keys in the file
-	plain     = "plain"      // not selected
+	plain     = "plain"      // plain is not selected for the NPU
 	slow      = "slow"       // each token runs on a graph of 128 rows
 )
 
@@ -267,7 +268,8 @@ func parentOf(pid int) int {
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name may hold spaces
+	// the process's name, which comes first, may contain spaces
+	_, rest, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 2 || fields[0] == "Z" {
 		return 0
@@ -283,7 +285,8 @@ func runner(t testing.TB, s *host.Server) int {
 	return pids[0]
 }
 
-// eventually polls until a condition holds.
+// eventually calls a function until it returns true, and fails the test after some
+// time.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	require.Eventually(t, condition, patience, 5*time.Millisecond, what)

@@ -15,18 +15,18 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// foreign is another system whose programs run here under an emulator.
+// foreign is another system, whose programs run here under qemu or Wine.
 type foreign struct {
-	name     string // as Go names it: linux/arm64
-	compiler string // the C compiler for that system
+	name     string // name is the system's name in Go's form, such as linux/arm64
+	compiler string // compiler is the C compiler for that system
 	// run is the command that runs its programs, with its own variables.
 	run []string
 	env []string
-	// path returns the name of a local file on that system.
+	// path returns the path by which programs of that system see a local file.
 	path func(string) string
 }
 
-// saverTest names the test of package hexagon that uses the vendor's recording
+// saverTest is the name of the test of package hexagon that uses the vendor's recording
 // library.
 const saverTest = "TestTheVendorsSaverWritesDownAWholeBlock"
 
@@ -63,7 +63,7 @@ func (f foreign) emulatorLibrary(t testing.TB) string {
 	return path
 }
 
-// command runs one of its programs.
+// command returns a command that runs a program of that system.
 func (f foreign) command(t testing.TB, env []string, program string, args ...string) outcome {
 	t.Helper()
 	words := append(append(f.run[1:len(f.run):len(f.run)], program), args...)
@@ -100,7 +100,7 @@ func (f foreign) writesReferences(t *testing.T, program, library string, tokens 
 	require.Zero(t, *said.Lanes.CPU)
 }
 
-// recordsABlock runs saverTest on that system.
+// recordsABlock runs the test named saverTest on that system.
 func (f foreign) recordsABlock(t *testing.T, dir, saver string) {
 	t.Helper()
 	f.vendorLibrary(t, saver)
@@ -108,7 +108,8 @@ func (f foreign) recordsABlock(t *testing.T, dir, saver string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, f.run[0], append(f.run[1:len(f.run):len(f.run)], test, "-test.v", "-test.run", "^"+saverTest+"$")...)
-	cmd.Dir = filepath.Join("..", "hexagon") // as go test does
+	// go test runs tests in the folder of their package, too
+	cmd.Dir = filepath.Join("..", "hexagon")
 	cmd.Env = append(append(os.Environ(), f.env...), "SDNPU_VENDOR="+f.path(os.Getenv("SDNPU_VENDOR")))
 	said, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", said)

@@ -21,10 +21,13 @@ const module = "github.com/sdnpu/sdnpu"
 // wall lists the packages that a folder may import in addition to the standard
 // library and itself. The wall with the longest matching folder applies.
 type wall struct {
-	folder   string
-	internal []string // folders; "x/..." includes what lies below
-	modules  []string // third-party module prefixes
-	stdOnly  bool     // no clock, file, goroutine, logger: see pure
+	folder string
+	// internal lists allowed folders of this module; "x/..." includes the folders below x
+	internal []string
+	modules  []string // modules lists the prefixes of allowed third-party modules
+	// stdOnly allows only the standard library, without the packages for files, logs and
+	// randomness that pure lists
+	stdOnly bool
 }
 
 // pure lists standard packages that planning packages must not import, so that
@@ -34,8 +37,10 @@ var pure = []string{"os", "os/exec", "net", "net/http", "log", "log/slog", "cont
 // walls lists the import rules.
 var walls = []wall{
 	{folder: "spec", internal: []string{"spec/ngram"}, stdOnly: true},
-	{folder: "spec/ngram", stdOnly: true}, // hashes of contexts: spec, tokendb and calibration keep tables of them
-	// Mapping and locking files knows nothing of models, so every layer may use it.
+	// spec, tokendb and calibration use the hashes of package ngram
+	{folder: "spec/ngram", stdOnly: true},
+	// The packages below map and lock files and know nothing of models, so every layer
+	// may use them.
 	{folder: "internal/golden"}, // tests only
 	{folder: "internal/needs"},
 	{folder: "internal/browser", internal: []string{"internal/needs"}, modules: []string{"github.com/chromedp/chromedp"}},
@@ -55,7 +60,7 @@ var walls = []wall{
 	{folder: "backend/gguf", internal: []string{"internal/mapped", "backend/quant"}, modules: []string{"github.com/ollama/ollama/fs/gguf"}},
 	{folder: "backend/quant", internal: []string{"backend"}},
 	{folder: "backend/quant/quanttest", internal: []string{"backend/quant"}},
-	{folder: "backend/tokenizer", internal: []string{"backend/gguf"}},
+	{folder: "backend/tokenizer", internal: []string{"backend/gguf"}, modules: []string{"golang.org/x/text"}},
 	{folder: "backend/sampler"},
 	{folder: "backend/grammar"},
 	{folder: "backend/imagecache", internal: []string{"internal/filelock", "internal/mapped", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
@@ -67,19 +72,24 @@ var walls = []wall{
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache",
-		"backend/engine/power", "backend/engine/residency", "backend/engine/sequences",
+		"backend/engine/power", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences",
 		"backend/engine/workload", "spec/...", "graphswap", "graphswap/session", "calibration/...",
 		"internal/mapped", // Verify, before the result of a pass is used
 	}},
 	{folder: "backend/engine/arena", internal: []string{"backend"}},
 	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/engine/arena", "backend/engine/kvcache"}},
 	{folder: "backend/engine/detok", stdOnly: true},
+	{folder: "backend/engine/saved", stdOnly: true},
 	{folder: "backend/engine/sequences"},
 	{folder: "backend/engine/kvcache", internal: []string{"backend", "backend/engine/arena", "backend/quant"}},
 	{folder: "backend/engine/power", internal: []string{"backend"}},
 	{folder: "backend/engine/workload"},
 	{folder: "backend/engine/residency", internal: []string{"backend", "backend/engine/arena", "backend/engine/images", "graphswap"}},
 	{folder: "backend/engine/images", internal: []string{"backend", "backend/model", "backend/imagecache", "backend/engine/arena", "internal/mapped"}},
+	{folder: "backend/engine/embed", internal: []string{
+		"backend", "backend/model", "backend/quant", "backend/imagecache", "backend/engine/arena", "backend/engine/images", "backend/engine/power",
+		"backend/engine/residency", "internal/mapped",
+	}},
 	{folder: "backend/engine/draft", internal: []string{"spec", "spec/tokendb", "calibration"}},
 	// Published drafters: laboratory code that only benchmarks and tests import.
 	{folder: "backend/engine/draft/baseline", internal: []string{"backend/engine/draft", "spec"}, stdOnly: true},
@@ -114,7 +124,7 @@ var walls = []wall{
 	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb", "internal/trust"}},
 	{folder: "adapters/launch", internal: []string{
 		"internal/loaderpath", "internal/printable", "internal/trust",
-		"adapters/atomicfile", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "adapters/signing", "backend", "backend/cpu", "backend/engine", "backend/engine/draft",
+		"adapters/atomicfile", "adapters/chat", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "adapters/signing", "backend", "backend/cpu", "backend/engine", "backend/engine/draft", "backend/engine/embed",
 		"backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
 	{folder: "adapters/lab/headline", internal: []string{"adapters/chat", "adapters/lab/bench", "adapters/lab/published", "adapters/ollama", "backend/gguf", "backend/quant", "graphswap", "integration_test/host"}},
@@ -123,12 +133,14 @@ var walls = []wall{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys",
 	}},
 	{folder: "adapters/jsonfault"},
-	{folder: "adapters/chat", modules: []string{"github.com/nikolalohinski/gonja/v2"}},
+	{folder: "adapters/chat", internal: []string{"adapters/chat/jinja"}},
+	{folder: "adapters/chat/jinja"},
+	{folder: "adapters/chat/parse"},
 	{folder: "adapters/lab/execute", internal: []string{
 		"backend", "backend/engine", "backend/engine/draft/baseline", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}, modules: []string{"golang.org/x/sys"}},
-	{folder: "adapters/llamaserver", internal: []string{"internal/printable", "internal/trust", "backend", "backend/engine", "backend/grammar", "backend/sampler"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys"}},
+	{folder: "adapters/llamaserver", internal: []string{"adapters/atomicfile", "adapters/chat", "adapters/chat/parse", "internal/printable", "internal/trust", "backend", "backend/engine", "backend/engine/embed", "backend/grammar", "backend/sampler", "graphswap"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys", "github.com/prometheus/client_golang"}},
 	{folder: "adapters/qnnruntime", internal: []string{"internal/rootfile", "internal/trust"}},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},
 	{folder: "adapters/lab/conversation", internal: []string{
@@ -144,8 +156,8 @@ var walls = []wall{
 	}},
 	{folder: "adapters/runner", internal: []string{
 		"internal/trust",
-		"adapters/atomicfile", "adapters/cmdline", "adapters/config", "adapters/crash", "adapters/launch", "adapters/llamaserver", "adapters/ollama",
-		"backend", "backend/engine", "backend/gguf", "backend/tokenizer",
+		"adapters/atomicfile", "adapters/chat", "adapters/cmdline", "adapters/config", "adapters/crash", "adapters/launch", "adapters/llamaserver", "adapters/ollama",
+		"backend", "backend/engine", "backend/engine/embed", "backend/gguf", "backend/tokenizer",
 	}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/enable", internal: []string{"adapters/atomicfile", "adapters/config", "backend/gguf", "internal/filelock", "internal/printable"}},
 	{folder: "adapters/ollama", internal: []string{"internal/rootfile", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
@@ -155,9 +167,9 @@ var walls = []wall{
 	{folder: "integration_test", internal: []string{"..."}, modules: []string{"github.com/stretchr/testify"}},
 }
 
-// laboratory lists the packages of benchmarks, simulations and published
-// baselines. They, tests and test helpers import each other; the product imports
-// none of them.
+// laboratory lists the packages of benchmarks, simulations and published baselines.
+// These packages, tests and test helpers import each other; the product imports none of
+// them.
 var laboratory = []string{
 	"adapters/lab/...", "backend/engine/draft/baseline", "graphswap/baseline", "hexagon/estimator", "spec/replay",
 }
@@ -184,7 +196,7 @@ func TestProductHasNoLaboratoryCode(t *testing.T) {
 
 // unsafeFolders may import unsafe: to call C, to map files, and to pass structs to
 // Windows.
-var unsafeFolders = []string{"hexagon", "internal/mapped", "adapters"}
+var unsafeFolders = []string{"hexagon", "internal/mapped", "internal/trust", "adapters"}
 
 func TestImportsRunDownwardOnly(t *testing.T) {
 	root := ".."
@@ -194,7 +206,8 @@ func TestImportsRunDownwardOnly(t *testing.T) {
 			return err
 		}
 		if entry.IsDir() {
-			_, noModule := os.Stat(filepath.Join(file, "go.mod")) // a module of its own has its own rules
+			// a folder with a go.mod is a module with rules of its own
+			_, noModule := os.Stat(filepath.Join(file, "go.mod"))
 			if name := entry.Name(); name == "testdata" || file != root && (strings.HasPrefix(name, ".") || noModule == nil) {
 				return filepath.SkipDir
 			}
@@ -230,7 +243,7 @@ func checkFile(t *testing.T, file, rel string) {
 			t.Errorf("%s imports unsafe, which is allowed in %v only", rel, unsafeFolders)
 		}
 		if test {
-			continue // tests may look anywhere
+			continue // tests may import any package
 		}
 		if reason := w.refuses(folder, imported); reason != "" {
 			t.Errorf("%s imports %s: %s", rel, imported, reason)

@@ -33,7 +33,9 @@ func requireWorking(t testing.TB, s *host.Server, model string) said {
 func TestDisconnectedClientStopsItsGeneration(t *testing.T) {
 	s := sharedServer(t)
 	pid, output := 0, float64(endless)
-	for attempt := 0; output >= 60 && attempt < 10; attempt++ { // a fast machine may finish first: request more tokens
+	// a fast machine may finish the answer first, so the next attempt requests more
+	// tokens
+	for attempt := 0; output >= 60 && attempt < 10; attempt++ {
 		report := reported(t, s, func() {
 			require.ErrorIs(t, interrupted(t, s, func(cancel context.CancelFunc) {
 				pid = runner(t, s)
@@ -118,7 +120,7 @@ func TestModelsThatShareAFileAreDistinguished(t *testing.T) {
 	requireWorking(t, s, byAdapter)
 }
 
-// This uses sdnpu install as a user does, and kills Ollama without warning.
+// The test uses sdnpu install as a user does, and kills Ollama without warning.
 func TestRunnerEndsWithAnOllamaThatIsKilled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "private")
 	out, err := exec.Command(program(t), "install", dir, "--ollama", realOllama(t).Executable).CombinedOutput()
@@ -140,8 +142,8 @@ func TestRunnerEndsWithAnOllamaThatIsKilled(t *testing.T) {
 	}
 }
 
-// endOfRunner kills a server while its runner is idle or busy. It returns how long
-// the runner survived.
+// endOfRunner kills a server while its runner is idle or busy. endOfRunner returns how
+// long the runner survived.
 func endOfRunner(t *testing.T, s *host.Server, state string) time.Duration {
 	t.Helper()
 	pid := 0
@@ -157,7 +159,7 @@ func endOfRunner(t *testing.T, s *host.Server, state string) time.Duration {
 	}
 	defer func() {
 		if !gone(pid) {
-			kill(t, pid) // the test has failed: leave no process
+			kill(t, pid) // the test has failed, so it kills the process that is left
 		}
 	}()
 	begin := time.Now()

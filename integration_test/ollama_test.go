@@ -49,8 +49,8 @@ func TestOllamaGeneratesTheReferenceText(t *testing.T) {
 	}
 }
 
-// Ollama only loads the model if a request has no prompt. So the fourth reference
-// needs a template that drops the prompt.
+// Ollama only loads the model if a request has no prompt. The recorded text of this
+// test has an empty prompt, so the test needs a template that drops the prompt.
 func TestEmptyPromptBeginsAfterBOS(t *testing.T) {
 	s := sharedServer(t)
 	r := references(t, "f16")[0]
@@ -204,7 +204,7 @@ func TestFormatJSONHoldsTheAnswer(t *testing.T) {
 
 func TestFormatSchemaHoldsTheAnswer(t *testing.T) {
 	s := sharedServer(t)
-	// All answers end, because no value can be long.
+	// The schema allows only short values, so all answers end before the token limit.
 	schema := body{
 		"type": "object",
 		"properties": body{

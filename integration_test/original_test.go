@@ -25,7 +25,8 @@ import (
 const (
 	// originalName is the name of the llama-server that our program replaced.
 	originalName = "llama-server.orig"
-	// recordVariable names the folder of the stand-in's records.
+	// recordVariable is the environment variable with the folder of the stand-in's
+	// records.
 	recordVariable = "STAND_IN_RECORD"
 	// halfRecord is the suffix of an incomplete record.
 	halfRecord = ".half"
@@ -47,7 +48,8 @@ type record struct {
 func standIn(args []string) int {
 	r := record{os.Getpid(), os.Getppid(), args, os.Environ()}
 	text, err := json.Marshal(r)
-	if err == nil { // readers see complete files only
+	// the record is renamed when it is complete, so that readers see complete files only
+	if err == nil {
 		path := filepath.Join(os.Getenv(recordVariable), strconv.Itoa(r.Pid))
 		err = errors.Join(os.WriteFile(path+halfRecord, text, 0o600), os.Rename(path+halfRecord, path))
 	}
@@ -60,7 +62,7 @@ func standIn(args []string) int {
 		return 0
 	case !slices.Contains(args, "--model"):
 		fmt.Fprintln(os.Stderr, "system_info: stand-in")
-		<-time.After(time.Minute) // Ollama kills it
+		<-time.After(time.Minute) // Ollama kills the stand-in before that
 		return 0
 	case os.Getenv(failVariable) != "":
 		fmt.Fprintln(os.Stderr, "error: "+standInFault)
@@ -133,7 +135,7 @@ func TestOriginalGetsUnselectedModelsWithAllArguments(t *testing.T) {
 	for _, tt := range []struct {
 		name, model string
 		options     body
-		want        []string // must be among the arguments
+		want        []string // want lists texts that must be among the arguments
 	}{
 		{"unselected", plain, body{"num_ctx": 256}, []string{"-c 256"}},
 		{"num_gpu 0", byAdapter, body{"num_gpu": 0, "num_thread": 3}, []string{"-ngl 0", "-t 3", "--lora "}},
@@ -227,7 +229,7 @@ func TestCreateWorksWithoutQuantizerAndRejectsQuantizing(t *testing.T) {
 	offset := len(s.Log())
 	err = s.Create(t.Context(), "smaller", "FROM "+modelFile(t, "stories260K-f16.gguf")+"\n", "-q", "q8_0")
 	require.ErrorContains(t, err, "llama-quantize failed")
-	// Ollama shows only this sentence. Its log has the reason.
+	// Ollama shows its client only this sentence, and the log of Ollama has the reason.
 	eventually(t, "the log has no reason", func() bool {
 		return strings.Contains(s.Log()[offset:], "type Q8_0: it can only copy: install Ollama's own llama-quantize")
 	})

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The settings below are phones whose memory is limited, in GB. stories260K takes
-// 0.0005 in f16 and 0.0003 in w8, and its inputs and outputs 0.0001 to 0.0003.
+// The settings of the emulator below are phones whose memory is limited; the limits are
+// in GB. stories260K takes 0.0005 in f16 and 0.0003 in w8, and its inputs and outputs
+// 0.0001 to 0.0003.
 const (
 	roomForF16  = "profile=sd8gen2,pace=virtual"
 	roomForW8   = "profile=sd8gen2,pace=virtual,window=0.0006"
@@ -29,7 +30,7 @@ func onPhone(t *testing.T, cache, phone string, args ...string) (stdout, stderr 
 	return string(out), stderr, err
 }
 
-// told is a part of what `sdnpu run --json` prints.
+// told holds some fields of the JSON object that `sdnpu run --json` prints.
 type told struct {
 	Recipe string  `json:"recipe"`
 	Reason string  `json:"recipe_reason"`

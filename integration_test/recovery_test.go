@@ -26,8 +26,8 @@ var (
 	decodeVote  = vote{bus: 0xa0, core: 0x60, adaptive: true}
 )
 
-// votes reads the emulator's record: the votes in order, "released" for a released
-// vote and "lost" for a DSP restart.
+// votes reads the emulator's record of power votes, in order: "released" stands for a
+// released vote, and "lost" for a DSP restart, which drops all votes.
 func votes(t *testing.T, path string) (told []any) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -64,7 +64,8 @@ func votes(t *testing.T, path string) (told []any) {
 }
 
 // emulated runs the command on the emulator with a setting and returns the recorded
-// votes. Drafts are off unless args name some: the engine would run graphs to time them.
+// votes. Drafts are off unless args turn them on: for drafts, the engine also runs
+// graphs to measure their times.
 func emulated(t *testing.T, setting string, args ...string) (ran, []any) {
 	t.Helper()
 	record := filepath.Join(t.TempDir(), "votes")
@@ -114,8 +115,8 @@ func TestDSPRestartLosesNoText(t *testing.T) {
 	}
 }
 
-// The engine runs each graph once or twice at its start, to time it for drafts. A restart
-// then costs these times and no text.
+// At its start, the engine runs each graph once or twice to time it for drafts. If the
+// DSP restarts then, only the measured times are lost, and no text.
 func TestDSPRestartWhileGraphsAreTimed(t *testing.T) {
 	r := references(t, "f16")[3]
 	for _, nth := range []int{1, 5} {
@@ -128,7 +129,7 @@ func TestDSPRestartWhileGraphsAreTimed(t *testing.T) {
 // If the DSP is gone for the process, the runner exits with the reason. Ollama then
 // starts another runner, which answers.
 func TestDeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
-	const graphs = 2 // one block and the head
+	const graphs = 2 // the model has one block and the head
 	r := references(t, "f16")[1]
 	s := server(t, "SDNPU_DRAFT=off", fmt.Sprintf("SDNPU_EMULATOR=fail_execute=1011@%d", graphs*(len(r.IDs)+8)))
 	file := modelFile(t, "stories260K-f16.gguf")
@@ -142,7 +143,7 @@ func TestDeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
 		eventually(t, "the process is still running", func() bool { return gone(pid) })
 	}
 	// The runner must log the reason before it breaks the connection, because Ollama
-	// may kill it at that moment.
+	// may kill the runner when the connection breaks.
 	eventually(t, "nothing says why it ended", func() bool { return strings.Contains(s.Log(), "this process can no longer use the device") })
 	requireWorking(t, s, "model")
 }

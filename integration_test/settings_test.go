@@ -22,7 +22,8 @@ func TestRowsOfAnAdapterShowInTheReport(t *testing.T) {
 		name, rows string
 		want       shape
 	}{
-		// Ten tokens: the prompt's last row yields the first.
+		// The answer has ten tokens, of which the last row of the prompt yields the
+		// first.
 		{"eight", "8", shape{2 + 9, 16 + 9, 9 * 7}},
 		{"sixteen", "16", shape{1 + 9, 16 + 9, 9 * 15}},
 		{"eight-one", "8,1", shape{2 + 9, 16 + 9, 0}},

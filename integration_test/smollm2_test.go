@@ -92,7 +92,8 @@ func readRecordings(t testing.TB, folder string) map[string][]recording {
 	return tasks
 }
 
-// choose returns the count[task] shortest texts of each task, or all texts.
+// choose returns, for each task, its count[task] shortest texts; with SDNPU_FULL, it
+// returns all texts.
 func choose(tasks map[string][]recording, count map[string]int) []recording {
 	var chosen []recording
 	for task, list := range tasks {
@@ -145,11 +146,12 @@ func openEmulator(t testing.TB) backend.Device {
 // agreement compares a device's logits with the recorded ones.
 type agreement struct {
 	positions, same int
-	// worst is the largest error of a log-probability, total the sum of errors and
-	// count their number.
+	// worst is the largest error of a log-probability. total is the sum of these
+	// errors, and count their number.
 	worst, total float64
 	count        int
-	// tied counts different top tokens whose logit equals the recorded one's.
+	// tied counts positions where the top token differs from the recorded one, but has
+	// an equal logit.
 	tied int
 }
 
@@ -241,7 +243,7 @@ func compare(t *testing.T, e *engine.Engine, texts []recording) *agreement {
 	return all
 }
 
-// options returns the options of an engine that replays the texts.
+// replayOptions returns the options of an engine that replays the texts.
 func replayOptions(texts []recording) engine.Options {
 	longest := 0
 	for _, r := range texts {

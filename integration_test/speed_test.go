@@ -17,8 +17,9 @@ import (
 // contexts lists the context tiers of the speed benchmarks. Prompts fill them.
 var contexts = []int{512, 2048}
 
-// BenchmarkPrefill prefills prompts of the context's length on the emulator. Its
-// %-of-peak counts multiplications by weights only, without attention.
+// BenchmarkPrefill prefills prompts of the context's length on the emulator.
+// BenchmarkPrefill's %-of-peak counts multiplications by weights only, without
+// attention.
 func BenchmarkPrefill(b *testing.B) {
 	folder := dataFolder(b)
 	text, machine, dev := longText(b, folder), measureMachine(b), openEmulator(b)
@@ -38,7 +39,8 @@ func BenchmarkPrefill(b *testing.B) {
 }
 
 // BenchmarkDecode decodes token by token to the end of the context on the emulator.
-// Its %-of-streaming counts the bytes of weights only, without the KV cache.
+// BenchmarkDecode's %-of-streaming counts the bytes of weights only, without the KV
+// cache.
 func BenchmarkDecode(b *testing.B) {
 	const tokens = 32
 	folder := dataFolder(b)
@@ -60,7 +62,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// The number of SmolLM2-135M's weights that one token is multiplied with.
+// The constant below is the number of SmolLM2-135M's weights with which the row of one
+// token is multiplied.
 const (
 	layerWeights = 30 * 576 * (2*64*(9+3) + 3*1536)
 	headWeights  = 576 * 49152
@@ -135,7 +138,8 @@ func measureMachine(b *testing.B) machine {
 	return m
 }
 
-// figureOf returns the number of a line "name number unit" of the benchmark.
+// figureOf returns the number in that output line of the benchmark that begins with the
+// given name.
 func figureOf(b *testing.B, output, name string) float64 {
 	b.Helper()
 	for line := range strings.Lines(output) {

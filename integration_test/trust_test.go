@@ -42,8 +42,9 @@ func tree(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// A model names a folder for the answers. They must not arrive there, the folder must
-// keep its mode, and the model must run all the same.
+// The test runs a model whose keys name a folder for the token database. The answers
+// must not be stored there, the folder must keep its mode, and the model must still
+// run.
 func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of folders are not kept there")
@@ -52,8 +53,8 @@ func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
 		name string
 		db   func(target, data string) string
 		env  []string
-		said string // in the log
-		kept string // folder below the user's data that holds the answers
+		said string // said is a text that the log must contain
+		kept string // kept is the folder below the user's data that holds the answers
 	}{
 		{name: "an absolute path", db: func(target, _ string) string { return target }, said: "set SDNPU_DB to a folder of your own"},
 		{name: "an absolute path with permission for names", env: []string{"SDNPU_DB=allow"}, db: func(target, _ string) string { return target }, said: "a model may not name a folder"},
@@ -99,7 +100,8 @@ func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
 }
 
 // A model's name holds a sequence that changes the terminal's title, and lines that look
-// like ours. Whatever prints the name must show them, not send them.
+// like ours. Each command that prints the name must print these bytes as visible
+// escapes.
 func TestNamesOfModelsDoNotReachTheTerminal(t *testing.T) {
 	const name = "nice\x1b]0;pwned\a\x1b[2J\u202e\u009b31m\nok       forged\r\tend\x00\xff"
 	d := newScenario(t)
@@ -114,7 +116,7 @@ func TestNamesOfModelsDoNotReachTheTerminal(t *testing.T) {
 	} {
 		got := command(t, env, program(t), args...)
 		text := got.stdout + got.stderr
-		if args[0] != "run" { // which does not print the name
+		if args[0] != "run" { // the command does not print the model's name
 			require.Contains(t, text, `nice\x1b]0;pwned\a\x1b[2J\u202e\u009b31m\nok `, "%v", args)
 		}
 		for line := range strings.Lines(text) {

@@ -30,7 +30,7 @@ var winePrefix struct {
 	err  error
 }
 
-// windows runs Windows x86-64 programs under Wine. Its registry and drives are kept
+// windows runs Windows x86-64 programs under Wine. Wine's registry and drives are kept
 // in the build folder.
 func windows(t *testing.T) foreign {
 	t.Helper()
@@ -88,15 +88,20 @@ func TestWindowsBuildsAGraphOnTheVendorsRecorder(t *testing.T) {
 	windows(t).recordsABlock(t, t.TempDir(), "QnnSaver.dll")
 }
 
-// llama-server.exe serves a selected model on the emulator and ends with its host.
-// For another model it runs the original program, which ends with it.
+// The test starts llama-server.exe with a selected model, which it must serve on the
+// emulator until its parent process ends. For another model it runs the original
+// program, which ends with it.
 func TestWindowsServesAndHandsOver(t *testing.T) {
 	f := windows(t)
-	dir := t.TempDir()
+	dir := ownFolder(t)
 	program := f.goTool(t, filepath.Join(dir, "llama-server.exe"), "build", "./adapters/sdnpu")
 	standIn := f.goTool(t, filepath.Join(dir, originalName+".exe"), "build", "./integration_test/standin")
-	library := f.emulatorLibrary(t)
+	built := f.emulatorLibrary(t)
+	library := filepath.Join(dir, filepath.Base(built))
 	require.Equal(t, "QnnHtp.dll", filepath.Base(library))
+	content, err := os.ReadFile(built)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(library, content, 0o600))
 	model := f.path(modelFile(t, "stories260K-f16.gguf"))
 	env := []string{"SDNPU_LIBRARY=" + f.path(library), "SDNPU_CACHE=" + f.path(filepath.Join(dir, "images"))}
 	r := references(t, "f16")[1]
@@ -117,6 +122,28 @@ func TestWindowsServesAndHandsOver(t *testing.T) {
 		require.Contains(t, args, model)
 		require.Contains(t, args, "--port")
 	})
+}
+
+// ownFolder returns a new folder that other users cannot replace by the rules of Windows,
+// which have no sticky bit: every user may rename the entries of /tmp.
+func ownFolder(t *testing.T) string {
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(cache, 0o755))
+	dir, err := os.MkdirTemp(cache, "sdnpu-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// The tests of package trust run under Wine, so that the rules about other users' files
+// are checked on access lists of Windows.
+func TestWindowsReadsAccessLists(t *testing.T) {
+	f := windows(t)
+	program := f.goTool(t, filepath.Join(t.TempDir(), "trust.exe"), "test", "-c", "./internal/trust")
+	o := f.command(t, nil, program, "-test.v")
+	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
+	require.Contains(t, o.stdout, "--- PASS: TestCheckReadsAccessLists")
 }
 
 // serve starts a server for a model and waits until it is healthy. When the test

@@ -35,7 +35,7 @@ func TestRetiredWordsStayRetired(t *testing.T) {
 		}
 		source, err := os.ReadFile(filepath.Join("..", file))
 		if os.IsNotExist(err) {
-			continue // deleted and not committed yet
+			continue // the file is deleted, and the deletion is not committed yet
 		}
 		require.NoError(t, err)
 		for _, finding := range retiredWords(file, source) {

@@ -5,7 +5,7 @@ package spec
 // round counts as free.
 type bag struct {
 	entries []scored
-	places  []place // places is a hash table; its length is a power of two
+	places  []place // places is the hash table; its length is a power of two
 	round   uint32
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// blend is the oracle of one expansion. It returns the blended probability of
-// every token.
+// blend is the oracle of expand: it computes the blended probability of every token
+// after a context, directly from the definition.
 func blend(sources []*Index, weights []float32, escape float64, depth int, context []int32) map[int32]float64 {
 	scores, mass := make(map[int32]float64), 1.0
 	for k := min(depth, len(context)); k >= 0; k-- {
@@ -35,8 +35,8 @@ func blend(sources []*Index, weights []float32, escape float64, depth int, conte
 	return scores
 }
 
-// bestTree is the oracle of a draft. It returns the exact products of the best
-// paths.
+// bestTree is the oracle of Propose: it returns the paths with the largest products of
+// probabilities, computed exactly.
 func bestTree(sources []*Index, weights []float32, depth int, text []int32, rows int) []float64 {
 	type path struct {
 		context []int32
@@ -47,7 +47,7 @@ func bestTree(sources []*Index, weights []float32, depth int, text []int32, rows
 		context = append(context, text[i])
 	}
 	open, best := []path{{context, 1}}, []float64(nil)
-	for len(best) <= rows && len(open) > 0 { // the first path is the root
+	for len(best) <= rows && len(open) > 0 { // the first path is the root, which has no tokens
 		sort.SliceStable(open, func(i, j int) bool { return open[i].score > open[j].score })
 		p := open[0]
 		open = open[1:]
@@ -82,7 +82,8 @@ func TestTreesHoldBestRows(t *testing.T) {
 		for i := range want {
 			sum, wantSum = sum+float64(tree.Scores[i]), wantSum+want[i]
 		}
-		// The drafter leaves out negligible contributions.
+		// The drafter leaves out negligible contributions, so its scores may be
+		// slightly smaller than the exact ones.
 		require.InEpsilon(t, wantSum, sum, 0.05, "seed %d", seed)
 		require.LessOrEqual(t, sum, wantSum*1.0001, "seed %d", seed)
 		require.InDelta(t, want[0], float64(tree.Scores[0]), want[0]*0.01)

@@ -18,8 +18,8 @@ func (a *Account) Add(plain, took float64) {
 	a.Loss += took - plain
 }
 
-// room returns the time that may still be lost if the loss is limited to a share of the
-// time without drafts.
+// room returns the time that drafts may still lose, if their loss is limited to the
+// share `limit` of the time without drafts.
 func (a *Account) room(limit float64) float64 { return limit*a.Plain - a.Loss }
 
 // Exceeded reports whether the request has lost more time than its limit.
@@ -32,8 +32,8 @@ const (
 	// saved bounds the time that earlier passes saved and later passes may lose, as a
 	// share of the time without drafts.
 	saved = 0.05
-	// fade is the factor by which earlier passes count less: about the last thousand
-	// count.
+	// fade is the factor by which a pass counts less than the pass after it, so that
+	// about the last thousand passes matter.
 	fade = 0.999
 )
 
@@ -41,20 +41,21 @@ const (
 // pass may risk only a share of the time that was spent before it, or the time that
 // earlier passes saved.
 //
-// If every pass that Guard allows takes its expected time, the bound below holds at any
-// moment.
+// If every pass that Guard allows takes its expected time, these limits hold at any
+// moment:
 //
 //   - the loss of all passes is at most [TotalLimit] of their time without drafts;
 //   - the loss of each request is at most [RequestLimit] of its time without drafts;
 //
-// The bound of the guard holds even if no draft is ever right. The zero Guard has
-// counted nothing. A Guard is not safe for concurrent use.
+// The limits hold even if no draft is ever right. The zero Guard has counted nothing. A
+// Guard is not safe for concurrent use.
 type Guard struct{ total Account }
 
 // Room returns the time that the next pass of a request may lose if all its drafts are
-// wrong. If the request has lost too much already, Room is negative.
-func (g *Guard) Room(request *Account) float64 {
-	return min(g.total.room(TotalLimit), request.room(RequestLimit))
+// wrong. requests is the number of requests that share the pass: each of them loses the
+// time. If the request has lost too much already, Room is negative.
+func (g *Guard) Room(request *Account, requests int) float64 {
+	return min(g.total.room(TotalLimit)/float64(requests), request.room(RequestLimit))
 }
 
 // Exceeded reports whether all requests together have lost more time than their limit.

@@ -12,7 +12,9 @@ import (
 // acceptance decides how many of the drafts of the nth pass of a request are right.
 type acceptance func(rng *rand.Rand, request, n, drafts int) int
 
-// acceptances are the worst cases for a guard that learns, and random ones.
+// acceptances lists rules that say how many drafts of a pass are right: always or never
+// all of them, first all and later none, which misleads a guard that counts earlier
+// passes, or a random number.
 var acceptances = map[string]acceptance{
 	"never right":  func(*rand.Rand, int, int, int) int { return 0 },
 	"always right": func(_ *rand.Rand, _, _, drafts int) int { return drafts },
@@ -56,7 +58,7 @@ func TestGuardBoundsTheLoss(t *testing.T) {
 				costs := []float64{one, one * (1 + 0.2*rng.Float64()), one * (1.2 + 3*rng.Float64())}
 				widths := []int{1, 8, 32}
 				var guard Guard
-				var took, plain float64 // of all requests, without fading
+				var took, plain float64 // the sums over all requests, without fading
 				for request := range 60 {
 					var account Account
 					prefill := one * 4 * rng.Float64()
@@ -67,7 +69,7 @@ func TestGuardBoundsTheLoss(t *testing.T) {
 					for pass := range 1 + rng.IntN(120) {
 						choice := 0
 						for w := range widths {
-							if costs[w]-one <= guard.Room(&account) {
+							if costs[w]-one <= guard.Room(&account, 1) {
 								choice = w
 							}
 						}
@@ -102,18 +104,21 @@ func TestGuardBoundsTheLoss(t *testing.T) {
 func TestGuardAllowsNothingInAdvance(t *testing.T) {
 	var g Guard
 	var first Account
-	require.Zero(t, g.Room(&first))
+	require.Zero(t, g.Room(&first, 1))
 	for range 1000 {
 		g.Add(10, 1)
 	}
-	require.Zero(t, g.Room(&first), "the request has spent no time")
+	require.Zero(t, g.Room(&first, 1), "the request has spent no time")
 	first.Add(100, 100)
-	require.InDelta(t, 100*RequestLimit, g.Room(&first), 1e-9)
+	require.InDelta(t, 100*RequestLimit, g.Room(&first, 1), 1e-9)
 	first.Add(0, 50)
-	require.Negative(t, g.Room(&first), "a pass took longer than it was expected to")
+	require.Negative(t, g.Room(&first, 1), "a pass took longer than it was expected to")
 }
 
-// TestGuardForgetsSavings: what was saved long ago pays for at most a small share.
+// TestGuardForgetsSavings: however much time earlier passes saved, later passes may
+// lose only two amounts. One is TotalLimit of their own time without drafts, and the
+// other is the share saved of the time that about the last thousand passes take without
+// drafts.
 func TestGuardForgetsSavings(t *testing.T) {
 	var g Guard
 	for range 5000 {
@@ -121,9 +126,9 @@ func TestGuardForgetsSavings(t *testing.T) {
 	}
 	lost := 0.0
 	for range 5000 {
-		request := Account{Plain: 1e9} // its own limit does not matter
+		request := Account{Plain: 1e9} // the request's own limit does not bind here
 		took := 1.0
-		if g.Room(&request) >= 0.2 {
+		if g.Room(&request, 1) >= 0.2 {
 			took = 1.2
 		}
 		g.Add(1, took)
@@ -136,10 +141,10 @@ func TestGuardForgetsSavings(t *testing.T) {
 func ExampleGuard() {
 	var g Guard
 	var request Account
-	for range 100 { // passes without drafts: 10 ms each
+	for range 100 { // 100 passes without drafts take 10 ms each
 		g.Add(10, 10)
 		request.Add(10, 10)
 	}
-	fmt.Printf("%.1f ms\n", g.Room(&request))
+	fmt.Printf("%.1f ms\n", g.Room(&request, 1))
 	// Output: 4.8 ms
 }

@@ -19,8 +19,8 @@ func randomText(rng *rand.Rand, n, alphabet int, separators bool) []int32 {
 	return text
 }
 
-// scanCounts is the oracle. It counts the tokens that followed the context in
-// the text.
+// scanCounts is the oracle of Levels: it scans the text and counts the tokens that
+// followed the context.
 func scanCounts(text, context []int32) map[int32]int {
 	counts := make(map[int32]int)
 scan:
@@ -53,7 +53,7 @@ func TestIndexCountsAsScanDoes(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		depth := rng.IntN(7)
 		x := NewIndex(depth)
-		if seed%3 == 0 { // earlier contents must not show
+		if seed%3 == 0 { // the index held another text before, which must not change the counts
 			for _, token := range randomText(rng, 50, 3, true) {
 				x.Append(token)
 			}

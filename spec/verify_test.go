@@ -123,7 +123,7 @@ func TestSampledTextsFollowExactDistribution(t *testing.T) {
 		said := [length]int32{i / 16, i / 4 % 4, i % 4}
 		expected := draws * toy(prompt)[said[0]] *
 			toy([]int32{1, said[0]})[said[1]] * toy([]int32{1, said[0], said[1]})[said[2]]
-		if expected < 5 { // too few for the chi-square approximation
+		if expected < 5 { // the expected count is too small for the chi-square approximation
 			continue
 		}
 		difference := float64(counts[said]) - expected

@@ -144,8 +144,8 @@ func (w *Weights) Change(before, after *Weights) {
 	}
 }
 
-// grow multiplies the weight w by after/before. If a weight in before is zero, it
-// belongs to no source, and w stays as it is.
+// grow multiplies the weight w by after/before. If the weight before is zero, no source
+// has that weight, and w stays as it is.
 func grow(w, before, after float32) float32 {
 	if before == 0 {
 		return w

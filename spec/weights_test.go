@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// weightedBlend blends as blend does, with separate weights for each length.
+// weightedBlend is the oracle of a drafter with weights: it computes the probability of
+// one token like blend, with separate weights for each context length.
 func weightedBlend(sources []*Index, w *Weights, depth int, context []int32, token int32) float64 {
 	p, mass := 0.0, 1.0
 	for k := min(depth, len(context)); k >= 0; k-- {
@@ -72,7 +73,7 @@ func TestLearningClimbsGradient(t *testing.T) {
 				moved++
 			}
 		}
-		for k := range levels - 1 { // several lengths share the last
+		for k := range levels - 1 { // contexts of several lengths share the last weight
 			for i := range sources {
 				check(before.Sources[i][k], d.Weights.Sources[i][k], func(w *Weights) *float32 { return &w.Sources[i][k] }, "a source", k)
 			}
@@ -127,7 +128,7 @@ func TestWeightsFollowUsefulness(t *testing.T) {
 	require.Greater(t, logs(text[1500:]), before+0.1, "the rest of the text becomes more likely too")
 }
 
-// expectation returns the drafter's own probability of a token.
+// expectation returns the probability that the drafter gives to a token.
 func expectation(d *Drafter, context []int32, token int32) float64 {
 	longest := d.look(context)
 	p, mass := 0.0, 1.0

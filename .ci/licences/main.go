@@ -20,7 +20,7 @@ import (
 var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC"}
 
 // recognised is the least share of a licence file, in per cent, that must be known
-// text. The rest may be names and years.
+// text. All other text of a licence may be names and years.
 const recognised = 75
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying)([.-].*)?$`)

@@ -1,89 +1,196 @@
-// Package chat formats a conversation with the Jinja chat template of a model's
-// GGUF.
+// Package chat formats a conversation with the Jinja chat template of a model's GGUF.
 //
 // A template is a program from an untrusted file. The template can read the
-// messages only: no file and no environment variable. Tools and images are not
-// supported.
+// conversation only: no file and no environment variable. Package jinja bounds its time
+// and memory. Images and audio are not supported.
+//
+// Templates differ in the forms that they accept. [New] therefore renders short
+// conversations to find out whether a template takes a message's content as a text or
+// as parts, whether it has a place for a system message, and whether it takes the
+// arguments of tool calls as a text or as a mapping (probe.go). [Template.Render] gives
+// each template the form that it takes, as llama.cpp does. adapt.go changes the
+// messages further for single families of models.
 package chat
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/nikolalohinski/gonja/v2"
-	"github.com/nikolalohinski/gonja/v2/config"
-	"github.com/nikolalohinski/gonja/v2/exec"
-	"github.com/nikolalohinski/gonja/v2/loaders"
+	"github.com/sdnpu/sdnpu/adapters/chat/jinja"
 )
 
 var (
 	// ErrTemplate is returned if a template cannot be parsed or fails while it
 	// runs.
-	ErrTemplate = errors.New("chat: the chat template in the model file is invalid")
+	ErrTemplate = errors.New("chat: the chat template in the model file failed")
 	// ErrNoTemplate is returned if the model has no template.
 	ErrNoTemplate = errors.New("chat: the model has no chat template")
 )
 
-// Message is one turn of a conversation.
-type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+// Conversation holds the messages and tools that a template formats.
+type Conversation struct {
+	Messages []Message
+	// Tools lists the functions that the model may call.
+	Tools []Tool
+	// Variables are further variables of the template, such as enable_thinking.
+	Variables map[string]json.RawMessage
+	// Now is the time that the template may write. The zero Now means the present.
+	Now time.Time
 }
 
-// Template is a model's parsed template. A Template is not safe for concurrent use.
+// Template is a model's parsed template. The methods of a Template may be called from
+// any goroutine.
 type Template struct {
-	template *exec.Template
+	template *jinja.Template
+	source   string
 	bos, eos string
+	takes    takes
 }
-
-// templateName stands for the template in errors of the template engine.
-const templateName = "chat_template"
 
 // New parses a template. bos and eos are the texts of the model's begin- and
 // end-of-sequence tokens.
-func New(source, bos, eos string) (_ *Template, err error) {
+func New(source, bos, eos string) (*Template, error) {
 	if source == "" {
 		return nil, ErrNoTemplate
 	}
-	defer recovered(&err)
-	c := config.New()
-	// New sets up the template engine as Hugging Face's library transformers does.
-	c.TrimBlocks, c.LeftStripBlocks = true, true
-	loader, err := loaders.NewMemoryLoader(map[string]string{"/" + templateName: source})
+	parsed, err := jinja.Parse(source)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTemplate, err)
 	}
-	t, err := exec.NewTemplate("/"+templateName, c, loader, gonja.DefaultEnvironment)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTemplate, err)
-	}
-	return &Template{template: t, bos: bos, eos: eos}, nil
+	t := &Template{template: parsed, source: source, bos: bos, eos: eos}
+	t.takes = t.probe()
+	return t, nil
 }
 
-// Render returns the text of the messages, followed by the start of the
-// assistant's turn.
-func (t *Template) Render(messages []Message) (_ string, err error) {
-	defer recovered(&err)
-	list := make([]any, len(messages))
-	for i, m := range messages {
-		list[i] = map[string]any{"role": m.Role, "content": m.Content}
+// Source returns the text of the template.
+func (t *Template) Source() string { return t.source }
+
+// Render returns the text of a conversation, followed by the start of the assistant's
+// turn.
+func (t *Template) Render(ctx context.Context, c Conversation) (string, error) {
+	messages := t.adapt(t.messages(c.Messages))
+	if c.Now.IsZero() {
+		c.Now = time.Now()
 	}
-	var text strings.Builder
-	err = t.template.Execute(&text, exec.NewContext(map[string]any{
-		"messages": list, "add_generation_prompt": true, "bos_token": t.bos, "eos_token": t.eos, "tools": nil,
-		"raise_exception": func(why string) (string, error) { return "", errors.New(why) },
-	}))
+	variables := map[string]any{
+		"enable_thinking": t.thinks(), "preserve_reasoning": true,
+		"datetime": c.Now.Format("Jan 02 2006"), "date_string": c.Now.Format("02 Jan 2006"),
+	}
+	for name, raw := range c.Variables {
+		v, err := jinja.FromJSON(raw)
+		if err != nil {
+			return "", fmt.Errorf("chat: chat_template_kwargs: %s: %w", name, err)
+		}
+		variables[name] = v
+	}
+	if effort, ok := variables["reasoning_effort"].(string); ok && effort != "" {
+		variables["reasoning_strength"] = effort
+	}
+	if keep, ok := variables["preserve_reasoning"].(bool); ok {
+		variables["preserve_thinking"] = keep
+		for _, name := range []string{"clear_thinking", "truncate_history_thinking", "drop_thinking"} {
+			variables[name] = !keep
+		}
+	}
+	if len(c.Tools) > 0 {
+		tools, err := toolValues(c.Tools)
+		if err != nil {
+			return "", err
+		}
+		variables["tools"] = tools
+	}
+	text, err := t.run(ctx, messages, variables, c.Now)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrTemplate, err)
+		return "", err
 	}
-	return text.String(), nil
+	return t.complete(text), nil
 }
 
-// recovered turns a panic into an error, because the template engine panics on some
-// invalid templates.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%w: %v", ErrTemplate, r)
+// run renders the template with the given messages, variables and time.
+func (t *Template) run(ctx context.Context, messages *jinja.List, variables map[string]any, now time.Time) (string, error) {
+	variables["messages"], variables["add_generation_prompt"] = messages, true
+	variables["bos_token"], variables["eos_token"] = t.bos, t.eos
+	text, err := t.template.Render(ctx, variables, now)
+	switch {
+	case err == nil:
+		return text, nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
 	}
+	return "", fmt.Errorf("%w: %w", ErrTemplate, err)
+}
+
+// messages returns the messages in the form that the template takes.
+func (t *Template) messages(list []Message) *jinja.List {
+	values := &jinja.List{}
+	system := "" // a system message that the template has no place for
+	for i, m := range list {
+		if m.Role == "developer" && !strings.Contains(t.source, "<|channel|>") {
+			m.Role = "system" // only gpt-oss has the role developer
+		}
+		if i == 0 && m.Role == "system" && !t.takes.system {
+			system = m.Text() + "\n"
+			continue
+		}
+		if i == 1 && system != "" {
+			m.Content, m.Parts = system+m.Text(), nil
+		}
+		values.Items = append(values.Items, t.message(m))
+	}
+	return values
+}
+
+// message returns one message as a value that a template can read.
+func (t *Template) message(m Message) *jinja.Dict {
+	content := any(m.Content)
+	switch {
+	case len(m.Parts) > 0 && t.takes.parts:
+		content = partValues(m.Parts)
+	case len(m.Parts) > 0:
+		content = m.Text()
+	case !t.takes.text:
+		content = partValues([]string{m.Content})
+	}
+	d := jinja.NewDict("role", m.Role, "content", content)
+	for _, field := range []struct{ name, text string }{
+		{"reasoning_content", m.Reasoning}, {"name", m.Name}, {"tool_call_id", m.ToolCallID},
+	} {
+		if field.text != "" {
+			d.Set(field.name, field.text)
+		}
+	}
+	if len(m.ToolCalls) > 0 {
+		calls := &jinja.List{}
+		for _, c := range m.ToolCalls {
+			calls.Items = append(calls.Items, t.call(c))
+		}
+		d.Set("tool_calls", calls)
+	}
+	return d
+}
+
+func (t *Template) call(c ToolCall) *jinja.Dict {
+	arguments := any(c.Arguments)
+	if t.takes.objects {
+		if v, err := jinja.FromJSON([]byte(c.Arguments)); err == nil {
+			arguments = v
+		}
+	}
+	d := jinja.NewDict("type", "function", "function", jinja.NewDict("name", c.Name, "arguments", arguments))
+	if c.ID != "" {
+		d.Set("id", c.ID)
+	}
+	return d
+}
+
+func partValues(parts []string) *jinja.List {
+	list := &jinja.List{}
+	for _, text := range parts {
+		list.Items = append(list.Items, jinja.NewDict("type", "text", "text", text))
+	}
+	return list
 }

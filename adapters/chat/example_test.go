@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
@@ -13,7 +14,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	text, err := template.Render([]chat.Message{{Role: "user", Content: "Good morning"}})
+	text, err := template.Render(context.Background(), chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "Good morning"}}})
 	fmt.Println(text, err)
 	// Output: <user>Good morning<assistant> <nil>
 }

@@ -22,7 +22,8 @@ type Contest struct {
 	Settings launch.Settings
 	// Program is the name by which this program was called, and Version its version.
 	Program, Version string
-	// Options names the model and its settings. The recipe is ignored.
+	// Options holds the path of the model and its settings. The recipe in Options is
+	// ignored.
 	Options launch.Options
 	// Say, if set, gets a line for each step.
 	Say func(format string, args ...any)
@@ -42,7 +43,8 @@ func (c Contest) Run(ctx context.Context) (choice *findings.Choice, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	c.Settings.Findings().RemoveLeftovers()
 	r := &run{Contest: c, file: f, model: m}
-	r.Settings.GateOff, r.Settings.RecordCosts = true, true // the contest itself compares with the gates
+	// gates are off here, because the contest itself compares each check with its gate
+	r.Settings.GateOff, r.Settings.RecordCosts = true, true
 	err = r.onDevice(ctx, func(d backend.Device) error {
 		r.device = d.Capabilities()
 		return nil
@@ -93,7 +95,7 @@ func (r *run) say(format string, args ...any) {
 	}
 }
 
-// times says where the times come from.
+// times returns a text for the stored choice that names the source of its times.
 func (r *run) times() string {
 	if r.paced != "" {
 		return "simulated, " + r.paced
@@ -101,7 +103,8 @@ func (r *run) times() string {
 	return "measured on this device"
 }
 
-// onDevice opens the device for one step. Only one step uses the device at a time.
+// onDevice opens the device, calls the function use, and closes the device, so that it is
+// free when the next step of the contest opens it.
 func (r *run) onDevice(ctx context.Context, use func(backend.Device) error) (err error) {
 	d, err := r.Settings.OpenDevice(ctx, r.Program, r.Options.Logger)
 	if err != nil {
@@ -174,9 +177,9 @@ func perToken(m *engine.Measurements, layers int, failed error) (ms float64, err
 	return sum.Seconds() * 1000, nil
 }
 
-// timed returns a recipe whose graphs take the time of the real ones. The form in which
-// calibration rounds weights does not change the time, so one calibration serves all
-// recipes.
+// timed returns a recipe whose graphs take the time of the real ones. How calibration
+// rounds the weights does not change the time of a graph, so recipes are timed with the
+// result of any calibration.
 func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
 	recipe, err := model.FindRecipe(name)
 	if err != nil || !recipe.NeedsRanges() {
@@ -190,8 +193,9 @@ func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
 	return recipe, nil
 }
 
-// newImages notes the images of the cache. remove removes those that were added since:
-// they have one row and serve no request.
+// newImages notes which images are in the cache, and returns the function remove, which
+// removes the images that were added after that: their graphs have one row and serve no
+// request.
 func newImages(cache *imagecache.Store) (remove func() error, err error) {
 	if cache == nil {
 		return func() error { return nil }, nil
@@ -225,7 +229,8 @@ func keys(cache *imagecache.Store) (map[string]bool, error) {
 	return set, err
 }
 
-// check implements judge. A stored check on this device counts.
+// check implements judge. If the quality of the recipe was checked on this device
+// before, check returns the stored result.
 func (r *run) check(ctx context.Context, name string) (t findings.Trial, passed bool, err error) {
 	store := r.Settings.Findings()
 	recipe, err := store.Calibrated(ctx, r.options(name).Recipe(r.model))

@@ -36,7 +36,7 @@ type judge interface {
 // the figures of each. One of them is chosen; if there is none, the error is [ErrNone].
 func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, error) {
 	trials := make([]findings.Trial, len(names))
-	var open []*findings.Trial // those whose outcome is not known
+	var open []*findings.Trial // open lists the trials whose outcome is not known yet
 	for i, name := range names {
 		t := &trials[i]
 		*t = findings.Trial{Recipe: name, Gate: findings.GateOf(name)}

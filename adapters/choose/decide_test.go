@@ -15,14 +15,15 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// made is a recipe of a judge that measures nothing.
+// made holds the results that a test's judge returns for one recipe, without measuring
+// anything.
 type made struct {
 	ms                         float64
 	passes                     bool
 	timeErr, checkErr, openErr error
 }
 
-// judgeOf answers from a table, and counts the calls.
+// judgeOf is a judge that returns results from a table, and counts its calls.
 type judgeOf struct {
 	made   map[string]made
 	called []string
@@ -56,9 +57,9 @@ func TestFastestThatPassesIsChosen(t *testing.T) {
 	full := fmt.Errorf("load: %w", backend.ErrNoMemory)
 	for _, tt := range []struct {
 		name    string
-		made    [3]made // of f16, w8 and w4a16
+		made    [3]made // made holds the results of f16, w8 and w4a16
 		want    string
-		outcome findings.Outcome // of f16
+		outcome findings.Outcome // outcome is the expected outcome of f16
 	}{
 		{"the fastest", [3]made{{ms: 4, passes: true}, {ms: 3, passes: true}, {ms: 2, passes: true}}, "w4a16", findings.NotFaster},
 		{"the fastest is below its gate", [3]made{{ms: 4, passes: true}, {ms: 3, passes: true}, {ms: 2}}, "w8", findings.NotFaster},

@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 )
 
-// No recipe was chosen for the model, because there is no folder for results.
+// The contest has no folder for results, so it knows no chosen recipe.
 func ExampleContest_Known() {
 	c := choose.Contest{
 		Settings: launch.Settings{Library: "float"},

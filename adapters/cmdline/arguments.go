@@ -178,8 +178,9 @@ func OneArgument(name string) cobra.PositionalArgs { return arguments("one "+nam
 // UpToOneArgument accepts one argument or none.
 func UpToOneArgument(name string) cobra.PositionalArgs { return arguments("at most one "+name, 0, 1) }
 
-// arguments returns a check that requires least to most arguments. The arguments check
-// also rejects the empty argument that a shell makes of an unset variable.
+// arguments returns a check that requires at least `least` and at most `most`
+// arguments. The arguments check also rejects the empty argument that a shell makes of
+// an unset variable.
 func arguments(want string, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

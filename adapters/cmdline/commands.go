@@ -30,7 +30,7 @@ func NewCompileCommand(name string, serve func(context.Context, io.Writer) error
 
 // NewCrashCommand returns the command that explains a crash of the process that started
 // it. name is its argument, and serve does the work. Every program that acts as
-// llama-server has it.
+// llama-server has this command.
 func NewCrashCommand(name string, serve func() error) *cobra.Command {
 	return &cobra.Command{
 		Use:    name,

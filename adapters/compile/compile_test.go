@@ -46,14 +46,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// library is the float device with a fault.
+// library is the float device with a fault that a test selects.
 type library struct {
 	backend.Device
 	fault string
 	trace func(graph, step string)
 }
 
-// Capabilities fails at once if the fault says so.
+// Capabilities crashes or hangs if the selected fault is one of this call.
 func (l library) Capabilities() backend.Capabilities {
 	switch l.fault {
 	case "crash at once":
@@ -114,10 +114,11 @@ func compiler(t *testing.T, fault string) Compiler {
 	}
 }
 
-// priority returns the priority of this process, if a test has set it.
+// priority returns the scheduling priority of this process, or 0 if no test file of
+// this system has replaced it.
 var priority = func() int { return 0 }
 
-// start opens an engine that compiles with a function.
+// start opens an engine that compiles its images with the given function.
 func start(t *testing.T, compile func(context.Context, io.Writer, engine.Job, func(int)) error, cache *imagecache.Store) error {
 	t.Helper()
 	f, err := gguf.Open(story)
@@ -180,7 +181,9 @@ func TestFaultsOfALibraryAreReported(t *testing.T) {
 			}
 			err := start(t, c.Compile, nil)
 			for c.Patience > 0 && c.Patience < time.Minute && !saysAll(err, tt.says) {
-				c.Patience *= 4 // a busy machine needs longer to reach the step
+				// the timeout is long, because a busy machine takes longer to reach the
+				// step
+				c.Patience *= 4
 				err = start(t, c.Compile, nil)
 			}
 			require.ErrorIs(t, err, tt.is)

@@ -143,8 +143,8 @@ func (l *listener) listen() (answered bool, err error) {
 	}
 }
 
-// copy copies size bytes of the image to w. If the pipe ends early, reading the next
-// reply returns the error.
+// copy copies the image, which has `size` bytes, to w. If the pipe ends early, reading
+// the next reply returns the error.
 func (l *listener) copy(size int) error {
 	for size > 0 {
 		l.alive()

@@ -6,13 +6,13 @@ import (
 	"syscall"
 )
 
-// nice is the lowest priority. No process can have a lower one already, so that setting
-// it never raises a priority.
+// nice is the lowest priority that a process can have, so setting it never raises a
+// priority.
 const nice = 19
 
 // lowerPriority makes all threads of this process, and those that they start, yield to
-// other processes. Linux keeps a priority for each thread. A failure changes nothing but
-// speed, so it is not reported.
+// other processes. Linux keeps a priority for each thread. If lowerPriority fails, only
+// the speed of other programs suffers, so it reports no error.
 func lowerPriority() {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

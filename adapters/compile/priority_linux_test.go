@@ -24,8 +24,9 @@ func init() {
 	}
 }
 
-// TestJobsOfIdleTimeYield compares the priorities of two child processes. The child's
-// library writes its own priority in place of an image.
+// TestJobsOfIdleTimeYield compares the scheduling priorities of two child processes:
+// one compiles while a request waits, the other in idle time. The child's library
+// writes its own priority in place of an image.
 func TestJobsOfIdleTimeYield(t *testing.T) {
 	enough := errors.New("two children have answered")
 	require.ErrorIs(t, start(t, func(ctx context.Context, _ io.Writer, j engine.Job, _ func(int)) error {

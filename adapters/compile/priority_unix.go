@@ -4,10 +4,10 @@ package compile
 
 import "syscall"
 
-// nice is the lowest priority. No process can have a lower one already, so that setting
-// it never raises a priority.
+// nice is the lowest priority that a process can have, so setting it never raises a
+// priority.
 const nice = 19
 
-// lowerPriority makes this process yield to others. A failure changes nothing but speed,
-// so it is not reported.
+// lowerPriority lets other processes run before this one. If lowerPriority fails, only
+// the speed of other programs suffers, so it reports no error.
 func lowerPriority() { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) }

@@ -5,8 +5,8 @@ import "syscall"
 // belowNormal is Windows' BELOW_NORMAL_PRIORITY_CLASS.
 const belowNormal = 0x4000
 
-// lowerPriority makes this process yield to others. A failure changes nothing but speed,
-// so it is not reported.
+// lowerPriority lets other processes run before this one. If lowerPriority fails, only
+// the speed of other programs suffers, so it reports no error.
 func lowerPriority() {
 	self, err := syscall.GetCurrentProcess()
 	if err == nil {

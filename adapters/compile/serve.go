@@ -110,8 +110,8 @@ func (r request) compile(ctx context.Context, a *answerer, child Child) (err err
 	return errors.Join(err, device.Close())
 }
 
-// restore sets the field Codes in the recipes of all graphs. Matrices that are
-// equal in several graphs share their codes.
+// restore sets the field Codes (the integers of rounded weight matrices) in the recipes
+// of all graphs. Graphs with the same matrices share the memory of the codes.
 func (r request) restore(codes func(*model.Rounded) error) error {
 	known := make(map[string]*model.Rounded)
 	for _, source := range r.Job.Graphs {

@@ -56,7 +56,8 @@ func build() string {
 // reply is one message from the child process to its parent. A field of a reply that is
 // zero has no meaning.
 type reply struct {
-	// Graph and Step name the graph and the step of its compilation that starts now.
+	// Graph is the name of a graph, and Step the name of the step of its compilation
+	// that starts now.
 	Graph, Step string
 	// Filled is the number of bytes of constants that the child has written since its
 	// last reply.

@@ -17,9 +17,9 @@ var ErrSetting = errors.New("bad setting")
 type Config struct {
 	// Enabled is set if the model runs on the NPU.
 	Enabled bool
-	// Mode names the set of keys that sdnpu.mode has selected.
+	// Mode is the name of the set of keys that sdnpu.mode has selected.
 	Mode string
-	// Recipe names the precision recipe, or is [AutoRecipe].
+	// Recipe is the name of the precision recipe, or [AutoRecipe].
 	Recipe string
 	// Draft holds the draft sources. Resolve combines sdnpu.draft with
 	// Calibration and Extension.
@@ -36,7 +36,7 @@ type Config struct {
 	Database, DatabaseName string
 	// DatabaseSize is the size limit of the database in bytes; 0 means no limit.
 	DatabaseSize int64
-	// Plan names the switch plan.
+	// Plan is the name of the switch plan.
 	Plan string
 	// If Exact is set, each token of an answer is computed with one graph width.
 	Exact bool

@@ -6,7 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
-// The environment overrides what a model's GGUF says.
+// A variable of the environment overrides the same key in a model's GGUF.
 func ExampleResolve() {
 	gguf := config.Source{Name: "the model", Lookup: func(k config.Key) (string, bool) {
 		value, ok := map[string]string{"sdnpu.enabled": "true", "sdnpu.recipe": "w8"}[k.Name]

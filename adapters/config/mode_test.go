@@ -67,7 +67,7 @@ func TestModesOfTheLaboratoryAreNamed(t *testing.T) {
 
 // TestModesAgreeWithAListOfAssignments compares random sources with the plain rule: write
 // down all assignments in order, a mode's before those of its source, and cross out what
-// an earlier mode has set when a new mode comes. The last one of each key counts.
+// an earlier mode has set when a new mode comes. The last assignment of each key counts.
 func TestModesAgreeWithAListOfAssignments(t *testing.T) {
 	values := map[string][]string{
 		"sdnpu.draft": {"auto", "off", "pld", "default"}, "sdnpu.plan": {"auto", "resident", "switch"}, "sdnpu.recipe": {"f16", "f32", "w8"},
@@ -96,7 +96,8 @@ func TestModesAgreeWithAListOfAssignments(t *testing.T) {
 				set["sdnpu.mode"] = mode
 				for name := range list {
 					last := len(list[name]) - 1
-					if last >= 0 && list[name][last].ofMode { // a mode's value returns to the default
+					// a key that an earlier mode has set returns to its default
+					if last >= 0 && list[name][last].ofMode {
 						list[name] = nil
 					}
 				}

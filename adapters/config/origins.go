@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Origins says which sources may set a key. Models and adapters come from authors
-// whom the user may not know. A value from them must not choose a folder, host or
-// library, delete what the user keeps, or use memory without a limit.
+// Origins says which sources may set a key. Models and adapters come from authors whom
+// the user may not know. A value from a model or an adapter must not choose a folder,
+// host or library, delete what the user keeps, or use memory without a limit.
 type Origins string
 
 const (

@@ -17,12 +17,13 @@ func fromModel(values map[string]string) Source {
 	return s
 }
 
-// environment is a source of variables.
+// environment is a config source made of environment variables.
 func environment(variables map[string]string) Source {
 	return Environment(func(name string) (string, bool) { v, ok := variables[name]; return v, ok })
 }
 
-// noFolder is a set of values with which a model would choose where answers go.
+// noFolder lists values that a model must not set, because they would choose the folder
+// in which answers are stored.
 var noFolder = []string{
 	"/srv/elsewhere/exfil", "/net/evil.example/share", `\\evil.example\share\x`, `C:\answers`, "~/answers", "~root/x", "answers/../../x",
 	"../answers", ".", "..", "a/b", `a\b`, "answers ", "Answers", "answers\x00", "a:b", "file://evil.example/x", "ä", strings.Repeat("a", 65), "\n",
@@ -96,7 +97,8 @@ func TestAModelNamesADatabaseOnlyWithPermission(t *testing.T) {
 	c, err = Resolve(fromModel(map[string]string{"sdnpu.db": folder}), environment(map[string]string{"SDNPU_DB": "allow"}))
 	require.NoError(t, err)
 	require.Empty(t, c.Database+c.DatabaseName)
-	for _, none := range []string{"", "off"} { // an adapter may withdraw what the model asks for
+	// an adapter may withdraw the database for which the model asks
+	for _, none := range []string{"", "off"} {
 		c, err = Resolve(asks, fromModel(map[string]string{"sdnpu.db": none}), environment(map[string]string{"SDNPU_DB": "allow"}))
 		require.NoError(t, err)
 		require.Empty(t, c.DatabaseName)
@@ -116,7 +118,8 @@ func TestReservedNamesAreNoDatabase(t *testing.T) {
 func TestSizesOfModelsAreBounded(t *testing.T) {
 	for _, tt := range []struct{ key, value, variable string }{
 		{"sdnpu.db_size", "unlimited", "SDNPU_DB_SIZE"},
-		{"sdnpu.db_size", "1MiB", "SDNPU_DB_SIZE"}, // would drop answers that the user keeps
+		// a smaller limit would drop answers that the user wants to keep
+		{"sdnpu.db_size", "1MiB", "SDNPU_DB_SIZE"},
 		{"sdnpu.rows", "1024,1", "SDNPU_ROWS"},
 		{"sdnpu.rows", "257", "SDNPU_ROWS"},
 		{"sdnpu.context", "1", "SDNPU_CONTEXT"},

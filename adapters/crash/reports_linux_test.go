@@ -21,7 +21,7 @@ func TestOnlyTheNewestReportsStay(t *testing.T) {
 		require.NoError(t, os.Chtimes(path, at, at))
 		return path
 	}
-	var reports []string // the newest first
+	var reports []string // reports lists the names of reports, the newest first
 	for i := range 9 {
 		reports = append(reports, put(fmt.Sprintf("sdnpu-crash-%d.txt", 100-i), time.Duration(i)*time.Hour))
 	}

@@ -35,9 +35,9 @@ func Serve() error {
 	})
 }
 
-// removeOldReports removes reports of this user until the newest ones, keep in
-// number, are left. Other users may own other entries of the folder. Files that they
-// own and links are never touched, whatever their names are.
+// removeOldReports removes the oldest reports of this user until only `keep` reports
+// are left. Other users may own other entries of the folder. Files that they own and
+// links are never touched, whatever their names are.
 func removeOldReports(folder string, keep int) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -55,7 +55,8 @@ func removeOldReports(folder string, keep int) error {
 	}
 	var reports []fs.FileInfo
 	for _, e := range entries {
-		if match, _ := path.Match(reportPattern, e.Name()); !match { // the pattern is valid
+		// Match cannot fail, because the pattern is valid
+		if match, _ := path.Match(reportPattern, e.Name()); !match {
 			continue
 		}
 		info, err := root.Lstat(e.Name())

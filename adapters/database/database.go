@@ -75,13 +75,15 @@ func Remedy(err error, path string) string {
 
 // Stats describes a database in numbers and times for people.
 type Stats struct {
-	Texts         int     `json:"texts"`
-	Conversations int     `json:"conversations"`
-	Tokens        int     `json:"tokens"`
-	LogTokens     int     `json:"log_tokens"` // LogTokens is the number of tokens that are still in the log and not in a segment yet
-	Segments      int     `json:"segments"`
-	Bytes         int64   `json:"bytes"`
-	BytesPerToken float64 `json:"bytes_per_token"` // BytesPerToken is 0 if the database has no tokens
+	Texts         int   `json:"texts"`
+	Conversations int   `json:"conversations"`
+	Tokens        int   `json:"tokens"`
+	LogTokens     int   `json:"log_tokens"` // LogTokens is the number of tokens that are still in the log and not in a segment yet
+	Segments      int   `json:"segments"`
+	Bytes         int64 `json:"bytes"`
+	// BytesPerToken is the size on disk divided by the number of tokens; it is 0 without
+	// tokens
+	BytesPerToken float64 `json:"bytes_per_token"`
 	Vocabulary    int     `json:"vocabulary"`
 	Fingerprint   string  `json:"fingerprint"` // Fingerprint identifies the tokenizer
 	Oldest        string  `json:"oldest,omitempty"`

@@ -11,7 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// FuzzDatabaseText reads anything as lines that a database is to learn.
+// FuzzDatabaseText reads arbitrary bytes as the lines of a text file that is imported
+// into a database.
 func FuzzDatabaseText(f *testing.F) {
 	f.Add(`{"output_ids":[1,2,3]}`)
 	f.Add(`{"messages":[{"content":"a"},{}]}`)

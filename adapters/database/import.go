@@ -88,7 +88,8 @@ func (t *target) open() (err error) {
 	return Explain(t.db.Documents(func(document tokendb.Document) { t.known[document.Conversation] = true }), t.Path)
 }
 
-// add imports the documents of a file, which must not be empty.
+// add imports the documents of a file, except those that the database already has. The
+// caller passes at least one document.
 func (t *target) add(name string, documents []tokendb.Document) error {
 	if t.db == nil {
 		if err := t.open(); err != nil {

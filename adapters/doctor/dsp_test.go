@@ -75,8 +75,8 @@ func TestBrokenFilesAreNamed(t *testing.T) {
 		name  string
 		files map[string]string
 		look  func(t *testing.T, root string) Finding
-		found string // contained; empty: it is missing
-		says  string // contained in the remedy
+		found string // found is a part of the finding's text; if it is empty, nothing must be found
+		says  string // says is a part of the remedy
 	}{
 		{"whole", whole, versions, "v2.51.0.260929181845", ""},
 		{"an image of another version", with("libQnnHtpV75Skel.so", old), versions, "", "libQnnHtpV75Skel.so is v2.43.0.250101000000"},

@@ -155,7 +155,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 				switch {
 				case !fitting[e.Model.Digest]:
 					f.Remedy = reason
-				case reason != "": // another prepared folder or image of the same model fits this device
+				case reason != "": // another image of the same model fits, so no remedy is needed
 					f.Found += ", not for this device: " + reason
 				}
 			}

@@ -46,7 +46,7 @@ func (c *Checkup) measure(ctx context.Context) error {
 	again := newStopwatch()
 	return c.open(ctx, func(m *launch.Model) error {
 		l := again.load()
-		if r.Disk == 0 { // no cache
+		if r.Disk == 0 { // without an image cache, nothing can be loaded again
 			r.Disk = m.Engine.Memory().Programs
 		}
 		l.Budget = fixedBudget + reloadBudget*float64(r.Disk)/1e9

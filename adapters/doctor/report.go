@@ -13,7 +13,7 @@ import (
 const (
 	compileBudget = 3.0 // compileBudget is the allowed compile time in seconds per 100 million parameters
 	reloadBudget  = 1.0 // reloadBudget is the allowed reload time in seconds per GB of images
-	fixedBudget   = 0.5 // seconds
+	fixedBudget   = 0.5 // fixedBudget is the allowance for costs that do not grow, in seconds
 )
 
 // Report is the result of a [Checkup]. All sizes in a Report are in bytes.
@@ -40,7 +40,7 @@ type Report struct {
 	Cached   int   `json:"images_cached_before"`
 	Estimate struct {
 		Disk   int64 `json:"disk_bytes"`   // Disk is the size of the images that have to be compiled because they are not in the cache
-		Memory int64 `json:"memory_bytes"` // while compiling
+		Memory int64 `json:"memory_bytes"` // Memory is the memory that compiling takes
 	} `json:"estimate"`
 	FreeDisk   int64 `json:"free_disk_bytes"`
 	FreeMemory int64 `json:"free_memory_bytes"`
@@ -58,8 +58,8 @@ type Report struct {
 		Own int64 `json:"peak_own_bytes"`
 	} `json:"memory"`
 	FirstTokenMS float64 `json:"first_token_ms"`
-	// Plan names the plan that decides which graphs stay loaded, and PlanReason says why
-	// the plan was chosen.
+	// Plan is the name of the plan that decides which graphs stay loaded, and PlanReason
+	// the reason why this plan was chosen.
 	Plan       string `json:"plan"`
 	PlanReason string `json:"plan_reason,omitempty"`
 	// Configuration describes the blocks and widths that the engine has chosen, and

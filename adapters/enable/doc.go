@@ -10,7 +10,7 @@
 // # Order of the steps
 //
 //  1. Everything that can be checked is checked, and nothing is changed.
-//  2. The caller compiles, calibrates and checks the model. That takes minutes and
+//  2. The caller compiles, calibrates and checks the model. This step takes minutes and
 //     changes only the image cache.
 //  3. The adapter is uploaded, and a variant with an unfinished name is created.
 //  4. A first short request loads the unfinished variant.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// unfinishedSuffix is the end of the names of NPU variants that have not answered a
-// request yet.
+// unfinishedSuffix is the end of a model's name in Ollama from the time when enable
+// makes the NPU copy of the model until the copy has answered its first request.
 const unfinishedSuffix = "-unfinished"
 
 // undoTime limits the time that the removal of an unfinished variant takes after an
@@ -28,13 +28,14 @@ type Ollama struct {
 	Journal string
 	// RunnerKnown is set if the caller knows that this Ollama starts sdnpu.
 	RunnerKnown bool
-	// Say, if set, is a function that gets lines about the progress.
+	// Say, if set, is a function that is called with each line that tells the user
+	// about the progress.
 	Say func(format string, args ...any)
 }
 
 // Request describes an NPU variant to make.
 type Request struct {
-	// Model names the base model.
+	// Model is the name of the base model.
 	Model string
 	// Name is the name of the variant; if it is empty, [VariantName] chooses.
 	Name string

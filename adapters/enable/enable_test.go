@@ -54,8 +54,9 @@ func TestVariantIsMadeListedAndRemoved(t *testing.T) {
 }
 
 // TestInterruptedCallLeavesNothing stops the server after each request of a call, so
-// that the call cannot undo anything, as if it had been killed there. The request
-// over the limit is lost, or only its answer is.
+// that the call cannot undo anything, as if it had been killed there. The first request
+// after that is lost completely, or the server carries it out and only the answer is
+// lost.
 func TestInterruptedCallLeavesNothing(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		start := func() (f *fake, before string) {

@@ -24,24 +24,24 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// fake is an Ollama whose store is a map of models and a folder of blobs. It can
-// stop to answer after any request.
+// fake is an Ollama whose store is a map of models and a folder of blobs. A fake can
+// stop answering after any number of requests.
 type fake struct {
 	t        *testing.T
 	url      *url.URL
 	journal  string
 	dir      string
 	mu       sync.Mutex
-	models   map[string]fakeModel // guarded by mu, as all below
+	models   map[string]fakeModel // guarded by mu, as are all fields below
 	requests int
-	limit    int  // requests that are answered; 0 means all
-	act      bool // whether the first request over the limit is carried out
+	limit    int  // limit is the number of requests that are answered; 0 means all
+	act      bool // act is set if the first request over the limit is carried out
 	asked    []string
-	refusal  int // status of the answer to a chat, or 0
+	refusal  int // refusal is the error status with which chats are answered, or 0
 }
 
 type fakeModel struct {
-	weights, adapter     string // digests; empty if there is none
+	weights, adapter     string // the digests of the model's layers; empty if there is none
 	parameters           string
 	remote, capabilities string
 }
@@ -139,12 +139,13 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request) {
 		Model, From string
 		Adapters    map[string]string
 	}
-	_ = json.Unmarshal(body, &q) // a blob is no JSON
+	_ = json.Unmarshal(body, &q) // the error is ignored, because a blob is no JSON
 	if digest, ok := strings.CutPrefix(r.URL.Path, "/api/blobs/"); ok {
 		f.blob(w, r.Method, digest, body)
 		return
 	}
-	say := func(v any) { _ = json.NewEncoder(w).Encode(v) } // the client may be gone
+	// the error is ignored, because the client may have closed the connection
+	say := func(v any) { _ = json.NewEncoder(w).Encode(v) }
 	m, known := f.models[q.Model]
 	switch r.URL.Path {
 	case "/api/tags":
@@ -156,7 +157,7 @@ func (f *fake) answer(w http.ResponseWriter, r *http.Request) {
 	case "/api/create":
 		base := f.models[q.From]
 		f.models[q.Model] = fakeModel{weights: base.weights, adapter: q.Adapters["npu.gguf"], parameters: base.parameters}
-		f.prune(m) // Ollama removes what only the replaced model used
+		f.prune(m) // Ollama removes the blobs that only the replaced model used
 		say(map[string]any{"status": "writing manifest"})
 		say(map[string]any{"status": "success"})
 	case "/api/show", "/api/chat", "/api/delete", "/api/generate":
@@ -208,7 +209,7 @@ func (f *fake) prune(removed fakeModel) {
 	for _, digest := range []string{removed.weights, removed.adapter} {
 		used := slices.ContainsFunc(slices.Collect(maps.Values(f.models)), func(m fakeModel) bool { return m.weights == digest || m.adapter == digest })
 		if digest != "" && !used {
-			_ = os.Remove(f.path(digest)) // it may be missing
+			_ = os.Remove(f.path(digest)) // the file may be missing
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 // Status describes one model in a list of Ollama's models.
 type Status struct {
 	Name string `json:"name"`
-	// Variant is set if the model is an NPU variant. For a variant, Base names a model
-	// with the same weights, if there is one, and Settings lists the keys of the
-	// variant's adapter.
+	// Variant is set if the model is an NPU variant. For a variant, Base is the name of
+	// a model with the same weights, or empty if there is none, and Settings lists the
+	// keys of the variant's adapter.
 	Variant  bool     `json:"npu"`
 	Base     string   `json:"base,omitempty"`
 	Settings []string `json:"settings,omitempty"`
@@ -65,7 +65,7 @@ func (o Ollama) List(ctx context.Context) ([]Status, error) {
 }
 
 // Disable removes the NPU variant of a model and returns the variant's name. The
-// argument model names the variant or its base model.
+// argument model is the name of the variant or of its base model.
 func (o Ollama) Disable(ctx context.Context, model string) (name string, err error) {
 	j, err := o.begin(ctx)
 	if err != nil {

@@ -47,7 +47,7 @@ type ChoiceKey struct {
 // Outcome is the result of a recipe in a comparison.
 type Outcome string
 
-// The outcomes of recipes.
+// The constants below are the outcomes of recipes.
 const (
 	// Chosen is the outcome of one recipe.
 	Chosen Outcome = "chosen"
@@ -55,8 +55,8 @@ const (
 	BelowGate Outcome = "below its gate"
 	// CannotRun marks recipes that the device does not support or has no memory for.
 	CannotRun Outcome = "cannot run"
-	// NotFaster marks recipes that are not clearly faster than the chosen one. They are
-	// not checked.
+	// NotFaster marks recipes that are not clearly faster than the chosen one. The
+	// quality of recipes that are not faster is not checked.
 	NotFaster Outcome = "not at least 5 % faster"
 )
 
@@ -148,7 +148,8 @@ func TrialOf(c *Check) Trial {
 	}
 }
 
-// passes reports whether the figures reach today's gate of the recipe.
+// passes reports whether the figures reach the gate that this version of sdnpu has for
+// the recipe.
 func (t *Trial) passes() bool {
 	check := &Check{Recipe: t.Recipe, Positions: t.Positions, Top1: t.Top1}
 	check.Perplexity.Ratio, check.Perplexity.Uncertainty = t.Ratio, t.Uncertainty
@@ -294,7 +295,7 @@ func (s Store) Choices() (list []*Choice, damaged []error) {
 		switch {
 		case err == nil:
 			list = append(list, c)
-		case !errors.Is(err, os.ErrNotExist): // removed meanwhile
+		case !errors.Is(err, os.ErrNotExist): // another process has removed the file in the meantime
 			damaged = append(damaged, err)
 		}
 	}

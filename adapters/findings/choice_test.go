@@ -59,8 +59,9 @@ func TestChoiceIsKeptForItsModelAndDevice(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoChoice)
 }
 
-// TestForgedChoicesAreRefused: a file with a correct checksum still must name a recipe
-// that it measured and that passes today's gate.
+// TestForgedChoicesAreRefused: a stored choice with a correct checksum is still refused
+// unless the chosen recipe is among its trials and passes the gate of this version of
+// sdnpu.
 func TestForgedChoicesAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*Choice){
 		"below its gate":       func(c *Choice) { c.Trials[1].Top1 = 0.5 },
@@ -114,7 +115,8 @@ func TestChoiceOfAnotherPlaceIsRefused(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestEveryDamagedByteIsNoticed changes each byte of a choice.
+// TestEveryDamagedByteIsNoticed changes each byte of the file of a choice, one at a
+// time.
 func TestEveryDamagedByteIsNoticed(t *testing.T) {
 	s := Store{Cache: t.TempDir()}
 	c := chosen("aa", "w8")

@@ -14,7 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// writtenCodes returns a codes file of two matrices.
+// writtenCodes writes a codes file (integers of rounded weights) of two matrices and
+// returns it.
 func writtenCodes(t *testing.T) (data []byte, id string, matrices map[string][]byte) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -16,7 +16,7 @@ import (
 
 // ErrUntrustedFolder is returned for a folder of prepared images, or a file in it, that must not be
 // used: other users can change it, and no accepted key has signed it. Images are code for the NPU's
-// library, so nothing of such a folder reaches the library.
+// library, so the library gets nothing of an untrusted folder.
 var ErrUntrustedFolder = errors.New("prepared images are not trusted")
 
 // Folder is a folder of prepared images that a load may use.

@@ -20,7 +20,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// own and shared are the modes of folders that only the user can write, and that all can.
+// own and shared are file modes of folders: only the user can write a folder of mode own,
+// and all users one of mode shared.
 const own, shared = 0o700, 0o777
 
 func signingKey(t testing.TB) *signing.PrivateKey {
@@ -100,7 +101,9 @@ func TestFoldersOfOthersNeedASignature(t *testing.T) {
 		key    *signing.PrivateKey
 		keys   []signing.PublicKey
 		change func(t *testing.T, dir string)
-		refuse string // part of the reason; empty if the folder may be used
+		// refuse is a part of the reason for refusing the folder; it is empty if the
+		// folder may be used
+		refuse string
 	}{
 		{"own", own, nil, nil, nil, ""},
 		{"own, signatures accepted", own, nil, accepted, nil, ""},
@@ -156,8 +159,8 @@ func TestFoldersOfOthersNeedASignature(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestNoChangeOfASignedFolderIsUsed changes the files of a signed folder that others can write. What
-// is used are the signed images, or none.
+// TestNoChangeOfASignedFolderIsUsed changes the files of a signed folder that others can write. A
+// cache must then take either the signed images or none.
 func TestNoChangeOfASignedFolderIsUsed(t *testing.T) {
 	needsModes(t)
 	key := signingKey(t)
@@ -277,7 +280,7 @@ func TestSignedRangesAreReadAsSigned(t *testing.T) {
 	}
 }
 
-// FuzzSignedManifest accepts only the signed bytes.
+// FuzzSignedManifest requires that a signature is valid for the signed bytes only.
 func FuzzSignedManifest(f *testing.F) {
 	needsModes(f)
 	key := signingKey(f)

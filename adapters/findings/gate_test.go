@@ -39,7 +39,8 @@ func checked(positions int, top1, ratio, uncertainty float64) *Check {
 
 func TestGateComparesTop1AndPerplexity(t *testing.T) {
 	g := Gate{Top1: 0.98, Ratio: 1.01}
-	const many = 1e7 // enough positions to make the interval almost empty
+	// the number of positions is so large that the confidence interval is almost empty
+	const many = 1e7
 	require.Empty(t, g.Failure(checked(many, 0.98, 1.01, 0)))
 	require.Empty(t, g.Failure(checked(many, 0.99, 0.9, 0)))
 	require.Equal(t, "the same token at 97.90 % of 10000000 positions", g.Failure(checked(many, 0.979, 1, 0)))
@@ -126,7 +127,7 @@ func TestRecipeBelowItsGateIsRejectedWithFigures(t *testing.T) {
 	require.NoError(t, s.checkGate("d", recipe))
 }
 
-// calibratedRecipe returns a recipe with ranges up to high.
+// calibratedRecipe returns a recipe with activation ranges up to the number `high`.
 func calibratedRecipe(t *testing.T, name string, high float32) model.Recipe {
 	t.Helper()
 	r, err := model.FindRecipe(name)

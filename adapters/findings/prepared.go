@@ -26,7 +26,7 @@ import (
 const ManifestFile = "manifest.json"
 
 const (
-	manifestLimit  = 4 << 20 // bytes
+	manifestLimit  = 4 << 20 // manifestLimit is the size of the largest manifest in bytes
 	manifestSchema = "sdnpu-prepared-3"
 	// unsummedSchema is the version number of manifests that hold no checksums.
 	unsummedSchema = "sdnpu-prepared-2"
@@ -176,7 +176,7 @@ func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 
 // manifestPatience limits how long to wait for another process that writes the
 // manifest. Writing a manifest takes moments, unless the writing process is stopped.
-var manifestPatience = time.Minute // tests shorten it
+var manifestPatience = time.Minute // tests set a shorter time
 
 // Keep adds the entry to a folder's manifest and signs the manifest if there is a key.
 // If the manifest already has an entry for the same model, chip, library and options,

@@ -19,7 +19,7 @@ func TestSharedImagesNeedALibraryThatLoadsThem(t *testing.T) {
 	pair, twin, head := PreparedImage{Shared: true, Context: 64}, PreparedImage{Context: 64}, PreparedImage{}
 	for _, tt := range []struct {
 		images  []PreparedImage
-		sharing bool // of the library
+		sharing bool // sharing is set if the library shares constants
 		fits    bool
 	}{
 		{[]PreparedImage{pair, head}, true, true},

@@ -17,8 +17,8 @@ type RecipeRequest struct {
 	// Name is the name of the recipe, such as "w8a16".
 	Name  string
 	Model Model
-	// Choice, if set, chose the recipe. Its check on this device counts then, and not a
-	// check on another device.
+	// Choice, if set, chose the recipe. If Choice is set, only the check of the recipe
+	// on this device counts, and no check on another device.
 	Choice *Choice
 	// Logger receives warnings. Progress, if set, is called while the request's model
 	// is calibrated.

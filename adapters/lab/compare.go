@@ -22,7 +22,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// thisMachine stands for the emulator without a device profile.
+// thisMachine, in place of a device profile's name, selects the emulator without a
+// profile.
 const thisMachine = bench.ThisMachine
 
 // compareFlags holds the flags of the command `sdnpu-lab bench drafts`.

@@ -32,6 +32,9 @@ const conversationCommand = "conversation-child"
 type conversationFlags struct {
 	model, as       string
 	settings, turns int
+	seed            uint64
+	only            []int
+	against         string
 	mean, worst     float64
 	asJSON          bool
 }
@@ -48,7 +51,7 @@ which chooses blocks, widths and residency and changes them between requests, an
 with each fixed configuration. The regret is the time of plan auto divided by the
 time of the fixed configuration that turns out best. The small model is charged as
 a model of the device profiles. Conversations are random: kinds of turns, lengths
-and pauses follow from the number of the setting.`,
+and pauses follow from the seed and the number of the setting.`,
 		Example: "  sdnpu-lab bench conversations --model integration_test/models/stories260K-f16.gguf",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -58,6 +61,9 @@ and pauses follow from the number of the setting.`,
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model of the profiles whose times are charged")
 	flags.IntVar(&f.settings, "settings", 30, "number of settings")
 	flags.IntVar(&f.turns, "turns", 20, "number of turns of each conversation")
+	flags.IntSliceVar(&f.only, "only", nil, "numbers of the settings to execute, from 0")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed of the settings")
+	flags.StringVar(&f.against, "against", "", "file of an earlier run with --json: compare with its fixed configurations")
 	flags.Float64Var(&f.mean, "mean", 0, "fail if the mean regret is larger")
 	flags.Float64Var(&f.worst, "worst", 0, "fail if the worst regret is larger")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object for each setting")
@@ -71,13 +77,31 @@ func (f *conversationFlags) run(cmd *cobra.Command) error {
 	if f.settings < 1 || f.turns < 1 || f.settings > 10_000 || f.turns > 10_000 {
 		return fmt.Errorf("--settings %d --turns %d: want 1..10000", f.settings, f.turns)
 	}
+	for _, i := range f.only {
+		if i < 0 || i >= 10_000 {
+			return fmt.Errorf("--only %d: want 0..9999", i)
+		}
+	}
+	if len(f.only) == 0 {
+		for i := range f.settings {
+			f.only = append(f.only, i)
+		}
+	}
 	self, err := launch.OwnProgram()
 	if err != nil {
 		return err
 	}
+	known, err := readKnown(f.against)
+	if err != nil {
+		return fmt.Errorf("--against: %w", err)
+	}
 	out := cmd.OutOrStdout()
 	var list []*conversation.Result
-	for _, s := range conversation.Settings(f.as, f.settings, f.turns) {
+	for _, s := range conversation.Settings(f.as, f.seed, f.only, f.turns) {
+		s.Known = known[s.Name]
+		if s.Known != nil && len(s.Known.BestTurns) != f.turns {
+			return fmt.Errorf("--against: %s has %d turns: want --turns %d", s.Name, len(s.Known.BestTurns), f.turns)
+		}
 		r, err := runChild(cmd.Context(), self, f.model, s)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
@@ -97,6 +121,29 @@ func (f *conversationFlags) run(cmd *cobra.Command) error {
 		fmt.Fprintln(out, total)
 	}
 	return total.Check(f.mean, f.worst)
+}
+
+// readKnown reads the times of the fixed configurations of an earlier run, by the names
+// of the settings. Without a path, readKnown returns nothing.
+func readKnown(path string) (map[string]*conversation.Fixed, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	known := map[string]*conversation.Fixed{}
+	for d := json.NewDecoder(f); ; {
+		r := conversation.Result{}
+		if err := d.Decode(&r); errors.Is(err, io.EOF) {
+			return known, nil
+		} else if err != nil {
+			return nil, err
+		}
+		known[r.Setting.Name] = &r.Fixed
+	}
 }
 
 // runChild executes the conversation of one setting in a child process.
@@ -157,7 +204,7 @@ func converse(ctx context.Context, path string, in io.Reader, out, log io.Writer
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	stage := conversation.Stage{Device: dev}
+	stage := conversation.Stage{Device: dev, Logger: logger}
 	if stage.Model, err = model.Load(f); err != nil {
 		return err
 	}

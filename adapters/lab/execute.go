@@ -108,8 +108,8 @@ func (f *executeFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.scale, "scale", 1, "with --execute --pace wall: slow down by this factor; it is doubled, up to 8, if calls were late")
 }
 
-// executor returns nil if no switch plan is to be executed. The returned executor
-// writes one line per plan to the writer progress.
+// executor returns nil if the command's flags ask for no execution of plans. The
+// returned executor writes one line per plan to the writer progress.
 func (f *executeFlags) executor(progress io.Writer, device, model string, allLogits, drafts bool) (bench.Executor, error) {
 	if !f.on {
 		return nil, nil

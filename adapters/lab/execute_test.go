@@ -133,8 +133,8 @@ func urgent(t *testing.T, x *executor) {
 	x.Program, x.Args = "chrt", append([]string{"-r", "20", x.Program}, x.Args...)
 }
 
-// TestPlansOnAClockMatchTheForecast lets loads and runs overlap on two goroutines.
-// It repeats a plan if the machine was late.
+// TestPlansOnAClockMatchTheForecast lets loads and runs overlap on two goroutines. If
+// calls of a plan returned too late on this machine, the test executes the plan again.
 func TestPlansOnAClockMatchTheForecast(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as a phone does, several times")

@@ -74,7 +74,7 @@ func (f *generateFlags) addPromptFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (required)")
 	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
-	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens")
+	flags.IntVar(&f.longest, "longest", 1800, "skip prompts that have more tokens")
 	flags.IntVar(&f.items, "items", 0, "number of prompts of each task to answer, evenly spread (default: all)")
 	for _, name := range []string{"prompts", "model"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -265,7 +265,7 @@ func chatEncoder(file *gguf.File) (encoder, error) {
 		return nil, err
 	}
 	return func(messages []chat.Message) ([]int32, error) {
-		text, err := template.Render(messages)
+		text, err := template.Render(context.Background(), chat.Conversation{Messages: messages})
 		if err != nil {
 			return nil, err
 		}

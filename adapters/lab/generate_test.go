@@ -100,7 +100,8 @@ func TestGenerateMeasuresTheRealCommand(t *testing.T) {
 	require.Equal(t, out, again, "nothing is measured twice")
 }
 
-// TestWithoutAChatTemplateTheErrorNamesRemedies checks the remedies, too.
+// TestWithoutAChatTemplateTheErrorNamesRemedies also checks that the first remedy, a
+// model with a chat template, helps.
 func TestWithoutAChatTemplateTheErrorNamesRemedies(t *testing.T) {
 	folder := t.TempDir()
 	prompts := filepath.Join(folder, "p.jsonl")

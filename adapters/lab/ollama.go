@@ -18,6 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 	"github.com/sdnpu/sdnpu/adapters/lab/headline"
+	"github.com/sdnpu/sdnpu/adapters/lab/published"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -32,6 +33,7 @@ type ollamaFlags struct {
 	seed                         int
 	temperature                  float64
 	pace, ollama, program, saved string
+	peer                         string
 	each                         bool
 }
 
@@ -50,6 +52,7 @@ systems answer each prompt in turn:
   coordgen  the published settings of CoordGen
   paper     the published settings of sd.npu
   auto      the product: no key but sdnpu.enabled
+  llama.cpp the llama-server that --llama-server names, on this machine only
 
 For each phone, the emulator charges every call with the time of a device profile. With
 --pace virtual, the times in the table are those of the device; with wall, calls last
@@ -59,18 +62,21 @@ times of off divided by times of the system.
 --save appends each request to a file and does not measure again what the file holds.
 Earlier answers are a source of drafts and live in memory, so an interrupted run has
 lost them when it starts again.`,
-		Example: "  sdnpu-lab bench ollama --prompts rag.jsonl,tweets.jsonl --model smollm2.gguf --items 20 --longest 800 --save rows.jsonl",
-		Args:    cmdline.NoArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Example: `  sdnpu-lab bench ollama --prompts rag.jsonl,tweets.jsonl --model smollm2.gguf --items 20 --longest 800 --save rows.jsonl
+  sdnpu-lab bench ollama --prompts rag.jsonl --model smollm2.gguf --phones this-machine --systems off,llama.cpp,auto \
+    --llama-server "/opt/llama.cpp/llama-server --spec-type ngram-map-k"`,
+		Args: cmdline.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts, as for bench generate (required)")
 	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
 	flags.StringSliceVar(&f.tasks, "tasks", nil, "tasks of the prompts to ask (default: all)")
 	flags.IntVar(&f.items, "items", 20, "number of prompts of each task, evenly spread; 0 takes all")
-	flags.IntVar(&f.longest, "longest", 1800, "skip prompts of more tokens")
+	flags.IntVar(&f.longest, "longest", 1800, "skip prompts that have more tokens")
 	flags.StringSliceVar(&f.phones, "phones", []string{"sd8gen2", "sd8gen3", "sd8elite"}, "device profiles, or "+bench.ThisMachine+": "+strings.Join(graphswap.DeviceNames(), ", "))
 	flags.StringSliceVar(&f.systems, "systems", headline.Systems, "systems to compare; off must be one of them")
+	flags.StringVar(&f.peer, "llama-server", "", "llama.cpp's llama-server and its flags, for the system "+headline.Peer)
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "the model whose times are charged")
 	flags.StringVar(&f.pace, "pace", "virtual", "virtual (the device's own clock) or wall (the phone's time on this machine's clock)")
 	flags.IntVarP(&f.tokens, "tokens", "n", 128, "maximum number of tokens to generate")
@@ -176,12 +182,34 @@ func (f *ollamaFlags) checkOllama() error {
 	if !slices.Contains(f.systems, headline.Off) {
 		return fmt.Errorf("--systems %s: want %s among them, because the others are compared with it", strings.Join(f.systems, ","), headline.Off)
 	}
+	if slices.Contains(f.systems, headline.Peer) {
+		if err := f.checkPeer(); err != nil {
+			return err
+		}
+	}
 	for _, phone := range f.phones {
 		if phone == bench.ThisMachine {
 			continue
 		}
 		if _, err := passCost(phone, f.as); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkPeer checks the flags for the system [headline.Peer]. The laboratory's program
+// and llama.cpp's cannot both be the original llama-server of one Ollama.
+func (f *ollamaFlags) checkPeer() error {
+	if f.peer == "" {
+		return fmt.Errorf("--systems %s: name llama.cpp's llama-server with --llama-server", headline.Peer)
+	}
+	if !slices.Equal(f.phones, []string{bench.ThisMachine}) {
+		return fmt.Errorf("--phones %s: want %s, because %s computes on this machine's processor", strings.Join(f.phones, ","), bench.ThisMachine, headline.Peer)
+	}
+	for _, s := range f.systems {
+		if _, ok := published.Modes[s]; ok {
+			return fmt.Errorf("--systems %s,%s: measure them in two runs", s, headline.Peer)
 		}
 	}
 	return nil
@@ -288,7 +316,7 @@ func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Opti
 	if err != nil {
 		return o, nil, err
 	}
-	o = headline.Options{As: f.as, Pace: f.pace, Context: context, Systems: f.systems}
+	o = headline.Options{As: f.as, Pace: f.pace, Context: context, Systems: f.systems, Peer: f.peer}
 	if o.Model, err = filepath.Abs(f.model); err != nil {
 		return o, nil, err
 	}

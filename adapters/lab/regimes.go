@@ -13,8 +13,8 @@ func newRegimesCommand() *cobra.Command {
 	var model, output string
 	cmd := &cobra.Command{
 		Use:   "regimes",
-		Short: "Map which plan wins for which memory and prompt",
-		Long: `Draw a map of the plans that are chosen, by device, memory, prompt length and
+		Short: "Draw the plan chosen for each memory and prompt length",
+		Long: `Draw a map of the plans that the engine chooses, by device, memory, prompt length and
 load speed, as SVG.`,
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

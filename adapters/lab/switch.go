@@ -50,8 +50,8 @@ its row is marked if that does not help. --pace virtual needs no clock.`,
 	flags := cmd.Flags()
 	o := &f.options
 	addDeviceFlags(cmd, &o.Device, &o.Model)
-	flags.IntVar(&o.Prompt, "prompt", 1024, "tokens of the prompt")
-	flags.IntVarP(&o.Output, "tokens", "n", 150, "tokens of the answer")
+	flags.IntVar(&o.Prompt, "prompt", 1024, "number of tokens of the prompt")
+	flags.IntVarP(&o.Output, "tokens", "n", 150, "number of tokens of the answer")
 	acceptOldName(cmd, "output", "tokens")
 	flags.IntSliceVar(&o.Blocks, "blocks", []int{2, 4, 7}, "numbers of blocks")
 	flags.StringVar(&f.rows, "rows", "256,32", "rows of the prefill and of the decode graph")

@@ -21,7 +21,7 @@ import (
 // Unless SDNPU_CACHE_SIZE is set, the size limit of the image cache is the smaller
 // of the two limits below.
 const (
-	defaultCacheShare = 20 // defaultPercent is a percentage of the disk
+	defaultCacheShare = 20 // defaultCacheShare is a percentage of the disk
 	defaultCacheSize  = 16 << 30
 )
 

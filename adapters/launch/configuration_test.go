@@ -17,8 +17,8 @@ import (
 )
 
 // TestAConfigurationIsRememberedByModelAndDevice stores a configuration. The next start of
-// the same model on the same device gets it, and no other start does. A damaged file is
-// reported and ignored.
+// the same model on the same device gets this configuration, and no other start gets it. A
+// damaged file is reported and ignored.
 func TestAConfigurationIsRememberedByModelAndDevice(t *testing.T) {
 	m, _ := testfile.Open(t, "../../integration_test/models/stories260K-f16.gguf")
 	s := Settings{Cache: t.TempDir()}

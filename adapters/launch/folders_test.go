@@ -64,7 +64,8 @@ func TestNoLibraryIsTakenFromTheCurrentFolder(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, s.Prepared, "", list)
 	}
-	t.Setenv("LD_LIBRARY_PATH", t.TempDir()+separator+here) // named by the user
+	// the user names the folder in this variable
+	t.Setenv("LD_LIBRARY_PATH", t.TempDir()+separator+here)
 	path, err := Settings{}.FindLibrary("sdnpu")
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(here, LibraryName()), path)

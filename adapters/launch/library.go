@@ -84,8 +84,8 @@ func RuntimeFolders(program string) (folders []string) {
 }
 
 // UserRuntimeFolder returns the folder for the runtime that this user has installed, or
-// "". The runtime must not be in a cache: if a cleaner deleted it, it would not be
-// fetched again.
+// "". The runtime must not be in a cache: if a cleaner deleted the runtime, nothing
+// would fetch it again.
 func UserRuntimeFolder() string {
 	folder, err := dataFolder("runtime")
 	if err != nil {

@@ -73,19 +73,28 @@ func OpenModel(path string) (*gguf.File, findings.Model, error) {
 	return nil, findings.Model{}, errors.Join(ModelError(err), f.Close())
 }
 
-// ResolveConfig returns the config of a model's file. Environment variables
-// override the file, and flags override both. flags maps keys to values; an empty
-// value sets nothing.
-func ResolveConfig(path string, flags map[string]string) (config.Config, error) {
-	source, err := ConfigSource("the model", path)
-	switch {
-	case errors.Is(err, config.ErrSetting):
-		return config.Config{}, err
-	case err != nil:
-		return config.Config{}, ModelError(err)
+// ResolveConfig returns the config of a model's file and of its adapters. Environment
+// variables override the files, and flags override both. flags maps keys to values; an
+// empty value sets nothing.
+func ResolveConfig(path string, flags map[string]string, adapters ...string) (config.Config, error) {
+	var sources []config.Source
+	for i, file := range append([]string{path}, adapters...) {
+		name := "the model"
+		if i > 0 {
+			name = "the adapter"
+		}
+		source, err := ConfigSource(name, file)
+		switch {
+		case errors.Is(err, config.ErrSetting):
+			return config.Config{}, err
+		case err != nil:
+			return config.Config{}, ModelError(err)
+		}
+		sources = append(sources, source)
 	}
 	lookup := func(k config.Key) (string, bool) { return flags[k.Name], flags[k.Name] != "" }
-	return config.Resolve(source, config.Environment(os.LookupEnv), config.Source{Name: "the flags", Lookup: lookup})
+	sources = append(sources, config.Environment(os.LookupEnv), config.Source{Name: "the flags", Lookup: lookup})
+	return config.Resolve(sources...)
 }
 
 // FlagValue returns a number in the form that the flags of [ResolveConfig] need. For

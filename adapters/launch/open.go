@@ -8,6 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/embed"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
@@ -16,9 +17,12 @@ import (
 
 // Model is a loaded model with its device and engine. The caller must close the Model.
 type Model struct {
-	File      *gguf.File
-	Device    backend.Device
+	File   *gguf.File
+	Device backend.Device
+	// Engine generates text. If the model computes embeddings, Engine is nil and Embedder
+	// is set.
 	Engine    *engine.Engine
+	Embedder  *embed.Embedder
 	Tokenizer *tokenizer.Tokenizer
 	// Prompt holds the tokens of the text that [Options].Prompt encodes.
 	Prompt []int32
@@ -59,6 +63,9 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 	if err != nil {
 		return nil, ModelError(err)
 	}
+	if err := o.checkUse(m.Config()); err != nil {
+		return nil, err
+	}
 	l.Layers, l.LongestContext = m.Config().Layers, m.Config().ContextLength
 	if problem := o.DraftProblem(); problem != "" {
 		o.Logger.Warn(problem)
@@ -84,6 +91,9 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 	options, err := s.EngineOptions(ctx, o, findings.Model{Model: m, Tokenizer: l.Tokenizer, Name: ModelName(l.File)}, l.Device.Capabilities())
 	if err != nil {
 		return err
+	}
+	if o.embeds(m.Config()) {
+		return s.openEmbedder(ctx, l, m, o, options)
 	}
 	l.database, options.Database = openDatabase(o.Config, l.Tokenizer, o.Logger)
 	if err := s.CompileInChild(l.Device, l.File, o.Logger, &options); err != nil {
@@ -180,6 +190,9 @@ func (l *Model) closeDatabase() error {
 // Close closes everything that Open has opened, in reverse order.
 func (l *Model) Close() error {
 	var errs []error
+	if l.Embedder != nil {
+		errs = append(errs, l.Embedder.Close())
+	}
 	if l.Engine != nil {
 		errs = append(errs, l.Engine.Close())
 	}

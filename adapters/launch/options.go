@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Options names a model to open, and its settings. The fields Path, Config and Logger
-// of Options are required.
+// Options holds the path of a model to open, and its settings. The fields Path, Config
+// and Logger of Options are required.
 type Options struct {
 	// Path is the path of the model's GGUF file.
 	Path string
@@ -31,7 +31,13 @@ type Options struct {
 	// tokens in [Model].Prompt. Open rejects a prompt that is too long before it
 	// compiles anything.
 	Prompt func(*tokenizer.Tokenizer) ([]int32, error)
-	Logger *slog.Logger
+	// ServesEmbeddings is set if the caller can use a model that computes embeddings.
+	ServesEmbeddings bool
+	// Embeddings makes a model compute embeddings, even if it could generate text. Pooling,
+	// if not empty, is the name of the pooling that replaces the one of the model's file.
+	Embeddings bool
+	Pooling    string
+	Logger     *slog.Logger
 	// Progress, if set, is called while images are compiled and loaded.
 	Progress func(engine.Progress)
 	// IdleSwitch is the time without requests after which prefill graphs are loaded
@@ -43,7 +49,7 @@ type Options struct {
 	// Forecast makes the engine forecast the time of each prompt, even if no plan
 	// needs it.
 	Forecast bool
-	// choice is set if the config's recipe was chosen by it.
+	// choice is the stored choice from which the config's recipe comes, or nil.
 	choice *findings.Choice
 	// Policy, if set, is a function that wraps the policy of the engine.
 	Policy func(own engine.Policy) engine.Policy

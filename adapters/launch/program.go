@@ -10,11 +10,11 @@ import (
 // program, even if the file was removed or replaced.
 const runningProgram = "/proc/self/exe"
 
-// OwnProgram returns a path with which this program can start itself again. On
-// Linux, this starts the running version, even if an update has replaced the file.
-// On other systems, and if /proc is not mounted, OwnProgram starts the file that
-// is at the program's path now. If the file at that path is another version,
-// package compile refuses it.
+// OwnProgram returns a path with which this program can start itself again. On Linux,
+// this path starts the running version, even if an update has replaced the program's
+// file. On other systems, and if /proc is not mounted, OwnProgram starts the file that
+// is at the program's path now. If the file at that path is another version, package
+// compile refuses it.
 func OwnProgram() (string, error) {
 	if runtime.GOOS == "linux" {
 		if _, err := os.Stat(runningProgram); err == nil {

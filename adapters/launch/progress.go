@@ -44,7 +44,7 @@ func (b *Bar) Step(p engine.Progress) {
 			fmt.Fprintln(b.w, text)
 		}
 	case p.Elapsed == 0: // at this step it is not known yet whether the image must be compiled
-		if b.lines, b.done = 0, p.Done; p.Done == 0 { // a new load begins
+		if b.lines, b.done = 0, p.Done; p.Done == 0 { // with Done at zero, a new load begins
 			b.began = time.Now()
 		}
 	case p.Done > b.done:

@@ -20,7 +20,7 @@ type Recipe struct {
 	// Reason says why this recipe is used.
 	Reason string
 
-	choice *findings.Choice // set if it was chosen for the device
+	choice *findings.Choice // choice is the stored choice that named the recipe, or nil
 }
 
 // uncalibrated lists the recipes that need no calibration, the one of the best quality
@@ -88,7 +88,8 @@ func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o O
 	var refused []refusal
 	for _, r := range list {
 		var err error
-		if len(list) > 1 { // a recipe that was named gets the device's own answer
+		// if the config names the recipe, the device itself rejects what does not fit
+		if len(list) > 1 {
 			err = s.CheckWindow(l.File, r.Name, l.Device.Capabilities())
 		}
 		if err == nil {

@@ -28,7 +28,11 @@ var Variables = []Variable{
 }
 
 // testVariables lists the variables that only tests and builds of this project use.
-var testVariables = []string{"SDNPU_ATTACK", "SDNPU_ATTACK_SEED", "SDNPU_BUILD", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_MASKS", "SDNPU_MODELS", "SDNPU_REQUIRE", "SDNPU_SCHEMAS", "SDNPU_SOAK", "SDNPU_UPDATE", "SDNPU_VENDOR"}
+var testVariables = []string{
+	"SDNPU_ATTACK", "SDNPU_ATTACK_SEED", "SDNPU_BUILD", "SDNPU_CLIENTS", "SDNPU_DATA", "SDNPU_FULL", "SDNPU_GBNF_VALIDATOR",
+	"SDNPU_LLAMACPP", "SDNPU_LLAMA_SERVER", "SDNPU_LLGUIDANCE", "SDNPU_MASKS", "SDNPU_MODELS", "SDNPU_PYTHON_TOOLS", "SDNPU_REQUIRE", "SDNPU_SCHEMAS", "SDNPU_SOAK",
+	"SDNPU_TEMPLATES", "SDNPU_UPDATE", "SDNPU_VENDOR",
+}
 
 // VariableProblems describes which variables of an environment are misspelt, or
 // have values that their key does not accept. A misspelt variable would be ignored,

@@ -63,7 +63,7 @@ func emulatedWindow(pace string) int64 {
 		return int64(gb * 1e9)
 	}
 	p, err := graphswap.Device(strings.Replace(set["profile"], "/", "+", 1))
-	if err != nil { // the emulator rejects the setting
+	if err != nil { // the emulator itself rejects the invalid setting
 		return 0
 	}
 	return int64(p.Memory.WindowGB * 1e9)

@@ -14,7 +14,8 @@ func TestWeightsAreComparedWithTheKnownMemory(t *testing.T) {
 	f, err := gguf.Open("../../integration_test/models/stories260K-f16.gguf")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
-	const elements = 5 * (2*64*64 + 2*32*64 + 3*172*64) // of five layers' matrices
+	// elements is the number of elements of five layers' matrices
+	const elements = 5 * (2*64*64 + 2*32*64 + 3*172*64)
 	for name, bytes := range map[string]int64{"f16": 2 * elements, "w8": elements, "w8a16": elements, "w4a16": elements / 2, "f32": 4 * elements} {
 		r, err := model.FindRecipe(name)
 		require.NoError(t, err)

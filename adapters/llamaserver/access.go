@@ -145,32 +145,35 @@ func (a Access) allows(r *http.Request) bool {
 	return equal == 1
 }
 
-// require rejects requests without a valid API key. The endpoint /health needs no key,
-// as in llama-server.
+// publicPaths lists the endpoints that need no key, as in llama-server: the state of the
+// load, and the status page, which holds no data.
+var publicPaths = map[string]bool{"/health": true, "/v1/health": true, "/": true}
+
+// require rejects requests without a valid API key.
 func (a Access) require(next http.Handler) http.Handler {
 	if !a.HasKey() {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/health" && r.URL.Path != "/v1/health" && !a.allows(r) {
+		if !publicPaths[r.URL.Path] && !a.allows(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			errNoKey.write(w)
+			errNoKey.write(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// errNoKey has the form of llama-server's error, because clients check the error's
-// type.
-var errNoKey = func() *refusal {
-	r := refuse(http.StatusUnauthorized, "Invalid API key: send one of the server's keys (--api-key, LLAMA_API_KEY) "+
-		"as \"Authorization: Bearer KEY\". Ollama sends none: start ollama serve without LLAMA_API_KEY")
-	r.body = map[string]any{"error": map[string]any{
-		"code": r.status, "message": r.sentence, "type": "authentication_error",
-	}}
-	return r
-}()
+// errNoKey sets the field kind, so that the answer is an error object on every path:
+// clients check the error's type.
+var errNoKey = &refusal{
+	status: http.StatusUnauthorized, kind: "authentication_error",
+	sentence: "Invalid API key: send one of the server's keys (--api-key, LLAMA_API_KEY) " +
+		"as \"Authorization: Bearer KEY\". Ollama sends none: start ollama serve without LLAMA_API_KEY",
+}
+
+// Encrypts reports whether connections are encrypted.
+func (a Access) Encrypts() bool { return a.cert != nil }
 
 // encryption returns the configuration of TLS, or nil. encryption offers HTTP/1.1 only,
 // because the limits on connections assume one request at a time on each.

@@ -44,20 +44,21 @@ type Args struct {
 	Batch, MicroBatch int
 	// GPULayers is -1 if its flag is not given, and 0 if the user wants the CPU only.
 	GPULayers int
-	Threads   int // 0 if not given
+	Threads   int // Threads is 0 if its flag is not given
 	Keep      int
 	// If ContextShift is set, old tokens are dropped when the context is full;
 	// otherwise the answer ends.
 	ContextShift bool
-	Lora         []string // Adapters are in the order of their flags
-	LoadMode     string   // also "none" for the older --no-mmap
+	Lora         []string // Lora lists the adapters in the order of their flags
+	LoadMode     string   // LoadMode is also "none" for the older --no-mmap
 	FlashAttn    string
 	CacheTypeK   string
 	CacheTypeV   string
-	Projector    string // multimodal
+	Projector    string // Projector is the file of a multimodal model's projector
 	Embedding    bool
+	Pooling      string // Pooling is empty if its flag is not given
 	SplitMode    string
-	MainGPU      int // -1 if not given
+	MainGPU      int // MainGPU is -1 if its flag is not given
 	// The flags about speculative decoding are for models with a DRAFT layer.
 	SpecType, SpecDraftModel string
 	SpecDraftMax             int
@@ -67,7 +68,17 @@ type Args struct {
 	// reads them.
 	APIKey, APIKeyFile, SSLKeyFile, SSLCertFile *string
 	// Unsupported lists unknown flags that sound like protection, such as --api-prefix.
-	Unsupported   []string
+	Unsupported []string
+	// Alias is the name of the model in answers. Metrics lets /metrics answer, and
+	// NoSlots stops /slots.
+	Alias            string
+	Metrics, NoSlots bool
+	// SlotSavePath is the folder in which clients may save slots, or empty.
+	SlotSavePath string
+	// NoWebUI hides the status page. Ollama always hides it.
+	NoWebUI bool
+	// CORSOrigins lists the web sites whose pages may send requests, separated by commas.
+	CORSOrigins   string
 	ListDevices   bool
 	Verbose       bool
 	Help, Version bool
@@ -146,7 +157,7 @@ func optionTable() map[string]option {
 	add(text(func(a *Args) *string { return &a.Host }), "--host")
 	add(number(0, math.MaxUint16, func(a *Args) *int { return &a.Port }), "--port")
 	add(number(0, many, func(a *Args) *int { return &a.Context }), "-c", "--ctx-size")
-	add(number(1, 1024, func(a *Args) *int { return &a.Parallel }), "-np", "--parallel")
+	add(number(1, MostSlots, func(a *Args) *int { return &a.Parallel }), "-np", "--parallel")
 	add(number(1, many, func(a *Args) *int { return &a.Batch }), "-b", "--batch-size")
 	add(number(1, many, func(a *Args) *int { return &a.MicroBatch }), "-ub", "--ubatch-size")
 	add(number(-1, many, func(a *Args) *int { return &a.Threads }), "-t", "--threads")
@@ -161,6 +172,7 @@ func optionTable() map[string]option {
 	add(text(func(a *Args) *string { return &a.CacheTypeK }), "--cache-type-k", "-ctk")
 	add(text(func(a *Args) *string { return &a.CacheTypeV }), "--cache-type-v", "-ctv")
 	add(text(func(a *Args) *string { return &a.Projector }), "--mmproj")
+	add(text(func(a *Args) *string { return &a.Pooling }), "--pooling")
 	add(text(func(a *Args) *string { return &a.SplitMode }), "--split-mode", "-sm")
 	add(text(func(a *Args) *string { return &a.SpecType }), "--spec-type")
 	add(text(func(a *Args) *string { return &a.SpecDraftModel }), "--spec-draft-model")
@@ -173,15 +185,25 @@ func optionTable() map[string]option {
 	add(yes(func(a *Args) *bool { return &a.Embedding }), "--embedding", "--embeddings")
 	add(yes(func(a *Args) *bool { return &a.NoJinja }), "--no-jinja")
 	add(yes(func(a *Args) *bool { return &a.ListDevices }), "--list-devices")
+	add(text(func(a *Args) *string { return &a.Alias }), "--alias", "-a")
+	add(yes(func(a *Args) *bool { return &a.Metrics }), "--metrics")
+	add(yes(func(a *Args) *bool { return &a.NoSlots }), "--no-slots")
+	add(option{}, "--slots")
+	add(text(func(a *Args) *string { return &a.SlotSavePath }), "--slot-save-path")
+	add(text(func(a *Args) *string { return &a.CORSOrigins }), "--cors-origins")
 	add(yes(func(a *Args) *bool { return &a.Verbose }), "--verbose", "-v")
 	add(yes(func(a *Args) *bool { return &a.Help }), "--help", "-h", "--usage")
 	add(yes(func(a *Args) *bool { return &a.Version }), "--version")
 	add(option{false, func(a *Args, _ string) error { a.ContextShift = false; return nil }}, "--no-context-shift")
 	add(option{value: true}, "--log-verbosity", "-lv", "--image-min-tokens")
-	add(option{}, "--no-webui", "--offline", "--no-log-prefix", "--no-log-timestamps",
+	add(yes(func(a *Args) *bool { return &a.NoWebUI }), "--no-webui")
+	add(option{}, "--offline", "--no-log-prefix", "--no-log-timestamps",
 		"--no-mmproj-offload", "--spec-draft-backend-sampling")
 	return table
 }
+
+// MostSlots is the largest number of slots that a server can have.
+const MostSlots = 1024
 
 func setGPULayers(a *Args, v string) error {
 	switch v {

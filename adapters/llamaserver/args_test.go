@@ -23,6 +23,7 @@ func TestHostArgumentsAreParsed(t *testing.T) {
 		GPULayers: 0, Threads: 3, Keep: 4, ContextShift: true, Lora: []string{"/m/a", "/m/b"}, LoadMode: "none",
 		FlashAttn: "auto", CacheTypeK: "q8_0", CacheTypeV: "q4_0", Projector: "/m/p", Embedding: true, SplitMode: "none",
 		MainGPU: 1, SpecType: "draft-mtp", SpecDraftModel: "/m/d", SpecDraftMax: 6, NoJinja: true, ChatTemplate: "chatml",
+		NoWebUI: true,
 	}, a)
 	require.Equal(t, ModeServe, a.Mode())
 	require.Equal(t, 512, a.ContextPerSlot())

@@ -28,7 +28,8 @@ func TestBodyOverTheLimitIsRejected(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, answer.Code)
 }
 
-// half is a body that never ends. Reading it fails at the connection's deadline.
+// half is a request body of which only the first half arrives. Reading the rest fails
+// at the connection's deadline.
 type half struct{ passed <-chan struct{} }
 
 func (h half) Read([]byte) (int, error) {
@@ -36,7 +37,8 @@ func (h half) Read([]byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// patientRecorder records the deadlines.
+// patientRecorder is an HTTP response that records the read deadlines that the server
+// sets.
 type patientRecorder struct {
 	*httptest.ResponseRecorder
 	passed chan struct{}
@@ -117,7 +119,8 @@ func TestListenErrorsNameTheAddressAndARemedy(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	require.ErrorContains(t, err, "port "+port+" of 127.0.0.1 is in use")
 	require.ErrorContains(t, err, "--port")
-	_, err = New(Options{Addr: "192.0.2.1:0"}) // a documentation address (RFC 5737)
+	// no machine has this address, which RFC 5737 reserves for documentation
+	_, err = New(Options{Addr: "192.0.2.1:0"})
 	require.ErrorContains(t, err, "192.0.2.1")
 	require.ErrorContains(t, err, "--host")
 	require.ErrorContains(t, listenError("127.0.0.1:80", &net.OpError{Err: syscall.EACCES}), "above 1023")

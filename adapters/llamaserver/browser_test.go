@@ -17,7 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/browser"
 )
 
-// tally counts answers by status.
+// tally counts HTTP answers by their status.
 type tally struct {
 	mu    sync.Mutex
 	count map[int]int
@@ -41,7 +41,7 @@ func (c *tally) of(status int) int {
 // wrap counts the answers of a handler.
 func (c *tally) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/favicon.ico" { // the browser asks for it by itself
+		if r.URL.Path == "/favicon.ico" { // the browser requests this path by itself
 			http.NotFound(w, r)
 			return
 		}

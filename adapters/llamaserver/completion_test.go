@@ -36,7 +36,7 @@ func endless(ended chan<- struct{}) *fakeModel {
 	}}
 }
 
-// open starts a stream and returns after its first event.
+// open requests a streamed completion and returns after the first event of the stream.
 func open(t *testing.T, url string) (body io.ReadCloser, cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, "POST", url+"/completion", strings.NewReader(streamed))
@@ -197,7 +197,8 @@ func TestServeWaitsForGenerations(t *testing.T) {
 			return engine.Report{}, err
 		}
 		<-ctx.Done()
-		// Return some time after the port is closed.
+		// The model's Generate returns only some time after the server has closed its
+		// port.
 		for refused := 0; refused < 100; {
 			connection, err := net.Dial("tcp", s.Addr().String())
 			if err != nil {
@@ -313,7 +314,7 @@ func TestFailedWriteCancelsTheGeneration(t *testing.T) {
 	require.Contains(t, out.await("sdnpu report"), "outcome=cancelled")
 }
 
-// deafWriter is a connection that was reset.
+// deafWriter is the response of a connection that the client has reset.
 type deafWriter struct{ header http.Header }
 
 func (d *deafWriter) Header() http.Header {

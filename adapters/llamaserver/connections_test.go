@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// limited serves with a limit of connections until the test ends.
+// limited starts a server with the given limit on open connections, which serves until
+// the test ends.
 func limited(t *testing.T, most int, m *fakeModel) (address string) {
 	s, err := New(Options{Addr: "127.0.0.1:0"})
 	require.NoError(t, err)
@@ -48,7 +49,7 @@ func TestIdleConnectionsDoNotKeepTheHostOut(t *testing.T) {
 	var idle []net.Conn
 	for i := range 100 {
 		send := ""
-		if i%2 == 0 { // one request each, and then silence
+		if i%2 == 0 { // each connection sends one request and nothing more
 			send = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 		}
 		connection := dial(t, address, send)
@@ -64,16 +65,18 @@ func TestIdleConnectionsDoNotKeepTheHostOut(t *testing.T) {
 	open := 0
 	for _, connection := range idle {
 		require.NoError(t, connection.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
-		if _, err := io.Copy(io.Discard, connection); err != nil { // the deadline: it is open
+		// a closed connection ends without an error, and an open one with that of the
+		// deadline
+		if _, err := io.Copy(io.Discard, connection); err != nil {
 			open++
 		}
 	}
-	require.LessOrEqual(t, open, 22) // with the reserve
+	require.LessOrEqual(t, open, 22) // 22 is the limit and its reserve together
 	require.Positive(t, open)
 	healthy(t, address)
 }
 
-// Requests are not closed for new connections.
+// Connections with requests are not closed to make room for new connections.
 func TestConnectionsWithRequestsStayOpen(t *testing.T) {
 	ended := make(chan struct{})
 	address := limited(t, 3, endless(ended))
@@ -100,7 +103,8 @@ func TestLimitFollowsTheDescriptors(t *testing.T) {
 func TestLargeHeadersAreRejected(t *testing.T) {
 	address := limited(t, 3, &fakeModel{})
 	connection := dial(t, address, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", maxHeader)+"\r\n")
-	_, _ = io.WriteString(connection, strings.Repeat("y", 8<<10)+"\r\n\r\n") // it may be closed already
+	// the server may have closed the connection already
+	_, _ = io.WriteString(connection, strings.Repeat("y", 8<<10)+"\r\n\r\n")
 	answer, _ := io.ReadAll(connection)
 	require.Contains(t, string(answer), "431")
 }
@@ -146,15 +150,16 @@ func TestYoungConnectionsAreNotClosed(t *testing.T) {
 		}
 		requireClosed(false, false, false, false)
 		add()
-		requireClosed(true, false, false, false, false) // the reserve is full
+		requireClosed(true, false, false, false, false) // now the reserve is full
 		require.Zero(t, time.Since(began))
 		time.Sleep(patience)
-		c.changed(all[1], http.StateActive) // its request has come in part
+		c.changed(all[1], http.StateActive) // only a part of its request has come
 		add()
 		requireClosed(true, false, true, true, true, false)
 		c.changed(all[5], http.StateIdle)
 		add()
-		requireClosed(true, false, true, true, true, true, false) // the idle one, though it is young
+		// the idle connection is closed first, although it is the youngest
+		requireClosed(true, false, true, true, true, true, false)
 		for _, conn := range all {
 			c.changed(conn, http.StateClosed)
 		}
@@ -163,8 +168,8 @@ func TestYoungConnectionsAreNotClosed(t *testing.T) {
 	})
 }
 
-// Connections that the server works for are never closed, and they leave the reserve
-// to others.
+// Connections with requests on which the server works are never closed, and do not use
+// the reserve.
 func TestWorkingConnectionsAreSafe(t *testing.T) {
 	c := newConnections(1)
 	c.most, c.reserve = 3, 2
@@ -218,7 +223,8 @@ func TestAnswersDoNotWaitForTheBody(t *testing.T) {
 	}
 }
 
-// Connections that send a half body, many more than the limit, still let others in.
+// Connections that send only half of a body do not keep others out, even if there are
+// many more of them than the limit allows.
 func TestHalfBodiesDoNotKeepTheHostOut(t *testing.T) {
 	address := limited(t, 20, &fakeModel{})
 	for i := range 200 {

@@ -25,7 +25,7 @@ func (r *deadlineRecorder) SetWriteDeadline(t time.Time) error {
 func TestEachWriteHasADeadline(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
-		s := &stream{w: w, control: http.NewResponseController(w), whole: whole, patience: stallTimeout}
+		s := &stream{form: &completionForm{model: &fakeModel{}}, w: w, control: http.NewResponseController(w), whole: whole, patience: stallTimeout}
 		began := time.Now()
 		require.NoError(t, s.finish(engine.Report{Stop: engine.StopEOS}))
 		require.NotEmpty(t, w.Body.String())

@@ -67,6 +67,13 @@ const help = `sdnpu in place of llama-server: serves one GGUF model on the NPU o
       --no-context-shift   when the context is full, end the answer (default)
       --keep N             number of leading tokens that a shift keeps; -1: the whole prompt (0)
   -ngl, --gpu-layers N     0 asks for the CPU, which this program does not use
+      --alias NAME         name of the model in answers; default: its file
+      --metrics            answer /metrics, in Prometheus' format
+      --no-webui           do not show the status page at /
+      --no-slots           do not answer /slots
+      --slot-save-path DIR folder in which clients may save and restore slots (none)
+      --cors-origins SITES web sites whose pages may send requests, separated by commas,
+                           or localhost (none)
       --list-devices       print an empty list of devices
       --version            print the version
   -h, --help               print this text

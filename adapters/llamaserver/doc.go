@@ -11,6 +11,7 @@
 //   - A field of a request: completionRequest, its default in defaults, and its use in
 //     engineRequest (request.go).
 //   - A field of an answer: event, timings and effects (events.go).
+//   - The same requests without HTTP, for Go programs: Requests (requests.go).
 //
 // # Invariants
 //
@@ -32,12 +33,11 @@
 //   - A line that reports no failure contains none of the words by which the host
 //     recognises a failure. No line contains text of a prompt or an answer.
 //
-// # Native chat templates are rejected for the reason below.
+// # Chats
 //
 // The host renders prompts itself for models with a TEMPLATE and then needs
 // /completion, /tokenize and /detokenize only. For models without a TEMPLATE, the
-// host asks the server to apply the template in the GGUF file; the answer
-// explains what to do.
+// host sends conversations, and package chat applies the template in the GGUF file.
 //
 // All statements about the host hold for Ollama v0.30.0 to v0.32.9.
 package llamaserver

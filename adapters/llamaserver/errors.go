@@ -1,12 +1,15 @@
 package llamaserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -18,13 +21,18 @@ var (
 	ErrClosed = errors.New("server already served")
 )
 
-// refusal is an HTTP answer without a result. refusal's body is a plain sentence,
-// because Ollama shows the raw body to its user.
+// refusal is an HTTP answer without a result. The body of a refusal is an error object
+// in llama-server's form, or a plain sentence for Ollama, which shows the raw body to
+// its user.
 type refusal struct {
 	status   int
 	sentence string
-	body     any  // body, if set, is sent as JSON instead of the sentence
-	retry    bool // retry is set if the same request may be answered later
+	// kind is the type of the error object. If kind is empty, the status determines the
+	// type. details holds further fields of the error object. A refusal with details is
+	// never sent as a plain sentence, because Ollama and other clients read the details.
+	kind    string
+	details map[string]any
+	retry   bool // retry is set if the same request may be answered later
 }
 
 func (r *refusal) Error() string { return r.sentence }
@@ -38,26 +46,58 @@ func refuse(status int, format string, args ...any) *refusal {
 func tooLong(count string, tokens, context int) *refusal {
 	r := refuse(http.StatusBadRequest,
 		"the prompt has %s tokens and exceeds the available context of %d tokens", count, context)
-	r.body = map[string]any{"error": map[string]any{
-		"code":            r.status,
-		"message":         r.sentence,
-		"type":            "exceed_context_size_error",
-		"n_prompt_tokens": tokens,
-		"n_ctx":           context,
-	}}
+	r.kind, r.details = "exceed_context_size_error", map[string]any{"n_prompt_tokens": tokens, "n_ctx": context}
 	return r
 }
 
-func (r *refusal) write(w http.ResponseWriter) {
+// tooLarge returns the answer to a request of more than limit bytes.
+func tooLarge(limit int) *refusal {
+	return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes, the most that this model's context needs", limit)
+}
+
+// kinds holds the types of error objects by status, as llama-server names them.
+var kinds = map[int]string{
+	http.StatusUnauthorized:        "authentication_error",
+	http.StatusForbidden:           "permission_error",
+	http.StatusNotFound:            "not_found_error",
+	http.StatusNotImplemented:      "not_supported_error",
+	http.StatusServiceUnavailable:  "unavailable_error",
+	http.StatusInternalServerError: "server_error",
+}
+
+// object returns the JSON object that describes the refusal.
+func (r *refusal) object() map[string]any {
+	kind := cmp.Or(r.kind, kinds[r.status], "invalid_request_error")
+	fields := map[string]any{"code": r.status, "message": r.sentence, "type": kind}
+	maps.Copy(fields, r.details)
+	return map[string]any{"error": fields}
+}
+
+// hostPaths lists the endpoints that Ollama calls. Ollama shows the raw body of their
+// errors to its user.
+var hostPaths = map[string]bool{
+	"/completion": true, "/tokenize": true, "/detokenize": true, "/apply-template": true,
+	"/v1/chat/completions": true, "/v1/embeddings": true,
+}
+
+// wantsSentence reports whether the client of a request is better served with a plain
+// sentence than with an error object: the endpoint is one that Ollama calls, and the
+// client does not ask for JSON. Ollama sends no Accept header, and the clients of
+// OpenAI's API ask for JSON.
+func wantsSentence(r *http.Request) bool {
+	return hostPaths[r.URL.Path] && !strings.Contains(r.Header.Get("Accept"), "application/json")
+}
+
+func (r *refusal) write(w http.ResponseWriter, request *http.Request) {
 	if r.retry {
 		w.Header().Set("Retry-After", "1")
 	}
-	if r.body != nil {
-		writeJSON(w, r.status, r.body)
+	if r.details == nil && r.kind == "" && wantsSentence(request) {
+		limitWrite(w)
+		http.Error(w, r.sentence, r.status)
 		return
 	}
-	limitWrite(w)
-	http.Error(w, r.sentence, r.status)
+	writeJSON(w, r.status, r.object())
 }
 
 // limitWrite limits the time that the client has to read the next write.

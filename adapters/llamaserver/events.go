@@ -17,18 +17,65 @@ type event struct {
 	Stop          bool          `json:"stop"`
 	Probabilities []probability `json:"completion_probabilities,omitempty"`
 
-	StopType  engine.StopReason `json:"stop_type,omitempty"`
-	Truncated *bool             `json:"truncated,omitempty"`
-	Timings   *timings          `json:"timings,omitempty"`
-	Sdnpu     *effects          `json:"sdnpu,omitempty"`
+	StopType engine.StopReason `json:"stop_type,omitempty"`
+	*summary
+	Timings *timings `json:"timings,omitempty"`
+	Sdnpu   *effects `json:"sdnpu,omitempty"`
+}
+
+// summary holds the fields of a last event that only direct clients of llama-server
+// read.
+type summary struct {
+	StopWord        string         `json:"stopping_word"`
+	Slot            int            `json:"id_slot"`
+	Model           string         `json:"model"`
+	TokensPredicted int            `json:"tokens_predicted"`
+	TokensEvaluated int            `json:"tokens_evaluated"`
+	TokensCached    int            `json:"tokens_cached"`
+	Truncated       bool           `json:"truncated"`
+	Settings        map[string]any `json:"generation_settings"`
+	// Prompt, Tokens and NewLine are set in answers that are not streamed.
+	Prompt  *string `json:"prompt,omitempty"`
+	Tokens  []int32 `json:"tokens,omitempty"`
+	NewLine *bool   `json:"has_new_line,omitempty"`
 }
 
 type timings struct {
-	CacheN      int     `json:"cache_n"`
-	PromptN     int     `json:"prompt_n"`
-	PromptMS    float64 `json:"prompt_ms"`
-	PredictedN  int     `json:"predicted_n"`
-	PredictedMS float64 `json:"predicted_ms"`
+	CacheN             int     `json:"cache_n"`
+	PromptN            int     `json:"prompt_n"`
+	PromptMS           float64 `json:"prompt_ms"`
+	PromptPerTokenMS   float64 `json:"prompt_per_token_ms"`
+	PromptPerSecond    float64 `json:"prompt_per_second"`
+	PredictedN         int     `json:"predicted_n"`
+	PredictedMS        float64 `json:"predicted_ms"`
+	PredictedPerToken  float64 `json:"predicted_per_token_ms"`
+	PredictedPerSecond float64 `json:"predicted_per_second"`
+	DraftN             int     `json:"draft_n,omitempty"`
+	DraftAccepted      int     `json:"draft_n_accepted,omitempty"`
+}
+
+func timingsOf(r engine.Report) *timings {
+	t := &timings{
+		CacheN:        r.CachedTokens,
+		PromptN:       r.PromptTokens,
+		PromptMS:      milliseconds(r.Prefill),
+		PredictedN:    r.OutputTokens,
+		PredictedMS:   milliseconds(r.Decode),
+		DraftN:        r.DraftedRows,
+		DraftAccepted: r.AcceptedRows,
+	}
+	t.PromptPerTokenMS, t.PromptPerSecond = rates(t.PromptN, t.PromptMS)
+	t.PredictedPerToken, t.PredictedPerSecond = rates(t.PredictedN, t.PredictedMS)
+	return t
+}
+
+// rates returns the time per token in milliseconds and the tokens per second. Without
+// tokens or time, both are 0, because JSON has no infinity.
+func rates(tokens int, ms float64) (perToken, perSecond float64) {
+	if tokens == 0 || ms == 0 {
+		return 0, 0
+	}
+	return ms / float64(tokens), 1000 * float64(tokens) / ms
 }
 
 // effects is the part of the engine's report for which llama-server has no
@@ -82,18 +129,77 @@ func pieceEvent(p engine.Piece, probs bool) event {
 	return e
 }
 
+// longestEcho is the number of tokens of the longest prompt that an answer repeats.
+const longestEcho = 1024
+
+// completionForm writes an answer in the form of /completion.
+type completionForm struct {
+	model        Model
+	request      engine.Request
+	probs        bool
+	returnTokens bool
+	alias        string
+}
+
+func (f *completionForm) piece(p engine.Piece) any { return pieceEvent(p, f.probs) }
+
+func (f *completionForm) failure(*refusal) any { return nil }
+
+func (f *completionForm) end(rest []engine.TokenLogprob, r engine.Report) []any {
+	final := f.final(r)
+	if f.probs && len(rest) > 0 {
+		final.Probabilities = probabilities(rest)
+	}
+	return []any{final}
+}
+
+func (f *completionForm) whole(text string, tokens []engine.TokenLogprob, r engine.Report) any {
+	final, hasNewLine := f.final(r), strings.Contains(text, "\n")
+	final.Content, final.NewLine = text, &hasNewLine
+	// A long prompt is left out, because answers that wait for slow clients take memory.
+	if len(f.request.Prompt) <= longestEcho {
+		prompt := f.model.Decode(f.request.Prompt)
+		final.Prompt = &prompt
+	}
+	if f.probs {
+		final.Probabilities = probabilities(tokens)
+	}
+	if f.returnTokens {
+		final.Tokens = r.Output
+	}
+	return final
+}
+
+// final returns the last event of a completion, without its text.
+func (f *completionForm) final(r engine.Report) event {
+	e := finalEvent(r)
+	e.summary = &summary{
+		StopWord: r.StopWord, Slot: r.Sequence, Model: f.alias, TokensPredicted: r.OutputTokens, TokensEvaluated: r.CachedTokens + r.PromptTokens,
+		TokensCached: r.CachedTokens + r.PromptTokens + r.OutputTokens, Truncated: r.Truncated, Settings: settings(f.request),
+	}
+	return e
+}
+
+// settings returns the options of a generation under llama-server's names.
+func settings(r engine.Request) map[string]any {
+	o := r.Sampling
+	stop := r.Stop
+	if stop == nil {
+		stop = []string{}
+	}
+	return map[string]any{
+		"seed": o.Seed, "temperature": o.Temperature, "top_k": o.TopK, "top_p": o.TopP, "min_p": o.MinP, "typical_p": o.TypicalP,
+		"repeat_last_n": o.RepeatLastN, "repeat_penalty": o.RepeatPenalty, "presence_penalty": o.PresencePenalty,
+		"frequency_penalty": o.FrequencyPenalty, "stop": stop, "n_predict": r.MaxTokens, "max_tokens": r.MaxTokens, "n_keep": r.Keep,
+		"ignore_eos": r.IgnoreEOS, "n_probs": r.Logprobs,
+	}
+}
+
 func finalEvent(r engine.Report) event {
 	return event{
-		Stop:      true,
-		StopType:  r.Stop,
-		Truncated: &r.Truncated,
-		Timings: &timings{
-			CacheN:      r.CachedTokens,
-			PromptN:     r.PromptTokens,
-			PromptMS:    milliseconds(r.Prefill),
-			PredictedN:  r.OutputTokens,
-			PredictedMS: milliseconds(r.Decode),
-		},
+		Stop:     true,
+		StopType: r.Stop,
+		Timings:  timingsOf(r),
 		Sdnpu: &effects{
 			Context: r.Context, Growths: growths(r), Shifts: r.Shifts, Dropped: r.DroppedTokens,
 			Steps:       r.Steps,

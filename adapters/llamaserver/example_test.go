@@ -7,11 +7,12 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// echo answers with its prompt.
+// echo is a model whose answer is the prompt.
 type echo struct{}
 
 func (echo) Generate(_ context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
@@ -25,6 +26,10 @@ func (echo) Encode(_ context.Context, text string, _, _ bool) ([]int32, error) {
 func (echo) Decode(ids []int32) string  { return string(ids) }
 func (echo) Limits() llamaserver.Limits { return llamaserver.Limits{Context: 128, Vocab: 0x110000} }
 
+func (echo) Template() (*chat.Template, error) { return nil, chat.ErrNoTemplate }
+
+func (echo) Details() llamaserver.Details { return llamaserver.Details{Path: "echo.gguf"} }
+
 func Example() {
 	args, _, err := llamaserver.ParseArgs([]string{"--model", "m.gguf", "--port", "0", "-np", "2"})
 	if err != nil {
@@ -36,7 +41,7 @@ func Example() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- server.Serve(ctx) }() // answers "loading model" until SetModel
+	go func() { ended <- server.Serve(ctx) }() // until SetModel, the server answers "loading model"
 	server.SetModel(echo{})
 	answer, err := http.Post("http://"+server.Addr().String()+"/completion", "application/json",
 		strings.NewReader(`{"prompt": "hello", "stream": true}`))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
@@ -24,16 +25,21 @@ import (
 // token is a byte plus fakeFirst.
 type fakeModel struct {
 	pieces  []engine.Piece
-	fail    error          // after the pieces
-	report  *engine.Report // replaces fakeReport's
+	fail    error          // fail is the error of Generate after the pieces
+	report  *engine.Report // report, if set, replaces the result of fakeReport
 	context int
 	vocab   int
+	// template is the source of the chat template.
+	template string
 	// generate, if set, replaces the script.
 	generate func(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
 
+	state     func() engine.State
+	sequences SequenceStore
+
 	// encoded, if set, receives the length of each tokenized text.
 	encoded  chan int
-	encoding atomic.Int64 // running calls of Encode
+	encoding atomic.Int64 // encoding is the number of running calls of Encode
 
 	mu   sync.Mutex
 	seen []engine.Request
@@ -44,7 +50,8 @@ const (
 	fakeFirst = 3
 )
 
-var fakeControl = []string{"<tool_call>", "</tool_call>", "<|end|>"} // from 300 on
+// the control tokens have the numbers from 300 on
+var fakeControl = []string{"<tool_call>", "</tool_call>", "<|end|>"}
 
 func texted(texts ...string) []engine.Piece {
 	var pieces []engine.Piece
@@ -142,6 +149,18 @@ func (f *fakeModel) Limits() Limits {
 	return l
 }
 
+func (f *fakeModel) Template() (*chat.Template, error) {
+	return chat.New(f.template, "<s>", "</s>")
+}
+
+func (f *fakeModel) Details() Details {
+	return Details{
+		Path: "/models/fake.gguf", Name: "Fake", Architecture: "llama", Parameters: 1000, SizeBytes: 2000, TrainedContext: 4096,
+		Embedding: 64, Layers: 2, VocabType: 1, Template: f.template, BOS: "<s>", EOS: "</s>", Device: "HTP0", Recipe: "f16",
+		State: f.state, Sequences: f.sequences,
+	}
+}
+
 // lastSeen returns the last request that reached the model.
 func (f *fakeModel) lastSeen(t *testing.T) engine.Request {
 	f.mu.Lock()
@@ -150,7 +169,7 @@ func (f *fakeModel) lastSeen(t *testing.T) engine.Request {
 	return f.seen[len(f.seen)-1]
 }
 
-// console collects writes. A test can wait for one.
+// console collects the lines that the server writes. A test can wait for a line.
 type console struct {
 	mu     sync.Mutex
 	cond   *sync.Cond

@@ -31,6 +31,8 @@ type prompt struct {
 	list  bool
 	given bool
 	media bool
+	// nested is set while the only element of a list is read.
+	nested bool
 	// limit is the largest number of token ids to keep, and count the number in the
 	// request.
 	limit, count int
@@ -38,13 +40,16 @@ type prompt struct {
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (p *prompt) UnmarshalJSON(raw []byte) (err error) {
-	*p = prompt{limit: p.limit, given: true}
+	*p = prompt{limit: p.limit, given: true, nested: p.nested}
 	switch raw[0] {
 	case 'n':
 		p.given = false
 	case '"':
 		err = json.Unmarshal(raw, &p.text)
 	case '[':
+		if first := bytes.TrimLeft(raw[1:], " \t\r\n")[0]; first == '"' || first == '[' || first == '{' {
+			return p.only(raw)
+		}
 		p.list = true
 		p.ids, p.count, err = tokenList(raw, p.limit)
 	case '{':
@@ -65,6 +70,28 @@ func (p *prompt) UnmarshalJSON(raw []byte) (err error) {
 	default:
 		err = refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
 	}
+	return err
+}
+
+// only reads a list that holds one prompt, as clients of OpenAI's API send it.
+func (p *prompt) only(raw []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := decoder.Token(); err != nil {
+		return err
+	}
+	var first json.RawMessage
+	if err := decoder.Decode(&first); err != nil {
+		return err
+	}
+	switch {
+	case decoder.More():
+		return refuse(http.StatusBadRequest, "a request has one prompt: send a request for each prompt; requests run at the same time")
+	case p.nested:
+		return refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
+	}
+	p.nested = true
+	err := p.UnmarshalJSON(first)
+	p.nested = false
 	return err
 }
 
@@ -148,8 +175,8 @@ func (p *preservedTexts) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// textList reads a JSON list of texts, or a single text. A list has at most the number
-// most of texts, and each text at most longest bytes.
+// textList reads a JSON list of texts, or a single text. A list has at most `most`
+// texts, and each text at most `longest` bytes.
 func textList(raw []byte, field string, most, longest int) (list []string, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if raw[0] == '[' {

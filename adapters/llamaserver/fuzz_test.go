@@ -16,15 +16,16 @@ func FuzzRequestBodiesAreAnsweredOrRefused(f *testing.F) {
 		streamed, `{"prompt":[1,2,3],"stream":false,"n_probs":3,"stop":"x"}`, `{"prompt":{"prompt_string":"a"},"stream":true}`,
 		`{"prompt":"\ud800","seed":-9223372036854775808}`, `{"content":"A<|end|>","add_special":true}`, `{"tokens":[1,2147483648]}`,
 		`[[[[`, `{"prompt":"a","n_keep":-9223372036854775808}`, `{"prompt":[1],"n_keep":9223372036854775807}`, `{"prompt":"a","stop":[null]}`, `{"prompt":"a","top_p":-3e38,"repeat_last_n":-9}`,
+		`{"prompt":["a"],"max_tokens":-5,"logprobs":0,"stream_options":{"include_usage":true},"stream":true}`, `{"prompt":[["a"]]}`, `{"input":[{"role":"user","content":[{"type":"text","text":"a"}]}],"stream":true}`, `{"input":"a","instructions":"b"}`, `{"prompt":[[[1]]],"n":1}`, `{"prompt":[ ]}`, `{"prompt":"a","logprobs":3}`,
 	} {
 		f.Add(uint8(i), body)
 	}
 	s, err := New(Options{Addr: "127.0.0.1:0"})
 	require.NoError(f, err)
 	f.Cleanup(func() { _ = s.Close() })
-	m := &fakeModel{pieces: texted("one", "\n", " two")}
+	m := &fakeModel{template: plainTemplate, pieces: texted("one", "\n", " two")}
 	s.SetModel(m)
-	paths := []string{"/completion", "/tokenize", "/detokenize"}
+	paths := []string{"/completion", "/tokenize", "/detokenize", "/v1/completions", "/v1/responses"}
 	f.Fuzz(func(t *testing.T, which uint8, body string) {
 		m.seen = nil
 		path := paths[int(which)%len(paths)]

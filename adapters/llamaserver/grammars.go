@@ -17,7 +17,7 @@ const keptGrammars = 8
 type grammars struct {
 	mu    sync.Mutex // mu guards the fields below it
 	known map[string]*list.Element
-	order list.List // the latest first
+	order list.List // order lists the grammars, the latest used one first
 }
 
 // namedGrammar is a compiled grammar with the source of which it was compiled.

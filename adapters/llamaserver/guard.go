@@ -9,7 +9,7 @@ import (
 )
 
 // guard rejects requests that a web page of another site makes the user's browser send.
-// guard judges a web page's request by the headers that the browser adds.
+// guard decides by the headers that the browser adds to a request.
 //
 //   - Sec-Fetch-Site says how the page relates to this server. Only the server's own
 //     pages and addresses that the user typed are accepted.
@@ -19,10 +19,16 @@ import (
 //     so a server that listens on this machine only accepts this machine's names.
 //
 // Programs, such as Ollama, send no Origin and no Sec-Fetch-Site.
-func guard(loopback bool, next http.Handler) http.Handler {
+//
+// Pages of the sites that the user allows (cors) pass the first two checks.
+func guard(loopback bool, allowed cors, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if reason := foreign(r, loopback); reason != "" {
-			refuse(http.StatusForbidden, "%s", reason).write(w)
+		fromAllowed := allowed.asks(w, r)
+		if reason := foreign(r, loopback, fromAllowed); reason != "" {
+			refuse(http.StatusForbidden, "%s", reason).write(w, r)
+			return
+		}
+		if fromAllowed && preflight(w, r) {
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -32,14 +38,14 @@ func guard(loopback bool, next http.Handler) http.Handler {
 // foreign returns the reason to reject a request from a web page of another site, or
 // "". The reason does not repeat anything from the request, because the page chose its
 // content.
-func foreign(r *http.Request, loopback bool) string {
+func foreign(r *http.Request, loopback, fromAllowed bool) string {
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
-		if site != "none" && site != "same-origin" {
+		if site != "none" && site != "same-origin" && !fromAllowed {
 			return "a web page of another site sent this request (Sec-Fetch-Site): sdnpu answers programs only"
 		}
 	}
 	for _, origin := range r.Header.Values("Origin") {
-		if !loopbackOrigin(origin) {
+		if !loopbackOrigin(origin) && !fromAllowed {
 			return "a web page of another site sent this request (Origin): sdnpu answers programs only"
 		}
 	}

@@ -78,7 +78,7 @@ func TestPagesOfOtherSitesAreRejected(t *testing.T) {
 		"Host: localhost:evil",
 		"Host: localhost:808080",
 		"Host: localhost..",
-		"Host: 2130706433", // 127.0.0.1 as one number: browsers write it with dots
+		"Host: 2130706433", // this is 127.0.0.1 as one number; browsers send it with dots
 		"Host: 127.1",
 		"Host: .",
 		"Host: evil.example|Sec-Fetch-Site: same-origin", // DNS rebinding

@@ -20,16 +20,16 @@ import (
 // request waits for the memory budget while it holds a share of the work budget, so
 // there is no deadlock.
 type intake struct {
-	bodies *semaphore.Weighted // bytes, see bodyBudget
-	small  *semaphore.Weighted // requests, see newIntake
-	large  *semaphore.Weighted // one request
+	bodies *semaphore.Weighted // bodies counts bytes, see bodyBudget
+	small  *semaphore.Weighted // small counts requests with small bodies, see newIntake
+	large  *semaphore.Weighted // large lets one request with a large body pass at a time
 }
 
-// newIntake returns an intake for the number of processors that Go uses. Small requests
-// leave one processor for a large request and one for connections and /health: while
-// all processors are busy, Go looks for network events only every 10 ms.
-func newIntake(processors int) intake {
-	return intake{semaphore.NewWeighted(bodyBudget), semaphore.NewWeighted(int64(max(1, processors-2))), semaphore.NewWeighted(1)}
+// newIntake returns an intake for the number of threads that Go may run. Small requests
+// leave one thread for a large request and one for connections and /health: while all
+// threads compute, Go looks for network events only every 10 ms.
+func newIntake(threads int) intake {
+	return intake{semaphore.NewWeighted(bodyBudget), semaphore.NewWeighted(int64(max(1, threads-2))), semaphore.NewWeighted(1)}
 }
 
 // acquire waits until a budget has room for a request's share.
@@ -51,7 +51,7 @@ func acquire(ctx context.Context, budget *semaphore.Weighted, n int64) error {
 // read reads a request body of at most limit bytes. The caller of read calls release
 // when it needs neither the body nor other data of that size.
 func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body []byte, release func(), err error) {
-	large := refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes, the most that this model's context needs", limit)
+	large := tooLarge(limit)
 	if r.ContentLength > int64(limit) {
 		return nil, nil, large
 	}
@@ -77,13 +77,13 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 		_ = control.SetReadDeadline(time.Now().Add(readTimeout))
 		body, err = readUpTo(source, body, limit+1)
 	}
-	var tooLarge *http.MaxBytesError
+	var exceeded *http.MaxBytesError
 	switch {
 	case err == io.EOF: //nolint:errorlint // the error is returned unwrapped, as readers do
 		if err = arrived(w, r); err == nil {
 			return body, release, nil
 		}
-	case err == nil, errors.As(err, &tooLarge):
+	case err == nil, errors.As(err, &exceeded):
 		err = large
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = refuse(http.StatusRequestTimeout, "the request did not come to its end within %v", readTimeout)

@@ -23,7 +23,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// serveTo answers a request without a connection.
+// serveTo passes a request to the server's handler without a network connection.
 func serveTo(t *testing.T, s *Server, path string, body io.Reader) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -83,7 +83,7 @@ func TestFieldsThatAreTooLargeAreRejected(t *testing.T) {
 			for _, chunked := range []bool{false, true} {
 				var body io.Reader = strings.NewReader(c.body)
 				if chunked {
-					body = io.MultiReader(body) // hides the length
+					body = io.MultiReader(body) // the wrapper hides the length of the body
 				}
 				w := serveTo(t, s, c.path, body)
 				require.Equal(t, c.status, w.Code, "%.200s", w.Body)
@@ -96,13 +96,15 @@ func TestFieldsThatAreTooLargeAreRejected(t *testing.T) {
 	require.NoError(t, s.intake.large.Acquire(t.Context(), 1))
 }
 
-// encoding/json is the oracle for lists of tokens.
+// FuzzTokenListsAgreeWithTheLibrary compares the reader of token lists with
+// encoding/json.
 func FuzzTokenListsAgreeWithTheLibrary(f *testing.F) {
 	for _, list := range []string{"[]", "[1, -2 ,3]", "[1.0]", "[1e3]", "null", "[[1]]", `["1"]`, "[2147483648]", "[-2147483648]", "[\n1\n]", "{}", "[-0]"} {
 		f.Add(list)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if !json.Valid([]byte(text)) || strings.Contains(text, "null") { // the library takes null for 0
+		// encoding/json reads null as 0
+		if !json.Valid([]byte(text)) || strings.Contains(text, "null") {
 			return
 		}
 		var want []int32
@@ -151,7 +153,8 @@ func TestTextsInWorkAreBoundedInSum(t *testing.T) {
 			s := newTestServer(t, nil, 1)
 			synctest.Test(t, func(t *testing.T) {
 				m := &meter{fakeModel: &fakeModel{}, hold: make(chan struct{})}
-				s.intake = newIntake(c.processors) // of this bubble
+				// the semaphores must be made inside this synctest bubble
+				s.intake = newIntake(c.processors)
 				s.SetModel(m)
 				var wg sync.WaitGroup
 				for range c.count {
@@ -191,7 +194,7 @@ func TestSmallTextsDoNotWaitForLargeOnes(t *testing.T) {
 		ask(10)
 		require.EqualValues(t, 1<<20+10, m.now.Load(), "both are in work")
 		began := time.Now()
-		ask(1 << 20) // waits for the first and gives up
+		ask(1 << 20) // the second request waits for the first one and gives up
 		require.Equal(t, http.StatusServiceUnavailable, <-codes)
 		require.Equal(t, budgetTimeout, time.Since(began))
 		for range 2 {
@@ -302,7 +305,7 @@ func TestUnstreamedAnswersAreBounded(t *testing.T) {
 	require.Equal(t, 1000, m.lastSeen(t).MaxTokens, "ten contexts")
 	require.Zero(t, s.answers.Load())
 
-	s.answers.Store(answerBudget - 1000) // of other requests
+	s.answers.Store(answerBudget - 1000) // almost the whole budget belongs to other requests
 	w = serveTo(t, s, "/completion", strings.NewReader(`{"prompt":"a","n_predict":-1}`))
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.EqualValues(t, answerBudget-1000, s.answers.Load())
@@ -314,7 +317,8 @@ func TestUnstreamedAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// Texts are written in parts, which must not change them.
+// TestDetokenizedTextEqualsTheWholeText: /detokenize writes a long text in parts, and
+// the parts together must be the whole text.
 func TestDetokenizedTextEqualsTheWholeText(t *testing.T) {
 	m := &fakeModel{vocab: 400}
 	s := newTestServer(t, m, 1)
@@ -358,12 +362,14 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 
 func TestSlowReadersAreGivenUp(t *testing.T) {
 	for _, c := range []struct {
-		pause  time.Duration
-		writes int // until the client is given up, or 0
+		pause time.Duration
+		// the number of writes until the server gives up on the client, or 0 if it does
+		// not
+		writes int
 	}{{time.Millisecond, 0}, {25 * time.Second, 5}, {59 * time.Second, 3}, {2 * time.Minute, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &slowWriter{httptest.NewRecorder(), c.pause, time.Time{}}
-			s := &stream{w: w, control: http.NewResponseController(w), patience: stallTimeout}
+			s := &stream{form: &completionForm{model: &fakeModel{}}, w: w, control: http.NewResponseController(w), patience: stallTimeout}
 			p := &patientWriter{w, stallTimeout}
 			began := time.Now()
 			for i := 1; i <= 1000; i++ {

@@ -10,14 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKeyFilesOfOthersAndSpecialFilesAreRefused checks that such a file neither decides
-// who may use the server, nor makes its start wait or take memory.
+// TestKeyFilesOfOthersAndSpecialFilesAreRefused: a key file that others can change must
+// not decide who may use the server, and a pipe or a huge file must not make the start
+// wait or take memory.
 func TestKeyFilesOfOthersAndSpecialFilesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	pipe, large, open := filepath.Join(dir, "pipe"), filepath.Join(dir, "large"), filepath.Join(dir, "open")
 	require.NoError(t, unix.Mkfifo(pipe, 0o600))
 	require.NoError(t, os.WriteFile(large, []byte("key\n"), 0o600))
-	require.NoError(t, os.Truncate(large, 6<<30)) // takes no space on the disk
+	// the file is sparse, so it takes no space on the disk
+	require.NoError(t, os.Truncate(large, 6<<30))
 	require.NoError(t, os.WriteFile(open, []byte("key\n"), 0o600))
 	require.NoError(t, os.Chmod(open, 0o666))
 	for path, want := range map[string]string{
@@ -74,7 +76,8 @@ func TestFilesOfSecretsThatOthersReadAreWarnedOf(t *testing.T) {
 	}
 	require.NoError(t, os.Chmod(path, 0o600))
 	writeCertificate(t, certificate, private)
-	require.NoError(t, os.Chmod(certificate, 0o644)) // a certificate is public
+	// all users may read a certificate, because it is public
+	require.NoError(t, os.Chmod(certificate, 0o644))
 	tls := "-m x --api-key-file " + path + " --ssl-cert-file " + certificate + " --ssl-key-file " + private
 	require.NoError(t, os.Chmod(private, 0o600))
 	access, _, err := accessOf(tls)

@@ -60,6 +60,9 @@ const (
 	answerBudget = 32 << 20
 	// queuePerSlot is the number of requests that may wait for each request slot.
 	queuePerSlot = 16
+	// maxSlotFiles is the number of files from which on the folder of saved slots gets no
+	// further file.
+	maxSlotFiles = 256
 	// maxHeader is the size in bytes of the largest header of a request.
 	maxHeader = 64 << 10
 )

@@ -20,7 +20,7 @@ const maxLine = 4 << 10
 // Lines writes the lines that the host reads. Lines writes each line with one
 // write, because the host parses each write on its own.
 type Lines struct {
-	mu sync.Mutex // guards w
+	mu sync.Mutex // mu guards w
 	w  io.Writer
 }
 
@@ -64,7 +64,7 @@ func (l *Lines) Device(c backend.Capabilities) {
 		c.Name, c.Provider, c.BuildID, c.SoC, c.Lane))
 }
 
-// Recipe reports with which recipe the model runs, and why.
+// Recipe prints a line with the recipe that the model runs with, and the reason for it.
 func (l *Lines) Recipe(name, reason string) {
 	l.write(fmt.Sprintf("sdnpu recipe name=%s reason=%q", name, oneLine(reason)))
 }
@@ -72,10 +72,10 @@ func (l *Lines) Recipe(name, reason string) {
 // Warn reports a problem that is no failure.
 func (l *Lines) Warn(text string) { l.write("sdnpu warning " + text) }
 
-// Report reports what a request did, in numbers. outcome is its stop reason, or
-// "cancelled" or "failed". If the device simulates another device's time, the
-// field clock says so. In virtual time, the plan's times are virtual, times of
-// this machine's clock have the prefix host_, and times of the device's clock device_.
+// Report prints a line with the measurements of a request. outcome is its stop reason,
+// or "cancelled" or "failed". If the device simulates another device's time, the field
+// clock says so. In virtual time, the plan's times are virtual, times of this machine's
+// clock have the prefix host_, and times of the device's clock device_.
 func (l *Lines) Report(r engine.Report, outcome string) {
 	var b strings.Builder
 	here := func(name string, d time.Duration) {
@@ -129,7 +129,8 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 			milliseconds(t.First), milliseconds(t.Decode), milliseconds(t.NPU), milliseconds(t.Loads), milliseconds(t.Switching),
 			milliseconds(t.PromptDrafting+t.Drafting))
 	}
-	if r.Processor > 0 { // time of the whole process, so it includes concurrent requests
+	// this is the processor time of the whole process, so it includes concurrent requests
+	if r.Processor > 0 {
 		fmt.Fprintf(&b, " cpu_ms=%.3f cpu_ms_per_token=%.3f", milliseconds(r.Processor), milliseconds(r.ProcessorPerToken()))
 	}
 	l.write(b.String())

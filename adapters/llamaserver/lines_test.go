@@ -83,7 +83,7 @@ func TestHarmlessLinesContainNoFailureWord(t *testing.T) {
 	require.Greater(t, len(out.all()), 5*len(hostFailureWords))
 	free(out.all())
 
-	// Only the failures in the dialogues contain such words.
+	// In the recorded dialogues, only lines that report failures contain such words.
 	dialogue, err := os.ReadFile("testdata/dialogues/01_rendered_stream.txt")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(dialogue)) {
@@ -107,7 +107,7 @@ func TestLoadingPrintsRegularly(t *testing.T) {
 		loading := NewLines(out).Loading()
 		begin := time.Now()
 		loading.Step("compile block 1", 0, 4)
-		time.Sleep(11 * time.Second) // on the clock of synctest
+		time.Sleep(11 * time.Second) // Sleep advances only the simulated clock of synctest
 		loading.Step("compile block 1", 1, 4)
 		loading.Step("compile block 1", 2, 4)
 		loading.Step("compile head", 3, 4)
@@ -163,7 +163,7 @@ func TestTimesNameTheirClock(t *testing.T) {
 		require.Contains(t, line, test.says)
 		plans := []string{"switch_end_ms", "exposed_ms", "stall_ms"}
 		found := times.FindAllStringSubmatch(line, -1)
-		own := 0 // times of the device's clock
+		own := 0 // own counts fields with times of the device's clock
 		for _, f := range found {
 			if strings.HasPrefix(f[1], "device_") {
 				own++

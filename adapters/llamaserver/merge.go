@@ -27,7 +27,7 @@ type merger struct {
 	// first event, Ollama assumes an empty one
 	repeats int
 
-	text    strings.Builder // held text
+	text    strings.Builder // text is the text that waits for the next event
 	trimmed string          // trimmed is the content without surrounding white space
 	tokens  []engine.TokenLogprob
 	pieces  int // pieces is the number of pieces in text

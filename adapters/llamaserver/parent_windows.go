@@ -24,13 +24,13 @@ func rememberParent() func(context.Context) bool {
 			return false
 		}
 		defer func() { _ = windows.CloseHandle(parent) }()
-		return younger(parent) || ended(ctx, parent)
+		return younger(parent) || waitForEnd(ctx, parent)
 	}
 }
 
-// ended waits in short intervals, because waiting for a process cannot be cancelled by
-// a context.
-func ended(ctx context.Context, process windows.Handle) bool {
+// waitForEnd reports whether a process has ended before the context is done. It waits in
+// short intervals, because a context cannot cancel a wait for a process.
+func waitForEnd(ctx context.Context, process windows.Handle) bool {
 	for ctx.Err() == nil {
 		event, err := windows.WaitForSingleObject(process, uint32(parentPoll/time.Millisecond))
 		switch {

@@ -60,8 +60,8 @@ func protectiveWord(flag string) string {
 	return ""
 }
 
-// shownName returns a flag's name for a message. If the flag may hold a secret, it
-// returns only the protective word.
+// shownName returns a flag's name for a message. If the flag may hold a secret,
+// shownName returns only the protective word.
 func shownName(flag, word string) string {
 	if flagName.MatchString(flag) {
 		return flag

@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// sample records the requests of a real Ollama to its runner.
+// sample holds the recorded requests that a real Ollama has sent to its llama-server.
 type sample struct {
 	Case string
 	Saw  []struct {
@@ -27,10 +27,11 @@ type sample struct {
 	} `json:"runner_saw"`
 }
 
-// ours lists the endpoints that can be replayed.
-var ours = []string{"/completion", "/tokenize", "/detokenize"}
+// ours lists the HTTP endpoints whose recorded requests can be replayed.
+var ours = []string{"/completion", "/tokenize", "/detokenize", "/apply-template", "/v1/chat/completions", "/v1/embeddings"}
 
-// readSample reports false if a sample needs other endpoints.
+// readSample reads a sample, and returns false if it contains requests to other
+// endpoints than ours.
 func readSample(t *testing.T, file string) (sample, bool) {
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -70,15 +71,19 @@ func TestHostCanReadTheAnswersToRecordedRequests(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) { require.True(t, replay(t, file)) })
 	}
 	t.Run("all", func(t *testing.T) {
-		replayed, requests := 0, 0
-		for _, file := range sharedSamples(t) {
-			if replay(t, file) {
-				s, _ := readSample(t, file)
-				replayed, requests = replayed+1, requests+len(s.Saw)
+		files, requests := sharedSamples(t), 0
+		var others []string
+		for _, file := range files {
+			if !replay(t, file) {
+				others = append(others, filepath.Base(file))
+				continue
 			}
+			s, _ := readSample(t, file)
+			requests += len(s.Saw)
 		}
-		require.Greater(t, replayed, 50)
-		t.Logf("%d samples, %d events", replayed, requests)
+		require.Len(t, files, 107)
+		require.Empty(t, others)
+		t.Logf("%d samples, %d events", len(files)-len(others), requests)
 	})
 }
 
@@ -97,14 +102,19 @@ func replay(t *testing.T, file string) bool {
 		texted("", " ", "日本", "\"\\\u2028</script>", ""),
 		nil,
 	} {
-		m := &fakeModel{pieces: script, vocab: math.MaxInt32}
+		m := &fakeModel{pieces: script, vocab: math.MaxInt32, template: replayTemplate}
 		s.SetModel(m)
+		embedder := &fakeEmbedder{fakeModel: fakeModel{vocab: math.MaxInt32}}
 		for _, e := range recorded.Saw {
 			switch {
 			case e.Event == "start":
 				checkArguments(t, recorded.Case, e.Argv)
 			case e.Event == "req" && e.Path != "/health":
 				body := whole(t, e.Body)
+				if e.Path == "/v1/embeddings" {
+					checkEmbedding(t, recorded.Case, body, post(t, embedder, e.Path, string(body)))
+					continue
+				}
 				response, answer, err := exchange(t, e.Method, url+e.Path, body)
 				require.NoError(t, err)
 				checkAnswer(t, recorded.Case, e.Path, body, response, answer, m)
@@ -114,7 +124,7 @@ func replay(t *testing.T, file string) bool {
 	return true
 }
 
-// whole restores long lists, which the recordings shorten.
+// whole restores the long lists that the recordings have shortened.
 func whole(t *testing.T, raw json.RawMessage) []byte {
 	var body map[string]any
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
@@ -153,6 +163,12 @@ func checkAnswer(t *testing.T, name, path string, body []byte, response *http.Re
 		var got struct{ Content *string }
 		require.NoError(t, json.Unmarshal(raw, &got), name)
 		require.NotNil(t, got.Content, name)
+		return
+	case "/apply-template":
+		checkTemplate(t, name, body, raw)
+		return
+	case "/v1/chat/completions":
+		checkChat(t, name, body, response, raw, m)
 		return
 	}
 	var asked struct {

@@ -16,15 +16,17 @@ import (
 // completionRequest is the body of a request to /completion. Unknown fields of a
 // request are ignored, because each version of Ollama adds fields.
 type completionRequest struct {
-	Prompt      prompt         `json:"prompt"`
-	Stream      bool           `json:"stream"`
-	CachePrompt bool           `json:"cache_prompt"`
-	NPredict    int            `json:"n_predict"`
-	NKeep       int            `json:"n_keep"`
-	IgnoreEOS   bool           `json:"ignore_eos"`
-	NProbs      int            `json:"n_probs"`
-	Stop        stops          `json:"stop"`
-	Preserved   preservedTexts `json:"preserved_tokens"`
+	Prompt prompt `json:"prompt"`
+	Stream bool   `json:"stream"`
+	// ReturnTokens asks for the numbers of the answer's tokens.
+	ReturnTokens bool           `json:"return_tokens"`
+	CachePrompt  bool           `json:"cache_prompt"`
+	NPredict     int            `json:"n_predict"`
+	NKeep        int            `json:"n_keep"`
+	IgnoreEOS    bool           `json:"ignore_eos"`
+	NProbs       int            `json:"n_probs"`
+	Stop         stops          `json:"stop"`
+	Preserved    preservedTexts `json:"preserved_tokens"`
 
 	Temperature      float32 `json:"temperature"`
 	TopK             int     `json:"top_k"`
@@ -52,8 +54,8 @@ func defaults() completionRequest {
 	}
 }
 
-// engineRequest converts the body of a completion to an engine's request, or returns a
-// refusal.
+// engineRequest converts the body of a completion to an engine's request, or returns an
+// error for the client.
 func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.Request, error) {
 	if bool(c.Images || c.ImageData) || c.Prompt.media {
 		return engine.Request{}, errMedia
@@ -192,7 +194,8 @@ func (c *completionRequest) sampling() sampler.Options {
 // in the sampler.
 func onlyBest(p float32) float32 { return max(p, math.SmallestNonzeroFloat32) }
 
-// encode tokenizes a text, or returns the answer that rejects the request.
+// encode tokenizes a text, or returns the answer that rejects the request. When ctx is
+// done, encode returns the context's error.
 func encode(ctx context.Context, m Model, text string, addSpecial, parseSpecial bool) ([]int32, error) {
 	if most := m.Limits().maxText(); len(text) > most {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the text has %d bytes: want at most %d for a context of %d tokens",
@@ -201,7 +204,7 @@ func encode(ctx context.Context, m Model, text string, addSpecial, parseSpecial 
 	ids, err := m.Encode(ctx, text, addSpecial, parseSpecial)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		panic(http.ErrAbortHandler) // the client has closed the connection
+		return nil, ctx.Err()
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "the text cannot be tokenized: %v", err)
 	}

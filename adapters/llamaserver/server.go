@@ -10,9 +10,12 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -30,6 +33,11 @@ type Model interface {
 	Decode(ids []int32) string
 	// Limits returns the limits of requests. The limits of a Model do not change.
 	Limits() Limits
+	// Template returns the model's chat template, or an error that says why there is
+	// none.
+	Template() (*chat.Template, error)
+	// Details describes the model.
+	Details() Details
 }
 
 // Limits holds the limits of requests to a Model.
@@ -61,6 +69,18 @@ type Options struct {
 	// run without one.
 	Access     Access
 	WithoutKey bool
+	// Name is the name of the model in answers. If Name is empty, answers give the name
+	// of the model's file without its folder.
+	Name string
+	// CORSOrigins lists the web sites whose pages may send requests, as --cors-origins
+	// does. If CORSOrigins is empty, no page of another site gets an answer.
+	CORSOrigins string
+	// If Metrics is set, /metrics answers. If HideSlots is set, /slots refuses
+	// requests. If HidePage is set, there is no status page.
+	Metrics, HideSlots, HidePage bool
+	// SlotFolder is the folder in which clients may save slots. If SlotFolder is empty, they
+	// may not.
+	SlotFolder string
 	// Lines receives the reports of requests and failures. If Lines is nil, nothing is
 	// reported.
 	Lines *Lines
@@ -74,11 +94,19 @@ type Server struct {
 	http        *http.Server
 	slots       chan struct{}
 	waiting     atomic.Int64 // waiting counts the requests that have a slot or wait for one
+	files       slotFiles
 	intake      intake
 	grammars    grammars
 	answers     atomic.Int64 // answers bounds the bytes of answers that are not streamed, see answerBudget
+	name        string
+	began       time.Time
 	shift       bool
 	keep        int
+	board       board
+	cors        cors
+	metrics     *metrics // metrics is nil if /metrics does not answer
+	hideSlots   bool
+	hidePage    bool
 	lines       *Lines
 	access      Access
 	loopback    bool // loopback is set if the server can be reached from this machine only
@@ -103,6 +131,14 @@ func New(o Options) (*Server, error) {
 	if o.Slots < 0 {
 		return nil, fmt.Errorf("llamaserver: %w: %d slots", ErrArguments, o.Slots)
 	}
+	sites, err := parseCORS(o.CORSOrigins, o.Access.HasKey())
+	if err != nil {
+		return nil, fmt.Errorf("llamaserver: %w: %w", ErrArguments, err)
+	}
+	files, err := newSlotFiles(o.SlotFolder)
+	if err != nil {
+		return nil, err
+	}
 	listener, err := net.Listen("tcp", o.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("llamaserver: %w", listenError(o.Addr, err))
@@ -125,6 +161,10 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines,
 		access: o.Access, loopback: loopback, intake: newIntake(runtime.GOMAXPROCS(0)),
+		files: files, cors: sites, name: o.Name, began: time.Now(), hideSlots: o.HideSlots, hidePage: o.HidePage,
+	}
+	if o.Metrics {
+		s.metrics = newMetrics(s)
 	}
 	s.connections = newConnections(cap(s.slots))
 	s.state.Store(&state{})
@@ -147,8 +187,8 @@ func New(o Options) (*Server, error) {
 // Addr returns the address on which the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// SetModel sets the model that answers requests. SetModel(nil) makes the server answer
-// again that the model is loading.
+// SetModel sets the model that answers requests. After SetModel(nil), the server
+// answers each request with the message that the model is loading.
 func (s *Server) SetModel(m Model) { s.state.Store(&state{model: m}) }
 
 // SetFailed makes /health and each request fail with the given error.
@@ -179,7 +219,7 @@ func (s *Server) Close() error { return s.http.Close() }
 // Handler returns the server's handler without its port. Handler rejects web
 // pages of other sites and requests without a key.
 func (s *Server) Handler() http.Handler {
-	return unread(guard(s.loopback, s.access.require(s.endpoints())))
+	return unread(guard(s.loopback, s.cors, s.access.require(s.endpoints())))
 }
 
 // endpoints returns the handler of those requests that guard and keys have let through.
@@ -188,16 +228,74 @@ func (s *Server) endpoints() http.Handler {
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /v1/health", s.health)
 	mux.HandleFunc("POST /completion", s.withModel(s.completion))
+	for _, path := range []string{"/completions", "/v1/completions"} {
+		mux.HandleFunc("POST "+path, s.withModel(s.textCompletion))
+	}
+	mux.HandleFunc("POST /v1/responses", s.withModel(s.responses))
+	for _, path := range []string{"/models", "/v1/models"} {
+		mux.HandleFunc("GET "+path, s.withModel(s.models))
+	}
+	mux.HandleFunc("GET /props", s.withModel(s.props))
+	mux.HandleFunc("GET /slots", s.withModel(s.slotList))
+	mux.HandleFunc("POST /slots/{id}", s.withModel(s.slotAction))
+	mux.HandleFunc("GET /metrics", s.showMetrics)
+	if !s.hidePage {
+		mux.HandleFunc("GET /{$}", s.statusPage)
+		mux.HandleFunc("GET /status.json", s.statusJSON)
+	}
+	for pattern, reason := range unsupported {
+		mux.HandleFunc(pattern, s.withModel(refuse(http.StatusNotImplemented, "%s", reason).always))
+	}
+	mux.HandleFunc("/", unknownPath(mux))
 	mux.HandleFunc("POST /tokenize", s.withModel(s.tokenize))
 	mux.HandleFunc("POST /detokenize", s.withModel(s.detokenize))
-	native := refuse(http.StatusNotImplemented, "sdnpu does not apply the chat template in the model file yet. "+
-		"Give the model a TEMPLATE in its Modelfile and create it again; then Ollama renders the prompts.")
-	mux.HandleFunc("POST /v1/chat/completions", s.withModel(native.always))
-	mux.HandleFunc("POST /apply-template", s.withModel(native.always))
-	embeddings := refuse(http.StatusNotImplemented, "sdnpu does not compute embeddings yet. "+
-		"Use a model that is not selected for the NPU.")
-	mux.HandleFunc("POST /v1/embeddings", s.withModel(embeddings.always))
+	mux.HandleFunc("POST /v1/chat/completions", s.withModel(s.chatCompletions))
+	mux.HandleFunc("POST /chat/completions", s.withModel(s.chatCompletions))
+	mux.HandleFunc("POST /apply-template", s.withModel(s.applyTemplate))
+	mux.HandleFunc("POST /v1/embeddings", s.withModel(s.embeddings))
+	for _, path := range []string{"/embedding", "/embeddings"} {
+		mux.HandleFunc("POST "+path, s.withModel(s.tokenEmbeddings))
+	}
 	return mux
+}
+
+// unsupported lists the endpoints of llama-server that this server refuses, with the
+// reasons.
+var unsupported = map[string]string{
+	"POST /props":         "the properties of this server cannot be changed while it runs: set them at the start",
+	"POST /infill":        "sdnpu does not fill in the middle of a text: send the text before the gap to /completion",
+	"POST /rerank":        errRerank,
+	"POST /reranking":     errRerank,
+	"POST /v1/rerank":     errRerank,
+	"POST /v1/reranking":  errRerank,
+	"GET /lora-adapters":  errLora,
+	"POST /lora-adapters": errLora,
+}
+
+const (
+	errRerank = "sdnpu runs no models that rank documents: compare the documents by their embeddings, or use Ollama's own llama-server"
+	errLora   = "sdnpu does not run LoRA adapters: merge the adapter into the model, or run the model with Ollama's own llama-server"
+)
+
+// unknownPath answers requests that no endpoint takes, with an error object instead of
+// the text of package http.
+func unknownPath(mux *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			other := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+			if _, pattern := mux.Handler(other); pattern != "/" {
+				allowed = append(allowed, method)
+			}
+		}
+		if len(allowed) > 0 {
+			list := strings.Join(allowed, ", ")
+			w.Header().Set("Allow", list)
+			refuse(http.StatusMethodNotAllowed, "the endpoint does not take this method: use %s", list).write(w, r)
+			return
+		}
+		refuse(http.StatusNotFound, "there is no such endpoint: docs/api.md lists the endpoints").write(w, r)
+	}
 }
 
 func (r *refusal) always(http.ResponseWriter, *http.Request, Model) error { return r }
@@ -235,8 +333,11 @@ func (s *Server) withModel(handle func(http.ResponseWriter, *http.Request, Model
 		if err == nil {
 			return
 		}
+		if gone := r.Context().Err(); gone != nil && errors.Is(err, gone) {
+			panic(http.ErrAbortHandler) // the client has closed the connection
+		}
 		answer := refuse(http.StatusInternalServerError, "%v", err)
 		errors.As(err, &answer)
-		answer.write(w)
+		answer.write(w, r)
 	}
 }

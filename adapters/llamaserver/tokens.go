@@ -50,6 +50,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, m Model) error
 		Content      string `json:"content"`
 		AddSpecial   bool   `json:"add_special"`
 		ParseSpecial bool   `json:"parse_special"`
+		WithPieces   bool   `json:"with_pieces"`
 	}{ParseSpecial: true}
 	return s.intake.request(w, r, m.Limits().tokenizeBody(), &body, func(ctx context.Context) (func() error, error) {
 		ids, err := encode(ctx, m, body.Content, body.AddSpecial, body.ParseSpecial)
@@ -57,6 +58,11 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, m Model) error
 			return nil, err
 		}
 		body.Content = ""
+		if body.WithPieces {
+			return func() error {
+				return writeInParts(w, func(out *bufio.Writer) error { return writePieces(out, m, ids) })
+			}, nil
+		}
 		return func() error { return writeInParts(w, func(out *bufio.Writer) error { return writeTokens(out, ids) }) }, nil
 	})
 }
@@ -78,6 +84,36 @@ func writeTokens(out *bufio.Writer, ids []int32) error {
 	if err == nil {
 		_, err = out.WriteString("]}")
 	}
+	return err
+}
+
+// writePieces writes the answer of /tokenize with the text of each token. A piece that
+// is not valid UTF-8 is a list of bytes, as in llama-server.
+func writePieces(out *bufio.Writer, m Model, ids []int32) error {
+	if _, err := out.WriteString(`{"tokens":[`); err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	for i, id := range ids {
+		if i > 0 {
+			if err := out.WriteByte(','); err != nil {
+				return err
+			}
+		}
+		piece := m.Decode([]int32{id})
+		token := map[string]any{"id": id, "piece": piece}
+		if !utf8.ValidString(piece) {
+			bytes := make([]int, len(piece))
+			for j, b := range []byte(piece) {
+				bytes[j] = int(b)
+			}
+			token["piece"] = bytes
+		}
+		if err := encoder.Encode(token); err != nil {
+			return err
+		}
+	}
+	_, err := out.WriteString("]}")
 	return err
 }
 

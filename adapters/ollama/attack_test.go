@@ -81,7 +81,8 @@ func TestLinkedFolderInTheLayoutIsRefused(t *testing.T) {
 			if inside {
 				moved = filepath.Join(dir, "moved")
 			}
-			require.NoError(t, os.Rename(filepath.Join(dir, name), moved)) // identical copies
+			// the moved files stay identical copies
+			require.NoError(t, os.Rename(filepath.Join(dir, name), moved))
 			to, err := filepath.Rel(filepath.Dir(filepath.Join(dir, name)), moved)
 			require.NoError(t, err)
 			require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
@@ -113,7 +114,7 @@ func TestFileOfTheUserWithTheListedSourceStays(t *testing.T) {
 func TestListThatIsHugeOrNoFileIsRefused(t *testing.T) {
 	root := t.TempDir()
 	huge := write(t, "", root, "huge", MarkerFile)
-	require.NoError(t, os.Truncate(huge, 6<<30)) // sparse
+	require.NoError(t, os.Truncate(huge, 6<<30)) // a sparse file takes no disk space
 	_, err := Installed(filepath.Dir(huge))
 	require.ErrorContains(t, err, "more than 1048576 bytes")
 	pipe := filepath.Join(root, "pipe", MarkerFile)

@@ -12,9 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// folder is the open folder of a layout. Names are relative to it, with slashes.
-// All files are opened, written and removed through root, so no link leads out of
-// the folder.
+// folder is the open folder of a layout. Names of files are relative to this folder,
+// with slashes. All files are opened, written and removed through root, so no link
+// leads out of the folder.
 type folder struct {
 	dir  string
 	root *os.Root
@@ -29,8 +29,8 @@ func openFolder(dir string) (*folder, error) {
 	return &folder{dir, root}, nil
 }
 
-// openTrusted opens a folder in which files are written or removed. It refuses a
-// folder that other users can change, and one whose own folders are symbolic links.
+// openTrusted opens a folder in which files are written or removed. openTrusted refuses
+// a folder that other users can change, and one whose own folders are symbolic links.
 func openTrusted(dir string) (*folder, error) {
 	if err := trust.Check(dir); err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func openTrusted(dir string) (*folder, error) {
 	return f, nil
 }
 
-// checkInner checks a folder of the layout, which may be missing.
+// checkInner returns an error if a folder of the layout is a link or a file, or if
+// other users can change it. A missing folder is no error.
 func (f *folder) checkInner(name string) error {
 	info, err := f.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,12 +64,13 @@ func (f *folder) checkInner(name string) error {
 	return trust.Check(f.path(name))
 }
 
-// close closes the folder. An error does not matter: nothing is written by closing.
+// close closes the folder. An error of closing does not matter, because the folder was
+// not written through this handle.
 func (f *folder) close() { _ = f.root.Close() }
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
-// open opens a regular file to read it. It refuses links, pipes and devices.
+// open opens a regular file to read it. open refuses links, pipes and devices.
 func (f *folder) open(name string) (*os.File, error) {
 	info, err := f.root.Lstat(name)
 	if err != nil {

@@ -43,7 +43,8 @@ func Find(executable string) (Host, error) {
 		if err != nil {
 			continue
 		}
-		if real, err = filepath.Abs(real); err != nil { // absolute, because a layout links to it from another folder
+		// the path must be absolute, because a layout links to it from another folder
+		if real, err = filepath.Abs(real); err != nil {
 			return Host{}, fmt.Errorf("ollama: %w", err)
 		}
 		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() {

@@ -17,10 +17,10 @@ import (
 // the host has no llama-quantize, which `ollama create` needs, program takes its
 // place. Lay does not change the host.
 //
-// Lay replaces and removes only files that it wrote, which [MarkerFile] lists.
-// Any other file in its way is [ErrForeign], and nothing is changed. Each file is
-// complete when it gets its name, so a server can start from the layout at any
-// time. If Lay is interrupted, a second call completes it.
+// Lay replaces and removes only files that it wrote, which [MarkerFile] lists. If
+// another file is in the way, Lay returns [ErrForeign] and changes nothing. Each file
+// is complete when it gets its name, so a server can start from the layout at any time.
+// If Lay is interrupted, a second call completes it.
 func Lay(h Host, program, dir string) (string, error) {
 	bin, lib := filepath.Join(dir, "bin"), filepath.Join(dir, "lib", "ollama")
 	if h.Library != "" && sameFile(h.Library, lib) || sameFile(filepath.Dir(h.Executable), bin) {

@@ -14,8 +14,8 @@ type Installation struct {
 	files []laying
 }
 
-// Installed reads what a folder holds of ours, or returns [ErrNotLaid]. If other
-// users can change the folder, the error is [trust.ErrUntrusted].
+// Installed returns the files that [Lay] put into a folder, or [ErrNotLaid] if there
+// are none. If other users can change the folder, the error is [trust.ErrUntrusted].
 func Installed(dir string) (*Installation, error) {
 	i, err := installed(dir)
 	if err != nil {
@@ -54,7 +54,7 @@ func (i *Installation) Size() (files int, sizeBytes int64) {
 	return len(i.files), sizeBytes
 }
 
-// Paths returns the paths of the files. They come from the list in the folder, so
+// Paths returns the paths of the files. The paths come from the list in the folder, so
 // they can hold any character.
 func (i *Installation) Paths() (paths []string) {
 	for _, l := range i.files {
@@ -82,7 +82,8 @@ func (i *Installation) Remove() (left []string, err error) {
 }
 
 func (i *Installation) removeFrom(f *folder) (left []string, err error) {
-	if _, err := f.root.Lstat(MarkerFile); err != nil { // of an earlier version
+	// an installation of an earlier version has no marker file
+	if _, err := f.root.Lstat(MarkerFile); err != nil {
 		if err := writeMarker(f, i.files); err != nil {
 			return nil, err
 		}

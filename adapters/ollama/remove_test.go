@@ -85,7 +85,8 @@ func TestUpdatesOfTheHostAndTheProgramAreLaid(t *testing.T) {
 	program, dir := write(t, "ours", root, "sdnpu"), filepath.Join(root, "dir")
 	_, err := Lay(h, program, dir)
 	require.NoError(t, err)
-	write(t, "written over", program) // in place: a hard link changes with it
+	// the file is changed in place, so a hard link to it changes too
+	write(t, "written over", program)
 	require.NoError(t, os.Remove(h.Executable))
 	write(t, "replaced", h.Executable)
 	_, err = Lay(h, program, dir)
@@ -111,7 +112,7 @@ func TestUpdatesOfTheHostAndTheProgramAreLaid(t *testing.T) {
 func TestInstallationOfAnEarlierVersionIsRecognized(t *testing.T) {
 	root := t.TempDir()
 	h := host(t, filepath.Join(root, "host"), exe("llama-server"), "one.so")
-	self, err := os.Executable() // a build of this program
+	self, err := os.Executable() // self is a build of this program
 	require.NoError(t, err)
 	dir := filepath.Join(root, "dir")
 	_, err = Lay(h, self, dir)
@@ -192,7 +193,7 @@ func TestKilledCallsAreCompleted(t *testing.T) {
 		out, err := child.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
-		_, err = out.Read(make([]byte, 1)) // the child begins
+		_, err = out.Read(make([]byte, 1)) // the first byte tells that the child begins
 		require.NoError(t, err)
 		time.Sleep(time.Duration(rng.IntN(40_000)) * time.Microsecond)
 		_ = child.Process.Kill()

@@ -29,7 +29,8 @@ func (h Host) Version(ctx context.Context) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.Executable, "--version")
 	cmd.Env = append(os.Environ(), "OLLAMA_HOST=127.0.0.1:1")
-	cmd.WaitDelay = versionTimeout // limits how long child processes may keep the output open
+	// WaitDelay limits how long child processes may keep the output open
+	cmd.WaitDelay = versionTimeout
 	out, err := cmd.CombinedOutput()
 	if found := versionLine.FindSubmatch(out); found != nil && err == nil {
 		return string(found[1]), nil

@@ -40,7 +40,8 @@ func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 		}
 	}
 	n := len(of)
-	a := make([][]float64, n) // the normal equations, with the right side as the last column
+	// a holds the normal equations, with the right side as the last column
+	a := make([][]float64, n)
 	for r := range a {
 		a[r] = make([]float64, n+1)
 		for i := range y {

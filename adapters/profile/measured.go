@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// About names the device and the model that were measured.
+// About holds the names and sizes of the device and the model that were measured.
 type About struct {
 	Device, SoC, Model, Recipe string
 	Layers, Hidden, Vocab      int
@@ -26,13 +26,13 @@ const (
 	// windowGB is the memory that one session can address, in GB. No call of the
 	// library reports this number.
 	windowGB = 3.75
-	// Fastest is a bandwidth in GB/s that stands for loads whose time does not grow
-	// with their size.
+	// Fastest is the bandwidth in GB/s of a profile whose loads do not take longer if
+	// they are larger.
 	Fastest = 1000
 )
 
-// AboutModel names a model by its file name, without the extension. The caller must
-// add the device.
+// AboutModel returns an About for a model: the name is that of its file, without the
+// extension. The caller must add the device.
 func AboutModel(path string, c model.Config, recipe string) About {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	return About{Model: name, Recipe: recipe, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab}
@@ -76,7 +76,7 @@ func Measured(m *engine.Measurements, about About) (*graphswap.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return graphswap.ParseProfile(text) // validates it
+	return graphswap.ParseProfile(text) // ParseProfile also checks the profile's values
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

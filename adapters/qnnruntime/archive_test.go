@@ -176,8 +176,10 @@ func TestPathsCannotLeaveTheFolder(t *testing.T) {
 // TestWrongSizeIsRejected patches the sizes in the zip's directory.
 func TestWrongSizeIsRejected(t *testing.T) {
 	data := wheel(t, good())
-	at := bytes.LastIndex(data, []byte("onnxruntime_qnn/libQnnHtpV79Skel.so")) // in the directory
-	const sizeBefore = 46 - 24                                                 // distance from a file's size to its name in a directory entry
+	// at is the place of the name in the zip's directory
+	at := bytes.LastIndex(data, []byte("onnxruntime_qnn/libQnnHtpV79Skel.so"))
+	// sizeBefore is the distance from a file's size to its name in a directory entry
+	const sizeBefore = 46 - 24
 	data[at-sizeBefore+3] = 0x7f
 	_, err := open(data, false)
 	require.ErrorIs(t, err, ErrWheel)
@@ -191,6 +193,6 @@ func FuzzWheel(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, _ = a.Unpack(t.TempDir(), nil) // must neither panic nor write elsewhere
+		_, _ = a.Unpack(t.TempDir(), nil) // Unpack must neither panic nor write outside its folder
 	})
 }

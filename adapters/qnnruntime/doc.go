@@ -17,7 +17,8 @@
 // # Layout
 //
 // An installed runtime keeps the wheel's own two folders, because its libraries find
-// each other by relative paths. A third file lists the contents.
+// each other by relative paths. The file runtime.json lists the contents of both
+// folders.
 //
 //	DIR/onnxruntime_qnn/libQnnHtp.so …
 //	DIR/onnxruntime_qnn.libs/libc++ …

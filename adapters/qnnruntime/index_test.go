@@ -14,7 +14,7 @@ import (
 
 var linuxARM = Target{"linux", "arm64"}
 
-// serve is an index with one page and one file.
+// serve starts a package index with one page and one file.
 func serve(t *testing.T, contentType, page string, file []byte) Index {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

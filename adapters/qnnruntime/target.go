@@ -45,8 +45,8 @@ func (t Target) check() error {
 // Library returns the file name of the runtime's main library.
 func (t Target) Library() string { return targets[t].library }
 
-// accepts reports whether the platform in a wheel's name stands for this system. The
-// platform of a wheel may consist of several tags that are joined by dots.
+// accepts reports whether a wheel with the given platform in its name is made for this
+// system. The platform of a wheel may consist of several tags that are joined by dots.
 func (t Target) accepts(platform string) bool {
 	want, ok := targets[t]
 	for tag := range strings.SplitSeq(platform, ".") {

@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/runner"
 )
 
-// Quantize copies a model. It cannot change the type of its weights.
+// Quantize copies a model. Quantize cannot change the type of its weights.
 func ExampleQuantize() {
 	err := runner.Quantize(context.Background(), os.Stdout, []string{"in.gguf", "out.gguf", "Q4_0"})
 	fmt.Println(err)

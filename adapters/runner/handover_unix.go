@@ -10,7 +10,7 @@ import (
 )
 
 // handOver replaces this process by the original program, so that a signal to this
-// process reaches that program. handOver returns only if this fails.
+// process reaches that program. handOver returns only if the replacement fails.
 func handOver(original string, args []string) error {
 	argv := append([]string{original}, args...)
 	if err := unix.Exec(original, argv, os.Environ()); err != nil {

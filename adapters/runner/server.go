@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
+	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/crash"
@@ -26,7 +26,7 @@ import (
 // original llama-server that could run it.
 var errNoOriginal = errors.New("there is no original llama-server to run it: keep Ollama's as llama-server.orig in the folder of this program, or set SDNPU_ORIGINAL")
 
-// errHostEnded is the reason for which the server ends if the host was killed.
+// errHostEnded is the reason for which the server ends if the host has exited.
 var errHostEnded = errors.New("the host has exited")
 
 // errDeviceGone is the error with which a process exits that has lost the NPU.
@@ -37,8 +37,8 @@ type Program struct {
 	// Version is printed if Ollama asks for it.
 	Version string
 	// Modes are modes of config that the product does not have. Adjust, if set, changes
-	// the options with which a model is opened. Only the laboratory sets them, to run
-	// published systems.
+	// the options with which a model is opened. Only the laboratory sets Modes and
+	// Adjust, to run published systems.
 	Modes  config.Modes
 	Adjust func(*launch.Options) error
 }
@@ -104,36 +104,74 @@ func (p Program) Serve(ctx context.Context, argv []string) error {
 	return p.serve(ctx, s, argv[0], args, c, warnings)
 }
 
-// serve listens at once, loads the model and answers requests until the process is
-// killed.
+// serve answers the requests of Ollama until the process is killed.
 func (p Program) serve(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, warnings []string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watchErr := watchCrash() // before anything keeps os.Stderr
+	watchErr := watchCrash() // watchErr is set before other code keeps a copy of os.Stderr
 	lines := llamaserver.NewLines(os.Stderr)
 	logger := cmdline.NewRecordLogger(lines, hostDebugs())
-	access, err := args.Access(os.LookupEnv)
+	if watchErr != nil {
+		logger.Debug("a crash will not be explained", "reason", watchErr)
+	}
+	return p.run(ctx, instance{
+		settings: s, program: program, args: args, config: c, lines: lines, logger: logger,
+		listening: func(net.Addr, llamaserver.Access) {
+			for _, w := range warnings {
+				lines.Warn(w)
+			}
+		},
+		open: func(ctx context.Context, o launch.Options) (*launch.Model, error) {
+			return p.load(ctx, s, program, o, lines)
+		},
+		gone: errDeviceGone,
+	})
+}
+
+// instance describes a server and the program that runs it.
+type instance struct {
+	settings launch.Settings
+	program  string
+	args     llamaserver.Args
+	config   config.Config
+	lines    *llamaserver.Lines
+	logger   *slog.Logger
+	// listening is called when the server listens. open opens the model and reports the
+	// progress. ready, if set, is called when the server has its model.
+	listening func(net.Addr, llamaserver.Access)
+	open      func(context.Context, launch.Options) (*launch.Model, error)
+	ready     func(*launch.Model)
+	// gone is the error with which a process ends that has lost the NPU.
+	gone error
+}
+
+// run listens at once, loads the model and answers requests until ctx is done.
+func (p Program) run(ctx context.Context, i instance) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	addSpareThreads() // before the server divides work by the number of threads
+	access, err := i.args.Access(os.LookupEnv)
 	if err != nil {
 		return err
 	}
+	args := i.args
 	server, err := llamaserver.New(llamaserver.Options{
-		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: lines, Logger: logger,
+		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: i.lines, Logger: i.logger,
 		ContextShift: args.ContextShift, Keep: args.Keep,
-		Access: access, WithoutKey: s.AllowNoKey,
+		Access: access, WithoutKey: i.settings.AllowNoKey, Name: args.Alias, Metrics: args.Metrics, HideSlots: args.NoSlots, HidePage: args.NoWebUI, SlotFolder: args.SlotSavePath, CORSOrigins: args.CORSOrigins,
 	})
 	if err != nil {
 		return err
 	}
-	if watchErr != nil {
-		logger.Debug("a crash will not be explained", "reason", watchErr)
-	}
-	for _, w := range slices.Concat(warnings, access.Warnings) {
-		lines.Warn(w)
+	i.listening(server.Addr(), access)
+	for _, w := range access.Warnings {
+		i.lines.Warn(w)
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
 
-	m, err := p.load(ctx, s, program, args, c, lines, logger)
+	m, err := i.open(ctx, launch.Options{
+		Path: args.Model, Config: i.config, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: i.logger,
+		IdleSwitch: idleTime, Ahead: idleTime, ServesEmbeddings: true, Embeddings: args.Embedding, Pooling: args.Pooling,
+	})
 	if err != nil {
 		// Ollama shows the error with which the process exits. Requests that are
 		// waiting get the error too.
@@ -141,12 +179,13 @@ func (p Program) serve(ctx context.Context, s launch.Settings, program string, a
 		cancel(err)
 		return errors.Join(err, <-served)
 	}
-	server.SetModel(answers{m, llamaserver.Limits{
-		Context: m.Engine.ContextLength(), Vocab: m.Tokenizer.VocabSize(), LongestPiece: m.Tokenizer.LongestPiece(),
-	}, lines, cancel})
+	server.SetModel(Answers(m, i.lines, cancel))
+	if i.ready != nil {
+		i.ready(m)
+	}
 	err = <-served
 	if errors.Is(context.Cause(ctx), backend.ErrGone) {
-		return errDeviceGone // the model is not closed, because its device no longer answers
+		return i.gone // the model is not closed, because its device no longer answers
 	}
 	return errors.Join(err, m.Close())
 }
@@ -178,14 +217,11 @@ const idleTime = 2 * time.Second
 
 // load loads the model and prints lines about the progress, each of which restarts
 // Ollama's timeout.
-func (p Program) load(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, lines *llamaserver.Lines, logger *slog.Logger) (*launch.Model, error) {
+func (p Program) load(ctx context.Context, s launch.Settings, program string, o launch.Options, lines *llamaserver.Lines) (*launch.Model, error) {
 	loading := lines.Loading()
 	defer loading.Close()
 	s.OnEmulatorBuild = func() { loading.Step("building the emulator; this happens once", 0, 0) }
-	o := launch.Options{
-		Path: args.Model, Config: c, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: logger, IdleSwitch: idleTime, Ahead: idleTime,
-		Progress: func(p engine.Progress) { loading.Step(launch.ProgressText(p), p.Done, p.Total) },
-	}
+	o.Progress = func(p engine.Progress) { loading.Step(launch.ProgressText(p), p.Done, p.Total) }
 	if p.Adjust != nil {
 		if err := p.Adjust(&o); err != nil {
 			return nil, err
@@ -206,7 +242,7 @@ func (p Program) load(ctx context.Context, s launch.Settings, program string, ar
 // printBuffers prints the sizes of all buffers, and returns the device's name in
 // the host's form.
 func printBuffers(m *launch.Model, lines *llamaserver.Lines) (device string) {
-	device, memory := "HTP0", m.Engine.Memory()
+	device, memory := "HTP0", m.Memory()
 	if m.Device.Capabilities().Lane == backend.CPU {
 		device = "CPU"
 	}
@@ -219,9 +255,30 @@ func printBuffers(m *launch.Model, lines *llamaserver.Lines) (device string) {
 // answers implements [llamaserver.Model] with a loaded model.
 type answers struct {
 	*launch.Model
-	limits llamaserver.Limits
-	lines  *llamaserver.Lines
-	end    context.CancelCauseFunc // stops the server
+	limits  llamaserver.Limits
+	details llamaserver.Details
+	// template is the model's chat template, or templateErr says why there is none.
+	template    *chat.Template
+	templateErr error
+	lines       *llamaserver.Lines
+	end         context.CancelCauseFunc // end stops the server
+}
+
+// Answers returns an open model that answers the requests of a server. The caller closes
+// the model. If the NPU is lost, the model calls end.
+func Answers(m *launch.Model, lines *llamaserver.Lines, end context.CancelCauseFunc) llamaserver.Model {
+	if m.Embedder != nil {
+		return embeddings{newAnswers(m, lines, end)}
+	}
+	return newAnswers(m, lines, end)
+}
+
+func newAnswers(m *launch.Model, lines *llamaserver.Lines, end context.CancelCauseFunc) answers {
+	a := answers{Model: m, details: detailsOf(m), lines: lines, end: end, limits: llamaserver.Limits{
+		Context: m.ContextLength(), Vocab: m.Tokenizer.VocabSize(), LongestPiece: m.Tokenizer.LongestPiece(),
+	}}
+	a.template, a.templateErr = m.Template()
+	return a
 }
 
 func (a answers) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
@@ -243,3 +300,7 @@ func (a answers) Encode(ctx context.Context, text string, addSpecial, parseSpeci
 func (a answers) Decode(ids []int32) string { return a.Tokenizer.DecodeSpecial(ids) }
 
 func (a answers) Limits() llamaserver.Limits { return a.limits }
+
+func (a answers) Template() (*chat.Template, error) { return a.template, a.templateErr }
+
+func (a answers) Details() llamaserver.Details { return a.details }

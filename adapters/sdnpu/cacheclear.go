@@ -56,10 +56,10 @@ func newCacheClear() *cobra.Command {
 
 // cleared holds the result of clearing the cache.
 type cleared struct {
-	images []cacheEntry // removed images
+	images []cacheEntry // images lists the removed images
 	kept   []cacheEntry // kept holds images that were kept because a process uses them
 	failed []cacheEntry // failed holds images that could not be removed
-	files  []cacheEntry // removed results
+	files  []cacheEntry // files lists the removed results
 	others int          // others is the number of images that were not selected
 }
 

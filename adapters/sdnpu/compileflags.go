@@ -8,15 +8,15 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// compileFlags holds the flags of commands that compile for the chip of another
+// compileFlags holds the flags of a command that compiles for the chip of another
 // machine.
 type compileFlags struct {
 	chip, recipe, rows, library string
 	context                     int
 }
 
-// register adds the flags for another machine's chip to a command. The flags for widths
-// and context have different defaults and help texts in each command.
+// register adds the flags for another machine's chip to a command. The caller gives the
+// defaults and help texts of the flags for widths and context.
 func (f *compileFlags) register(cmd *cobra.Command, rows, rowsUsage string, context int, contextUsage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.chip, "soc", "", "chip: its part number, such as sm8650, or the vendor's number (required)")

@@ -47,7 +47,8 @@ func TestDatabaseCommands(t *testing.T) {
 	require.Equal(t, sum.Tokens, s.Tokens)
 	require.Equal(t, 2, s.Conversations)
 	require.Less(t, s.BytesPerToken, 8.5)
-	again := filepath.Join(t.TempDir(), "again.txt") // what it is called and when it was written is no matter
+	// the file's name and time must not matter, only its content
+	again := filepath.Join(t.TempDir(), "again.txt")
 	content, err := os.ReadFile(tale)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(again, content, 0o600))
@@ -180,7 +181,7 @@ func TestDatabaseErrorsNameARemedy(t *testing.T) {
 func TestImportCountsDroppedTexts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var lines strings.Builder
-	for range 1200 { // of 200 tokens, eight bytes each
+	for range 1200 { // each text has 200 tokens, and a token takes about eight bytes on disk
 		ids := make([]string, 200)
 		for i := range ids {
 			ids[i] = strconv.Itoa(3 + rng.IntN(500))

@@ -44,7 +44,7 @@ func adopt(environment []string) {
 	}
 	for _, entry := range environment {
 		if name, value, _ := strings.Cut(entry, "="); isAdopted(name) {
-			_ = os.Setenv(name, value) // as above
+			_ = os.Setenv(name, value) // Setenv fails only for an invalid name
 		}
 	}
 }
@@ -72,7 +72,18 @@ func prepareVariant(cmd *cobra.Command, m enable.Model, adapter string) (err err
 	defer bar.Close()
 	options := launch.Options{
 		Path: m.Path, Config: c, Context: tokens, Sequences: max(1, number(os.Getenv("OLLAMA_NUM_PARALLEL"))),
-		Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step,
+		Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step, ServesEmbeddings: true,
+	}
+	embeds, err := launch.Embeds(m.Path)
+	if err != nil {
+		return err
+	}
+	if embeds { // a check compares the next tokens that recipes predict, and the model predicts none
+		l, err := s.Open(ctx, os.Args[0], options)
+		if err != nil {
+			return err
+		}
+		return l.Close()
 	}
 	if err := checkVariant(cmd, s, options); err != nil {
 		return err
@@ -136,7 +147,8 @@ func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err 
 }
 
 // chooseRecipe compares the recipes of a model, unless one was chosen for this device
-// already. If none passes its gate, the model runs with one that needs no calibration.
+// already. If no recipe passes its gate, the model runs with a recipe that needs no
+// calibration.
 func chooseRecipe(cmd *cobra.Command, s launch.Settings, o launch.Options) error {
 	choice, err := contest(cmd, s, o).Known(cmd.Context())
 	if errors.Is(err, findings.ErrNoChoice) || errors.Is(err, findings.ErrStaleChoice) || errors.Is(err, findings.ErrDamagedChoice) {
@@ -174,7 +186,7 @@ func contextOf(m enable.Model) (n int, err error) {
 	return min(n, int(longest)), errors.Join(err, f.Close())
 }
 
-// number parses a positive number. For any other text it returns 0.
+// number parses a positive number. For any other text, number returns 0.
 func number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestModelIsCalibratedOnceAndChecked(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("SDNPU_CACHE", filepath.Join(folder, "images"))
 	text := filepath.Join(folder, "text")
-	const pairs = 4 // of passages
+	const pairs = 4 // pairs is the number of pairs of passages
 	passages := strings.Repeat("One day, Tom went to the park. ", 8) + findings.PassageEnd + strings.Repeat("Lily saw a big dog. ", 8) + findings.PassageEnd
 	passages = strings.TrimSuffix(strings.Repeat(passages, pairs), findings.PassageEnd)
 	require.NoError(t, os.WriteFile(text, []byte(passages), 0o600))
@@ -109,7 +109,8 @@ func TestModelIsCalibratedOnceAndChecked(t *testing.T) {
 	written, err := os.Stat(calibrated.Path)
 	require.NoError(t, err)
 
-	t.Setenv(findings.GateVariable, "off") // so few places may fail
+	// the gate is off, because a check of so few positions may fail it by chance
+	t.Setenv(findings.GateVariable, "off")
 	out, err = sdnpu(t, "check", path, "--recipe", "w8a16", "--library", "float", "--text", text, "--json")
 	require.NoError(t, err)
 	var r findings.Check
@@ -134,8 +135,8 @@ func TestModelIsCalibratedOnceAndChecked(t *testing.T) {
 	require.ErrorIs(t, err, findings.ErrRangesFile)
 }
 
-// The report counts 4-bit weights as 4 bits. The emulator stores them as floats, and the report
-// must say so.
+// The report counts 4-bit weights as 4 bits. The emulator stores these weights as floats, and
+// the report must say so.
 func TestCheckReportsSizesOfRecipeAndDevice(t *testing.T) {
 	useCache(t)
 	t.Setenv(findings.GateVariable, "off")

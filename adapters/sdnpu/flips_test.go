@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 )
 
-// After doctor has measured flips, reports of runs with the same settings include
-// them. Before, reports name the command that measures them.
+// After doctor has measured flips, reports of runs with the same settings include them.
+// Before that, reports contain the command that measures flips.
 func TestReportsIncludeMeasuredFlips(t *testing.T) {
 	useCache(t)
 	lossless := func(more ...string) llamaserver.Lossless {

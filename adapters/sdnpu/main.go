@@ -44,6 +44,7 @@ func newCommand() *cobra.Command {
 	root.Version = cmdline.Version()
 	root.AddCommand(
 		newRunCommand(),
+		newServeCommand(),
 		newSelectCommand(),
 		newInstallCommand(),
 		newUninstallCommand(),

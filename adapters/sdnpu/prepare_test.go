@@ -35,8 +35,8 @@ func onEachLibrary(t *testing.T, test func(t *testing.T, library, recipe string)
 	}
 }
 
-// Prepared images run from an empty cache without compiling, and give the same
-// tokens as freshly compiled ones. They are not used on another chip.
+// Prepared images run from an empty cache without compiling, and give the same tokens
+// as freshly compiled ones. Prepared images are not used on another chip.
 func TestPreparedImagesRunOnlyOnTheirChip(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, library, recipe string) {
 		t.Setenv("SDNPU_COMPILE", "inline")
@@ -53,7 +53,8 @@ func TestPreparedImagesRunOnlyOnTheirChip(t *testing.T) {
 		m := all[0]
 		require.Len(t, m.Images, 6, "two pairs, of the block and of the head, and their twins")
 		require.True(t, m.Images[0].Shared)
-		if library != "emulator" { // whose description has no sections
+		// the emulator's description of an image has no sizes of sections
+		if library != "emulator" {
 			require.Greater(t, m.Images[0].SharedBytes, m.Images[0].ConstantBytes, "libQnnSystem counts shared weights once")
 			twins := int64(0)
 			for _, i := range m.Images {
@@ -116,7 +117,7 @@ func TestManifestListsAllPreparedImages(t *testing.T) {
 	prepare("../../integration_test/models/stories260K-qwen2-f16.gguf")
 	prepare(story, "--recipe", "w8")
 	prepare(story, "--soc", "sm8550")
-	prepare(story, "--share") // again: its images join those that it has
+	prepare(story, "--share") // preparing again adds images to those of the folder
 	all, err = findings.ReadManifest(dir)
 	require.NoError(t, err)
 	require.Len(t, all, 4)

@@ -91,7 +91,8 @@ func (f *runFlags) setModel(_ *cobra.Command, args []string) error {
 
 // result is the object that --json prints. All times of the result are in milliseconds.
 type result struct {
-	// Clock names the clock by which all times except those of the plan were measured.
+	// Clock is the name of the clock by which all times except those of the plan were
+	// measured.
 	Clock string `json:"clock"`
 
 	PromptIDs []int32           `json:"prompt_ids"`
@@ -110,10 +111,10 @@ type result struct {
 	Grown        int     `json:"grown"`   // Grown is the number of times that the answer needed a longer context tier
 	GrowthMS     float64 `json:"growth_ms"`
 	Steps        int     `json:"steps"`
-	// Draft names the draft sources of the request. AcceptLength is the mean number of
-	// output tokens per pass: 1 + accepted_rows/decode_steps. DecodeSteps counts the
-	// passes after the prompt; Steps includes them. Each drafted row is either accepted
-	// or wasted. DraftMS is the time that was spent on drafting.
+	// Draft is the draft mode of the request. AcceptLength is the mean number of output
+	// tokens per pass: 1 + accepted_rows/decode_steps. DecodeSteps counts the passes
+	// after the prompt; Steps includes them. Each drafted row is either accepted or
+	// wasted. DraftMS is the time that was spent on drafting.
 	Draft        string  `json:"draft"`
 	AcceptLength float64 `json:"accept_length"`
 	DecodeSteps  int     `json:"decode_steps"`
@@ -134,8 +135,8 @@ type result struct {
 	// the largest amount of memory that loaded graphs took.
 	Plan struct {
 		Name string `json:"name"`
-		// Clock names the clock by which the plan was timed: host, or the emulator's
-		// virtual or wall*SCALE; see [engine.Clock].
+		// Clock is the name of the clock by which the plan was timed: host, or the
+		// emulator's virtual or wall*SCALE; see [engine.Clock].
 		Clock        string  `json:"clock"`
 		Reason       string  `json:"reason,omitempty"`
 		Spare        bool    `json:"spare"`
@@ -319,7 +320,7 @@ func (f *runFlags) contextFull(r engine.Report) bool {
 }
 
 // processorText formats the processor time per output token. If there are no output
-// tokens, it formats the total.
+// tokens, processorText formats the total time.
 func processorText(r engine.Report) string {
 	if r.OutputTokens == 0 {
 		return r.Processor.Round(10*time.Microsecond).String() + " in total"

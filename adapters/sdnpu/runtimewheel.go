@@ -19,12 +19,12 @@ import (
 type wheelFile struct {
 	*os.File
 	temporary bool
-	label     string // what messages call the wheel
+	label     string // label is the name of the wheel in messages
 	name      string // name is the file name of a downloaded wheel in the package index
 }
 
 // keptName returns the path of a wheel that is kept for a second call. No other program
-// uses such a name, so a file at this path may be deleted.
+// uses names that begin with ".fetched-", so a file at this path may be deleted.
 func keptName(folder, wheel string) string {
 	return filepath.Join(folder, ".fetched-"+filepath.Base(wheel))
 }

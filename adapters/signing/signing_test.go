@@ -29,7 +29,8 @@ func newKey(t testing.TB) (PrivateKey, string) {
 	return key, path
 }
 
-// TestOnlyTheSignedContentIsAccepted changes each bit of content and signature.
+// TestOnlyTheSignedContentIsAccepted flips each bit of the content and of the
+// signature, one at a time, and requires that Verify fails.
 func TestOnlyTheSignedContentIsAccepted(t *testing.T) {
 	key, _ := newKey(t)
 	other, _ := newKey(t)

@@ -22,8 +22,8 @@ const schema = "sdnpu-timeline/1"
 type Record struct {
 	Schema string `json:"schema"` // Schema is set by the function Write
 	Title  string `json:"title"`
-	// Device names the device whose times these are: a phone's profile (with its kind),
-	// or this machine.
+	// Device is the device whose times the timelines have: a phone's profile (with its
+	// kind), or this machine.
 	Device    string                `json:"device"`
 	Timelines []*graphswap.Timeline `json:"timelines"`
 }

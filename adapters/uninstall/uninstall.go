@@ -18,15 +18,15 @@ import (
 
 // Part is a folder of files of one kind.
 type Part struct {
-	What   string // for people, such as "image cache"
+	What   string // What describes the folder for people, such as "image cache"
 	Folder string
 	// Names matches the paths of our files, relative to Folder and with slashes.
 	Names *regexp.Regexp
 	// IsOurs, if set, reports whether the folder of a file holds a thing that this
 	// program wrote. Files in other folders are left out.
 	IsOurs func(folder string) bool
-	// Last is the name of the file that IsOurs needs. Such files are removed last, so
-	// that a second call completes an interrupted one.
+	// Last is the name of the file that IsOurs needs. Files with this name are removed
+	// last, so that a second call completes an interrupted one.
 	Last string
 	// Files and SizeBytes describe the files that Find found.
 	Files     []string
@@ -62,7 +62,7 @@ func (p *Part) Find() error {
 			return nil
 		}
 		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) { // removed since
+		if errors.Is(err, fs.ErrNotExist) { // the file was removed after it was listed
 			return nil
 		}
 		if err != nil {
@@ -78,7 +78,8 @@ func (p *Part) Find() error {
 	return err
 }
 
-// ours asks IsOurs once for each folder.
+// ours returns the result of IsOurs for a folder, and calls IsOurs only once for each
+// folder.
 func (p *Part) ours(folder string, known map[string]bool) bool {
 	is, asked := known[folder]
 	if !asked {

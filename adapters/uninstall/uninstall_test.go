@@ -74,7 +74,7 @@ func TestOnlyOurFilesAreRemoved(t *testing.T) {
 		p := &Part{Folder: folder, Names: kind.names}
 		require.NoError(t, p.Find())
 		require.ElementsMatch(t, ours, p.Files)
-		if len(p.Files) > 0 { // interrupted
+		if len(p.Files) > 0 { // the removal is interrupted halfway
 			cut := *p
 			cut.Files = p.Files[:rng.IntN(len(p.Files))]
 			require.NoError(t, cut.Remove())

@@ -17,7 +17,7 @@ import (
 type passage struct {
 	dtype backend.DataType
 	noise *rand.Rand
-	x     []float64 // (position, hidden)
+	x     []float64 // x is indexed by (position, hidden)
 	k, v  []float64 // k and v are indexed by (kv head, slot, head dimension)
 }
 

@@ -11,23 +11,24 @@ import (
 	"github.com/sdnpu/sdnpu/backend/cpu"
 )
 
-// mutant is a float device with one mistake, and the name of the case that must
-// find it. A hook that is nil changes nothing.
+// mutant is a float device with one mistake, and the name of the case that must find
+// it. Each field that is a function changes one call of the device; nil changes
+// nothing.
 type mutant struct {
 	name, finds string
 	// rewrite changes a copy of each graph before it is compiled.
 	rewrite func(n *backend.Node)
-	// spoil changes the bindings' memory after a run.
+	// spoil changes the memory of the bindings after each run of a graph.
 	spoil func(s backend.Signature, bindings []backend.Binding)
 	run   func(p backend.Program, ctx context.Context, graph string, bindings []backend.Binding) error
-	// refused handles an image that the device rejects.
+	// refused decides what Load returns for an image that the float device rejects.
 	refused   func(d *mutantDevice, ctx context.Context) (backend.Program, error)
 	signature func(s *backend.Signature)
 	buffer    func(b backend.Buffer)
 	staysOpen bool
 }
 
-// flip changes the lowest bit of a byte of a port.
+// flip returns a function that changes the lowest bit of one byte of a port.
 func flip(b backend.Binding, at int) { b.Buffer.Bytes()[b.Offset+at] ^= 1 }
 
 func on(op backend.Op, change func(n *backend.Node)) func(*backend.Node) {
@@ -51,7 +52,8 @@ var mutants = []mutant{
 	{name: "another element picked", finds: "operator/TopK/few/f16/rows=8", spoil: func(s backend.Signature, b []backend.Binding) { b[len(b)-1].Buffer.Bytes()[b[len(b)-1].Offset]++ }},
 	{name: "rounded down", finds: "operator/Sigmoid/gate/f16/rows=8", spoil: func(s backend.Signature, b []backend.Binding) {
 		out := b[len(b)-1]
-		for i := 0; i < s.Outputs[len(s.Outputs)-1].SizeBytes(); i += 4 { // every second element
+		// changes every second element
+		for i := 0; i < s.Outputs[len(s.Outputs)-1].SizeBytes(); i += 4 {
 			flip(out, i)
 		}
 	}},
@@ -104,7 +106,7 @@ var runs int
 type mutantDevice struct {
 	backend.Device
 	mutant
-	last []byte // the last compiled image
+	last []byte // last is the image that was compiled last
 }
 
 func newMutant(m mutant) backend.Device {

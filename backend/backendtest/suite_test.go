@@ -13,7 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// mutantVariable is the environment variable that names the child's mistake.
+// mutantVariable is the environment variable with the name of the mistake that the
+// device in the child process makes.
 const mutantVariable = "BACKENDTEST_MUTANT"
 
 // TestSuiteFindsEachMistake runs single cases on devices with one mistake each,
@@ -37,7 +38,8 @@ func TestSuiteFindsEachMistake(t *testing.T) {
 	}
 }
 
-// TestMutant runs in the child.
+// TestMutant runs in the child process of TestSuiteFindsEachMistake and is skipped
+// elsewhere.
 func TestMutant(t *testing.T) {
 	name := os.Getenv(mutantVariable)
 	i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == name })
@@ -78,8 +80,9 @@ func TestEveryOperatorHasACase(t *testing.T) {
 		require.Contains(t, definitions, f.op)
 		covered[f.op] = true
 	}
-	covered[backend.TopK] = len(topCases()) > 0                         // topCases checks TopK instead, because the order of equal elements is free
-	covered[backend.Quantize], covered[backend.Dequantize] = true, true // by fixedCases
+	covered[backend.TopK] = len(topCases()) > 0 // topCases checks TopK instead, because the order of equal elements is free
+	// fixedCases tests these two operators
+	covered[backend.Quantize], covered[backend.Dequantize] = true, true
 	for _, op := range backend.Ops() {
 		require.True(t, covered[op], op)
 	}

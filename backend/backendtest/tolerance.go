@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Block stands for a whole transformer block where a [Tolerance] is asked about an
-// operator.
+// Block, given to [Tolerance] in place of an operator, asks for the error of a whole
+// transformer block.
 const Block backend.Op = "block"
 
 // Tolerance returns the largest allowed error of an operator whose tensors have type t.

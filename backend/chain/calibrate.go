@@ -33,7 +33,7 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 		}
 	}
 	progress(layers, layers+1)
-	if slices.ContainsFunc(model.Recipes, model.Recipe.RoundsHead) {
+	if !m.Config().Bidirectional && slices.ContainsFunc(model.Recipes, model.Recipe.RoundsHead) {
 		if err := c.calibrateHead(ctx, s.observe); err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 			continue
 		}
 		recipe.Ranges = ranges
-		g, err := c.model.Block(model.Block{Name: "rounded", First: i, End: i + 1, Rows: 1, Context: 1, Recipe: recipe})
+		g, err := c.model.Block(model.Block{Name: "rounded", First: i, End: i + 1, Rows: 1, Context: min(1, c.slots()), Recipe: recipe})
 		if err != nil {
 			return nil, fmt.Errorf("chain: layer %d: %w", i, err)
 		}

@@ -74,6 +74,9 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	if o.Context == 0 {
 		o.Context = 512
 	}
+	if m.Config().Bidirectional { // each token sees the whole text, so one run computes a text
+		o.Rows = o.Context
+	}
 	c := &Chain{dev: dev, model: m, options: o, texts: texts}
 	row := m.Config().Hidden * o.Recipe.Activations.Size()
 	for i, text := range texts {
@@ -81,7 +84,7 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 			return nil, fmt.Errorf("chain: text %d: %w: %d tokens: want 1..%d", i, ErrText, len(text), o.Context)
 		}
 		x := make([]byte, len(text)*row)
-		if err := m.Embed(x, text, o.Recipe); err != nil {
+		if err := m.EmbedAt(x, text, positions(0, len(text)), o.Recipe); err != nil {
 			return nil, fmt.Errorf("chain: text %d: %w", i, err)
 		}
 		c.hidden = append(c.hidden, x)
@@ -89,8 +92,22 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	return c, nil
 }
 
+// positions returns n positions, the first of which is `at`.
+func positions(at, n int) []int32 {
+	list := make([]int32, n)
+	for i := range list {
+		list[i] = int32(at + i)
+	}
+	return list
+}
+
 // slots returns the number of past tokens for which the chain's graphs have slots.
-func (c *Chain) slots() int { return max(1, c.options.Context-1) }
+func (c *Chain) slots() int {
+	if c.model.Config().Bidirectional {
+		return 0
+	}
+	return max(1, c.options.Context-1)
+}
 
 // Hidden returns the hidden states of a text after the last layer that ran, one row
 // after the other.
@@ -135,8 +152,12 @@ func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, obser
 	o, config := c.options, c.model.Config()
 	element := o.Recipe.Activations.Size()
 	row := config.Hidden * element
-	for _, port := range []string{model.PastKey(layer), model.PastValue(layer)} {
-		clear(r.bytes(port))
+	cached := [][2]string{{model.NewKey(layer), model.PastKey(layer)}, {model.NewValue(layer), model.PastValue(layer)}}
+	if c.slots() == 0 {
+		cached = nil
+	}
+	for _, kv := range cached {
+		clear(r.bytes(kv[1]))
 	}
 	x := c.hidden[text]
 	for at := 0; at < len(c.texts[text]); at += o.Rows {
@@ -147,7 +168,7 @@ func (c *Chain) layerText(ctx context.Context, r *runner, layer, text int, obser
 			return err
 		}
 		copy(x[at*row:(at+valid)*row], r.bytes(model.PortY))
-		for _, kv := range [][2]string{{model.NewKey(layer), model.PastKey(layer)}, {model.NewValue(layer), model.PastValue(layer)}} {
+		for _, kv := range cached {
 			c.commit(r.bytes(kv[1]), r.bytes(kv[0]), at, valid)
 		}
 		if observe == nil {
@@ -173,20 +194,19 @@ func (c *Chain) commit(past, fresh []byte, at, valid int) {
 	}
 }
 
-// fillViews writes the rotary angles and masks of a run's rows, which start at position
-// at.
+// fillViews writes the rotary angles and masks of a run's rows, which start at the
+// position `at`.
 func (c *Chain) fillViews(r *runner, at, valid int) {
 	o, config, slots := c.options, c.model.Config(), c.slots()
-	positions := make([]int32, o.Rows)
-	for i := range valid {
-		positions[i] = int32(at + i)
-	}
+	positions := append(positions(at, valid), make([]int32, o.Rows-valid)...)
 	groups, t := config.Heads/config.KVHeads, o.Recipe.Activations
 	for _, v := range c.model.Views(o.Context) {
 		if !r.has(v.Mask) { // no layer of this graph uses the view v
 			continue
 		}
-		v.Rope(r.bytes(v.Cos), r.bytes(v.Sin), positions, o.Recipe)
+		if config.RopeDim > 0 {
+			v.Rope(r.bytes(v.Cos), r.bytes(v.Sin), positions, o.Recipe)
+		}
 		fillMask(r.bytes(v.Mask), v, at, valid, o.Rows, slots, groups, t)
 	}
 }
@@ -203,6 +223,10 @@ func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t b
 		show := func(from, to int) { clear(shown[from*element : max(from, to)*element]) }
 		show(slots+row, slots+row+1) // in the mask, each row sees itself, also a padding row
 		if row < valid {
+			if v.Bidirectional {
+				show(v.Span(row, valid))
+				continue
+			}
 			oldest := v.Oldest(int32(at + row))
 			show(oldest, at)
 			show(slots+max(0, oldest-at), slots+row)

@@ -183,7 +183,7 @@ func TestComparisonOfEqualsFindsNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrText)
 }
 
-// oracle computes the perplexity of texts directly.
+// oracle computes the perplexity of texts with the random model's own formulas.
 func oracle(t *testing.T, m *model.Model, texts [][]int32) float64 {
 	sum := 0.0
 	losses := losses(t, m, texts, exact(t))
@@ -231,8 +231,9 @@ func TestUncertaintyFollowsFromLosses(t *testing.T) {
 	require.InEpsilon(t, math.Sqrt(squares/(n-1)/n), c.Uncertainty, 1e-4)
 }
 
-// TestRoundedMatricesDisturbTheirTextsLess compares compensated integers with
-// the nearest ones.
+// TestRoundedMatricesDisturbTheirTextsLess requires that weights whose rounding errors
+// compensate each other change the hidden states of the texts less than weights that
+// are rounded to the nearest integers.
 func TestRoundedMatricesDisturbTheirTextsLess(t *testing.T) {
 	m, texts := random(t, "qwen2")
 	kept := make(map[string][]byte)
@@ -289,7 +290,8 @@ func TestEveningHelpsSmallCaches(t *testing.T) {
 	first := func(name string, ranges *model.Ranges) float64 { return firstSQNR(t, m, texts, name, ranges) }
 	evened := first("f16+kv8", ranges)
 	wide := maps.Clone(ranges.Tensors)
-	for i := range config.Layers { // ranges of evened values have the same room
+	// the recipe with evened values widens their ranges by the same factor
+	for i := range config.Layers {
 		v := wide[model.NewValue(i)]
 		wide[model.NewValue(i)] = model.Range{Low: 1.5 * v.Low, High: 1.5 * v.High}
 	}
@@ -298,7 +300,8 @@ func TestEveningHelpsSmallCaches(t *testing.T) {
 	require.Less(t, evened, first("f16", nil))
 }
 
-// TestChannelsBelongToHeads adds rows of different runs.
+// TestChannelsBelongToHeads adds rows with one and two rows per head, and requires one
+// range for each element of each head.
 func TestChannelsBelongToHeads(t *testing.T) {
 	var r model.Ranges
 	r.AddChannels("k", []float32{1, -2, 3, 0, -5, 6, 7, -8}, 2, 2) // two heads, two rows each
@@ -306,8 +309,8 @@ func TestChannelsBelongToHeads(t *testing.T) {
 	require.Equal(t, map[string][]float32{"k": {4, 2, 7, 9}}, r.Channels)
 }
 
-// TestMomentsAreSumsOfProducts has several groups with odd numbers of inputs,
-// and several parts of rows.
+// TestMomentsAreSumsOfProducts uses several groups with odd numbers of inputs, and more
+// rows than are added up at a time.
 func TestMomentsAreSumsOfProducts(t *testing.T) {
 	const rows, width = momentRows + 5, 2*largestGroup - 2
 	rng := rand.New(rand.NewPCG(3, 4))

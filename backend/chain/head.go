@@ -30,8 +30,8 @@ func (c *Chain) Head(ctx context.Context) (*Head, error) {
 // Rows returns the largest number of positions that one call of Logits computes.
 func (h *Head) Rows() int { return h.chain.options.Rows }
 
-// Logits computes the logits of a text for up to Rows positions, starting at position
-// at. observe, if not nil, receives the graph's outputs.
+// Logits computes the logits of a text for up to Rows positions, starting at the
+// position `at`. observe, if not nil, receives the graph's outputs.
 func (h *Head) Logits(ctx context.Context, text, at int, observe Observer) ([][]float32, error) {
 	o, r, config := h.chain.options, h.runner, h.chain.model.Config()
 	row := config.Hidden * o.Recipe.Activations.Size()

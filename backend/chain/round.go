@@ -30,17 +30,17 @@ type Keep func(constant string, codes []byte) error
 // rounder rounds the weight matrices of one layer, after it has seen the activations
 // that are multiplied with them.
 type rounder struct {
-	inputs map[string]*inputs // by tensor
-	nodes  []*backend.Node    // projections
+	inputs map[string]*inputs // inputs maps the name of a tensor to its kept rows
+	nodes  []*backend.Node    // nodes lists the layer's projections
 	graph  *backend.Graph
-	block  int // [Options].Block
+	block  int // block is the value of [Options].Block
 }
 
 // inputs holds evenly spaced rows of an activation tensor, from which the rounding of a
 // matrix is derived.
 type inputs struct {
 	width, every, seen int
-	rows               []float32 // (row, input)
+	rows               []float32 // rows is indexed by (row, input)
 	groups             [][2]int  // groups holds the first input and the end of each group of inputs
 }
 

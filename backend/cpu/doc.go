@@ -28,8 +28,9 @@
 //
 // A program of package cpu holds each constant once as float32 for all graphs that use
 // it, and scratch memory for one run. On one core of an EPYC 7003, matrix products
-// reach 8.1 GFLOP/s at one row (5.0 if the weights come from memory). At 128 rows they
-// reach 9.6 without the vector unit. With the vector unit, matrix products of 128 rows
-// are five to nine times as fast, measured on a busy machine (BenchmarkFullyConnected).
-// Each program of package cpu has one lock, which is held while a graph runs.
+// reach 8.1 GFLOP/s at one row (5.0 if the weights come from memory). At 128 rows,
+// matrix products reach 9.6 GFLOP/s without the vector unit. With the vector unit,
+// matrix products of 128 rows are five to nine times as fast, measured on a busy
+// machine (BenchmarkFullyConnected). Each program of package cpu has one lock, which is
+// held while a graph runs.
 package cpu

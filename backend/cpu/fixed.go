@@ -46,7 +46,9 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	}
 	size, scale, offset := t.Type.Size(), float64(t.Encoding.Scale), float64(t.Encoding.Offset)
 	w.each(len(g.memory[i]), grain, func(lo, hi int) {
-		for j, v := range g.memory[i][lo:hi] { // the value v was rounded when it was computed, so the stored integer is exact
+		// the value v was rounded when it was computed, so the division gives an exact
+		// integer
+		for j, v := range g.memory[i][lo:hi] {
 			n := int64(math.RoundToEven(float64(v)/scale) - offset)
 			at := dst[(lo+j)*size:]
 			if size == 1 {

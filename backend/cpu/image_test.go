@@ -38,7 +38,8 @@ func compile(t testing.TB, graphs ...*backend.Graph) []byte {
 	return image.Bytes()
 }
 
-// seal makes an image of any header and constants, with a valid checksum.
+// seal writes an image with the given header and constants, valid or not, and a valid
+// checksum.
 func seal(text, constants []byte) []byte {
 	base := align(preambleSize + int64(len(text)))
 	image := make([]byte, base)
@@ -81,8 +82,8 @@ func TestReadGraphsComputeAlike(t *testing.T) {
 	require.Equal(t, g.Digest(), c.graphs[0].Digest())
 }
 
-// forgeries change the header of a sealed image: the checksum is valid, the
-// content is not.
+// forgeries lists changes of an image's header that make the image invalid although its
+// checksum is valid.
 var forgeries = map[string]func(h *header){
 	"no graphs":                func(h *header) { h.Graphs = nil },
 	"two graphs of one name":   func(h *header) { h.Graphs = append(h.Graphs, h.Graphs[0]) },
@@ -167,7 +168,7 @@ func runAll(t *testing.T, p backend.Program) {
 	}
 }
 
-// mutate changes a random value in a JSON document.
+// mutate changes one random value in a JSON document.
 func mutate(rng *rand.Rand, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -42,8 +42,8 @@ func TestVanishingSharesWouldRoundToZero(t *testing.T) {
 	require.NotZero(t, float32(math.Exp(vanishes+1)), "the limit is as low as it must be")
 }
 
-// TestIntegersMoveBitByBit moves elements of all types with all operators that
-// move elements. float32 cannot represent the values.
+// TestIntegersMoveBitByBit moves elements of all types with all operators that move
+// elements. The integers are so large that float32 cannot represent them.
 func TestIntegersMoveBitByBit(t *testing.T) {
 	d := New(Options{Workers: 2})
 	for _, dtype := range []backend.DataType{backend.Int32, backend.Uint32, backend.Bool8, backend.Float32} {

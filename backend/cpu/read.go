@@ -21,7 +21,7 @@ type contents struct {
 
 type stored struct {
 	tensor *backend.Tensor
-	bytes  []byte // of the elements
+	bytes  []byte // bytes holds the elements
 	scales []byte
 }
 

@@ -43,7 +43,7 @@ func (w workers) each(n, step int, f func(lo, hi int)) {
 	group.Wait()
 }
 
-// rows calls the method each for n rows of size elements.
+// rows calls the method each for n rows, each of `size` elements.
 func (w workers) rows(n, size int, f func(lo, hi int)) {
 	w.each(n, max(1, grain/size), f)
 }

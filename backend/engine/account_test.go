@@ -11,8 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// TestRequestsRestTogether: the work on drafts costs each request less than it may lose,
-// and all requests together more. No pass ever pays for it, so they draft no more.
+// TestRequestsRestTogether: the work on drafts costs each request less than its own
+// limit, but all requests together more than their common limit. Drafts never save time
+// here, so all requests stop drafting.
 func TestRequestsRestTogether(t *testing.T) {
 	const pass, piece = 10 * time.Millisecond, 60 * time.Microsecond
 	require.Less(t, 2*piece.Seconds(), spec.RequestLimit*pass.Seconds(), "two pieces of work for each pass")
@@ -32,9 +33,9 @@ func TestRequestsRestTogether(t *testing.T) {
 	require.LessOrEqual(t, calls, passes+12, "after almost every pass requests only note its token")
 }
 
-// TestPassesOfPromptsCountTheirLoss: an account counts what passes of a prompt lose, the
-// work on drafts included. Only passes of the answer count as time without drafts, of
-// which the request may lose a share.
+// TestPassesOfPromptsCountTheirLoss: the account of a request counts the time that
+// passes of its prompt lose, the work on drafts included. The allowed loss is a share of
+// the decoding time without drafts, to which passes of the prompt add nothing.
 func TestPassesOfPromptsCountTheirLoss(t *testing.T) {
 	g := &generation{engine: fillEngine(nil, 8, 1)}
 	account := func(cost passCost, accepted int, decoded bool) spec.Account {
@@ -50,8 +51,8 @@ func TestPassesOfPromptsCountTheirLoss(t *testing.T) {
 	require.False(t, g.item.account.Exceeded())
 }
 
-// TestOtherLoadSlowsAllWidths: on the host's clock, a change of one width's time is
-// expected of the other widths, too.
+// TestOtherLoadSlowsAllWidths: on the host's clock, if passes of one width take longer
+// than before, the engine expects that passes of the other widths take longer too.
 func TestOtherLoadSlowsAllWidths(t *testing.T) {
 	e := openFile(t, writeTied(t, rand.New(rand.NewPCG(1, 8))), Options{Rows: []int{8, 1}, Context: shortContext, Draft: draft.Auto})
 	p := e.shape().passTimes

@@ -20,12 +20,13 @@ type ahead struct {
 	stop context.CancelFunc
 	work sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // mu guards the fields below it
 	timer   *time.Timer
 	closed  bool
 	growing bool // growing is set while a goroutine changes to a longer tier
 	idle    bool // idle is set while a goroutine works although no request runs
-	// compiled is the shape of which the images of all tiers are in the cache.
+	// compiled is the shape whose images of all context tiers are in the image cache,
+	// or nil if the images of some tier may be missing.
 	compiled *shape
 	// failed is the context length at which a change failed. After a failure, only a
 	// request that needs a longer context tries again.
@@ -63,7 +64,9 @@ func (e *Engine) growAhead(n int) (done *Growth) {
 		a.growing, done = false, g
 		e.aheadFailed("change to", err)
 	}
-	if e.clock.Virtual { // on a virtual clock work cannot overlap, so work ahead of need gains nothing
+	// on a virtual clock work cannot overlap, so changing to a longer tier early gains
+	// nothing
+	if e.clock.Virtual {
 		a.mu.Unlock()
 		defer a.mu.Lock()
 		grow()
@@ -73,8 +76,8 @@ func (e *Engine) growAhead(n int) (done *Growth) {
 	return nil
 }
 
-// aheadFailed remembers and logs a failure of work ahead of need. The caller of
-// aheadFailed holds ahead.mu.
+// aheadFailed remembers and logs that preparing a longer context tier before its use
+// has failed. The caller of aheadFailed holds ahead.mu.
 func (e *Engine) aheadFailed(what string, err error) {
 	if err == nil || e.ahead.ctx.Err() != nil || errors.Is(err, errBusy) {
 		return
@@ -87,9 +90,9 @@ func (e *Engine) aheadFailed(what string, err error) {
 	e.options.Logger.Warn("could not "+what+" a longer context ahead of need: a request that needs it tries again", "reason", err)
 }
 
-// expectTurn records a request that has ended at the given length of its sequence. If
-// the request continued a conversation, the next turn of the conversation is expected
-// to be as long.
+// expectTurn records a request that has ended with `length` tokens in its sequence. If
+// the request continued a conversation, expectTurn assumes that the conversation's next
+// request and answer add the same number of tokens again.
 func (e *Engine) expectTurn(cached, length int) {
 	a := &e.ahead
 	a.mu.Lock()

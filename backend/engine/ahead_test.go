@@ -26,8 +26,8 @@ func aheadOptions(t *testing.T) (o engine.Options, log *bytes.Buffer) {
 	return o, log
 }
 
-// converse asks turns of a conversation, each of which continues the text before it, and
-// calls between after each turn.
+// converse asks the requests of a conversation, each of which continues the text before
+// it, and calls the function between after each.
 func converse(t *testing.T, e *engine.Engine, turns int, between func()) (text []int32, reports []engine.Report) {
 	t.Helper()
 	text = slices.Clone(begin)
@@ -41,8 +41,8 @@ func converse(t *testing.T, e *engine.Engine, turns int, between func()) (text [
 }
 
 // TestNoRequestOfAConversationCompiles lets a conversation grow over five tiers, with idle
-// time after each turn. No request compiles, and none grows but for the copy of its keys
-// and values. The text is that of an engine with one tier.
+// time after each turn. No request compiles an image, and a request waits for growth at
+// most while keys and values are copied. The text is that of an engine with one tier.
 func TestNoRequestOfAConversationCompiles(t *testing.T) {
 	o, log := aheadOptions(t)
 	dev := newDevice()
@@ -159,7 +159,8 @@ func TestWorkAheadStopsForARequest(t *testing.T) {
 	require.EqualValues(t, before+2, dev.compiles.Load(), "one block was compiled before")
 }
 
-// TestAFailureAheadOfNeedIsLoggedOnce and is tried again when a request needs the tier.
+// TestAFailureAheadOfNeedIsLoggedOnce: if preparing a longer tier fails, the failure is
+// logged once, and the engine tries again when a request needs the tier.
 func TestAFailureAheadOfNeedIsLoggedOnce(t *testing.T) {
 	for name, breakIt := range map[string]func(d *device, fail func() error){
 		"compile": func(d *device, fail func() error) { d.onCompile = func(context.Context) error { return fail() } },
@@ -262,7 +263,7 @@ func TestCloseEndsWorkAheadOfNeed(t *testing.T) {
 	}
 }
 
-// checkCache requires that every image in the cache is whole.
+// checkCache requires that every image in the image cache is complete and undamaged.
 func checkCache(t *testing.T, cache *imagecache.Store) {
 	t.Helper()
 	require.NoError(t, cache.Verify(t.Context(), false, func(i imagecache.Info) error {
@@ -300,7 +301,8 @@ func TestWorkAheadLeavesOtherImagesInTheCache(t *testing.T) {
 	require.Len(t, after, len(list))
 }
 
-// TestIdleTimeBeginsTheWork checks the timer, which other tests never let run.
+// TestIdleTimeBeginsTheWork checks the timer that starts work in idle time; in other
+// tests of this file the timer never ends.
 func TestIdleTimeBeginsTheWork(t *testing.T) {
 	o, _ := aheadOptions(t)
 	o.Logger = slog.New(slog.DiscardHandler)
@@ -310,8 +312,9 @@ func TestIdleTimeBeginsTheWork(t *testing.T) {
 	require.Eventually(t, func() bool { return dev.compiles.Load() == 2*6+1 }, time.Minute, time.Millisecond)
 }
 
-// TestContextsThatAreCompiledBeforehandAreNotCompiledAgain is the way of sdnpu enable. A
-// first request that is longer than all tiers but the last then compiles nothing.
+// TestContextsThatAreCompiledBeforehandAreNotCompiledAgain calls CompileContexts first,
+// as sdnpu enable does. A first request that is longer than all tiers but the last then
+// compiles nothing.
 func TestContextsThatAreCompiledBeforehandAreNotCompiledAgain(t *testing.T) {
 	o, _ := aheadOptions(t)
 	var last engine.Progress

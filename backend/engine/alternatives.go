@@ -11,25 +11,28 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// alternatives returns the meanings that the options can have on a device, the best meaning
-// first. [New] takes the first meaning that fits into the device's memory. Only [PlanAuto]
-// has several meanings, on devices where each graph stores its own weights.
+// alternatives returns the resolved options that the given options allow on a device, the
+// best first. [New] takes the first that fits into the device's memory. Several
+// alternatives exist only for [PlanAuto], on devices where each graph stores its own
+// weights.
 //
-//  1. In the first meaning of [PlanAuto], the graphs of all widths stay loaded.
-//  2. In the second meaning of [PlanAuto], a prefill and a decode graph of each block stay
-//     loaded.
-//  3. In the third meaning of [PlanAuto], one graph of each block is loaded, and a plan for
-//     each prompt switches graphs.
+//  1. In the first alternative of [PlanAuto], the graphs of all widths stay loaded.
+//  2. In the second alternative of [PlanAuto], a prefill and a decode graph of each block
+//     stay loaded.
+//  3. In the third alternative of [PlanAuto], one graph of each block is loaded, and a plan
+//     for each prompt switches graphs.
 //
-// If the engine may change its configuration later (choose.go), and the first meaning of
-// [PlanAuto] does not fit or has two widths only, the shape from firstChoice comes before
-// all meanings.
+// If the engine may change its configuration later (choose.go), and the first alternative
+// of [PlanAuto] does not fit or has two widths only, the shape from firstChoice comes
+// before all alternatives: the configuration that an earlier engine used last, or the one
+// that is best by the known costs.
 //
-// Widths that the options leave open follow from the chosen meaning. A meaning
-// that does not fit by the known costs is left out, unless it is the last one.
+// Each alternative sets the widths that the options leave open. An alternative that by
+// the known costs does not fit into the device's memory is left out, unless it is the
+// last one.
 //
-// If the memory does not hold the graphs that automatic drafts need, the last meaning of
-// the options is an engine without drafts.
+// If automatic drafts need graphs of their own, the last alternative is an engine
+// without drafts, in case the memory does not hold these graphs.
 func (o Options) alternatives(c model.Config, device backend.Capabilities) (list []resolved, err error) {
 	add := func(plan string, rows []int, reason string) error {
 		r, err := o.resolveWith(c, device, plan, rows)
@@ -100,8 +103,8 @@ func (r *resolved) switchPair() (pair []int, reason string) {
 	return pair, reason
 }
 
-// exchangeable returns the widths, or nil and the reason if no plan can switch between
-// graphs of these widths.
+// exchangeable returns the given widths if a plan can switch between graphs of these
+// widths, and otherwise nil and the reason.
 func (o *settings) exchangeable(rows []int) (pair []int, reason string) {
 	switch {
 	case !Exchangeable(rows):
@@ -116,10 +119,9 @@ func (o *settings) exchangeable(rows []int) (pair []int, reason string) {
 // any pass was measured.
 const expectedAccept = 2
 
-// decodeMs returns the expected time per token on decode graphs. Without known
-// costs, decodeMs returns the number of rows with which a request fills a pass:
-// drafts fill graphs of many rows, and without drafts a graph of few rows is
-// best.
+// decodeMs returns the expected time per token on decode graphs, in milliseconds.
+// Without known costs, decodeMs returns a number that only ranks widths: with drafts,
+// graphs of many rows come first, and without drafts, graphs of few rows.
 func (o *settings) decodeMs(blocks int, rows []int) float64 {
 	s := &graphswap.Setting{Context: o.Context * o.Sequences}
 	drafts := o.Draft != (draft.Mode{})

@@ -116,9 +116,10 @@ func TestAutomaticDraftsAddNoCopiesOfWeights(t *testing.T) {
 	}
 }
 
-// TestRejectedRowsTeachTheDrafter uses fixed texts in which rejected drafts return.
-// More drafts must be accepted if the drafter learns from rejected rows. Each text has
-// an engine of its own, and every pass has 32 rows, so nothing else differs.
+// TestRejectedRowsTeachTheDrafter uses fixed texts in which tokens of rejected drafts
+// occur again later. More drafts must be accepted if the drafter learns from rejected
+// rows. Each text has an engine of its own, and every pass has 32 rows, so nothing else
+// differs.
 func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 	accepted := map[string]int{}
 	for _, mode := range []draft.Mode{{Automaton: true}, {Automaton: true, Extension: true}, {Automaton: true, Recycling: true}} {
@@ -134,8 +135,8 @@ func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 }
 
 // TestImagesPreparedSeparatelyServeDrafts: images are prepared on a device that does not
-// share constants, and run on one that does, which has more widths for drafts. It compiles
-// nothing.
+// share constants, and run on one that does, which has more widths for drafts. The second
+// device compiles nothing.
 func TestImagesPreparedSeparatelyServeDrafts(t *testing.T) {
 	o, _ := cached(t, t.TempDir())
 	o.Context, o.Draft, o.Rows, o.HeadRows = 64, draft.Auto, nil, 0
@@ -165,7 +166,7 @@ func TestDraftingCostsProcessorTimeOnASimulatedClock(t *testing.T) {
 	r := draftRequests()["copying"]
 	for _, test := range []struct {
 		name      string
-		cpu, wall time.Duration // of each piece of work
+		cpu, wall time.Duration // the times that each piece of work on drafts takes
 		drafts    bool
 	}{
 		{"the host is slow", time.Microsecond, time.Hour, true},
@@ -195,7 +196,8 @@ func TestDraftingCostsProcessorTimeOnASimulatedClock(t *testing.T) {
 	}
 }
 
-// slowHost lets each piece of work of the host's CPU take a fixed time on its clock.
+// slowHost is a policy whose stopwatch returns the same fixed time for each piece of
+// the CPU's work.
 type slowHost struct {
 	engine.Policy
 	wall time.Duration

@@ -123,8 +123,8 @@ func passOf(rows []taskRows) (p Pass) {
 	return p
 }
 
-// checkPath returns an error unless rows form a path in the sequence's token tree that
-// starts at the root.
+// checkPath returns an error unless the rows form a path in the batch's token tree of a
+// sequence, and the path starts at the root.
 func (b *batch) checkPath(sequence int, rows []int) error {
 	parent := Root
 	for _, i := range rows {

@@ -18,8 +18,9 @@ var (
 )
 
 // choices returns the numbers of blocks and the graph widths between which the engine may
-// choose. Blocks and widths that the options name leave no choice. For blocks and widths
-// that the options leave open, choices returns the default and values that could be better.
+// choose. If the options set the number of blocks or the widths, choices returns only these
+// values. For what the options leave open, choices returns the default and values that
+// could be better.
 func (o *settings) choices(c model.Config) graphswap.Setting {
 	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1, DecodeLogits: o.decodeLogits()}
 	if o.Blocks == 0 {

@@ -22,16 +22,16 @@ import (
 //
 // A change of the configuration first compiles its images into the image cache, one by one
 // while no request runs, and then loads them. A request that comes during a change runs on
-// the present graphs. If the device has no room for the present and the next graphs, a
-// request that comes during the loads waits for their end.
+// the present graphs. If the device's memory does not hold the present and the next graphs
+// together, a request that comes during the loads waits for their end.
 
 // chooser decides which configuration of graphs the engine has.
 type chooser struct {
 	mu      sync.Mutex // mu guards the fields below it, except ctx
 	between *session.Between
 	context int  // context is the number of tokens in the cache after the last request
-	running bool // running is set while a change is made
-	closed  bool // closed is set if no other change may begin
+	running bool // running is set while a goroutine changes the configuration
+	closed  bool // closed is set if no further change of the configuration may begin
 	// After a failed change of the configuration, rest requests must end before the next
 	// attempt. failures counts the consecutive failed changes.
 	rest, failures int
@@ -41,10 +41,10 @@ type chooser struct {
 
 	ctx    context.Context //nolint:containedctx // ctx ends when the engine closes
 	cancel context.CancelFunc
-	done   sync.WaitGroup // done waits for the change that runs
+	done   sync.WaitGroup // done waits for the goroutine that changes the configuration
 }
 
-// configOf returns the configuration that a shape with two widths stands for.
+// configOf returns the configuration of a shape with two widths.
 func configOf(s *shape) graphswap.Config {
 	c := graphswap.Config{Blocks: s.blocks, PrefillRows: s.rows[0], DecodeRows: s.rows[1], Residency: graphswap.BothGraphs}
 	if s.planned() {
@@ -113,8 +113,8 @@ func (e *Engine) chooserCost(s *shape) *graphswap.Cost {
 	return general
 }
 
-// finished records a request that ended without an error.
-func (c *chooser) finished(r *Report, would *wouldAccept) {
+// finished records a request that ended without an error on graphs of the shape s.
+func (c *chooser) finished(r *Report, s *shape, would *wouldAccept) {
 	if c == nil || r.OutputTokens == 0 {
 		return
 	}
@@ -125,9 +125,12 @@ func (c *chooser) finished(r *Report, would *wouldAccept) {
 	}
 	c.context = r.CachedTokens + r.PromptTokens + r.OutputTokens/2
 	if would.passes > 0 {
-		c.between.Accepted(wouldRows, would.acceptLength())
+		c.between.Accepted(wouldRows, would.passes, would.acceptLength())
 	} else if r.DecodeSteps > 0 {
-		c.between.Accepted(r.Widths[1], r.AcceptLength())
+		c.between.Accepted(r.Widths[1], r.DecodeSteps, r.AcceptLength())
+	}
+	if c.between.Config().Spare && s.planned() && s.costs.SpareRefused() {
+		c.between.Refused(c.between.Config(), true)
 	}
 	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens) // Finished returns an error if no plan exists for the prompt, and then learns nothing from it
 }
@@ -147,7 +150,8 @@ type Choice struct {
 func (c *Choice) Name() string { return session.Name(c.Config) }
 
 // Alternatives describes the times that requests like the last ones would take in the best
-// configurations, at most the given number. The configuration in use counts, too.
+// configurations. It lists at most the given number of configurations, and the one in use
+// can be among them.
 func (c *Choice) Alternatives(most int) string {
 	var list []string
 	for _, x := range c.Expected[:min(most, len(c.Expected))] {
@@ -168,8 +172,8 @@ func (e *Engine) choice() *Choice {
 	return &Choice{Config: c.between.Config(), Reason: e.shape().reason, Expected: c.between.Expect(c.context)}
 }
 
-// begin returns the change of the configuration that pays, or nil. The caller of begin must
-// call end.
+// begin returns a change of the configuration if the change is expected to save more time
+// than it costs, and otherwise nil. The caller of begin must call end.
 func (c *chooser) begin() *session.Advice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,6 +202,9 @@ func (c *chooser) end(a *session.Advice, err error) {
 		c.failures = 0
 		c.between.Changed(a.Then.Config)
 	case !errors.Is(err, errBusy):
+		if errors.Is(err, backend.ErrNoMemory) {
+			c.between.Refused(a.Then.Config, false)
+		}
 		c.failures++
 		c.rest = min(4<<min(c.failures, 10), mostRest)
 	}

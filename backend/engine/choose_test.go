@@ -24,10 +24,11 @@ func rowCosts(roomFor float64) *graphswap.Cost {
 	return &graphswap.Cost{Profile: p, Name: "model", Model: m}
 }
 
-// wide is a configuration that [rowCosts] makes slow.
+// wide is a configuration that is slow by the costs that [rowCosts] returns.
 var wide = graphswap.Config{Blocks: 1, PrefillRows: 256, DecodeRows: 32}
 
-// choosing returns the options of an engine that starts with wide and may change.
+// choosing returns the options of an engine that starts with the configuration wide and
+// may change it.
 func choosing(t *testing.T, graphs float64) engine.Options {
 	cache, err := imagecache.Open(t.TempDir(), imagecache.Options{})
 	require.NoError(t, err)
@@ -82,8 +83,9 @@ func TestGraphsFollowTheRequests(t *testing.T) {
 	}
 }
 
-// TestWhatIsPinnedNeverChanges: keys, exact widths and shared weights leave nothing to
-// choose, and neither does an engine without an image cache or without idle time.
+// TestWhatIsPinnedNeverChanges: the engine never changes its configuration if options
+// set blocks and widths, with an exact width, on a device that shares constants,
+// without an image cache, and without idle time.
 func TestWhatIsPinnedNeverChanges(t *testing.T) {
 	for name, pin := range map[string]func(o *engine.Options, d *device){
 		"weights are shared": func(_ *engine.Options, d *device) { d.unshared = false },
@@ -169,7 +171,8 @@ func TestAFailedChangeIsTriedAgainLater(t *testing.T) {
 	}
 }
 
-// TestARequestDuringACompilationRunsOnThePresentGraphs uses a timer, as on a real device.
+// TestARequestDuringACompilationRunsOnThePresentGraphs lets idle time begin by the timer,
+// as on a real device.
 func TestARequestDuringACompilationRunsOnThePresentGraphs(t *testing.T) {
 	_, dev := unsharedDevice()
 	o := choosing(t, 2.2)
@@ -224,7 +227,8 @@ func TestOneOtherConfigurationIsKeptOnDisk(t *testing.T) {
 	clock, _ := unsharedDevice()
 	o := choosing(t, 2.2)
 	o.Blocks = 1
-	o.Costs.Model.TileMs, o.Costs.Model.RowMs = 200, 0.5 // long prompts need the widest graphs
+	// the configuration with the widest graphs is best for long prompts
+	o.Costs.Model.TileMs, o.Costs.Model.RowMs = 200, 0.5
 	used := []graphswap.Config{*o.Configuration}
 	widths := map[int]bool{}
 	o.Chosen = func(c graphswap.Config) { used = append(used, c) }

@@ -16,7 +16,8 @@ import (
 
 // knownCosts returns the costs of a device with a memory of windowGB. The model has two
 // blocks with graphs of 1000 bytes. The prefill graph computes 12 rows in the time of 2
-// passes through the decode graph of 4. A load takes twice that time.
+// passes through the decode graph of 4. A load takes the time of 4 passes through the
+// decode graph.
 func knownCosts(windowGB float64) *graphswap.Cost {
 	m := graphswap.Model{Layers: 5, BodyBytes: 2000}
 	for range 2 {
@@ -30,7 +31,8 @@ func knownCosts(windowGB float64) *graphswap.Cost {
 	return &graphswap.Cost{Profile: p, Name: "known", Model: m}
 }
 
-// oneGraphGB is a memory with room for one graph of each block and no other.
+// oneGraphGB is the size of a memory that holds one graph of each block and no further
+// graph.
 const oneGraphGB = 2500e-9
 
 func TestAutoFollowsTheDevice(t *testing.T) {
@@ -152,7 +154,9 @@ func chooseForEachTurn(t *testing.T, dev backend.Device) {
 		done, err := e.PlanDone(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, done.Failed)
-		for i := range done.Timeline.Tasks { // the images of this model have other sizes than the costs say
+		// the test's model is so small that its images have other sizes than the costs
+		// say
+		for i := range done.Timeline.Tasks {
 			done.Timeline.Tasks[i].Bytes = min(done.Timeline.Tasks[i].Bytes, 1000)
 		}
 		done.Timeline.Sum(done.Problem)
@@ -165,8 +169,8 @@ func chooseForEachTurn(t *testing.T, dev backend.Device) {
 	require.Positive(t, later, "turns that build on those before")
 }
 
-// TestAPlanDuringOtherRequestsSaysWhyItDiffers compares such a plan with the plan of a
-// single request.
+// TestAPlanDuringOtherRequestsSaysWhyItDiffers compares the plan of a prompt during
+// other requests with the plan of a single request.
 func TestAPlanDuringOtherRequestsSaysWhyItDiffers(t *testing.T) {
 	const why = "because other requests are under way"
 	for _, test := range []struct {

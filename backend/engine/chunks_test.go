@@ -8,7 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 )
 
-// cheapest is the obvious version of planChunks: it tries each way to cut n rows.
+// cheapest is a slow and simple version of planChunks: it tries every way to cut a
+// prompt of n tokens into passes.
 func cheapest(rows []int, n int) int {
 	if n <= 0 {
 		return 0
@@ -28,7 +29,7 @@ func TestNoOtherCutIsCheaper(t *testing.T) {
 			for left := n; left > 0; left -= chunks[left] {
 				require.Positive(t, chunks[left])
 				width := 0
-				for _, w := range rows { // the smallest width that holds the rows
+				for _, w := range rows { // the pass runs on the smallest width that holds the rows
 					if w >= chunks[left] {
 						width = w
 					}

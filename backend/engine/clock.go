@@ -8,10 +8,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
-// Clock tells which clock measures the device's calls. The zero Clock stands for the
-// host's clock.
+// Clock tells which clock measures the device's calls. The zero Clock is the host's
+// clock.
 type Clock struct {
-	// Paced names the phone whose times an emulator simulates, and the source of these
+	// Paced tells which phone's times an emulator simulates, and the source of these
 	// times: see [backend.Cost]. Paced is empty if the device simulates no times.
 	Paced string
 	// Virtual is set if the device's calls take no time on the host's clock. On a
@@ -52,8 +52,8 @@ func (r *Result) count(c backend.Cost) {
 
 // device returns the time of a pass on the device's clock. The argument of device is
 // the time on the host's clock. All decisions that rest on times use the device's
-// clock: a simulated device would otherwise be judged by the computer that simulates
-// it.
+// clock: otherwise the decisions for a simulated device would follow from the speed of
+// the computer that simulates it.
 func (r *Result) device(host time.Duration) time.Duration {
 	if r.paced > 0 {
 		return r.paced

@@ -18,16 +18,19 @@ type Work struct {
 }
 
 // maxVerified bounds the number of decode passes that a report lists. A long answer can
-// have one decode pass per token; the first passes represent the others.
+// have one decode pass per token, so the report lists only the first maxVerified
+// passes.
 const maxVerified = 1 << 11
 
-// maxWork bounds the number of CPU tasks that a report lists: three per decode pass.
+// maxWork bounds the number of CPU tasks that a report lists: three tasks for each of
+// maxVerified decode passes.
 const maxWork = 3 * maxVerified
 
 // recordCPU adds a task of the CPU to the report. On a virtual clock, a task of the CPU
 // lasts as long as its processor time, if the processor time is known.
 func (g *generation) recordCPU(kind string, s Elapsed) {
 	took := s.Wall
+	g.engine.activity.cpu.Add(int64(took))
 	if g.engine.clock.Virtual && s.CPU > 0 {
 		took = s.CPU
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // pacedDevice simulates a device whose blocks take a time that depends on the width
-// only. Its head takes no time. Calls return at once.
+// only. pacedDevice's head takes no time. Calls return at once.
 type pacedDevice struct {
 	*device
 	block map[int]time.Duration
@@ -41,7 +41,7 @@ type pacedProgram struct {
 var blockName = regexp.MustCompile(`^block\d+_rows(\d+)_`)
 
 func (p *pacedProgram) Run(ctx context.Context, graph string, bindings []backend.Binding) error {
-	p.took = time.Nanosecond // the head
+	p.took = time.Nanosecond // the head takes almost no time
 	if name := blockName.FindStringSubmatch(graph); name != nil {
 		rows, err := strconv.Atoi(name[1])
 		if err != nil {
@@ -77,7 +77,7 @@ func TestTheDevicesClockChoosesTheWidth(t *testing.T) {
 				dev := &pacedDevice{device: newDevice(), virtual: virtual, block: map[int]time.Duration{1: 10 * time.Millisecond, 8: test.eight}}
 				e, _ := start(t, dev, drafting(t, "sam+cal", 8, 1))
 				r := engine.Request{Prompt: begin, MaxTokens: 60}
-				_, _, _ = answer(t, e, r) // measures both widths
+				_, _, _ = answer(t, e, r) // the first request measures both widths
 				_, _, report := answer(t, e, r)
 				widths := map[int]int{}
 				for _, v := range report.Verifications {

@@ -65,7 +65,7 @@ func TestDeviceTimesIncludeWaitsForLoads(t *testing.T) {
 	e, _ := start(t, clocked{dev}, engine.Options{
 		Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Context: 240, FirstContext: 240, Costs: knownCosts(oneGraphGB),
 	})
-	_ = generate(t, e, story(6), 1) // a plan without loads
+	_ = generate(t, e, story(6), 1) // the plan of this request loads nothing
 	for _, tokens := range []int{40, 96} {
 		r := generate(t, e, story(tokens), 20)
 		require.Equal(t, graphswap.PlanSwitch, r.Plan.Name)
@@ -113,7 +113,7 @@ func TestVirtualIdleTimePassesAtOnce(t *testing.T) {
 	}
 	e, _ := start(t, clocked{dev}, o)
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{12, 4}, Blocks: 1, Context: 240, FirstContext: 240})
-	for range 2 { // later, the costs that the engine has learned make the loads worthless
+	for range 2 { // later requests would teach the engine costs by which the loads do not pay
 		want, got := generate(t, plain, story(96), 12), generate(t, e, story(96), 12)
 		require.Equal(t, want.Output, got.Output)
 		require.Equal(t, both(graphswap.Prefill), got.Plan.Timeline.Plan.Before)

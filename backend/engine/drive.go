@@ -39,7 +39,7 @@ type driven struct {
 	*windowRun
 	ctx   context.Context //nolint:containedctx // of one Drive
 	graph *residency.BlockGraph
-	parts int // of the step
+	parts int // parts is the number of executes in which the graph computes the step's chunk
 	// loadErr is the error of a load that failed, or nil.
 	loadErr error
 }
@@ -75,8 +75,11 @@ func (d *driven) Run(i, part int, g graphswap.Variant) (ms float64, err error) {
 // Load loads the graph that a step of the plan names. Without a spare graph slot, Load
 // first frees the other graph of the block.
 func (d *driven) Load(i int) (ms float64, err error) {
-	ms, d.loadErr = d.x.LoadNow(i)
-	return ms, d.loadErr
+	ms, err = d.x.LoadNow(i)
+	if !errors.Is(err, graphswap.ErrNoSpare) {
+		d.loadErr = err
+	}
+	return ms, err
 }
 
 // Free frees a block's old graph, after its new graph was loaded into the spare graph slot.

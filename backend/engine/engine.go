@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
@@ -37,6 +39,8 @@ type Engine struct {
 
 	// vocabulary prepares the tokens for grammars at its first call.
 	vocabulary func() *grammar.Vocabulary
+	// identity returns identityOf, which it computes at its first call.
+	identity func() ([sha256.Size]byte, error)
 
 	// Each of the fields from sequences to experience is safe for concurrent use.
 	sequences  *sequences.Pool
@@ -58,7 +62,7 @@ type Engine struct {
 	growing chan struct{} // growing is a lock: it is held while the channel has an element
 
 	// deviceLock is a lock: it is held while the channel has an element. deviceLock guards all
-	// programs and buffers, and the fields from closed to guard.
+	// programs and buffers, and the fields from closed to drawing.
 	deviceLock chan struct{}
 	closed     bool
 	broken     error  // broken is the reason why no graphs are loaded, or nil if graphs are loaded
@@ -68,17 +72,22 @@ type Engine struct {
 	tops       tops
 	trust      spec.Trust
 	guard      spec.Guard
+	// overdue is the time by which passes with prompts have held up answers too long.
+	// drawing is the number of requests that have drawn a token in the last pass.
+	overdue time.Duration
+	drawing int
 
 	// headLock guards the head's memory while several requests settle their rows of a
 	// pass.
 	headLock sync.Mutex
 
-	workload workload.Statistics // Statistics has its own lock
+	workload workload.Statistics // workload has its own lock
+	activity activity            // activity holds atomic counters
 }
 
 // moreTokens bounds the number of tokens in the vocabulary that have no embedding: for
 // example, Gemma 3's files have one such token, for images. The engine rejects a prompt
-// that contains such a token.
+// that contains a token without embedding.
 const moreTokens = 64
 
 // checkVocabulary returns an error if the tokenizer does not belong to the model.
@@ -139,6 +148,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		growing:    make(chan struct{}, 1),
 	}
 	e.vocabulary = sync.OnceValue(e.vocabularyOf)
+	e.identity = sync.OnceValues(e.identityOf)
 	e.ahead.begin()
 	defer func() {
 		if err != nil {

@@ -18,7 +18,7 @@ var (
 	ErrPass = errors.New("invalid pass")
 )
 
-// PromptTooLongError is returned if a prompt has more tokens than the context.
+// PromptTooLongError is returned if a prompt has more tokens than the context allows.
 type PromptTooLongError struct {
 	// Tokens is the length of the prompt, and Context the longest length that a prompt
 	// may have.

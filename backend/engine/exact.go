@@ -24,7 +24,8 @@ type Lossless struct {
 	MeasuredOn string
 }
 
-// lossless returns what can make texts with and without drafts differ on graphs of a shape.
+// lossless tells for a report whether texts with and without drafts can differ on graphs of
+// a shape, and how often the top token flips.
 func (e *Engine) lossless(s *shape) Lossless {
 	l := Lossless{Exact: s.exact, Flips: e.options.Flips}
 	if l.Exact {

@@ -18,9 +18,9 @@ import (
 )
 
 // warped is the float device, changed so that results depend on the width of the graph.
-// The results of some real libraries depend on it too, about a hundred times less: each
-// width stretches the hidden states in its own way, independent of the other rows of a
-// pass. heads counts the runs of the head by width.
+// The results of some real libraries depend on the width too, about a hundred times
+// less. warped scales the hidden states by a factor for each width, independent of the
+// other rows of a pass. heads counts the runs of the head by width.
 type warped struct {
 	*device
 	mu    sync.Mutex
@@ -66,7 +66,8 @@ func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 		exact, _ := start(t, dev, exactly(t, "default", rows...))
 		free := exactly(t, "default", rows...)
 		free.Exact = false
-		free.Policy = func(own engine.Policy) engine.Policy { return engine.ConstantTime{Policy: own} } // makes wide passes pay, even if this machine is slow at them
+		// with these times, wide passes pay even if they are slow on this machine
+		free.Policy = func(own engine.Policy) engine.Policy { return engine.ConstantTime{Policy: own} }
 		loose, _ := start(t, newWarped(), free)
 		for name, r := range draftRequests() {
 			if name == "shifts" && len(rows) == 3 {
@@ -97,8 +98,8 @@ func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 	require.Greater(t, rejected, 100)
 }
 
-// TestOtherRequestsChangeNoTextOfAnExactWidth runs requests at the same time. Their rows
-// share passes, and their prompts compete for rows.
+// TestOtherRequestsChangeNoTextOfAnExactWidth runs requests at the same time. The rows
+// of the requests share passes, and the prompts compete for rows.
 func TestOtherRequestsChangeNoTextOfAnExactWidth(t *testing.T) {
 	o := exactly(t, "default", 32, 8)
 	o.Sequences = 4
@@ -144,7 +145,7 @@ func TestFlipsAreCounted(t *testing.T) {
 		warp  bool
 		exact bool
 		rows  []int
-		want  []engine.WidthFlip // what is known in advance
+		want  []engine.WidthFlip // want holds the fields whose values are known in advance
 	}{
 		{"float", false, false, []int{64, 8, 1}, []engine.WidthFlip{{Rows: 8, Valid: 8}, {Rows: 64, Valid: 32}}},
 		{"widths matter", true, false, []int{64, 8, 1}, []engine.WidthFlip{{Rows: 8, Valid: 8}, {Rows: 64, Valid: 32}}},

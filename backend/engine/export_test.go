@@ -50,7 +50,7 @@ func (e *Engine) Residency() []graphswap.Variant { return e.switcher.Resident(e.
 // NotResident reports whether a request has failed because a block had no loaded graph.
 func (e *Engine) NotResident(err error) bool { return errors.Is(err, residency.ErrNotResident) }
 
-// PlanTimeline returns what the last plan run has done.
+// PlanTimeline returns the timeline of the last plan run.
 func (e *Engine) PlanTimeline() graphswap.Timeline {
 	x := e.switcher.Last()
 	return x.Log.Snapshot(x.Forecast.Problem)

@@ -67,7 +67,7 @@ const shortContext = 72
 
 // fault ends a request early, after some pieces of text or some draws.
 type fault struct {
-	kind  string // "", "cancel", "emit", "mask"
+	kind  string // kind is "", "cancel", "emit" or "mask"
 	after int
 }
 
@@ -81,7 +81,8 @@ var errGone = errors.New("the client has closed the connection")
 
 // drawRequest draws a request of few different tokens, which are easy to draft.
 func drawRequest(rng *rand.Rand, vocab int) (Request, fault) {
-	letter := func() string { return string(rune(0x4e00 + 3 + rng.IntN(vocab-3))) } // see modeltest
+	// modeltest gives these tokens this form
+	letter := func() string { return string(rune(0x4e00 + 3 + rng.IntN(vocab-3))) }
 	r := Request{
 		Prompt: make([]int32, 1+rng.IntN(30)), MaxTokens: rng.IntN(90), CachePrompt: rng.IntN(2) == 0, Shift: rng.IntN(2) == 0,
 		Keep: rng.IntN(80), IgnoreEOS: rng.IntN(3) > 0, Logprobs: rng.IntN(2),
@@ -108,6 +109,11 @@ type end struct {
 
 // generateWithFault runs a request and ends it early by a fault.
 func generateWithFault(e *Engine, r Request, f fault) end {
+	return generateWatched(e, r, f, func() {})
+}
+
+// generateWatched works as generateWithFault does, and calls watch before each piece.
+func generateWatched(e *Engine, r Request, f fault, watch func()) end {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if f.kind == "mask" {
@@ -116,6 +122,7 @@ func generateWithFault(e *Engine, r Request, f fault) end {
 	var text strings.Builder
 	pieces := 0
 	report, err := e.Generate(ctx, r, func(p Piece) error {
+		watch()
 		text.WriteString(p.Text)
 		switch pieces++; {
 		case pieces == f.after && f.kind == "cancel":
@@ -141,8 +148,9 @@ func (got end) same(want end, kind string) bool {
 }
 
 // TestDraftsAndFaultsChangeNoText runs requests with drafts that share passes, outgrow the context,
-// shift, stop and fail. Between them, widths and blocks change. Their texts equal the texts without drafts, the queue is empty afterwards,
-// and the cache equals the cache after a prompt of the same tokens.
+// shift, stop and fail. Widths and blocks change between two requests. The texts equal the texts
+// without drafts, the queue is empty afterwards, and the cache equals the cache after a prompt of
+// the same tokens.
 func TestDraftsAndFaultsChangeNoText(t *testing.T) {
 	seeds := 4
 	if testing.Short() {
@@ -150,7 +158,8 @@ func TestDraftsAndFaultsChangeNoText(t *testing.T) {
 	}
 	modes := []string{"pld", "sam", "cal", "db", "sam+cal", "sam+ext", "default"}
 	for seed := range seeds {
-		for i, arch := range []string{"gemma3", "phi3", "llama"} { // two of them have sliding windows
+		// two of the families have sliding windows
+		for i, arch := range []string{"gemma3", "phi3", "llama"} {
 			t.Run(fmt.Sprint(arch, seed), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
 				path := writeFamily(t, rng, arch)
@@ -211,9 +220,9 @@ func requireCachesOfPrompts(t *testing.T, e, plain *Engine) {
 	}
 }
 
-// TestABrokenEmbeddingEndsItsOwnRequestAlone breaks the embedding of one token. It ends
-// requests that have the token in their prompts, but neither requests that share their
-// passes nor one that has the token as a draft.
+// TestABrokenEmbeddingEndsItsOwnRequestAlone breaks the embedding of one token. The
+// broken embedding ends requests that have the token in their prompts, but neither
+// requests that share their passes nor one that has the token as a draft.
 func TestABrokenEmbeddingEndsItsOwnRequestAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	m := modeltest.New(rng, "llama", quant.F32, false) // the head has its own matrix

@@ -7,12 +7,12 @@ import (
 )
 
 // addDrafts adds drafts to the pass for each work item whose last token is among the
-// rows. addDrafts chooses the graph width with the most expected tokens per time: each
-// work item yields one token, and for each draft its score, which is the expected
-// number of accepted ones. addDrafts then fills all rows of that width with the
-// likeliest number of drafts taken from all items. If each token must be computed on
-// one width, addDrafts cannot choose the width. With automatic drafts, the guard limits
-// what a wider pass may cost.
+// rows. addDrafts chooses the graph width with the most expected tokens per time: a
+// work item is expected to yield one token plus the sum of its drafts' scores, and a
+// draft's score is the probability that it is accepted. addDrafts then fills all free
+// rows of that width with the drafts of the highest scores among all items. If each
+// token must be computed on one width, addDrafts cannot choose the width. With
+// automatic drafts, the guard limits what a wider pass may cost.
 func (e *Engine) addDrafts(list []taskRows) {
 	rows, sure, shape := 0, 0, e.shape()
 	for _, s := range list {
@@ -26,7 +26,7 @@ func (e *Engine) addDrafts(list []taskRows) {
 		merged.keep()
 		return
 	}
-	plain, room := shape.widthFor(rows), e.room(list)
+	plain, rooms := shape.widthFor(rows), e.rooms(list)
 	width, best := plain, 0.0
 	for _, w := range slices.Backward(shape.rows) {
 		// drafts never make a pass so wide that it must be computed in two slices of
@@ -34,10 +34,15 @@ func (e *Engine) addDrafts(list []taskRows) {
 		if w < rows || w > shape.partRows() {
 			continue
 		}
-		if w != plain && (e.policy.PassTime(w)-e.policy.PassTime(plain)).Seconds() > room {
+		loss := 0.0
+		if w != plain {
+			loss = (e.policy.PassTime(w) - e.policy.PassTime(plain)).Seconds()
+		}
+		merged.fillFrom(w-rows, func(i int) bool { return rooms[i] >= loss })
+		tooSlow := slices.Contains(merged.pays, false) && e.policy.PassTime(w) > e.answerBound()
+		if w != plain && (!merged.paid || tooSlow) {
 			continue
 		}
-		merged.fill(w - rows)
 		rate := (float64(sure) + e.trust.Factor()*merged.expected) / e.policy.PassTime(w).Seconds()
 		if w == width || rate > best {
 			best, width = rate, w
@@ -52,19 +57,40 @@ type merge struct {
 	taken    []int // taken holds the number of drafts that were taken from each work item
 	n        int   // n is the number of drafts that were taken from all work items
 	expected float64
+	// pays is set for each work item that can afford the loss of the pass, and paid if
+	// drafts of such a work item were taken.
+	pays []bool
+	paid bool
 }
 
 func newMerge(rows []taskRows) *merge {
-	return &merge{rows: rows, taken: make([]int, len(rows))}
+	return &merge{rows: rows, taken: make([]int, len(rows)), pays: make([]bool, len(rows))}
+}
+
+// fillFrom drops all taken drafts and takes n again: first drafts of the work items that
+// pay for the width of the pass. Then drafts of the other work items fill the rows that
+// are left, because these rows cost nothing more.
+func (m *merge) fillFrom(n int, pays func(i int) bool) {
+	m.n, m.expected = 0, 0
+	clear(m.taken)
+	for i := range m.rows {
+		m.pays[i] = pays(i)
+	}
+	m.fillOf(n, func(i int) bool { return m.pays[i] })
+	m.paid = m.n > 0
+	m.fillOf(n, func(i int) bool { return !m.pays[i] })
 }
 
 // fill takes drafts from the work items until n are taken.
-func (m *merge) fill(n int) {
+func (m *merge) fill(n int) { m.fillOf(n, func(int) bool { return true }) }
+
+// fillOf takes drafts from some of the work items until n are taken from all.
+func (m *merge) fillOf(n int, of func(i int) bool) {
 	for ; m.n < n; m.n++ {
 		best, score := -1, float32(0)
 		for i, s := range m.rows {
 			t := s.item.drafts
-			if s.last() && t != nil && m.taken[i] < t.Len() && (best < 0 || t.Scores[m.taken[i]] > score) {
+			if of(i) && s.last() && t != nil && m.taken[i] < t.Len() && (best < 0 || t.Scores[m.taken[i]] > score) {
 				best, score = i, t.Scores[m.taken[i]]
 			}
 		}
@@ -76,10 +102,11 @@ func (m *merge) fill(n int) {
 	}
 }
 
-// keep sets the number of drafts in the rows of each item to the number that was taken.
+// keep sets the number of drafts in the rows of each item to the number that was taken,
+// and which items pay for the width.
 func (m *merge) keep() {
 	for i := range m.rows {
-		m.rows[i].drafts = m.taken[i]
+		m.rows[i].drafts, m.rows[i].guest = m.taken[i], !m.pays[i]
 	}
 }
 

@@ -23,7 +23,7 @@ func scored(scores ...float32) *spec.Tree {
 	return t
 }
 
-// passTimes records each cost often enough that the engine relies on it.
+// passTimes records each width's time of a pass so often that the engine trusts it.
 func passTimes(costs map[int]time.Duration, rows []int) *workload.PassTimes {
 	p := workload.NewPassTimes(rows)
 	for width, t := range costs {

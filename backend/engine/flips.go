@@ -126,7 +126,8 @@ type flipMeter struct {
 	seed   maphash.Seed
 }
 
-// answer holds the top token after a text position, and a hash of all logits there.
+// answer holds the token with the largest logit after a position of the text, and a
+// hash of all logits after that position.
 type answer struct {
 	token int
 	bits  uint64

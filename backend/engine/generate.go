@@ -37,18 +37,19 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	if err := g.followGrammar(); err != nil {
 		return g.report, err
 	}
-	sequence, common, err := e.sequences.Acquire(ctx, r.Prompt, r.CachePrompt)
+	lease, err := e.sequences.Acquire(ctx, r.Prompt, r.CachePrompt)
 	if err != nil {
 		return g.report, err
 	}
+	sequence := lease.Sequence
 	defer e.sequences.Release(sequence)
 	e.power.RequestStarted()
 	defer e.power.RequestEnded()
 	e.requestStarted()
 	defer e.requestEnded()
 	// The last token of a prompt is always computed, because its logits are needed.
-	g.item.sequence, g.cached = sequence, min(common, len(r.Prompt)-1)
-	if err := e.Truncate(sequence, g.cached); err != nil {
+	g.item.sequence, g.report.Sequence = sequence, sequence
+	if g.cached, err = e.reuse(ctx, lease, r.Prompt[:len(r.Prompt)-1]); err != nil {
 		return g.report, err
 	}
 	g.describeGraphs() // from here on, the shape stays the same until requestEnded
@@ -111,8 +112,8 @@ type generation struct {
 	would wouldAccept
 	// counted is the time for drafting that the guard has counted already.
 	counted time.Duration
-	// paced is the simulated time of the passes that gave output tokens, if the
-	// device simulates another device.
+	// paced is the simulated time of the passes that gave output tokens, if the device
+	// simulates a phone.
 	paced time.Duration
 	// pieces holds the text of those tokens that the last pass drew. If the output ends
 	// with the tokens of the last pass, ending is the reason of the end.
@@ -255,9 +256,9 @@ func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 // shift makes room in a full context: it keeps the first tokens that the request asks
 // for, drops the older half of the others, and computes the rest again at its new
 // positions. After a context shift, the text continues as after a new prompt of the
-// remaining tokens. The rows that a shift computes again are equal to the bit if the
-// device's rows do not depend on the pass that computes them. Context shifts cost one
-// prefill of half a context for each half context of output.
+// remaining tokens. The rows that a shift computes again equal those of a new prompt to
+// the bit, if the device's rows do not depend on the pass that computes them. Context
+// shifts cost one prefill of half a context for each half context of output.
 func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
 	held := g.engine.Tokens(g.item.sequence)
 	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))
@@ -291,9 +292,9 @@ func (g *generation) reserve(ctx context.Context, n int) error {
 	return err
 }
 
-// addGrowth adds a change to a longer context tier to the report. hidden is the time on the
-// device's clock in which passes ran during the change. addGrowth adds no change that the
-// request did not wait for.
+// addGrowth adds a change to a longer context tier to the request's report. hidden is the
+// part of the change's time during which passes ran, on the device's clock. addGrowth adds
+// no change that the request did not wait for.
 func (g *generation) addGrowth(growth *Growth, hidden time.Duration) {
 	if growth == nil {
 		return
@@ -319,7 +320,7 @@ func (g *generation) finish(err error) {
 	g.endDrafts(err == nil)
 	if err == nil {
 		e.workload.Answered(g.report.OutputTokens, g.report.AcceptLength(), g.decodeTime())
-		e.chooser.finished(&g.report, &g.would)
+		e.chooser.finished(&g.report, e.shape(), &g.would)
 	}
 	if x := g.planRun; x != nil {
 		addDecode(x.Log, g.report.Verifications, g.report.CPU, x.Plan.Blocks, x.Plan.PrefillRows)
@@ -353,7 +354,7 @@ func (g *generation) handOut() error {
 
 // end sends the text that was held back for a stop string or an incomplete character.
 func (g *generation) end(reason StopReason) error {
-	g.report.Stop = reason
+	g.report.Stop, g.report.StopWord = reason, g.text.StopWord()
 	return g.send(g.text.Finish())
 }
 

@@ -75,7 +75,7 @@ func TestRepeatedLoadFailuresDisableSwitching(t *testing.T) {
 		require.NotContains(t, log.String(), "switching is off")
 		broken, loads = false, 0
 		try(2) // only three failures in a row disable switching
-		try(4) // to decode graphs and back
+		try(4) // the plans switch to decode graphs and back to prefill graphs
 		broken, loads = true, 0
 		for range 3 {
 			try(2)

@@ -58,8 +58,9 @@ func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
 // compileLog is the interval at which the log tells how far a compilation is.
 const compileLog = 10 * time.Second
 
-// logCompiling returns a function that passes progress on, and logs it if an image that
-// takes long is compiled while the engine serves requests.
+// logCompiling returns a function that hands progress reports to the caller's own
+// function. The returned function also logs the progress if compiling an image takes
+// long while the engine serves requests.
 func (e *Engine) logCompiling(report func(Progress)) func(Progress) {
 	var logged time.Time
 	return func(p Progress) {

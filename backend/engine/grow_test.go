@@ -68,7 +68,8 @@ func TestAGrowthSkipsTiersThatAreTooShort(t *testing.T) {
 // A growth fails at each call that can fail. The request that needs it fails with that
 // error, the engine works as before, and the next attempt succeeds.
 func TestAFailedGrowthLeavesTheEngineAsItWas(t *testing.T) {
-	for name, breakIt := range map[string]func(d *device, k int, cancel func()){ // in the first block and the second
+	// the call fails in the first block, and then in the second
+	for name, breakIt := range map[string]func(d *device, k int, cancel func()){
 		"compile": func(d *device, k int, _ func()) { d.onCompile = func(context.Context) error { return failAt(&k) } },
 		"load":    func(d *device, k int, _ func()) { d.onLoad = func() error { return failAt(&k) } },
 		"buffer":  func(d *device, k int, _ func()) { d.onBuffer = func() error { return failAt(&k) } },

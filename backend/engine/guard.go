@@ -6,7 +6,8 @@ import "math"
 // what drafts may cost, and counts what they cost and saved. All times are in seconds
 // on the device's clock, as [Policy].PassTime expects them.
 
-// passCost is the expected time of a pass, compared with decoding without drafts.
+// passCost holds the expected time of a pass, and the times with which the guard
+// compares it.
 type passCost struct {
 	// took is the time with drafts, and plain the time without them.
 	took, plain float64
@@ -16,15 +17,15 @@ type passCost struct {
 	drafting float64
 }
 
-// of returns the time of a request's part of the pass, without drafts and with them.
-// Each accepted draft stands for a pass that the request does not need.
+// of returns the time that a request's rows of the pass would take without drafts, and
+// the time that they take with drafts. Each accepted draft saves a pass.
 func (c passCost) of(accepted int) (plain, took float64) {
 	return c.plain + float64(accepted)*c.saved, c.took + c.drafting
 }
 
 // countDrafting adds the request's work on drafts since its last pass to the cost of the
-// pass. A simulated device is charged the processor time of that work, because other
-// load of the host must not change its decisions.
+// pass. On a simulated device, the work on drafts costs its processor time, because
+// other load of the host must not change the engine's decisions.
 func (g *generation) countDrafting(o *passOutput) {
 	spent := g.report.Drafting
 	if g.engine.clock.simulated() {
@@ -52,11 +53,15 @@ func (e *Engine) costOf(list []taskRows) (c passCost) {
 	return c
 }
 
-// account adds a pass to the request's account. The request may lose a share of the time
-// of decoding only, so passes of the prompt count what they lose and nothing else.
+// account adds a pass to the request's account of time lost and saved by drafts. The
+// allowed loss is a share of the decoding time, so a pass of the prompt adds to the
+// account only the time that it lost.
 func (g *generation) account(o *passOutput, decoded bool) {
 	g.countDrafting(o)
 	plain, took := o.cost.of(o.accepted)
+	if o.rows.guest { // other requests have chosen the width, so its loss is theirs
+		plain += o.cost.took - o.cost.plain
+	}
 	if decoded {
 		g.item.account.Add(plain, took)
 	} else {
@@ -69,17 +74,16 @@ func (e *Engine) passSeconds(n int) float64 {
 	return e.policy.PassTime(e.shape().widthFor(n)).Seconds()
 }
 
-// room returns the time that drafts of a pass may lose at worst. Every request that shares
-// a pass must be able to afford the loss of the pass.
-func (e *Engine) room(list []taskRows) float64 {
-	if !e.options.Draft.Auto {
-		return math.Inf(1)
+// rooms returns, for each request of a pass, the largest time that the pass may lose if all
+// its drafts are wrong and the request's drafts have made the pass wider.
+func (e *Engine) rooms(list []taskRows) []float64 {
+	rooms := make([]float64, len(list))
+	for i, s := range list {
+		if rooms[i] = math.Inf(1); e.options.Draft.Auto {
+			rooms[i] = e.guard.Room(&s.item.account, len(list))
+		}
 	}
-	least := math.Inf(1)
-	for _, s := range list {
-		least = min(least, e.guard.Room(&s.item.account))
-	}
-	return least
+	return rooms
 }
 
 // learnFromPass counts a pass that all its requests have settled. The caller of

@@ -68,7 +68,9 @@ func (g *generation) guideDrafts(rows int) {
 	var forced, guided spec.Tree
 	g.forcedDrafts(&forced, rows)
 	matchers := make([]*grammar.Matcher, g.tree.Len())
-	places := make([]int32, g.tree.Len()) // places holds, for each row of the proposal, the row in the tree named guided
+	// places holds, for each row of the proposed tree, the number of the same draft's row
+	// in the tree named guided
+	places := make([]int32, g.tree.Len())
 	next, last := 0, spec.None
 	for i, token := range g.tree.Tokens {
 		for next < forced.Len() && forced.Scores[next] >= g.tree.Scores[i] {
@@ -104,7 +106,7 @@ func addDraft(t *spec.Tree, token, parent int32, score float32) int32 {
 	return t.Add(token, parent, score)
 }
 
-// forcedDrafts drafts the text that the grammar forces, as one path.
+// forcedDrafts adds the text that the grammar forces to the draft tree, as one path.
 func (g *generation) forcedDrafts(t *spec.Tree, rows int) {
 	score, parent := float32(1), spec.None
 	for _, token := range g.engine.vocabulary().Split(g.matcher.Forced()) {

@@ -12,53 +12,9 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/grammar"
+	"github.com/sdnpu/sdnpu/backend/grammar/schematest"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
-
-type schema = map[string]any
-
-// randomSchema returns a schema whose values are short.
-func randomSchema(rng *rand.Rand, depth int) any {
-	kind := rng.IntN(12)
-	if depth == 0 {
-		kind = rng.IntN(8)
-	}
-	switch kind {
-	case 0:
-		return schema{"type": []any{"boolean", "null"}}
-	case 1:
-		low := rng.IntN(200) - 100
-		return schema{"type": "integer", "minimum": low, "exclusiveMaximum": low + 1 + rng.IntN(50)}
-	case 2:
-		return schema{"type": "number", "exclusiveMinimum": -0.5, "maximum": float64(rng.IntN(100)) / 8}
-	case 3, 4:
-		return schema{"type": "string", "minLength": rng.IntN(3), "maxLength": 3 + rng.IntN(8)}
-	case 5:
-		return schema{"enum": []any{"red", "blå \"x\"", rng.IntN(9), nil, schema{"k": []any{true}}}[rng.IntN(3):]}
-	case 6:
-		return schema{"type": "string", "pattern": []string{`^[a-f]{2,4}-\d?$`, `^(yes|no|[^a-z\s]{1,3})$`, `^.{0,4}$`}[rng.IntN(3)]}
-	case 7:
-		return schema{"type": "string", "format": []string{"date", "time", "date-time", "uuid"}[rng.IntN(4)]}
-	case 8:
-		return schema{"type": "array", "items": randomSchema(rng, depth-1), "minItems": rng.IntN(2), "maxItems": 1 + rng.IntN(3)}
-	case 9:
-		return schema{"anyOf": []any{randomSchema(rng, depth-1), randomSchema(rng, depth-1)}}
-	case 10:
-		return schema{"allOf": []any{randomObject(rng, depth-1, "a", "b"), randomObject(rng, depth-1, "c")}}
-	}
-	return randomObject(rng, depth-1, "name", "a \"b\"", "größe", "n")
-}
-
-func randomObject(rng *rand.Rand, depth int, names ...string) any {
-	properties, required := schema{}, []any{}
-	for _, name := range names {
-		properties[name] = randomSchema(rng, max(depth, 0))
-		if rng.IntN(2) == 0 {
-			required = append(required, name)
-		}
-	}
-	return schema{"type": "object", "properties": properties, "required": required}
-}
 
 // checkValue checks a text with another implementation of JSON schemas.
 func checkValue(t *testing.T, raw []byte, text string) {
@@ -89,7 +45,7 @@ func TestAnswersToRandomSchemasAreValid(t *testing.T) {
 	ended, accepted := 0, 0
 	for seed := range schemas {
 		rng := rand.New(rand.NewPCG(seed, 8))
-		raw, err := json.Marshal(randomObject(rng, 2, "first", "second"))
+		raw, err := json.Marshal(schematest.DrawObject(rng, 2, "first", "second"))
 		require.NoError(t, err)
 		g, err := grammar.ParseSchema(raw)
 		require.NoError(t, err, "%s", raw)

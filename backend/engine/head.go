@@ -158,15 +158,15 @@ func (e *Engine) computeLogits(ctx context.Context, b *batch, r *Result) error {
 	return nil
 }
 
-// asks reports which outputs of the head a row needs: the largest logits, all logits,
-// or both.
+// asks reports whether a row needs the head's largest logits, and whether it needs all
+// logits.
 func (e *Engine) asks(row Row) (top, whole bool) {
 	none := e.options.Top == 0
 	return row.Top && !none, row.Logits || row.Top && none
 }
 
-// readHead copies the logits that row i of a pass needs. These logits are in row number
-// `at` of the head's output.
+// readHead copies the logits that row i of a pass needs. Row number `at` of the head's
+// output holds these logits.
 func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	top, whole := e.asks(row)
 	if whole {

@@ -12,15 +12,19 @@ import (
 // idleSwitch loads other graphs while no request runs, if the engine then answers a prompt
 // of usual length sooner. The zero value never loads graphs.
 type idleSwitch struct {
-	mu       sync.Mutex // guards what follows
-	requests int        // that run now
-	prompts  []int      // computed tokens of each of the last prompts
+	mu       sync.Mutex // mu guards the fields below it
+	requests int        // requests is the number of requests that run now
+	prompts  []int      // prompts holds the number of computed tokens of each of the last prompts
 	timer    *time.Timer
 	closed   bool
 }
 
-// rememberedPrompts is the number of prompts over which the median length is taken.
-const rememberedPrompts = 16
+const (
+	// rememberedPrompts is the number of prompts from which the next one is expected.
+	rememberedPrompts = 8
+	// promptFading is the weight of a prompt divided by the weight of the prompt after it.
+	promptFading = 0.7
+)
 
 // requestStarted counts a request that starts. No load of an idle run starts after
 // that.
@@ -44,8 +48,9 @@ func (e *Engine) requestEnded() {
 	e.startIdleWork()
 }
 
-// startPause counts a request that ends, and reports whether idle time begins that can be
-// used. On a clock on which calls last, startPause starts the timer for it.
+// startPause counts a request that ends, and reports whether the caller must use the idle
+// time at once. If the device's calls take time on the host's clock, startPause starts a
+// timer instead, which uses the idle time later.
 func (e *Engine) startPause() (begins bool) {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
@@ -78,13 +83,6 @@ func (i *idleSwitch) recordPrompt(tokens int) {
 	i.prompts = i.prompts[max(0, len(i.prompts)-rememberedPrompts):]
 }
 
-// medianPrompt returns the median number of computed tokens of the last prompts. The
-// caller holds mu.
-func (i *idleSwitch) medianPrompt() int {
-	sorted := slices.Sorted(slices.Values(i.prompts))
-	return sorted[len(sorted)/2]
-}
-
 // close prevents further loads of idle runs. The switcher stops a load in progress.
 func (i *idleSwitch) close() {
 	i.mu.Lock()
@@ -111,7 +109,7 @@ func (e *Engine) loadIdleGraphs() {
 	}
 	select {
 	case e.deviceLock <- struct{}{}:
-	default: // a caller of Forward holds the device lock
+	default: // if a caller of Forward holds the device lock, the engine is not idle
 		return
 	}
 	defer e.unlock()
@@ -119,7 +117,7 @@ func (e *Engine) loadIdleGraphs() {
 		return
 	}
 	f := e.graphs.Load()
-	forecast, err := e.planIdle(f.shape, e.switcher.Resident(f.Set), e.idleSwitch.medianPrompt())
+	forecast, err := e.planIdle(f.shape, e.switcher.Resident(f.Set), e.idleSwitch.prompts)
 	if err != nil || forecast == nil {
 		e.options.Logger.Debug("no graphs are switched while the engine is idle", "reason", err)
 		return
@@ -131,45 +129,57 @@ func (e *Engine) loadIdleGraphs() {
 }
 
 // planIdle returns a plan that gives each block its prefill graph, or each block its
-// decode graph, whichever lets the engine answer a prompt of usual length sooner.
-// planIdle returns nil if neither saves enough time.
-func (e *Engine) planIdle(s *shape, resident []graphswap.Variant, tokens int) (*Forecast, error) {
-	p := Prompt{Tokens: tokens, Resident: resident, Alone: true, engine: e, shape: s}
-	p.Output, p.Accept = e.workload.Expected()
-	stay, err := e.policy.PlanPrompt(p)
-	if err != nil || stay.Timeline == nil {
+// decode graph, whichever lets the engine answer prompts like the given ones sooner. Later
+// prompts count more. planIdle returns nil if neither saves enough time.
+func (e *Engine) planIdle(s *shape, resident []graphswap.Variant, prompts []int) (*Forecast, error) {
+	stayMs, _, err := e.answerMs(s, resident, prompts)
+	if err != nil {
 		return nil, err
 	}
-	stayMs := p.answerEndMs(stay)
 	var best *Forecast
 	least := stayMs
 	for _, v := range []graphswap.Variant{graphswap.Prefill, graphswap.Decode} {
-		plan := s.idlePlan(resident, v, tokens)
+		plan := s.idlePlan(resident, v)
 		if len(plan.Loads) == 0 {
 			continue
 		}
-		p.Resident = plan.After
-		then, err := e.policy.PlanPrompt(p)
+		ms, problem, err := e.answerMs(s, plan.After, prompts)
 		if err != nil {
 			return nil, err
 		}
-		if then.Timeline == nil {
-			continue
-		}
-		if ms := p.answerEndMs(then); ms < least && graphswap.IdleLoadsPay(stayMs, ms) {
-			best, least = &Forecast{Plan: plan, Problem: then.Problem}, ms
+		if problem != nil && ms < least && graphswap.IdleLoadsPay(stayMs, ms) {
+			best, least = &Forecast{Plan: plan, Problem: problem}, ms
 		}
 	}
 	return best, nil
 }
 
+// answerMs returns the weighted mean time until answers of the expected length end, for
+// prompts of the given lengths, if the given graphs are loaded before. answerMs also returns
+// the problem of the last prompt, or nil if there is no forecast.
+func (e *Engine) answerMs(s *shape, resident []graphswap.Variant, prompts []int) (mean float64, problem *graphswap.Problem, err error) {
+	p := Prompt{Resident: resident, Alone: true, engine: e, shape: s}
+	p.Output, p.Accept = e.workload.Expected()
+	weight := 0.0
+	for _, n := range prompts {
+		p.Tokens = n
+		f, err := e.policy.PlanPrompt(p)
+		if err != nil || f.Timeline == nil {
+			return 0, nil, err
+		}
+		mean, weight = mean*promptFading+p.answerEndMs(f), weight*promptFading+1
+		problem = f.Problem
+	}
+	return mean / weight, problem, nil
+}
+
 // idlePlan returns the plan that loads the variant v of each block in which that variant
 // is not loaded.
-func (s *shape) idlePlan(resident []graphswap.Variant, v graphswap.Variant, tokens int) *graphswap.Plan {
+func (s *shape) idlePlan(resident []graphswap.Variant, v graphswap.Variant) *graphswap.Plan {
 	plan := &graphswap.Plan{
 		Name: "idle", Blocks: len(resident), PrefillRows: s.rows[0], DecodeRows: s.partRows(), Before: resident, After: slices.Clone(resident),
 		Loads:  graphswap.IdleLoads(resident, v),
-		Reason: fmt.Sprintf("the engine is idle: %s graphs are loaded for the next prompt of about %d tokens", v, tokens),
+		Reason: fmt.Sprintf("the engine is idle: %s graphs are loaded for prompts like the last ones", v),
 	}
 	for _, l := range plan.Loads {
 		plan.After[l.Block] = v

@@ -26,9 +26,9 @@ func switching(t *testing.T, o engine.Options) (e, plain *engine.Engine, dev *de
 
 func both(g graphswap.Variant) []graphswap.Variant { return []graphswap.Variant{g, g} }
 
-// TestPrefillGraphsAreLoadedInIdleTime requires the loads if prompts are long. For
-// shorter prompts the decode graphs must stay loaded. In both cases the text is the
-// same.
+// TestPrefillGraphsAreLoadedInIdleTime requires that prefill graphs are loaded in idle
+// time if prompts are long. If prompts are short, the decode graphs must stay loaded.
+// In both cases the text is the same.
 func TestPrefillGraphsAreLoadedInIdleTime(t *testing.T) {
 	e, plain, _ := switching(t, engine.Options{})
 	e.LoadForNextPrompt()

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/sdnpu/sdnpu/internal/mapped"
@@ -42,7 +41,9 @@ func (g *generation) compute(ctx context.Context) error {
 func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 	defer e.unlock()
 	if err := e.prepareFor(ctx); err != nil {
-		e.queue.withdraw(&own.item) // the work item must still be in the queue, because no pass runs
+		// the work item is still in the queue, because no pass runs that could have taken
+		// it
+		e.queue.withdraw(&own.item)
 		return err
 	}
 	e.waitForMore()
@@ -51,7 +52,8 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 		return nil
 	}
 	next := e.nextRows()
-	defer func() { e.abandon(own, next) }() // the list next is empty here, unless the device has panicked
+	// when this function ends, the list next is empty, unless the device has panicked
+	defer func() { e.abandon(own, next) }()
 	if len(next) > 1 || next[0].item != &own.item {
 		ctx = context.WithoutCancel(ctx) // other requests share the pass, so a cancelled ctx must not end it
 	}
@@ -112,27 +114,6 @@ func (e *Engine) forward(ctx context.Context, b *batch) (*Result, error) {
 		}
 	}
 	return run.runHead(ctx)
-}
-
-// deliver hands each request its rows and returns when all requests have settled them. The
-// request named own settles on the goroutine that calls deliver, and all other requests
-// settle on their own goroutines.
-func (e *Engine) deliver(own *generation, outputs []*passOutput) {
-	var waiting sync.WaitGroup
-	waiting.Add(len(outputs))
-	defer waiting.Wait() // deliver waits for the other requests even if a draw of the request own panics
-	for _, o := range outputs {
-		if o.settled = waiting.Done; o.rows.item != &own.item {
-			o.rows.item.outputs <- o
-		}
-	}
-	for _, o := range outputs {
-		if o.rows.item == &own.item {
-			own.receive(o, true)
-		}
-	}
-	waiting.Wait()
-	e.learnFromPass(outputs)
 }
 
 // settle processes a request's rows of a pass: it verifies the drafts, draws the next

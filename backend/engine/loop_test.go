@@ -29,7 +29,7 @@ func goroutine() string {
 	return string(bytes.Fields(stack)[1])
 }
 
-// witness is a mask that allows every token and records who draws.
+// witness is a mask that allows every token and records the goroutine of each draw.
 type witness struct{ goroutines map[string]int }
 
 func (w *witness) Allowed(int32) bool { w.goroutines[goroutine()]++; return true }

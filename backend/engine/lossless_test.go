@@ -51,10 +51,11 @@ func generateWithDrafts(ctx context.Context, e *Engine, r Request, propose adver
 	if g.sampler, err = sampler.New(r.Sampling); err != nil {
 		return end{}, err
 	}
-	sequence, _, err := e.sequences.Acquire(ctx, r.Prompt, false)
+	lease, err := e.sequences.Acquire(ctx, r.Prompt, false)
 	if err != nil {
 		return end{}, err
 	}
+	sequence := lease.Sequence
 	defer e.sequences.Release(sequence)
 	if err := e.Truncate(sequence, 0); err != nil {
 		return end{}, err
@@ -93,7 +94,8 @@ func adversaries(rng *rand.Rand, output []int32, vocab int) map[string]adversary
 		}
 		return int32(rng.IntN(vocab))
 	}
-	// twin returns a token that is as likely, or almost.
+	// twin returns the token that has the same logit as the given one, or almost the
+	// same.
 	twin := func(token int32) int32 { return token/3*3 + (token+1+int32(rng.IntN(2)))%3 }
 	score := func() float32 { return rng.Float32() }
 	return map[string]adversary{
@@ -201,7 +203,8 @@ func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 	path := writeTied(t, rand.New(rand.NewPCG(2, 8)))
 	e := openFile(t, path, Options{
 		Rows: []int{8, 1}, Context: shortContext,
-		Policy: func(own Policy) Policy { return ConstantTime{Policy: own} }, // makes the wider pass pay, even if this machine is slow
+		// with these times, the wider pass pays even if this machine is slow
+		Policy: func(own Policy) Policy { return ConstantTime{Policy: own} },
 	})
 	const k, draws = 4, 3000
 	prompt := []int32{3, 7, 11}

@@ -41,8 +41,8 @@ type Options struct {
 	// Recipe is the precision of weights, activations and KV cache. If Recipe is the
 	// zero value, the first of [model.Recipes] is used.
 	Recipe model.Recipe
-	// Rows are the widths of the graphs, in descending order. If Rows is empty, the widths are
-	// 128 and 1. An engine with several sequences also has a width with one row for each
+	// Rows lists the widths of the graphs, in descending order. If Rows is empty, the widths
+	// are 128 and 1. An engine with several sequences also has a width with one row for each
 	// sequence. If Rows is empty, drafts add the widths 32 and 8; automatic drafts also add 2,
 	// and only if the device shares constants. With a switch plan or an exact width, the
 	// default widths are 128 and 32.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -38,8 +39,9 @@ type passOutput struct {
 	// The request must call settled once, when the rows are committed or given up.
 	settled func()
 	// accepted counts the accepted drafts. scores holds the scores of the drafts. right counts
-	// the right drafts; in a pass without drafts it counts those that the next token could
-	// have been. verified is set when the request has verified its drafts.
+	// the drafts that were equal to the drawn tokens; if the pass computed no drafts, right
+	// counts whether a proposed draft was equal to the next token. verified is set when the
+	// request has verified its drafts.
 	accepted int
 	scores   []float32
 	right    int
@@ -137,7 +139,7 @@ func (g *generation) receive(o *passOutput, again bool) {
 func (e *Engine) abandon(own *generation, rows []taskRows) {
 	for _, s := range rows {
 		if s.item == &own.item {
-			e.queue.enter() // own's goroutine panics
+			e.queue.enter() // the goroutine of the request own panics, so it cannot receive an output
 			continue
 		}
 		s.item.outputs <- &passOutput{rows: s, err: errAbandoned, settled: func() {}}
@@ -157,4 +159,25 @@ func dropDrafts(rows []taskRows) {
 	for i := range rows {
 		rows[i].drafts = 0
 	}
+}
+
+// deliver hands each request its rows and returns when all requests have settled them. The
+// request `own` settles on the goroutine that calls deliver, and each other request on its
+// own goroutine.
+func (e *Engine) deliver(own *generation, outputs []*passOutput) {
+	var waiting sync.WaitGroup
+	waiting.Add(len(outputs))
+	defer waiting.Wait() // deliver waits for the other requests even if a draw of the request own panics
+	for _, o := range outputs {
+		if o.settled = waiting.Done; o.rows.item != &own.item {
+			o.rows.item.outputs <- o
+		}
+	}
+	for _, o := range outputs {
+		if o.rows.item == &own.item {
+			own.receive(o, true)
+		}
+	}
+	waiting.Wait()
+	e.learnFromPass(outputs)
 }

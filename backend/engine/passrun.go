@@ -29,8 +29,8 @@ type passRun struct {
 	finished bool
 }
 
-// embed begins a pass: it writes the tokens' embeddings into the hidden states that the
-// first block reads.
+// embed begins a pass: embed writes the tokens' embeddings into the hidden states that
+// the first block reads.
 func (e *Engine) embed(b *batch) (*passRun, error) {
 	e.last = nil
 	set := e.graphs.Load()
@@ -59,6 +59,7 @@ func (r *passRun) runHead(ctx context.Context) (*Result, error) {
 	}
 	b.rows = slices.Clone(b.rows) // the rows are cloned, because the caller may reuse the slice
 	r.engine.last = b
+	r.engine.activity.passes.Add(1)
 	return r.result, nil
 }
 
@@ -93,7 +94,10 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 
 // runGraph runs a block's graph on one slice of the batch's rows.
 func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int, r *Result) error {
-	if err := g.Program.Run(ctx, g.Name, g.Bindings(part)); err != nil {
+	began := time.Now()
+	err := g.Program.Run(ctx, g.Name, g.Bindings(part))
+	e.activity.npu.Add(int64(time.Since(began)))
+	if err != nil {
 		e.mustReload = e.mustReload || errors.Is(err, backend.ErrRestarted)
 		return fmt.Errorf("engine: run %s: %w", g.Name, err)
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // planPrompt starts a switch plan for those tokens of a prompt that must be computed.
-// planPrompt returns nil if no graphs are switched for the prompt: because the options
-// forbid it, because loads of earlier plans failed too often, or because a plan of
-// another request is still running.
+// planPrompt returns nil if no plan switches graphs for the prompt: the options forbid
+// it, loads of earlier plans failed too often, or the plan run of another request has
+// not ended.
 func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*residency.Run, error) {
 	if s := e.shape(); !s.planned() || s.exact { // with Exact, widths must not depend on a plan
 		return nil, nil

@@ -9,8 +9,8 @@ import (
 
 // PlanReport describes what a switch plan has done until the end of the request.
 type PlanReport struct {
-	// Name is the name of the plan, and Reason the reason why it was chosen. Costs
-	// names the source of the times from which the plan is computed.
+	// Name is the name of the plan, and Reason the reason why it was chosen. Costs is
+	// the source of the times from which the plan is computed.
 	Name, Reason, Costs string
 	// Spare is set if the plan could use a spare graph slot.
 	Spare bool
@@ -26,7 +26,8 @@ type PlanReport struct {
 	Failed string
 }
 
-// planReport returns what a plan run has done so far, or nil if there is no plan run.
+// planReport returns the plan, the forecast and the timeline of a plan run up to now,
+// or nil if there is no plan run.
 func (e *Engine) planReport(x *residency.Run) *PlanReport {
 	if x == nil {
 		return nil
@@ -115,8 +116,8 @@ func (g *generation) residentReport() *PlanReport {
 	return r
 }
 
-// stayReason explains why no graphs were switched for a prompt. name is the plan's name
-// for users.
+// stayReason explains why no graphs were switched for a prompt. name is the name of the
+// plan that the explanation shows to users.
 func (s *shape) stayReason(name string) string {
 	switch {
 	case s.planned():

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 )
 
-// powered records votes.
+// powered is a device that records the votes that it gets.
 type powered struct {
 	*device
 	votes []backend.Phase

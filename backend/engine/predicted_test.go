@@ -13,8 +13,8 @@ import (
 )
 
 // TestForecastsOfPromptsAreRight uses a device on which every call takes 1 ms of
-// virtual time. Then only the number of runs counts, including the head's runs. There
-// are fewer of these if drafts give the head wider graphs.
+// virtual time. The forecast is then right if the number of runs is right, including
+// the head's runs. The head runs less often if drafts give the head wider graphs.
 func TestForecastsOfPromptsAreRight(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 9))
 	for _, plan := range []string{"", graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly, graphswap.PlanSeparate, graphswap.PlanSwitch + "-spare", graphswap.PlanSwitch} {

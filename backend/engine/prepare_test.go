@@ -16,7 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
-// compileOnly is a device for another machine's chip.
+// compileOnly is a device that compiles for another machine's chip, and cannot load the
+// images.
 type compileOnly struct{ *device }
 
 func (compileOnly) Load(context.Context, backend.Image) (backend.Program, error) {
@@ -34,8 +35,10 @@ func openModel(t *testing.T) *model.Model {
 // constants.
 func TestPreparedImagesAreNotCompiled(t *testing.T) {
 	for _, tt := range []struct {
-		name              string
-		preparer, runner  bool // whether each graph has a separate image
+		name string
+		// the two are set if the preparing device, or the running one, needs an image for
+		// each graph
+		preparer, runner  bool
 		images, compiling int
 	}{
 		{"alike", false, false, 1 + 3*2, 0},

@@ -34,9 +34,10 @@ type PreviewImage struct {
 	Bytes int64
 }
 
-// Look returns what New would compile and load with the same arguments. Look returns a
-// preview even if New would then reject the plan on this device. Look reads the model's
-// file once to compute its digest, and allocates no memory on dev.
+// Look returns a list of the graphs and images that New would compile and load with the
+// same arguments. Look returns a preview even if New would then reject the plan on this
+// device. Look reads the model's file once to compute its digest, and allocates no
+// memory on dev.
 func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) {
 	device := dev.Capabilities()
 	list, err := options.alternatives(m.Config(), device)

@@ -19,15 +19,15 @@ type workItem struct {
 	sequence int
 	tokens   []int32 // tokens holds the tokens that are not computed yet
 	// drafts, if set, are the drafts after the last token. If a pass has room for
-	// drafts, it takes the first of them.
+	// drafts, the pass takes the first rows of drafts.
 	drafts *spec.Tree
 	// everyRow asks for the largest logits after each token, not only after the last
 	// one.
 	everyRow bool
 	// allLogits asks for all logits of the rows after which a token may be drawn.
 	allLogits bool
-	// continued is set if further tokens of the prompt follow the item's last one, so no
-	// token is drawn after it.
+	// continued is set if further tokens of the prompt follow the item's last token, so
+	// that no token is drawn after the last token.
 	continued bool
 	// answering is set when the prompt is computed: all further tokens of the work item
 	// are drawn tokens.
@@ -39,7 +39,8 @@ type workItem struct {
 	// account compares the time that the request takes with the time that it would take
 	// without drafts.
 	account spec.Account
-	// turn determines the item's place in the request queue.
+	// turn determines the item's place in the request queue: items with lower turns
+	// come first.
 	turn uint64
 	// finished is set if no tokens of the work item are left, or if err has ended it.
 	finished bool
@@ -56,7 +57,10 @@ type requestQueue struct {
 	// coming counts the requests that have no item in the queue but will soon add one:
 	// they draw a token and hand out its text. Guarded by mu.
 	coming int
-	news   chan struct{} // news has an element if items or coming has changed since the last receive
+	// late counts the coming requests for which a pass has waited in vain, because their
+	// clients read slowly or their drafts take long. Guarded by mu.
+	late int
+	news chan struct{} // news has an element if items or coming has changed since the last receive
 }
 
 func newRequestQueue() *requestQueue { return &requestQueue{news: make(chan struct{}, 1)} }
@@ -66,6 +70,9 @@ func newRequestQueue() *requestQueue { return &requestQueue{news: make(chan stru
 type taskRows struct {
 	item      *workItem
 	n, drafts int
+	// guest is set if the item does not pay for drafts that make the pass wider, because
+	// other items of the pass do.
+	guest bool
 }
 
 // last reports whether the rows of a pass include the last token of the work item.
@@ -94,6 +101,7 @@ func (s taskRows) scores() (scores []float32) {
 func (q *requestQueue) update(f func()) {
 	q.mu.Lock()
 	f()
+	q.late = min(q.late, q.coming)
 	q.mu.Unlock()
 	select {
 	case q.news <- struct{}{}:
@@ -171,18 +179,34 @@ func (q *requestQueue) waiting() (rows int) {
 	return rows
 }
 
-// take removes the rows of the next pass from the queue. The function chunk returns how
-// many of the waiting rows the pass takes. First each work item gets one row of the
-// pass, so that no request waits for the end of another request's prompt. After that,
-// the work items that came first get the rows that are left.
-func (q *requestQueue) take(chunk func(rows int) int) (rows []taskRows) {
+// answers returns the number of waiting work items that answer. The caller of answers holds
+// mu.
+func (q *requestQueue) answers() (n int) {
+	for _, w := range q.items {
+		if w.answers() {
+			n++
+		}
+	}
+	return n
+}
+
+// take removes the rows of the next pass from the queue. The function share returns how
+// many of the waiting rows the pass takes, and of which work items. First each of these
+// gets one row of the pass, so that no request waits for the end of another request's
+// prompt. After that, the work items that came first get the rows that are left.
+func (q *requestQueue) take(share func(items []*workItem) ration) (rows []taskRows) {
 	q.update(func() {
-		left := chunk(q.waiting())
-		for _, w := range q.items[:min(left, len(q.items))] {
+		r := share(q.items)
+		left, rest := r.rows, q.items[:0]
+		for _, w := range q.items {
+			if left == 0 || r.answersOnly && !w.answers() {
+				rest = append(rest, w)
+				continue
+			}
 			rows = append(rows, taskRows{item: w, n: 1})
 			left--
 		}
-		q.items = append(q.items[:0], q.items[len(rows):]...)
+		q.items = rest
 		for i := range rows {
 			more := min(left, len(rows[i].item.tokens)-1)
 			rows[i].n += more
@@ -194,18 +218,21 @@ func (q *requestQueue) take(chunk func(rows int) int) (rows []taskRows) {
 
 // takeExact takes the rows of a pass of exact width from the queue: either rows of the
 // first work item's prompt alone, or the drawn tokens of up to `most` items whose
-// prompts are computed.
-func (q *requestQueue) takeExact(chunk func(rows int) int, most int) (rows []taskRows) {
-	single := func(w *workItem) bool { return w.answering && len(w.tokens) == 1 }
+// prompts are computed. If answersFirst is set, prompts wait for drawn tokens.
+func (q *requestQueue) takeExact(chunk func(rows int) int, most int, answersFirst bool) (rows []taskRows) {
 	q.update(func() {
-		if first := q.items[0]; !single(first) {
+		first := q.items[0]
+		if i := slices.IndexFunc(q.items, (*workItem).answers); answersFirst && i >= 0 {
+			first = q.items[i]
+		}
+		if !first.answers() {
 			rows = append(rows, taskRows{item: first, n: chunk(len(first.tokens))})
 			q.items = append(q.items[:0], q.items[1:]...)
 			return
 		}
 		rest := q.items[:0]
 		for _, w := range q.items {
-			if len(rows) < most && single(w) {
+			if len(rows) < most && w.answers() {
 				rows = append(rows, taskRows{item: w, n: 1})
 			} else {
 				rest = append(rest, w)
@@ -219,11 +246,12 @@ func (q *requestQueue) takeExact(chunk func(rows int) int, most int) (rows []tas
 // nextRows takes the rows of the next pass from the queue and adds drafts to them.
 func (e *Engine) nextRows() (rows []taskRows) {
 	if s := e.shape(); s.exact {
-		rows = e.queue.takeExact(s.chunkRows, s.exactRows())
+		rows = e.queue.takeExact(s.chunkRows, s.exactRows(), e.answersFirst())
 	} else {
-		rows = e.queue.take(s.chunkRows)
+		rows = e.queue.take(e.share)
 	}
 	e.addDrafts(rows)
+	e.countShared(rows)
 	return rows
 }
 
@@ -232,26 +260,28 @@ func (e *Engine) nextRows() (rows []taskRows) {
 const patience = 8
 
 // waitForMore waits for requests that will soon add rows, if their rows could share the
-// pass. waitForMore waits for at most a fraction of the pass's time. Without
-// waitForMore, two requests that have just shared a pass would run in separate passes
-// from then on.
+// pass. waitForMore waits for at most a fraction of the pass's time, and only once for a
+// request that comes later than that. Without waitForMore, two requests that have just
+// shared a pass would run in separate passes from then on.
 func (e *Engine) waitForMore() {
 	var timer <-chan time.Time
-	s := e.shape()
+	s, q := e.shape(), e.queue
 	for {
-		e.queue.mu.Lock()
-		waiting, coming := e.queue.waiting(), e.queue.coming
-		e.queue.mu.Unlock()
+		q.mu.Lock()
+		waiting, answers, coming := q.waiting(), q.answers(), q.coming-q.late
+		q.mu.Unlock()
 		rows := s.chunkRows(waiting + coming)
-		if coming <= 0 || rows <= s.chunkRows(waiting) {
+		// A full pass has room for answers, because prompts leave rows to them.
+		if coming <= 0 || rows <= s.chunkRows(waiting) && answers >= e.drawing {
 			return
 		}
 		if timer == nil {
 			timer = time.After(s.hostTimes.Measured(s.widthFor(rows)) / patience)
 		}
 		select {
-		case <-e.queue.news:
+		case <-q.news:
 		case <-timer:
+			q.update(func() { q.late = q.coming })
 			return
 		}
 	}

@@ -38,7 +38,7 @@ func TestEveryRequestGetsItsTurn(t *testing.T) {
 				waiting += len(w.tokens)
 			}
 			require.Equal(t, waiting, q.waiting())
-			rows := q.take(chunk)
+			rows := q.take(func([]*workItem) ration { return ration{rows: chunk(q.waiting())} })
 			require.Equal(t, first, rows[0].item)
 			taken := map[*workItem]bool{}
 			for _, s := range rows {
@@ -58,7 +58,8 @@ func TestEveryRequestGetsItsTurn(t *testing.T) {
 			turn := q.reserveTurns(len(rows))
 			for _, i := range rng.Perm(len(rows)) { // requests settle in any order
 				w := rows[i].item
-				if w.tokens = w.tokens[rows[i].n:]; len(w.tokens) == 0 { // its request draws the next token
+				// the item's request draws the next token
+				if w.tokens = w.tokens[rows[i].n:]; len(w.tokens) == 0 {
 					w.tokens = make([]int32, 1)
 				}
 				q.putBack(w, turn+uint64(i))
@@ -109,7 +110,7 @@ func together(t *testing.T, e *Engine, contexts []context.Context, requests []Re
 		})
 		<-ready
 	}
-	for n := 0; n < len(requests); { // until all items are in the queue
+	for n := 0; n < len(requests); { // waits until all items are in the queue
 		e.queue.mu.Lock()
 		n = len(e.queue.items)
 		e.queue.mu.Unlock()

@@ -55,8 +55,9 @@ func (e *Engine) replaceGraphs(ctx context.Context, r *replacement) error {
 	return nil
 }
 
-// adopt decides what the next set loads. A set of the same shape begins with the
-// graphs that are loaded now, and a set with equal head graphs takes over the head.
+// adopt decides what the next set loads. If the next graph set has the same shape as
+// the old one, the next set first loads those graphs that are loaded now. If the head's
+// graphs are equal in both sets, the next set takes over the old set's head.
 func (e *Engine) adopt(next *graphSet, r *replacement) (err error) {
 	if next.head = r.old.head; !slices.Equal(r.shape.headRows, r.old.shape.headRows) {
 		next.head, err = e.newHead(r.shape)
@@ -104,10 +105,11 @@ func (e *Engine) loadNext(ctx context.Context, next, old *graphSet) error {
 	return err
 }
 
-// moveTo makes next the engine's graph set, between two passes. If inPlace is set, moveTo
-// first frees the programs of the old set and then loads those of the next one. If loading
-// the next set fails, moveTo loads the old programs again, even if ctx is done. If loading
-// the old programs fails too, the engine has no graphs and every later request fails.
+// moveTo makes the graph set `next` the engine's graph set, between two passes. If inPlace
+// is set, moveTo first frees the programs of the old set and then loads those of the next
+// one. If loading the next set fails, moveTo loads the old programs again, even if ctx is
+// done. If loading the old programs fails too, the engine has no graphs and every later
+// request fails.
 func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, inPlace bool) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -141,6 +143,7 @@ func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, inP
 		r.shape.moved()
 	}
 	r.moved, r.loads = time.Since(begin), next.LoadTime()
+	e.activity.io.Add(int64(r.loads))
 	return nil
 }
 
@@ -159,8 +162,8 @@ func (e *Engine) loadInPlace(ctx context.Context, next *graphSet, r *replacement
 	return err
 }
 
-// goBack loads the programs of the old set again, after the next set could not be loaded
-// because of reason.
+// goBack loads the programs of the old set again, after the error `reason` has prevented
+// loading the next set.
 func (e *Engine) goBack(ctx context.Context, next, old *graphSet, reason error) error {
 	err := next.Unload()
 	if next.head != old.head {

@@ -65,7 +65,11 @@ type Report struct {
 	// tokens.
 	PromptTokens, CachedTokens, OutputTokens int
 	Output                                   []int32
-	Stop                                     StopReason
+	// Sequence is the number of the sequence that holds the prompt and the output.
+	Sequence int
+	Stop     StopReason
+	// StopWord is the stop string that ended the output with [StopWord], or "".
+	StopWord string
 	// Began is the start of the request. Prefill is the time until the logits of the
 	// first output token, FirstToken the time until the first token was drawn, and
 	// Decode the time from then to the end.
@@ -85,7 +89,7 @@ type Report struct {
 	// dropped tokens.
 	Truncated             bool
 	Shifts, DroppedTokens int
-	// Steps is the number of passes that had rows of this request.
+	// Steps is the number of passes that computed rows of this request.
 	Steps int
 	// Of the rows of the request's passes, ValidRows became text of the request,
 	// WastedRows were rejected drafts, SharedRows belonged to other requests, and
@@ -116,8 +120,8 @@ type Report struct {
 	Verifications []Verification
 	PromptPasses  []PromptPass
 	CPU           []Work
-	// Residency names the plan that decides which graphs are loaded: [Options].Plan or,
-	// if it is empty, the plan that has the same effect.
+	// Residency is the name of the plan that decides which graphs are loaded:
+	// [Options].Plan or, if it is empty, the plan that has the same effect.
 	Residency string
 	// Choice describes the configuration that was chosen for the graphs, and the expected
 	// times of other configurations. Choice is nil if blocks and widths never change.

@@ -32,10 +32,10 @@ type settings struct {
 	rowBytes int
 }
 
-// resolve checks the options and returns what follows from them on a device. In resolve,
-// [PlanAuto] means that a plan for each prompt switches graphs; the function alternatives
-// tries its other meanings. The order of the steps of resolve matters, because each step
-// reads the results of earlier steps.
+// resolve checks the options and returns the settings and the shape that they give on a
+// device. In resolve, [PlanAuto] means that a plan for each prompt switches graphs; the
+// function alternatives lists what else [PlanAuto] can be. The order of the steps of
+// resolve matters, because each step reads the results of earlier steps.
 //
 //  1. The first step sets the recipe, blocks, contexts and sequences from the model.
 //  2. The second step sets the graph widths.
@@ -43,7 +43,8 @@ type settings struct {
 //  4. The fourth step checks all numbers.
 //  5. In the fifth step, the device decides what the plan library means, and may reject the
 //     plan.
-//  6. The last step sets what follows from plan and widths.
+//  6. The last step sets the fields of the shape that are computed from the plan and
+//     the widths.
 func (o Options) resolve(c model.Config, device backend.Capabilities) (resolved, error) {
 	return o.resolveWith(c, device, o.Plan, o.Rows)
 }
@@ -109,6 +110,8 @@ func (r *resolved) fillWidths(shared bool) {
 		r.shape.rows = []int{128, 32, 8, 2, 1}
 	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
 		r.shape.rows = []int{128, 32, 8, 1}
+	case r.Sequences > 1 && shared: // prompts share passes of 32 rows with the answers of others
+		r.shape.rows = []int{128, 32, 1}
 	}
 	if n > 1 && n < 128 && (r.Draft.Auto || r.Draft == (draft.Mode{})) {
 		r.shape.rows = insertWidth(r.shape.rows, n)
@@ -196,8 +199,8 @@ func (r *resolved) checkPlan() error {
 	return nil
 }
 
-// decide replaces the plan named library by the plan that it selects on a device, and sets
-// the reason.
+// decide replaces the plan "library" by the plan that has its effect on this device, and
+// sets the reason.
 func (r *resolved) decide(c backend.Capabilities) {
 	switch {
 	case r.shape.plan == graphswap.PlanLibrary && c.SwapsGraphs:

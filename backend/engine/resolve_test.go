@@ -11,9 +11,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestAutoTriesWhatNeedsLess lists what auto tries, in order. Devices that share constants
-// keep all widths. Others try fewer widths, and then one graph of each block. The table's
-// model has rows of 128 bytes, so that graphs of any width can be switched.
+// TestAutoTriesWhatNeedsLess lists the widths and plans that plan auto tries, in order,
+// until one fits into the device's memory. Devices that share constants keep all widths.
+// Others try fewer widths, and then one graph of each block. The table's model has rows of
+// 128 bytes, so that graphs of any width can be switched.
 func TestAutoTriesWhatNeedsLess(t *testing.T) {
 	c := model.Config{Layers: 5, ContextLength: 96, Hidden: 64, Vocab: 8}
 	drafts, err := draft.Parse("default")
@@ -67,7 +68,8 @@ func roomFor(graphs float64) *graphswap.Cost {
 	return &graphswap.Cost{Profile: p, Name: "model", Model: m}
 }
 
-// TestResolvedOptionsFollowThePlan checks what is loaded and in how many images.
+// TestResolvedOptionsFollowThePlan checks for each plan which graphs are loaded at the
+// start, and whether each graph has an image of its own.
 func TestResolvedOptionsFollowThePlan(t *testing.T) {
 	c := model.Config{Layers: 4, ContextLength: 64, Hidden: 64, Vocab: 8}
 	for _, test := range []struct {

@@ -22,8 +22,8 @@ import (
 
 var errFault = errors.New("injected fault")
 
-// device is the float device, with faults that tests inject. It counts the programs and
-// buffers that are open.
+// device is the float device, with faults that tests inject. device counts the programs
+// and buffers that are open.
 type device struct {
 	backend.Device
 	compiles, programs, buffers atomic.Int64
@@ -85,7 +85,8 @@ func (d *device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	return &buffer{Buffer: b, device: d}, nil
 }
 
-// program and buffer count themselves as closed once.
+// program and buffer tell the device once when they are closed, however often Close is
+// called.
 type program struct {
 	backend.Program
 	device *device

@@ -35,7 +35,7 @@ type shape struct {
 	// separate is set if each graph gets its own image. deviceSwitches is set if QNN's
 	// library swaps the graphs of one image.
 	separate, deviceSwitches bool
-	// reason explains why the engine chose this shape, if the options did not name it.
+	// reason explains why the engine chose this shape, if the options left it a choice.
 	reason string
 
 	// costs has its own lock, and is nil if no costs are measured.
@@ -48,15 +48,17 @@ type shape struct {
 	passTimes, hostTimes *workload.PassTimes
 }
 
-// settle sets the fields of the shape that follow from the plan.
+// settle derives from the shape's plan which graphs of each block are loaded, and
+// whether each graph gets an image of its own.
 func (s *shape) settle() {
 	s.planName, s.spareRequired, s.spareRefused = graphswap.CutSpare(s.plan)
 	s.start, s.used = planGraphs(s.plan)
 	s.separate = s.plan != "" && s.plan != graphswap.PlanResident && !s.deviceSwitches
 }
 
-// begin makes the shape ready for the graph sets of a model. After begin, the shape has
-// learned no times yet.
+// begin completes a shape whose widths, blocks and plan are set. It creates the costs if
+// plans or forecasts need them, computes the number of rows in a prompt pass, and creates
+// empty records of the passes' times.
 func (s *shape) begin(o *settings, device backend.Capabilities, layers int) {
 	switch counts := s.blockLayers(layers); {
 	case s.planned():
@@ -76,7 +78,8 @@ func (s *shape) switchesGraphs() bool {
 	return s.planName == PlanAuto || graphswap.Switches(s.planName)
 }
 
-// moved tells the times of passes that graphs of another context tier run from now on.
+// moved tells the measured times of passes that graphs of another context tier run from
+// now on, so that the next pass corrects all times.
 func (s *shape) moved() {
 	s.passTimes.Move()
 	s.hostTimes.Move()
@@ -105,8 +108,8 @@ func (s *shape) partRows() int {
 	return s.rows[0]
 }
 
-// draftRows returns how many rows a pass can have for drafts and the tokens that they
-// follow.
+// draftRows returns the largest number of rows of a pass with drafts; both the drafts
+// and the tokens that they follow take rows.
 func (s *shape) draftRows() int {
 	if s.exact {
 		return min(s.partRows(), s.exactRows())
@@ -140,8 +143,8 @@ func (s *shape) blockLayers(layers int) (counts []int) {
 // the decode graph. rowBytes is the size of a row of hidden states.
 func aligned(rows []int, rowBytes int) bool { return rows[1]*rowBytes%arena.Alignment == 0 }
 
-// residencyName returns the name of the plan. For an empty plan, residencyName returns
-// the name of the plan that has the same effect on a device.
+// residencyName returns the name of the shape's plan. If the shape has no plan,
+// residencyName returns the name of the plan that has the same effect on the device.
 func (s *shape) residencyName(c backend.Capabilities) string {
 	switch {
 	case s.plan != "":

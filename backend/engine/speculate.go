@@ -68,8 +68,8 @@ func (g *generation) tokensLeft() int {
 const maxDrafts = 31
 
 // fitting returns how many rows of a draft tree can be used: those before the first row
-// that is deeper than room, or whose token has no embedding. A token without an
-// embedding can occur, because a database may contain any token.
+// that is deeper in the tree than `room`, or whose token has no embedding. A token
+// without an embedding can occur, because a database may contain any token.
 func fitting(t *spec.Tree, room, vocab int) int {
 	depths := make([]int, t.Len())
 	for i, parent := range t.Parents {
@@ -99,8 +99,8 @@ func (g *generation) read(o *passOutput, row int) {
 	}
 }
 
-// guessed returns 1 if the first token that a pass drew was among the proposed drafts,
-// although the pass did not compute them, and else 0.
+// guessed is for passes that computed no drafts. guessed returns 1 if the first token
+// that was drawn after the pass was among the proposed drafts, and otherwise 0.
 func (g *generation) guessed() int {
 	drawn := g.report.Output
 	if t := g.item.drafts; t != nil && len(drawn) > 0 && t.Child(spec.None, drawn[len(drawn)-1]) != spec.None {
@@ -129,7 +129,7 @@ func (g *generation) learn(o *passOutput, path, drawn []int32) {
 	if !mode.Calibration || g.resting() {
 		return
 	}
-	if g.item.everyRow { // the prompt's
+	if g.item.everyRow { // the pass has computed the prompt, and its rows have the largest logits
 		g.observePrompt(o)
 		return
 	}

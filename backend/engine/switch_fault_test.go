@@ -80,7 +80,7 @@ func (s *saboteur) onRun(string) error {
 	return nil
 }
 
-// soak is the time that the test runs in addition.
+// soak is an additional time for which the test runs.
 func soak(t *testing.T) time.Time {
 	d, err := time.ParseDuration(os.Getenv("SDNPU_SOAK"))
 	if err != nil {

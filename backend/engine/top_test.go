@@ -13,14 +13,15 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// some is a mask that allows the tokens of one remainder: few of a short top.
+// some is a mask that allows the tokens whose number has a certain remainder, so few of
+// the largest logits belong to allowed tokens.
 type some struct{ modulus, rest int32 }
 
 func (m some) Allowed(token int32) bool { return token%m.modulus == m.rest }
 func (some) Accept(int32)               {}
 
-// drawSampling draws sampling settings that a top of 40 serves always, sometimes or
-// never.
+// drawSampling draws sampling settings for which the 40 largest logits of a row
+// determine the draw always, sometimes or never.
 func drawSampling(rng *rand.Rand) sampler.Options {
 	o := sampler.Options{Temperature: float32(rng.IntN(4)) * 0.4, TopK: rng.IntN(50), Seed: rng.Uint64(), RepeatLastN: rng.IntN(40) - 1}
 	if rng.IntN(2) == 0 {
@@ -78,7 +79,7 @@ func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 		tie := func(port string, i int) {
 			binary.LittleEndian.PutUint32(ports[port][4*i:], math.Float32bits(50))
 		}
-		for i := from; i < from+20; i++ { // within one row
+		for i := from; i < from+20; i++ { // the equal logits are in one row
 			tie(model.PortLogits, i)
 		}
 		tie(model.PortLogits, lowest)

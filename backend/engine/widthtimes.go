@@ -52,7 +52,8 @@ func (t *WidthTimes) covers(body, head []int) bool {
 	return plausible(t.Body, body) && plausible(t.Head, head)
 }
 
-// longestRun is the longest time of a graph that is believed, in seconds.
+// longestRun is the longest plausible time of a graph's run, in seconds. Stored times
+// that are longer are not used.
 const longestRun = 3600
 
 // WidthTimes returns the times that the engine has measured at its start, or nil if it has

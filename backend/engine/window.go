@@ -83,7 +83,8 @@ func (w *windowRun) run(ctx context.Context, steps []graphswap.Step) error {
 	return nil
 }
 
-// beginStep copies the hidden states of the step's chunk into the buffers.
+// beginStep copies the hidden states of the chunk that the plan step computes into the
+// buffers.
 func (w *windowRun) beginStep(s graphswap.Step) (r *passRun, b *residency.Block, err error) {
 	if w.engine.closing.begun() { // a closing engine ends the window here, so that Close need not wait for the end of the prompt
 		return nil, nil, fmt.Errorf("engine: %w", backend.ErrClosed)
@@ -163,7 +164,7 @@ func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block)
 	return nil
 }
 
-// clear clears the slots of the window's chunks that have not finished.
+// clear clears the cache slots of those chunks of the window that have not finished.
 func (w *windowRun) clear() {
 	for _, r := range w.passes {
 		if r.finished {

@@ -7,7 +7,8 @@ import "github.com/sdnpu/sdnpu/spec"
 // needs new drafts only after a drawn token that was not among the drafts. From wouldAccept
 // the chooser learns whether wider decode graphs would pay.
 type wouldAccept struct {
-	// node is the draft that was drawn last, or [spec.None] at the root of the tree.
+	// node is the row of the draft that equals the last drawn token, or [spec.None] at
+	// the root of the tree.
 	node int32
 	// following is set while drawn tokens are compared with a draft tree.
 	following bool
@@ -31,7 +32,8 @@ func (w *wouldAccept) propose(t *spec.Tree, drafts func(*spec.Tree, int)) {
 	w.passes++
 }
 
-// drew follows drawn tokens in the draft tree.
+// drew compares drawn tokens with the draft tree and moves node along the path that
+// they take.
 func (w *wouldAccept) drew(t *spec.Tree, tokens []int32) {
 	for _, token := range tokens {
 		if !w.following {

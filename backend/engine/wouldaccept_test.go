@@ -19,7 +19,9 @@ func TestWouldAcceptCountsAsVerificationDoes(t *testing.T) {
 			text[i] = rng.Int32N(3)
 		}
 		at := 0
-		tree := func(t *spec.Tree, from int) { // a path that follows the text for a while, and a wrong branch
+		// the draft tree has a path that equals the text for some tokens, and a wrong
+		// branch
+		tree := func(t *spec.Tree, from int) {
 			draft := rand.New(rand.NewPCG(seed, uint64(from)))
 			parent := spec.None
 			for i := from; i < len(text) && draft.IntN(4) > 0; i++ {

@@ -222,8 +222,8 @@ func TestOtherThanFilesAreRejected(t *testing.T) {
 	}
 }
 
-// sparse writes a file that starts with head and ends at size. The rest is a hole,
-// which takes no disk.
+// sparse writes a file of `size` bytes that starts with the bytes `head`. The rest is a
+// hole, which takes no disk.
 func sparse(t testing.TB, head []byte, size int64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sparse.gguf")
@@ -232,8 +232,8 @@ func sparse(t testing.TB, head []byte, size int64) string {
 	return path
 }
 
-// TestHugeSparseFilesCostLittle opens files whose size allows any count. They take
-// 4 KiB of disk and must not take more than a moment and a little memory.
+// TestHugeSparseFilesCostLittle opens files whose size allows any count. Such a file
+// takes 4 KiB of disk. Opening it must take only a moment and a little memory.
 func TestHugeSparseFilesCostLittle(t *testing.T) {
 	const size = 2 << 30
 	array := func(elem gguf.ValueType, n uint64) *raw {

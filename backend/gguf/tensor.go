@@ -17,7 +17,7 @@ type Tensor struct {
 	// layer has the shape (inputs, outputs).
 	Shape  []int
 	Offset int64 // Offset is the position in the file of the tensor's first byte
-	Size   int64 // in bytes
+	Size   int64 // Size is the size of the tensor in bytes
 
 	data []byte
 }

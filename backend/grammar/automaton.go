@@ -50,13 +50,13 @@ type state struct {
 	// next holds, for each class of bytes, the state that follows, or nil if it is not
 	// computed yet.
 	next []*state
+	live byteSet // live holds the bytes that an instruction of the state reads
 	mask *Mask
 	of   *Vocabulary // of is the vocabulary to which the field mask belongs
-	// afterPlain holds the states to which a plain character leads, see plain.go; known
-	// is set if afterPlain is computed. If a plain character is not allowed, afterPlain
-	// is empty.
-	afterPlain []*state
-	known      bool
+	// plain tells whether plain characters (see plain.go) lead to one state, and
+	// onPlain is that state if they do.
+	plain   plainNext
+	onPlain *state
 }
 
 // item is a position in the grammar: an instruction that reads a byte, and the stacks
@@ -84,7 +84,8 @@ func newGrammar(p *program) (*Grammar, error) {
 // errWork is returned if a token takes too much work.
 var errWork = tooComplex("too many of its alternatives apply at the same time: use fewer alternatives that begin alike")
 
-// classify divides the bytes into classes that the grammar does not distinguish.
+// classify divides the 256 bytes into classes. The grammar does not distinguish the
+// bytes of one class.
 func (g *Grammar) classify() {
 	var borders [257]bool
 	for _, i := range g.program.code {
@@ -105,10 +106,10 @@ func (g *Grammar) classify() {
 // that a Matcher holds remain valid. The caller of forget holds mu.
 func (g *Grammar) forget() {
 	for _, s := range g.states {
-		s.next, s.afterPlain, s.known = nil, nil, false
+		s.next, s.plain, s.onPlain = nil, plainUnknown, nil
 	}
 	if g.first != nil {
-		g.first.next, g.first.afterPlain, g.first.known = nil, nil, false
+		g.first.next, g.first.plain, g.first.onPlain = nil, plainUnknown, nil
 	}
 	for _, s := range g.masked {
 		s.mask, s.of = nil, nil
@@ -120,7 +121,11 @@ func (g *Grammar) forget() {
 // step returns the state of the automaton after a byte. If the limit of work is
 // reached, the state that step returns is wrong. The caller of step holds mu.
 func (g *Grammar) step(s *state, b byte) *state {
-	class := g.classes[b]
+	return g.stepClass(s, g.classes[b])
+}
+
+// stepClass returns the state after any byte of a class.
+func (g *Grammar) stepClass(s *state, class uint8) *state {
 	if s.next != nil && s.next[class] != nil {
 		return s.next[class]
 	}
@@ -128,27 +133,31 @@ func (g *Grammar) step(s *state, b byte) *state {
 }
 
 func (g *Grammar) makeStep(s *state, class uint8) *state {
-	if s == dead {
+	b := g.samples[class]
+	if !s.live.has(b) {
 		return dead
 	}
 	if g.cells+g.stacks.size > maxCells {
 		g.forget()
 	}
-	b := g.samples[class]
 	var kernel []item
+	lo, hi := byte(0), byte(255) // the bytes from lo to hi lead to the same state as b
 	for _, i := range s.items {
 		edges := g.program.code[i.at].edges
 		g.stacks.work += len(edges)
 		for _, e := range edges {
-			if e.lo <= b && b <= e.hi {
+			switch {
+			case b < e.lo:
+				hi = min(hi, e.lo-1)
+			case b > e.hi:
+				lo = max(lo, e.hi+1)
+			default:
+				lo, hi = max(lo, e.lo), min(hi, e.hi)
 				kernel = append(kernel, item{e.to, i.calls})
 			}
 		}
 	}
-	to := dead
-	if len(kernel) > 0 {
-		to = g.close(kernel)
-	}
+	to := g.close(kernel)
 	if g.stacks.exhausted() {
 		return dead
 	}
@@ -156,8 +165,11 @@ func (g *Grammar) makeStep(s *state, class uint8) *state {
 		s.next = make([]*state, len(g.samples))
 		g.cells += len(g.samples)
 	}
-	s.next[class] = to
-	return to
+	for c := g.classes[lo]; ; c++ {
+		if s.next[c] = to; c == g.classes[hi] {
+			return to
+		}
+	}
 }
 
 // close returns the state of those items that can be reached from the given ones
@@ -180,6 +192,11 @@ func (g *Grammar) close(kernel []item) *state {
 		return s
 	}
 	s := &state{items: slices.Clone(items), final: final}
+	for _, i := range items {
+		for _, e := range g.program.code[i.at].edges {
+			s.live.add(e.lo, e.hi)
+		}
+	}
 	g.states[string(g.key)] = s
 	g.cells += 8 + len(items)
 	return s

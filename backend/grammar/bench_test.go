@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -39,59 +40,112 @@ func qwenVocabulary(t testing.TB) (*tokenizer.Tokenizer, *Vocabulary) {
 	return tok, v
 }
 
-const longAnswer = `{"name": "Ada Lovelace", "title": "The \"first\" programmer", "born": 1815, "ratio": -2.5e-3,
- "tags": ["analytical engine", "mathematics", "poetical science", "naïve café 東京"], "nested": {"deep": [[[{"x": null}]]], "ok": true},
- "text": "She was the first to recognise that the machine had applications beyond pure calculation, and published the first algorithm."}`
-
-// BenchmarkMask reports the time of a mask for each token of a JSON text: with a new
-// grammar (cold), and with a grammar that has seen the text (warm). SDNPU_MASKS may name a
-// file with other schemas and texts: [{"name", "schema", "text"}].
+// BenchmarkMask reports the times of the masks before each token of the examples' texts:
+// of grammars that are new for each text (cold), of grammars that have seen the text
+// (warm), and of llguidance in the same run, which keeps no masks. The time of a mask is
+// the least of all repetitions, so that other load on the machine counts little.
+// SDNPU_MASKS may name another file with examples: [{"name", "schema", "texts"}].
 func BenchmarkMask(b *testing.B) {
 	tok, v := qwenVocabulary(b)
-	type example struct {
-		Name, Text string
-		Schema     json.RawMessage
-	}
-	cases := []example{{"any object", longAnswer, json.RawMessage(`{"type":"object"}`)}}
+	list := examples(b)
 	if file := os.Getenv("SDNPU_MASKS"); file != "" {
 		raw, err := os.ReadFile(file)
 		require.NoError(b, err)
-		require.NoError(b, json.Unmarshal(raw, &cases))
+		require.NoError(b, json.Unmarshal(raw, &list))
 	}
-	for _, c := range cases {
-		ids, err := tok.Encode(c.Text, tokenizer.EncodeOptions{})
-		require.NoError(b, err)
-		for _, mode := range []string{"cold", "warm"} {
-			b.Run(c.Name+"/"+mode, func(b *testing.B) {
-				g, err := ParseSchema(c.Schema)
-				require.NoError(b, err)
-				var times []time.Duration
-				for b.Loop() {
-					if mode == "cold" {
-						g, err = ParseSchema(c.Schema)
-						require.NoError(b, err)
-					}
-					m := g.NewMatcher(v)
-					for _, id := range ids {
-						began := time.Now()
-						ok := m.Mask().Has(id)
-						times = append(times, time.Since(began))
-						if !ok || !m.Accept(id) {
-							b.Fatalf("%q is not allowed", tok.Piece(id))
-						}
-					}
-				}
-				reportQuantiles(b, times)
-			})
+	var walks []walk
+	var names []string
+	for _, e := range list {
+		for _, text := range e.Texts {
+			ids, err := tok.Encode(text, tokenizer.EncodeOptions{})
+			require.NoError(b, err)
+			walks, names = append(walks, walk{Schema: e.Schema, Blanks: true, Tokens: ids}), append(names, e.Name)
 		}
 	}
+	for _, mode := range []string{"cold", "warm"} {
+		b.Run(mode, func(b *testing.B) {
+			least := make([][]time.Duration, len(walks))
+			grammars := make([]*Grammar, len(walks))
+			for b.Loop() {
+				for i, w := range walks {
+					g := grammars[i]
+					if g == nil || mode == "cold" {
+						var err error
+						g, err = ParseSchema(w.Schema)
+						require.NoError(b, err)
+						grammars[i] = g
+					}
+					least[i] = leastTimes(least[i], timeMasks(b, tok, g.NewMatcher(v), w.Tokens))
+				}
+			}
+			reportQuantiles(b, names, walks, tok, least)
+		})
+	}
+	b.Run("llguidance", func(b *testing.B) {
+		var least [][]time.Duration
+		for b.Loop() {
+			for i, g := range followWithLLGuidance(b, v, walks, 3) {
+				require.Empty(b, g.reason, "%s", names[i])
+				least = append(least, nil)
+				least[i] = leastTimes(least[i], g.times)
+			}
+		}
+		reportQuantiles(b, names, walks, tok, least[:len(walks)])
+	})
 }
 
-func reportQuantiles(b *testing.B, times []time.Duration) {
-	slices.Sort(times)
-	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1e3, "p50-µs")
-	b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds())/1e3, "p99-µs")
-	b.ReportMetric(float64(times[len(times)-1].Nanoseconds())/1e3, "max-µs")
+// timeMasks returns the times of the masks before each token and after the last.
+func timeMasks(b *testing.B, tok *tokenizer.Tokenizer, m *Matcher, ids []int32) (times []time.Duration) {
+	for _, id := range ids {
+		began := time.Now()
+		mask := m.Mask()
+		times = append(times, time.Since(began))
+		if !mask.Has(id) || !m.Accept(id) {
+			b.Fatalf("%q is not allowed", tok.Piece(id))
+		}
+	}
+	began := time.Now()
+	m.Mask()
+	return append(times, time.Since(began))
+}
+
+func leastTimes(a, b []time.Duration) []time.Duration {
+	for i := range a {
+		b[i] = min(a[i], b[i])
+	}
+	return b
+}
+
+// reportQuantiles reports the quantiles of all times. With -v, reportQuantiles also prints the
+// slowest masks.
+func reportQuantiles(b *testing.B, names []string, walks []walk, tok *tokenizer.Tokenizer, times [][]time.Duration) {
+	type mask struct {
+		time time.Duration
+		name string
+	}
+	var all []mask
+	for i, list := range times {
+		text := ""
+		for n, t := range list {
+			all = append(all, mask{t, fmt.Sprintf("%s, after %q", names[i], text[max(len(text)-40, 0):])})
+			if n < len(walks[i].Tokens) {
+				text += string(tok.Piece(walks[i].Tokens[n]))
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b mask) int { return cmp.Compare(a.time, b.time) })
+	at := func(share float64) float64 {
+		return float64(all[int(share*float64(len(all)-1))].time.Nanoseconds()) / 1e3
+	}
+	b.ReportMetric(at(0.5), "p50-µs")
+	b.ReportMetric(at(0.9), "p90-µs")
+	b.ReportMetric(at(0.99), "p99-µs")
+	b.ReportMetric(at(1), "max-µs")
+	if testing.Verbose() {
+		for _, m := range all[max(len(all)-15, 0):] {
+			b.Logf("%v: %s", m.time, m.name)
+		}
+	}
 }
 
 func BenchmarkVocabulary(b *testing.B) {

@@ -7,7 +7,7 @@ type closure struct {
 	grammar *Grammar
 	todo    []visit
 	seen    map[visit]struct{}
-	calls   map[int32]*activation // by rule
+	calls   map[int32]*activation // one entry for each rule
 	found   []visit
 	final   bool
 }

@@ -1,6 +1,9 @@
 package grammar
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // The constants below limit a compiled grammar: the number of its instructions, and of
 // their edges.
@@ -34,6 +37,7 @@ const (
 
 type instruction struct {
 	op    operation
+	plain bool // plain is set if each plain character leads from opBytes to the instruction a
 	a, b  int32
 	edges []edge
 }
@@ -44,8 +48,8 @@ type edge struct {
 	to     int32
 }
 
-// compiler translates rules from their ends to their beginnings, so that each
-// expression knows the instruction that follows it.
+// compiler translates each rule from its end to its beginning, so that the instruction
+// after an expression exists before the expression is translated.
 type compiler struct {
 	program
 	edges int
@@ -183,5 +187,6 @@ func (c *compiler) class(e class, next int32) (int32, error) {
 	if err != nil {
 		return 0, err
 	}
-	return c.add(instruction{op: opBytes, edges: edges})
+	plain := slices.Equal(e.intersect(plainClass), plainClass)
+	return c.add(instruction{op: opBytes, edges: edges, plain: plain, a: next})
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // TestMatchersShareAGrammar runs texts of one grammar at the same time, while its states
-// and masks are forgotten, and compares each mask with that of a grammar of its own.
+// and masks are forgotten, and compares each mask with the mask of a grammar that no
+// other text uses.
 func TestMatchersShareAGrammar(t *testing.T) {
 	texts := []string{"{", "}", "\"", "a", "bc", "\":", ",", "[", "]", "1", "{\"a\"", "true", " ", "é"}
 	for i := range 600 {

@@ -17,8 +17,9 @@
 //
 // A mask is a walk over the vocabulary as a tree of bytes: a byte that the automaton
 // rejects removes all tokens below it. In JSON strings most tokens are allowed, so
-// masks take the tokens without special characters from a prepared set (plain.go). Each
-// state of the automaton keeps its token mask.
+// masks take the tokens without special characters from a prepared set, and walk only over
+// the other tokens' ends, which begin with a special character (plain.go). Each state of the
+// automaton keeps its token mask.
 //
 // # Invariants
 //
@@ -33,17 +34,19 @@
 //
 //   - Control tokens are never allowed, although their spelling may match.
 //
-//   - A rule that is defined twice is an error; there the later definition counts.
+//   - A rule that is defined twice is an error; in llama.cpp the later definition
+//     counts.
 //
 //   - Tokens in grammars, as in <think>, are refused.
 //
-//   - Properties of a schema come in its order, required or not; there the required ones
-//     come first.
+//   - Properties come in the order of the schema, required or not; in llama.cpp the
+//     required ones come first.
 //
 //   - A schema that no value satisfies is an error.
 //
 // # Cost
 //
 // With the 151,936 tokens of Qwen2, a token mask that a state already holds takes less
-// than a microsecond, and a new one up to about a millisecond (BenchmarkMask).
+// than a microsecond. A new one takes 4 microseconds in the median and 0.1 milliseconds in
+// 99 of 100 cases (BenchmarkMask, on the schemas of testdata/examples.json).
 package grammar

@@ -21,7 +21,7 @@ func (e *SyntaxError) Error() string {
 
 // SchemaError reports an error in a JSON schema and its place.
 type SchemaError struct {
-	Path   string // a JSON pointer, "#/properties/a"
+	Path   string // Path is a JSON pointer, such as "#/properties/a"
 	Reason string
 }
 

@@ -9,9 +9,9 @@ import (
 
 // The constants below limit the source text of a grammar.
 const (
-	maxSource     = 1 << 18 // bytes
-	maxNesting    = 100     // brackets in brackets
-	maxRepetition = 2000    // llama.cpp has the same limit of repetitions
+	maxSource     = 1 << 18 // maxSource is the largest size of a grammar in bytes
+	maxNesting    = 100     // maxNesting is the largest depth of brackets in brackets
+	maxRepetition = 2000    // maxRepetition limits repetitions, as in llama.cpp
 )
 
 // ParseGBNF compiles a grammar in llama.cpp's GBNF notation. The grammar that ParseGBNF
@@ -105,7 +105,7 @@ func (p *parser) peek() byte {
 	return 0
 }
 
-// found returns a text for errors that names the next character.
+// found describes the next character of the text for an error.
 func (p *parser) found() string {
 	if p.pos >= len(p.text) {
 		return "the end of the grammar"
@@ -252,7 +252,11 @@ func (p *parser) repetition(e expression) expression {
 		return repeat{e, 0, 1}
 	}
 	p.space(true)
+	at := p.pos
 	least := p.number()
+	if least > maxRepetition {
+		p.fail(at, "the repetition %d is too large: want at most %d", least, maxRepetition)
+	}
 	most := least
 	p.space(true)
 	if p.peek() == ',' {
@@ -260,7 +264,7 @@ func (p *parser) repetition(e expression) expression {
 		p.space(true)
 		most = -1
 		if c := p.peek(); c >= '0' && c <= '9' {
-			most = p.number()
+			most = p.number() // a maximum above maxRepetition counts as maxRepetition
 			p.space(true)
 		}
 	}
@@ -271,7 +275,7 @@ func (p *parser) repetition(e expression) expression {
 	if most >= 0 && most < least {
 		p.fail(start, "the repetition {%d,%d} has a maximum below its minimum", least, most)
 	}
-	return repeat{e, least, most}
+	return repeat{e, least, min(most, maxRepetition)}
 }
 
 func (p *parser) number() int {
@@ -282,9 +286,6 @@ func (p *parser) number() int {
 	}
 	if start == p.pos {
 		p.fail(start, "found %s: want a number", p.found())
-	}
-	if n > maxRepetition {
-		p.fail(start, "the repetition %s is too large: want at most %d", p.text[start:p.pos], maxRepetition)
 	}
 	return n
 }

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"bytes"
 	"math/bits"
 	"slices"
 )
@@ -19,9 +20,42 @@ type Mask struct {
 // fewTokens is the size of the largest set that is kept as a list.
 const fewTokens = 512
 
-func newMask(size int) *Mask { return &Mask{words: make([]uint64, (size+63)/64), size: size} }
+// add adds a token to a mask that is being made.
+func (m *Mask) add(token int32) {
+	if m.words != nil {
+		m.words[token/64] |= 1 << (token % 64)
+		return
+	}
+	if m.few = append(m.few, token); len(m.few) > fewTokens {
+		m.words = make([]uint64, (m.size+63)/64)
+		m.addAll(m.few)
+		m.few = nil
+	}
+}
 
-func (m *Mask) set(token int32) { m.words[token/64] |= 1 << (token % 64) }
+func (m *Mask) addAll(tokens []int32) {
+	for _, t := range tokens {
+		m.add(t)
+	}
+}
+
+// finish counts the tokens of a mask.
+func (m *Mask) finish() {
+	if m.words != nil {
+		m.count = m.ones()
+		return
+	}
+	slices.Sort(m.few)
+	m.few = slices.Compact(m.few)
+	m.count = len(m.few)
+}
+
+func (m *Mask) ones() (n int) {
+	for _, w := range m.words {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
 
 // Has reports whether the set contains a token.
 func (m *Mask) Has(token int32) bool {
@@ -35,29 +69,13 @@ func (m *Mask) Has(token int32) bool {
 // Count returns the number of tokens in the set.
 func (m *Mask) Count() int { return m.count }
 
-// If the set has one token, Only returns it.
+// Only returns the token of a set that has exactly one token. ok is false for other
+// sets.
 func (m *Mask) Only() (token int32, ok bool) {
-	if m.count != 1 {
+	if m.count != 1 || m.words != nil {
 		return 0, false
 	}
 	return m.few[0], true
-}
-
-// finish counts the tokens, and makes a small set small.
-func (m *Mask) finish() {
-	for _, w := range m.words {
-		m.count += bits.OnesCount64(w)
-	}
-	if m.count > fewTokens {
-		return
-	}
-	m.few = make([]int32, 0, m.count)
-	for i, w := range m.words {
-		for ; w != 0; w &= w - 1 {
-			m.few = append(m.few, int32(64*i+bits.TrailingZeros64(w)))
-		}
-	}
-	m.words = nil
 }
 
 // bytes returns the memory that the mask takes.
@@ -91,59 +109,108 @@ func (g *Grammar) maskOf(s *state, v *Vocabulary) *Mask {
 }
 
 func (g *Grammar) makeMask(s *state, v *Vocabulary) *Mask {
-	m := newMask(v.Size())
+	w := walker{grammar: g, mask: &Mask{size: v.Size()}}
+	path, endless, ok := g.plainPath(s)
+	switch {
+	case ok && len(path) == 1 && !endless:
+		w.walk(v.all, s)
+	case ok && len(path) == 1:
+		w.mask.words = slices.Clone(v.plain[maxPlain].words)
+		w.walk(v.allTails, s)
+	case ok:
+		reach := len(path) - 1
+		if endless {
+			reach = maxPlain
+		}
+		w.mask.words = slices.Clone(v.plain[reach].words)
+		for lead, from := range path {
+			w.walk(v.tails[lead], from)
+		}
+		for lead := len(path); endless && lead <= maxPlain; lead++ {
+			w.walk(v.tails[lead], path[len(path)-1])
+		}
+	default:
+		if reach := g.plainReach(s); reach > 0 {
+			w.mask.words, w.plain = slices.Clone(v.plain[reach].words), uint8(reach)
+		}
+		w.walk(v.all, s)
+	}
 	if s.final {
-		for _, t := range v.ends {
-			m.set(t)
-		}
+		w.mask.addAll(v.ends)
 	}
-	plain := uint8(0) // tokens with at most `plain` characters, all of them plain, are in the mask
-	if reach := g.plainReach(s); reach >= plainLevels[0] {
-		for i, level := range plainLevels {
-			if level <= reach {
-				plain = uint8(level)
-				copy(m.words, v.plain[i].words)
-			}
-		}
-		if s.final {
-			for _, t := range v.ends {
-				m.set(t)
-			}
-		}
-	}
-	g.walk(m, s, v, plain)
-	m.finish()
-	return m
+	w.mask.finish()
+	return w.mask
 }
 
-// walk adds the tokens that the automaton matches. walk leaves out the nodes of the
-// tree whose tokens have at most `plain` characters, all of them plain.
-func (g *Grammar) walk(m *Mask, s *state, v *Vocabulary, plain uint8) {
-	states := make([]*state, v.deep+1)
-	states[0] = s
-	nodes, classes := v.nodes, &g.classes
-	for i := 0; i < len(nodes); {
-		n := &nodes[i]
-		if n.plain <= plain {
-			i = int(n.after)
-			continue
+// walker adds to a mask those tokens of a tree that the automaton allows.
+type walker struct {
+	grammar *Grammar
+	mask    *Mask
+	tree    *tree
+	// A walker leaves out the nodes whose tokens have at most `plain` characters, all of
+	// them plain.
+	plain uint8
+}
+
+func (w *walker) walk(t *tree, s *state) {
+	w.tree = t
+	w.children(&t.nodes[0], s)
+}
+
+// children visits the children of a node that the automaton reaches in a state.
+func (w *walker) children(n *treeNode, s *state) {
+	values := w.tree.values[n.first : n.first+int32(n.count)]
+	if s.live.count() >= len(values) {
+		for i, value := range values {
+			if s.live.has(value) {
+				w.visit(n.first+int32(i), s, value)
+			}
 		}
-		from := states[n.depth]
-		var to *state
-		if from.next != nil {
-			to = from.next[classes[n.value]]
-		}
-		if to == nil {
-			to = g.makeStep(from, classes[n.value])
-		}
-		if to == dead {
-			i = int(n.after)
-			continue
-		}
-		for t := n.token; t >= 0; t = v.same[t] {
-			m.set(t)
-		}
-		states[n.depth+1] = to
-		i++
+		return
 	}
+	for i, word := range s.live {
+		for ; word != 0; word &= word - 1 {
+			value := byte(64*i + bits.TrailingZeros64(word))
+			if at := bytes.IndexByte(values, value); at >= 0 {
+				w.visit(n.first+int32(at), s, value)
+			}
+		}
+	}
+}
+
+// visit adds the tokens at and below a node of the tree. s is the state before the last
+// byte of the node.
+func (w *walker) visit(index int32, s *state, value byte) {
+	n := &w.tree.nodes[index]
+	if n.plain <= w.plain {
+		return
+	}
+	to := w.grammar.step(s, value)
+	if to == dead {
+		return
+	}
+	w.mask.addAll(w.tree.order[n.lo:n.own])
+	switch {
+	case n.count == 0:
+	case n.rest != notPlain && n.hi-n.own > 3 && w.grammar.reaches(to, int(n.rest)):
+		w.mask.addAll(w.tree.order[n.own:n.hi])
+	default:
+		w.children(n, to)
+	}
+}
+
+// reaches reports whether all texts of at most n plain characters are allowed after a
+// state. After a state with plainMixed, reaches does not look further and returns false.
+func (g *Grammar) reaches(s *state, n int) bool {
+	for range n {
+		next, to := g.afterPlain(s)
+		if next != plainOne {
+			return false
+		}
+		if to == s {
+			return true
+		}
+		s = to
+	}
+	return true
 }

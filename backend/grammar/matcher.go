@@ -37,7 +37,7 @@ func (m *Matcher) Mask() *Mask {
 	m.mask = g.maskOf(m.state, m.vocabulary)
 	if g.stacks.exhausted() {
 		m.state, m.err = dead, errWork
-		m.mask = newMask(m.vocabulary.Size())
+		m.mask = &Mask{size: m.vocabulary.Size()}
 	}
 	return m.mask
 }

@@ -19,7 +19,9 @@ type slow struct {
 	part  map[[2]int]bool
 }
 
-// alive reports whether text may be continued or ended, and final whether it may end.
+// oracle searches a text with the rules of a grammar, in the most direct way. alive is
+// set if some continuation of the text matches the rule root, and final if the text
+// itself does.
 func oracle(rules []rule, root int, text string) (alive, final bool) {
 	s := &slow{rules, text, map[[2]int][]int{}, map[[2]int]bool{}}
 	final = slices.Contains(s.rule(root, 0), len(text))

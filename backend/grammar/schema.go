@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -29,29 +28,39 @@ const maxVisits = 20_000
 // If the schema is invalid, or if no text can satisfy it, the error is a [SchemaError].
 // If the schema is too large, the error wraps [ErrTooComplex].
 func ParseSchema(raw []byte) (*Grammar, error) {
-	if len(raw) > maxSource {
-		return nil, tooComplex("the schema has %d bytes: want at most %d", len(raw), maxSource)
-	}
-	root, err := decodeJSON(raw)
-	if err != nil {
-		return nil, &SchemaError{"#", fmt.Sprintf("the schema is not JSON: %v", err)}
-	}
-	c := &converter{root: root, refs: map[string]int{"#": 0}, fixed: map[string]int{}}
-	c.rules = []rule{{name: "root"}}
-	body, err := c.visit(root, "#")
+	rules, _, err := convertSchema(raw)
 	if err != nil {
 		return nil, err
 	}
-	if never(body) {
-		return nil, &SchemaError{"#", "the schema allows no value"}
-	}
-	c.rules[0].body = body
-	g, err := compile(c.rules, 0)
+	g, err := compile(rules, 0)
 	var recursion *SyntaxError
 	if errors.As(err, &recursion) {
 		return nil, &SchemaError{"#", "a $ref refers to itself with no value between"}
 	}
 	return g, err
+}
+
+// convertSchema converts a schema to the rules of a grammar; the first rule is the root.
+// fixed holds the rules that do not depend on the schema, by name.
+func convertSchema(raw []byte) (rules []rule, fixed map[string]int, err error) {
+	if len(raw) > maxSource {
+		return nil, nil, tooComplex("the schema has %d bytes: want at most %d", len(raw), maxSource)
+	}
+	root, err := decodeJSON(raw)
+	if err != nil {
+		return nil, nil, &SchemaError{"#", fmt.Sprintf("the schema is not JSON: %v", err)}
+	}
+	c := &converter{root: root, refs: map[string]int{"#": 0}, fixed: map[string]int{}}
+	c.rules = []rule{{name: "root"}}
+	body, err := c.visit(root, "#")
+	if err != nil {
+		return nil, nil, err
+	}
+	if never(body) {
+		return nil, nil, &SchemaError{"#", "the schema allows no value"}
+	}
+	c.rules[0].body = body
+	return c.rules, c.fixed, nil
 }
 
 // converter converts a JSON schema to rules of a grammar.
@@ -345,49 +354,4 @@ func typesOf(o *object, path string) (types []string, err error) {
 		types = slices.DeleteFunc(types, func(t string) bool { return t == "integer" })
 	}
 	return slices.Clip(types), nil
-}
-
-// enumOf returns the values that the keywords enum and const allow.
-func enumOf(o *object, path string) (values []any, ok bool, err error) {
-	if o.has("enum") {
-		if values, ok = o.get("enum").([]any); !ok {
-			return nil, false, &SchemaError{path + "/enum", "must be a list"}
-		}
-	}
-	if !o.has("const") {
-		return values, o.has("enum"), nil
-	}
-	if ok && !slices.ContainsFunc(values, func(v any) bool { return encodeJSON(v) == encodeJSON(o.get("const")) }) {
-		return nil, true, nil
-	}
-	return []any{o.get("const")}, true, nil
-}
-
-// literals returns the JSON texts of values. If typed is set, values of other types are
-// left out.
-func literals(values []any, types []string, typed bool) (all choice) {
-	for _, v := range values {
-		if !typed || slices.ContainsFunc(types, func(t string) bool { return isType(v, t) }) {
-			all = append(all, literal(encodeJSON(v)))
-		}
-	}
-	return all
-}
-
-// isType reports whether a JSON value has a type.
-func isType(v any, t string) bool {
-	switch v := v.(type) {
-	case nil:
-		return t == "null"
-	case bool:
-		return t == "boolean"
-	case string:
-		return t == "string"
-	case json.Number:
-		f, err := v.Float64()
-		return t == "number" || t == "integer" && err == nil && f == float64(int64(f))
-	case []any:
-		return t == "array"
-	}
-	return t == "object"
 }

@@ -210,7 +210,7 @@ func FuzzParseSchema(f *testing.F) {
 			}
 			return
 		}
-		// Follow the first byte that is allowed: what ends must be JSON.
+		// Take the first allowed byte each time. If the text ends, it must be JSON.
 		m, text := g.NewMatcher(testVocabulary()), []byte(nil)
 		for len(text) < 300 && !m.Final() {
 			before := len(text)

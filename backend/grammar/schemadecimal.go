@@ -92,8 +92,8 @@ func decimalOf(r *big.Rat, strict bool) *decimalBound {
 	return &decimalBound{w, strings.TrimRight(fraction, "0"), strict}
 }
 
-// decimals returns the texts of the numbers between two bounds. A nil high allows all
-// larger numbers.
+// decimals returns the texts of the numbers between two bounds. If `high` is nil, all
+// larger numbers are allowed.
 func decimals(low, high *decimalBound) (all choice) {
 	free := fraction(digitBounds{})
 	above := new(big.Int).Add(low.whole, big.NewInt(1))

@@ -38,8 +38,8 @@ func (c *converter) merge(a, b any, path string, depth int) (any, error) {
 	return c.mergeObjects(x, y, path, depth)
 }
 
-// inline replaces $ref and allOf at the top of a schema by the schemas for which they
-// stand.
+// inline replaces $ref at the top of a schema by the schema to which it points, and
+// allOf by the merged schemas of its list.
 func (c *converter) inline(schema any, path string, depth int) (any, error) {
 	o, ok := schema.(*object)
 	if !ok {
@@ -77,8 +77,9 @@ func (c *converter) inline(schema any, path string, depth int) (any, error) {
 	return schema, nil
 }
 
-// alternatives returns the two schemas, the one with alternatives first and without
-// them, and then the alternatives.
+// alternatives finds the schema of the two that has alternatives (anyOf or oneOf). rest
+// is that schema without its alternatives, other the other schema, and list the
+// alternatives. If neither has any, list is nil.
 func alternatives(a, b *object) (rest, other *object, list []any) {
 	for range 2 {
 		for _, key := range []string{"anyOf", "oneOf"} {

@@ -9,8 +9,8 @@ import (
 // maxDigits is the largest number of digits of an integer that has no bounds.
 const maxDigits = 16
 
-// number returns a reference to a rule for any JSON number. The exponent of such a
-// number is so short that it fits into 64 bits of floating point.
+// number returns a reference to a rule for any JSON number. The rule allows only
+// exponents so short that each number fits into 64 bits of floating point.
 func (c *converter) number() expression {
 	return c.shared("number", func() expression {
 		return sequence{
@@ -57,7 +57,7 @@ func integerBound(o *object, inclusive, exclusive, path string, inward int64) (b
 		if !ok || !ok2 || f.IsInf() || f.MantExp(nil) > 64 {
 			return nil, &SchemaError{path + "/" + key, "must be a number below 2^64"}
 		}
-		i, accuracy := f.Int(nil) // toward zero
+		i, accuracy := f.Int(nil) // the fraction is cut off, so rounding goes toward zero
 		step := big.NewInt(inward)
 		if accuracy != big.Exact {
 			if f.Sign() == int(inward) {

@@ -44,7 +44,7 @@ func (c *converter) anyArray() expression {
 type property struct {
 	member   expression // member matches the key, a colon and the value
 	required bool
-	// many is set if the member of an object may occur any number of times.
+	// many is set if an object may contain any number of members of this form.
 	many bool
 }
 
@@ -150,11 +150,15 @@ func (c *converter) members(list []property) expression {
 
 // array returns the expression for arrays that a schema allows.
 func (c *converter) array(o *object, path string) (expression, error) {
+	rest := o.get("items")
 	prefix, ok := o.get("prefixItems").([]any)
-	if o.has("prefixItems") && !ok {
+	if _, isSchema := o.get("prefixItems").(*object); isSchema {
+		if rest == nil {
+			rest = o.get("prefixItems") // as in llama.cpp, one schema counts for all items
+		}
+	} else if o.has("prefixItems") && !ok {
 		return nil, &SchemaError{path + "/prefixItems", "must be a list"}
 	}
-	rest := o.get("items")
 	if listed, ok := rest.([]any); ok && !o.has("prefixItems") {
 		prefix, rest = listed, nil // here, the keyword has the notation of older drafts of JSON Schema
 	}
@@ -236,8 +240,8 @@ func (c *converter) items(tuple []expression, item expression, least, most int) 
 	return sequence{literal("["), s, body, literal("]")}
 }
 
-// bounds returns the values of two keywords that bound a number of items. A missing
-// most is -1.
+// bounds returns the values of two keywords that bound a number of items. If the upper
+// bound is missing, it is -1.
 func bounds(o *object, low, high, path string) (least, most int, err error) {
 	least, err = count(o, low, 0, path)
 	if err != nil {

@@ -93,7 +93,7 @@ func translatePattern(pattern string) (string, error) {
 }
 
 // search returns the expression for texts in which an expression matches somewhere.
-// Anchors may be only at the ends of such an expression.
+// Anchors may be only at the ends of the searched expression.
 func (c *converter) search(re *syntax.Regexp) (expression, error) {
 	switch re.Op {
 	case syntax.OpCapture:

@@ -7,9 +7,8 @@ import (
 // plainClass holds the characters that JSON strings contain without an escape.
 var plainClass = newClass([]runeRange{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}, {0x7F, 0x7F}}).negated()
 
-// char returns a reference to one character of a JSON string, with any escape that
-// stands for one character. A character outside the basic plane has an escape of two
-// halves.
+// char returns a reference to one character of a JSON string, or to any escape of one
+// character. A character outside the basic plane has an escape of two halves.
 func (c *converter) char() expression {
 	return c.shared("char", func() expression {
 		hex := class{{'0', '9'}, {'A', 'F'}, {'a', 'f'}}

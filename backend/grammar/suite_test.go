@@ -14,7 +14,8 @@ import (
 )
 
 // supportedFiles are the files of the JSON-Schema-Test-Suite whose keywords the package
-// supports. A file of an ignored keyword is read, too: its schemas must not harm.
+// supports. Files of ignored keywords are in the list too: their schemas must compile
+// without harm.
 var supportedFiles = []string{
 	"additionalProperties", "allOf", "anyOf", "boolean_schema", "const", "default", "defs", "enum", "exclusiveMaximum", "exclusiveMinimum",
 	"infinite-loop-detection", "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "oneOf", "pattern",
@@ -36,7 +37,8 @@ var wider = map[string]string{
 }
 
 // TestSchemaSuite checks that a grammar of a supported keyword allows no value that the
-// standard rejects. It may allow fewer values: docs/formats.md lists the differences.
+// standard rejects. A grammar may allow fewer values than the standard: docs/formats.md
+// lists the differences.
 func TestSchemaSuite(t *testing.T) {
 	folder := os.Getenv("SDNPU_SCHEMAS")
 	files, err := filepath.Glob(filepath.Join(folder, "draft2020-12", "*.json"))

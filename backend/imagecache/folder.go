@@ -198,8 +198,8 @@ func removeUnused(path string) (gone bool, err error) {
 // about to put. Reserve removes the least recently used images until the cache is
 // within its limit and the disk has room. Reserve never removes images in use. If
 // [Options.Keep] is set, Reserve removes no image. If the disk still has too little
-// free space, Reserve returns [ErrStore]. If removing all images would not free enough
-// space, Reserve removes none.
+// free space, Reserve returns [ErrStore]; a cache that is still above its limit is no
+// error. If removing all images would not free enough space, Reserve removes none.
 func (s *Store) Reserve(size int64) error {
 	size += headerSize
 	list, err := s.List()

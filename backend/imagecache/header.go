@@ -50,7 +50,7 @@ func (l Label) encode() []byte {
 		if len(text) <= baseStart-labelStart {
 			return text
 		}
-		if limit == 0 { // too many names
+		if limit == 0 { // the label has too many names
 			return []byte("{}")
 		}
 	}
@@ -78,7 +78,7 @@ func parseKey(text string) (key, error) {
 // header is the parsed header of an image's file in the cache.
 type header struct {
 	key   key
-	size  uint64 // length is the size of the image in bytes
+	size  uint64 // size is the size of the image in bytes
 	sum   sum
 	label []byte // label is the image's label in the form that Label.encode returns
 	base  *base  // base is nil if the file holds the image itself, and not a difference

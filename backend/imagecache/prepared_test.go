@@ -63,8 +63,8 @@ func preparedFolder(t testing.TB, images map[string][]byte) (dir string, listed 
 }
 
 // TestOnlyListedImagesOfAFolderAreUsed exchanges the images of a folder: for one of another key
-// under the right name, for another image of the same key, for an older one. All have correct
-// checksums of their own.
+// under the right name, for another image of the same key, for an older one. Each exchanged
+// image has a correct checksum in its own file.
 func TestOnlyListedImagesOfAFolderAreUsed(t *testing.T) {
 	a, b, c := keyOf("a"), keyOf("b"), keyOf("c")
 	first, second := []byte("the first image"), []byte("the second image")
@@ -137,7 +137,8 @@ func TestImagesOfOthersDoNotChangeAfterTheCheck(t *testing.T) {
 }
 
 // TestHugeFilesOfOthersAllocateNothing: a sparse file costs its owner no disk and says that it
-// holds a terabyte. Its header carries the listed sum.
+// holds a terabyte. The file's header holds the checksum that the maker of the folder has
+// listed.
 func TestHugeFilesOfOthersAllocateNothing(t *testing.T) {
 	key := keyOf("a")
 	dir, listed := preparedFolder(t, map[string][]byte{key: []byte("small")})

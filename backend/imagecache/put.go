@@ -89,7 +89,7 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 		}
 		return err
 	}
-	if w.err != nil { // fill ignored it
+	if w.err != nil { // the function fill has ignored a failed write
 		return w.err
 	}
 	if h.base == nil { // the header of a difference describes the image, which fill does not write

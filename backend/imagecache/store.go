@@ -244,7 +244,8 @@ func (e *Entry) image() *Entry {
 }
 
 // recordUse records the time of use of an image. The base of a difference is recorded
-// last, so that it is removed later than the difference, which is useless without it.
+// last, so that the base is removed later than the difference, which is useless without
+// its base.
 func (e *Entry) recordUse() {
 	for ; e != nil; e = e.base {
 		now := time.Now()

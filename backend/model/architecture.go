@@ -31,11 +31,16 @@ type architecture struct {
 	// fixedGate is like the function gate, but for tensors of 16-bit integers.
 	// fixedGate is nil if the family has no gate for 16-bit integers.
 	fixedGate func(w *writer, p string, gate backend.TensorID) backend.TensorID
+	// encoder is set if the family computes embeddings only, and each token sees the
+	// whole text. layerNorm is set if the norms also subtract the mean and add a bias.
+	// postNorm is set if a norm follows each residual addition, and none precedes
+	// attention and feed-forward network.
+	encoder, layerNorm, postNorm bool
 }
 
 // architectures lists all families of models. Add a new family of models to the list
 // below.
-var architectures = []architecture{llama, qwen2, qwen3, gemma3, phi3, granite}
+var architectures = []architecture{llama, qwen2, qwen3, gemma3, phi3, granite, bert, nomicBert, gemmaEmbedding}
 
 // rowOrder selects which elements of an attention head RoPE rotates together.
 type rowOrder uint8
@@ -79,7 +84,15 @@ const (
 	ffnUpBias
 	ffnDownBias
 	ffnPostNorm
-	roles // their number
+	attentionPostNormBias
+	ffnPostNormBias
+	positionTable
+	typeTable
+	embeddingNorm
+	embeddingNormBias
+	denseFirst
+	denseSecond
+	roles // the number of roles
 )
 
 // tensorRule defines the name and the shape of the tensor that has a role.

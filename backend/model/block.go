@@ -63,7 +63,9 @@ type Block struct {
 	// First and End bound the block's layers [First,End).
 	First, End int
 	// Rows is the width of the graph, called M in the package comment. Context is the
-	// number of past slots of the graph, called C in the package comment.
+	// number of past slots of the graph, called C in the package comment. If Context is
+	// zero, the graph belongs to embeddings: it has no ports for keys and values, rows
+	// see other rows only, and the graph of the last layers includes the final norm.
 	Rows, Context int
 	Recipe        Recipe
 	// If Observe is set, the inputs and results of all projections are outputs of the
@@ -92,9 +94,12 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	if err := b.Recipe.check(); err != nil {
 		return nil, err
 	}
-	if b.First < 0 || b.First >= b.End || b.End > m.config.Layers || !inRange(b.Rows) || !inRange(b.Context) {
+	if b.First < 0 || b.First >= b.End || b.End > m.config.Layers || !inRange(b.Rows) || b.Context != 0 && !inRange(b.Context) || b.Context != 0 && m.config.Bidirectional {
 		return nil, fmt.Errorf("model: block %q: %w: layers %d to %d of %d, %d rows, %d past slots",
 			b.Name, ErrRange, b.First, b.End, m.config.Layers, b.Rows, b.Context)
+	}
+	if b.Context == 0 {
+		b.Recipe.Cache = b.Recipe.Activations // nothing is cached
 	}
 	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
 	w.startObserving(b.Observe)
@@ -105,12 +110,16 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	if !b.Recipe.Cache.Fixed() {
 		w.plainQueryScale()
 	}
+	normed := b.Context == 0 && b.End == m.config.Layers && m.global[finalNorm] != nil
 	for i := b.First; i < b.End; i++ {
 		name := PortY
-		if i < b.End-1 {
+		if i < b.End-1 || normed {
 			name = fmt.Sprintf("layer%d", i)
 		}
 		x = w.layer(name, i, x)
+	}
+	if normed {
+		x = w.norm(PortY, x, m.global[finalNorm])
 	}
 	w.Output(x)
 	return w.Graph()
@@ -122,6 +131,9 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 func (m *Model) Head(h Head) (*backend.Graph, error) {
 	if err := h.Recipe.check(); err != nil {
 		return nil, err
+	}
+	if m.config.Bidirectional {
+		return nil, unsupported("architecture %s has no logits, because it computes embeddings", m.arch.name)
 	}
 	if !inRange(h.Rows) || h.Top < 0 {
 		return nil, fmt.Errorf("model: head %q: %w: %d rows, top %d", h.Name, ErrRange, h.Rows, h.Top)

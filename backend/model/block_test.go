@@ -17,8 +17,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// requireClose compares logits with the oracle's, relative to the spread of the
-// row. It returns the largest deviation.
+// requireClose compares logits with the oracle's, relative to the spread of the row.
+// requireClose returns the largest deviation.
 func requireClose(t *testing.T, want [][]float64, got [][]float32, tolerance float64) float64 {
 	t.Helper()
 	require.Len(t, got, len(want))
@@ -203,7 +203,7 @@ func TestMissingBlocksAreRejected(t *testing.T) {
 		{Name: "empty", First: 1, End: 1, Rows: 1, Context: 1, Recipe: f16},
 		{Name: "too long", First: 0, End: m.Layers + 1, Rows: 1, Context: 1, Recipe: f16},
 		{Name: "no rows", End: 1, Context: 1, Recipe: f16},
-		{Name: "no context", End: 1, Rows: 1, Recipe: f16},
+		{Name: "negative context", End: 1, Rows: 1, Context: -1, Recipe: f16},
 		{Name: "overflow", End: 1, Rows: math.MaxInt, Context: 1, Recipe: f16},
 	} {
 		_, err := loaded.Block(b)

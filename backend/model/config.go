@@ -51,6 +51,18 @@ type Config struct {
 	// do not depend on the context length, OriginalContext is zero.
 	RopeMagnitude   float64
 	OriginalContext int
+	// Embeds is set if the model computes embeddings of texts and no further tokens.
+	// Pooling says how the hidden states of a text become its embedding.
+	Embeds  bool
+	Pooling Pooling
+	// TokenTypes is the number of rows of an encoder's table of token types, or zero.
+	TokenTypes int
+	// DenseWidth is the width between the two matrices after the pooling of
+	// EmbeddingGemma, or zero.
+	DenseWidth int
+	// Bidirectional is set if each token of a text also sees the tokens after it. Such a
+	// model can only compute embeddings.
+	Bidirectional bool
 }
 
 // groups returns the number of query heads that share a key head.
@@ -170,6 +182,7 @@ func readConfig(f *gguf.File, arch architecture) (Config, error) {
 	c.HeadDim = r.size("attention.key_length", max(1, c.Hidden/c.Heads))
 	c.RopeDim = r.size("rope.dimension_count", c.HeadDim)
 	c.QueryScale = 1 / math.Sqrt(float64(c.HeadDim))
+	r.readPooling(arch, &c)
 	if arch.configure != nil && r.err == nil {
 		arch.configure(&r, &c)
 	}
@@ -180,7 +193,10 @@ func readConfig(f *gguf.File, arch architecture) (Config, error) {
 }
 
 func (r *keyReader) epsilon(arch architecture) float64 {
-	const suffix = "attention.layer_norm_rms_epsilon"
+	suffix := "attention.layer_norm_rms_epsilon"
+	if arch.layerNorm {
+		suffix = "attention.layer_norm_epsilon"
+	}
 	if arch.epsilon > 0 {
 		return r.number(suffix, arch.epsilon)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// driver runs a model's graphs on the float device. It has one sequence and the
+// driver runs a model's graphs on the float device. driver has one sequence and the
 // simplest bookkeeping that uses every port.
 type driver struct {
 	t             testing.TB

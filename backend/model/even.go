@@ -28,7 +28,7 @@ import (
 // the sizes of tokens differ by a factor of ten. If values are stored as roots of their
 // magnitudes, they cost 0.17e-3 nats together with the changed keys, and 0.07e-3 nats
 // with a scale per token. None of these improvements of the 8-bit cache is built:
-// package backend has neither the operators nor such a cache.
+// package backend has neither the operators nor the form of the cache that they need.
 
 // leastEven bounds the factor by which an element of a key or value is enlarged. An
 // element that is nearly zero during calibration may be larger in another text.
@@ -42,8 +42,8 @@ const leastEven = 1.0 / 16
 const valueRoom = 1.5
 
 // evening returns the factors by which a layer's keys or values are divided, indexed
-// (head, element) and widened by room. evening returns nil if the recipe has no such
-// factors. RoPE rotates the first `turned` elements of each head in pairs.
+// (head, element) and widened by the factor `room`. evening returns nil if the recipe
+// has no such factors. RoPE rotates the first `turned` elements of each head in pairs.
 func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	c := w.model.config
 	if !w.recipe.Cache.Fixed() || w.recipe.Ranges.Channels[tensor] == nil {

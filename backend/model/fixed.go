@@ -73,10 +73,9 @@ func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e back
 	return nil
 }
 
-// lines returns, for each block in a row of the file, the line on which its values lie.
-// lines requires that the values of the file's format lie on lines and that e has
-// blocks of the same size. If e has blocks of another size, or the format's values do
-// not lie on lines, lines returns nil.
+// lines returns a [quant.Line] for each block of a row in the file: minimum and scale
+// of its values. If e has blocks of another size than the file's number format, or the
+// values of a block of that format are not evenly spaced, lines returns nil.
 func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	bits := w.format.LineBits()
 	if e.Block != quant.LineSize || bits == 0 || e.Bits != 0 && e.Bits < bits {
@@ -92,19 +91,21 @@ func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	return lines, err
 }
 
-// lineThrough returns the line of values from the smallest to the largest one.
+// lineThrough returns the [quant.Line] whose evenly spaced values go from the smallest
+// to the largest of the given values.
 func lineThrough(values []float32, e backend.Encoding) quant.Line {
 	low, high := e.Limits(backend.Sfixed8)
 	first, last := slices.Min(values), slices.Max(values)
 	return quant.Line{Minimum: first, Scale: float32((float64(last) - float64(first)) / (high - low))}
 }
 
-// roundToLine rounds values to the nearest points on a line. roundToLine chooses the
-// offset that keeps the integers as close to zero as their range allows. The vendor's
-// library computes a block's product as the sum of two parts: one from the integers,
-// and one from the block's offset. With a large offset, the float16 rounding errors of
-// the two parts would remain in the result: 1.7 % of a product at an offset of 120, and
-// 0.04 % at 0.
+// roundToLine rounds each value to the nearest Minimum + q·Scale of the given
+// [quant.Line], writes the integers to dst, and returns their scale and offset.
+// roundToLine chooses the offset that keeps the integers as close to zero as their
+// range allows. The vendor's library computes a block's product as the sum of two
+// parts: one from the integers, and one from the block's offset. With a large offset,
+// the float16 rounding errors of the two parts would remain in the result: 1.7 % of a
+// product at an offset of 120, and 0.04 % at 0.
 func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.ScaleOffset {
 	low, high := e.Limits(backend.Sfixed8)
 	if !(line.Scale >= quant.LeastScale) { // with a scale near zero, all values of a block are practically equal

@@ -20,7 +20,8 @@ func drawn(arch string) *modeltest.Model {
 	return modeltest.New(rand.New(rand.NewPCG(3, 4)), arch, quant.F32, true)
 }
 
-// widest returns ranges that hold any tensor of the block's first layer.
+// widest returns the range from -3 to 5 for each observed tensor of all layers and of
+// the head.
 func widest(t *testing.T, loaded *model.Model) *model.Ranges {
 	t.Helper()
 	r := &model.Ranges{Tensors: make(map[string]model.Range)}
@@ -192,8 +193,9 @@ func TestEncodingsHaveZeroAndHeadroom(t *testing.T) {
 	require.Equal(t, 4+6+2+1, seen, "four inputs and the results of projections, but not the values, two of the gate, and queries cut into heads")
 }
 
-// TestOnlyFixedGateRecipesKeepIntegers checks that a family without such a
-// gate, and every other recipe, dequantizes the gate.
+// TestOnlyFixedGateRecipesKeepIntegers checks that the gate of a feed-forward network
+// is dequantized in every recipe without FixedGate, and in every family to which
+// FixedGate does not apply.
 func TestOnlyFixedGateRecipesKeepIntegers(t *testing.T) {
 	for _, arch := range modeltest.Families {
 		loaded := load(t, drawn(arch))

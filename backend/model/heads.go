@@ -56,7 +56,7 @@ type rotation struct{ cos, sin backend.TensorID }
 // ones. Rotary angles of several heads are not concatenated, because the NPU would then
 // read the angles, and also the keys, from memory in slower pieces.
 func (w *writer) rotationFor(v viewInputs, n int) rotation {
-	if !w.shaped() || n == 1 {
+	if !w.shaped() || n == 1 || w.model.config.RopeDim == 0 {
 		return v.rotation
 	}
 	wide, known := v.wide[n]
@@ -80,6 +80,9 @@ func (w *writer) rotationFor(v viewInputs, n int) rotation {
 // with prefix.
 func (w *writer) rope(name, prefix string, x backend.TensorID, v rotation) backend.TensorID {
 	d, r := w.model.config.HeadDim, w.model.config.RopeDim
+	if r == 0 { // the model adds its positions to the embeddings
+		return x
+	}
 	a := w.Slice(prefix+"_lower", x, 3, 0, r/2)
 	b := w.Slice(prefix+"_upper", x, 3, r/2, r)
 	lower := w.Apply(prefix+"_lower_turned", backend.Subtract, []backend.TensorID{

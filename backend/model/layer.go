@@ -22,6 +22,7 @@ type writer struct {
 	// zeros holds the vectors of zeros that norms need, by length. scale and the
 	// constants of GELU are 0 until they are declared.
 	zeros                 map[int]backend.TensorID
+	constants             map[string]backend.TensorID // constants holds what filled has declared, by name
 	geluLinear, geluCubic backend.TensorID
 	// rounded maps a tensor to its quantized form, because several projections may
 	// share an input. observed holds the tensors that became outputs, and is nil unless
@@ -40,7 +41,7 @@ type viewInputs struct {
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	return &writer{
 		Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context, projections: r.Linear,
-		zeros: make(map[int]backend.TensorID), rounded: make(map[backend.TensorID]backend.TensorID),
+		zeros: make(map[int]backend.TensorID), constants: make(map[string]backend.TensorID), rounded: make(map[backend.TensorID]backend.TensorID),
 	}
 }
 
@@ -68,10 +69,13 @@ func (w *writer) declareViews(first, end int) {
 			used = used || w.model.viewOf(layer) == i
 		}
 		if used {
-			cos := w.Input(v.Cos, t, 1, 1, w.rows, c.RopeDim/2)
-			sin := w.Input(v.Sin, t, 1, 1, w.rows, c.RopeDim/2)
+			var turned rotation
+			if c.RopeDim > 0 {
+				turned.cos = w.Input(v.Cos, t, 1, 1, w.rows, c.RopeDim/2)
+				turned.sin = w.Input(v.Sin, t, 1, 1, w.rows, c.RopeDim/2)
+			}
 			mask := w.Input(v.Mask, t, 1, 1, c.groups()*w.rows, w.context+w.rows)
-			w.views[i] = viewInputs{rotation: rotation{cos: cos, sin: sin}, mask: mask, wide: make(map[int]rotation)}
+			w.views[i] = viewInputs{rotation: turned, mask: mask, wide: make(map[int]rotation)}
 		}
 	}
 }
@@ -105,6 +109,13 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 // the writer writes has the given name.
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
+	if w.model.arch.postNorm {
+		// The copy of x has the same name in every partition of the layers, as the names of
+		// ranges must have.
+		h := w.Reshape(p+"in", x, w.rows, w.model.config.Hidden)
+		x = w.layerNorm(p+"attn_norm", w.add(p+"attn_add", x, w.attention(p, i, h)), t[attentionPostNorm], t[attentionPostNormBias])
+		return w.layerNorm(name, w.add(p+"ffn_add", x, w.feedForward(p, t, x)), t[ffnPostNorm], t[ffnPostNormBias])
+	}
 	h := w.attention(p, i, w.norm(p+"attn_norm", x, t[attentionNorm]))
 	x = w.add(p+"attn_add", x, w.normIf(p+"attn_post_norm", h, t[attentionPostNorm]))
 	h = w.feedForward(p, t, w.norm(p+"ffn_norm", x, t[ffnNorm]))
@@ -139,7 +150,9 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	v = w.even(p+"v_even", v, evenV, true)
-	k, v = w.appendCache(PastKey(i), NewKey(i), p+"k_all", k), w.appendCache(PastValue(i), NewValue(i), p+"v_all", v)
+	if w.context > 0 {
+		k, v = w.appendCache(PastKey(i), NewKey(i), p+"k_all", k), w.appendCache(PastValue(i), NewValue(i), p+"v_all", v)
+	}
 	q = w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d)
 	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), view.mask)
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
@@ -172,6 +185,10 @@ func (w *writer) appendCache(pastName, name, all string, fresh backend.TensorID)
 // feedForward writes the gated feed-forward network, including the projection to the
 // hidden width. h is the normalised input.
 func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.TensorID {
+	if t[ffnGate] == nil {
+		up := w.linear(p+"up", h, t[ffnUp], t[ffnUpBias])
+		return w.linear(p+"down", w.gelu(p, up), t[ffnDown], t[ffnDownBias])
+	}
 	if fixedGate := w.model.arch.fixedGate; fixedGate != nil && w.gateStaysFixed(p, h) {
 		gate := w.fixedProject(w.projections, p+"gate", h, t[ffnGate], t[ffnGateBias])
 		up := w.fixedProject(w.projections, p+"up", h, t[ffnUp], t[ffnUpBias])

@@ -120,7 +120,7 @@ func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
 	return e
 }
 
-// startObserving lets observe make tensors outputs of the graph, if on is set and the
+// startObserving lets observe make tensors outputs of the graph, if `on` is set and the
 // recipe has no integer projections.
 func (w *writer) startObserving(on bool) {
 	if on && w.projections == (Linear{}) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/gguf"
@@ -21,6 +22,8 @@ type Model struct {
 	global layer
 	layers []layer
 	views  []View
+	// dense reads the matrices that [Model.Finish] multiplies by, at its first call.
+	dense func() ([][]float64, error)
 }
 
 // layer holds the tensors of a layer, indexed by role; a missing tensor is nil.
@@ -45,12 +48,16 @@ func Load(f *gguf.File) (*Model, error) {
 	if m.config.Vocab, err = countVocabulary(f); err != nil {
 		return nil, err
 	}
+	if t, err := f.Tensor(typesTable); err == nil && len(t.Shape) == 2 {
+		m.config.TokenTypes = min(t.Shape[1], maxSize)
+	}
 	if err := m.findTensors(); err != nil {
 		return nil, err
 	}
 	if m.views, err = m.makeViews(); err != nil {
 		return nil, err
 	}
+	m.dense = sync.OnceValues(m.readDense)
 	return m, nil
 }
 

@@ -103,8 +103,8 @@ var (
 )
 
 // SmallCache is the suffix of the names of recipes that store keys and values in 8
-// bits. For example, "w8a16+kv8" is w8a16 with a KV cache of half the size. Every
-// recipe with float16 activations has a variant with a small cache.
+// bits. For example, "w8a16+kv8" is w8a16 with a KV cache of half the size. For every
+// recipe with float16 activations, there is also a recipe with a small cache.
 const SmallCache = "+kv8"
 
 // FindRecipe returns the recipe with the given name, without activation ranges. For an

@@ -69,7 +69,7 @@ var commonKeys = map[string]neutral{
 	"rope.scaling.finetuned":               anything,
 	// The keys below are allowed only if the feature to which they belong is off.
 	"rope.scaling.attn_factor": number(1),
-	"attention.causal":         truth(true),
+	"attention.causal":         causal,
 	"attention.sliding_window": number(0),
 	"attention.clamp_kqv":      number(0),
 	"attention.max_alibi_bias": number(0),
@@ -81,7 +81,7 @@ var commonKeys = map[string]neutral{
 	"expert_count":             number(0),
 	"expert_used_count":        number(0),
 	"nextn_predict_layers":     number(0),
-	"pooling_type":             number(0),
+	"pooling_type":             number(float64(PoolNone), float64(PoolMean), float64(PoolFirst), float64(PoolLast)),
 	"use_parallel_residual":    truth(false),
 }
 

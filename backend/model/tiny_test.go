@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 )
 
-// open writes and opens the file.
+// open writes a model to a temporary file, and opens this file.
 func open(t testing.TB, m *modeltest.Model) *gguf.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.gguf")

@@ -17,6 +17,10 @@ type View struct {
 	// p−Window+1 to p. If Window is zero, a row sees all positions up to its own.
 	Window int
 
+	// If Bidirectional is set, a row also sees the positions after its own. If Window is
+	// set too, a row sees Window/2 positions in both directions.
+	Bidirectional bool
+
 	frequencies []float64 // frequencies holds the angle per position of each pair of elements that RoPE rotates
 	magnitude   float64   // magnitude is a factor for the cosines and sines; it is 1 in most models
 	// long holds the angles per position for contexts longer than original. long is nil
@@ -31,6 +35,18 @@ func (v View) Oldest(position int32) int {
 		return 0
 	}
 	return max(0, int(position)-v.Window+1)
+}
+
+// Span returns the positions [first, end) of a text that a row at the given position
+// sees, if the whole text of length tokens is in one pass.
+func (v View) Span(position, length int) (first, end int) {
+	switch {
+	case !v.Bidirectional:
+		return v.Oldest(int32(position)), position + 1
+	case v.Window == 0:
+		return 0, length
+	}
+	return max(0, position-v.Window/2), min(length, position+v.Window/2+1)
 }
 
 // Rope writes the cosines and sines of the rotary angles at the given positions. Each
@@ -62,7 +78,7 @@ func (m *Model) Views(context int) []View {
 	return list
 }
 
-// Indices of Views.
+// The constants below are indices of the list that Views returns.
 const (
 	mainView  = 0 // mainView is the view of all layers, or of the layers that see the whole text
 	localView = 1 // localView is the view of local layers, if the model has both kinds
@@ -80,9 +96,13 @@ func (m *Model) viewOf(i int) int {
 // angles, the error wraps [ErrInvalid].
 func (m *Model) makeViews() ([]View, error) {
 	c := m.config
+	if c.Bidirectional && c.Window > 0 && !m.arch.encoder {
+		return nil, unsupported("architecture %s with a sliding window in which tokens see later ones", m.arch.name)
+	}
 	first := View{
 		Mask: "mask", Cos: "cos", Sin: "sin",
 		frequencies: frequencies(c.RopeDim, c.RopeBase, c.RopeScale), magnitude: c.RopeMagnitude, original: c.OriginalContext,
+		Bidirectional: c.Bidirectional,
 	}
 	var err error
 	if m.global[ropeFactors] != nil {
@@ -104,7 +124,7 @@ func (m *Model) makeViews() ([]View, error) {
 	}
 	local := View{
 		Mask: "mask_local", Cos: "cos_local", Sin: "sin_local", Window: c.Window,
-		frequencies: frequencies(c.RopeDim, c.LocalRopeBase, 1), magnitude: 1,
+		frequencies: frequencies(c.RopeDim, c.LocalRopeBase, 1), magnitude: 1, Bidirectional: c.Bidirectional,
 	}
 	return []View{mainView: first, localView: local}, nil
 }

@@ -28,7 +28,7 @@ type weight struct {
 	// If RoPE applies to the tensor, headDim is the number of rows of a head, and
 	// turned the number of its rows that are rotated.
 	headDim, turned int
-	scale           float32 // of the values
+	scale           float32 // scale is the factor by which the values are multiplied
 }
 
 // label returns the name of the weight's constant in graphs: the tensor's name,
@@ -183,13 +183,13 @@ func (w *weight) scaled(values []float32) []float32 {
 	return values
 }
 
-// floats returns the values of a weight vector that the host itself needs.
+// floats returns the values of a weight that the host itself needs.
 func (w *weight) floats() ([]float64, error) {
-	raw := make([]byte, 4*w.rows)
+	raw := make([]byte, 4*w.rows*w.columns)
 	if err := w.fill(raw, backend.Float32); err != nil {
 		return nil, err
 	}
-	values := make([]float64, w.rows)
+	values := make([]float64, w.rows*w.columns)
 	for i := range values {
 		values[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
 	}

@@ -38,8 +38,8 @@ func TestF16RoundTrips(t *testing.T) {
 	}
 }
 
-// Between two neighbouring halves, rounding changes at one float32. That number
-// and its two neighbours decide every case.
+// Between two neighbouring halves, rounding changes at one float32. The test therefore
+// converts this float32 and its two neighbours.
 func TestF32ToF16RoundsTiesToEven(t *testing.T) {
 	for i := range 0x7c00 {
 		low := uint16(i)

@@ -12,8 +12,9 @@ const LineSize = 32
 // for integers q from zero on.
 type Line struct{ Scale, Minimum float32 }
 
-// LineBits returns the number of bits of the integers on a line in format t, 4 or 8. If
-// the format's values are not on lines, LineBits returns 0.
+// LineBits returns the number of bits of the integers q of a [Line] in the number
+// format t, 4 or 8. If the values of a block in this format are not evenly spaced,
+// LineBits returns 0.
 func (t Type) LineBits() int {
 	switch t {
 	case Q4_0, Q4_1, Q4_K:
@@ -24,9 +25,9 @@ func (t Type) LineBits() int {
 	return 0
 }
 
-// Lines writes one line for each LineSize values of src. The argument src holds one or
-// more whole rows in format t. If [Type.LineBits] is 0 for the format, the error wraps
-// [errors.ErrUnsupported].
+// Lines writes one [Line] to dst for each LineSize values of src. The argument src
+// holds one or more whole rows in format t. If [Type.LineBits] is 0 for the format, the
+// error wraps [errors.ErrUnsupported].
 func Lines(dst []Line, src []byte, t Type) error {
 	if t.LineBits() == 0 {
 		return fmt.Errorf("quant: lines of %s: %w", t, errors.ErrUnsupported)

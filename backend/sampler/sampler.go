@@ -7,14 +7,14 @@ import (
 )
 
 // stream is the second half of the random generator's seed.
-const stream = 0x73646e7075 // "sdnpu"
+const stream = 0x73646e7075 // the bytes spell "sdnpu"
 
 // Sampler draws the tokens of one output text. A Sampler belongs to one goroutine.
 type Sampler struct {
 	options Options
 	history history
 	pcg     *rand.PCG
-	cands   []candidate // scratch memory
+	cands   []candidate // cands is memory that each draw reuses
 }
 
 // candidate is a token that the filters have kept so far. softmax sets its probability

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// vocabularies are measured: the one in this repository and larger ones of the
-// shared data.
+// vocabularies lists the measured vocabularies: the one in this repository and larger
+// ones of the shared data.
 var vocabularies = []string{"stories", "llama-spm", "gpt-2", "qwen2", "llama-bpe"}
 
 func vocabularyPath(t testing.TB, name string) string {

@@ -1,6 +1,6 @@
 // Package tokenizer converts text to the token ids of a model and back. The
-// tokenizer reads the vocabulary in the model's GGUF file: SentencePiece ("llama")
-// or byte-pair encoding ("gpt2").
+// tokenizer reads the vocabulary in the model's GGUF file: SentencePiece ("llama"),
+// byte-pair encoding ("gpt2") or WordPiece ("bert").
 //
 // The tokenizer returns the same ids as llama.cpp, because Ollama, templates and users
 // expect them. Package tokenizer does not use chat templates and does not depend on
@@ -41,12 +41,14 @@
 // The supported families have these kinds and pre-tokenizers. llama, smollm and mistral:
 // the "llama" kind, llama-bpe, smollm or tekken. qwen2 and qwen3: qwen2. gemma3: the
 // "llama" kind without a leading blank. phi3: the "llama" kind, with special tokens that
-// include the white space after them; phi-4: dbrx; phi-4-mini: gpt-4o. granite: refact.
+// include the white space after them; phi-4: dbrx; phi-4-mini: gpt-4o. granite: refact. bert and nomic-bert:
+// the "bert" kind.
 // pretokenizers.go has all known ones as data; a new one needs only a row there.
 //
 // # Invariants
 //
-//   - A vocabulary with all bytes loses nothing: Decode(Encode(text)) is text, after the
+//   - WordPiece loses case, accents and the amount of white space.
+//   - Another vocabulary with all bytes loses nothing: Decode(Encode(text)) is text, after the
 //     leading blank of SentencePiece models. Only those read ▁ itself as a blank.
 //   - A [Tokenizer] does not change, so any number of goroutines may use it.
 //

@@ -42,8 +42,8 @@ func vocabularyKeys(model, pre, tokens, merges string, types, scores []byte, spe
 	return keys
 }
 
-// FuzzVocabulary builds a tokenizer from any vocabulary and encodes and decodes
-// any text. It must not panic, and all tokens must exist.
+// FuzzVocabulary builds a tokenizer from any vocabulary and encodes and decodes any
+// text. The tokenizer must not panic, and all tokens that it returns must exist.
 func FuzzVocabulary(f *testing.F) {
 	f.Add("gpt2", "gpt-2", "a\nb\nab\nĠ\n<|im_end|>", "a b\nĠ a", []byte{1, 1, 1, 1, 3}, []byte{}, int32(4), byte(2), "ab ab<|im_end|>\xff")
 	f.Add("gpt2", "llama-bpe", "a\n\na\n<x>", "a a\n a", []byte{1, 0, 5, 4}, []byte{}, int32(-1), byte(7), "aaaa <x> ")
@@ -51,6 +51,7 @@ func FuzzVocabulary(f *testing.F) {
 	f.Add("llama", "default", "<unk>\n<s>\n</s>\n▁\na\n▁a\n<0x0A>\n<0xZZ>", "", []byte{2, 3, 3, 1, 1, 1, 6, 6}, []byte{0, 0, 0, 1, 2, 3, 0, 0}, int32(1), byte(3), "a a\n你")
 	f.Add("llama", "default", "<unk>\n<s>\n</s>\n<|end|>\n<|", "", []byte{2, 3, 3, 4, 4}, []byte{0, 0, 0, 128, 127}, int32(1), byte(15), "<|end|> \n<|end|> a<|")
 	f.Add("llama", "default", "", "", []byte{1}, []byte{1}, int32(0), byte(1), "")
+	f.Add("bert", "", "[UNK]\n▁ab\nb\n▁\nc\n[CLS]\n[SEP]", "", []byte{2, 1, 1, 1, 1, 3, 3}, []byte{}, int32(5), byte(3), "abb Ábc 你[CLS]\x00")
 	path := filepath.Join(f.TempDir(), "vocabulary.gguf")
 	f.Fuzz(func(t *testing.T, model, pre, tokens, merges string, types, scores []byte, special int32, flags byte, text string) {
 		var b bytes.Buffer

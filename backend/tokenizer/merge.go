@@ -9,7 +9,7 @@ import (
 // symbol is a part of the text that was joined so far: text[start:end].
 type symbol struct {
 	start, end int32
-	prev, next int32 // neighbours, or -1
+	prev, next int32 // prev and next are the indices of the neighbours, or -1
 	id         int32 // id is the token of the symbol, or None
 }
 

@@ -128,9 +128,9 @@ func TestFindAgreesWithSearchOneByOne(t *testing.T) {
 	require.Greater(t, overlapping, 3000)
 }
 
-// TestSpecialTokensOfEveryLengthAreCheap has a special token of every length,
-// so each place of a text has a match for each of them. find must hold one per
-// place and must not look up each by its whole text.
+// TestSpecialTokensOfEveryLengthAreCheap has a special token of every length, so at
+// each position of a text thousands of special tokens match. find must keep only one
+// match per position, and must not look up each match by its whole text.
 func TestSpecialTokensOfEveryLengthAreCheap(t *testing.T) {
 	v := &vocabulary{}
 	const longest = 4000

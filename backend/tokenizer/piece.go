@@ -8,7 +8,7 @@ import (
 // pieces holds the bytes of all tokens, one token after the other.
 type pieces struct {
 	bytes []byte
-	ends  []int // by id
+	ends  []int // ends holds, by token id, where the bytes of each token end
 }
 
 // newPieces builds pieces. The function piece appends the bytes of a token, depending

@@ -28,8 +28,9 @@ type EncodeOptions struct {
 	// AddSpecial adds BOS at the start and EOS at the end, if the model needs them.
 	AddSpecial bool
 	// ParseSpecial converts the spelling of a control token, such as "<|im_end|>", to
-	// that token. If ParseSpecial is not set, such a spelling is ordinary text.
-	// User-defined tokens are recognised whether ParseSpecial is set or not.
+	// that token. If ParseSpecial is not set, the spelling of a control token is
+	// ordinary text. User-defined tokens are recognised whether ParseSpecial is set or
+	// not.
 	ParseSpecial bool
 }
 
@@ -37,7 +38,7 @@ type EncodeOptions struct {
 type Tokenizer struct {
 	vocab  *vocabulary
 	plain  specials // plain recognises the tokens that count in any text
-	parsed specials // recognised with ParseSpecial
+	parsed specials // parsed recognises the tokens that count if ParseSpecial is set
 	pieces pieces
 	encode encoder
 }
@@ -69,6 +70,9 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	case "gpt2":
 		t.encode, err = newBytePair(f, v)
 		t.pieces = newPieces(v, bytePairPiece)
+	case "bert":
+		t.encode, err = newWordPiece(f, v)
+		t.pieces = newPieces(v, sentencePiecePiece) // llama.cpp's converter writes words with SentencePiece's blank
 	default:
 		err = fmt.Errorf("tokenizer: model %q: %w", model, errors.ErrUnsupported)
 	}
@@ -132,6 +136,9 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, opts EncodeO
 	}
 	if opts.AddSpecial && t.vocab.addEOS && t.vocab.eos != None {
 		ids = append(ids, t.vocab.eos)
+	}
+	if opts.AddSpecial && t.vocab.addSeparator && t.vocab.separator != None {
+		ids = append(ids, t.vocab.separator)
 	}
 	return ids, nil
 }

@@ -47,9 +47,9 @@ func TestSplitAgreesWithModelsOwnPatterns(t *testing.T) {
 	}
 }
 
-// ollamaVocabulary returns a SentencePiece file in the form of Ollama's
-// package. Tokens that text must not give are made unreachable, because
-// Ollama's would give them.
+// ollamaVocabulary returns a SentencePiece file in the form of Ollama's package.
+// ollamaVocabulary gives control tokens spellings that occur in no text, because
+// Ollama's tokenizer would otherwise find them in a text.
 func ollamaVocabulary(t *testing.T, path string) *ollama.Vocabulary {
 	t.Helper()
 	f, err := gguf.Open(path)

@@ -97,6 +97,8 @@ func TestVocabulariesAgreeWithLlamaCpp(t *testing.T) {
 	}
 	paths, err := filepath.Glob(filepath.Join(folder, "ggml-vocab-*.gguf"))
 	require.NoError(t, err)
+	bert := filepath.Join("testdata", "ggml-vocab-bert-bge.gguf")
+	paths, required[bert] = append(paths, bert), true
 	for _, base := range paths {
 		t.Run(filepath.Base(base), func(t *testing.T) {
 			if _, err := os.Stat(base + ".inp"); err != nil {
@@ -117,6 +119,9 @@ func TestVocabulariesAgreeWithLlamaCpp(t *testing.T) {
 				got, err := tok.Encode(text, tokenizer.EncodeOptions{})
 				require.NoError(t, err)
 				require.Equal(t, lines[i], got, "text %d: %q", i, text)
+				if kind == "bert" { // its tokens keep neither case nor accents nor white space
+					continue
+				}
 				back := tok.Decode(got)
 				if kind == "llama" {
 					back = strings.TrimPrefix(back, " ")

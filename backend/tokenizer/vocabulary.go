@@ -28,7 +28,10 @@ type vocabulary struct {
 
 	bos, eos, unk  int32
 	addBOS, addEOS bool
-	eog            map[int32]bool
+	// separator follows each text if addSeparator is set, as in BERT.
+	separator    int32
+	addSeparator bool
+	eog          map[int32]bool
 }
 
 func readVocabulary(f *gguf.File) (*vocabulary, error) {
@@ -47,7 +50,7 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 		texts: texts,
 		types: make([]tokenType, len(texts)),
 		ids:   make(map[string]int32, len(texts)),
-		bos:   None, eos: None, unk: None,
+		bos:   None, eos: None, unk: None, separator: None,
 	}
 	for id, text := range texts {
 		v.types[id] = typeNormal
@@ -103,6 +106,7 @@ func (v *vocabulary) readSpecial(f *gguf.File) error {
 		{"tokenizer.ggml.bos_token_id", &v.bos},
 		{"tokenizer.ggml.eos_token_id", &v.eos},
 		{"tokenizer.ggml.unknown_token_id", &v.unk},
+		{"tokenizer.ggml.seperator_token_id", &v.separator}, // the key is misspelled in all files
 		{"tokenizer.ggml.eot_token_id", &eot},
 		{"tokenizer.ggml.eom_token_id", &eom},
 	} {
@@ -117,6 +121,9 @@ func (v *vocabulary) readSpecial(f *gguf.File) error {
 		return fmt.Errorf("tokenizer: %w", err)
 	}
 	if v.addEOS, err = f.Bool("tokenizer.ggml.add_eos_token", v.addEOS); err != nil {
+		return fmt.Errorf("tokenizer: %w", err)
+	}
+	if v.addSeparator, err = f.Bool("tokenizer.ggml.add_sep_token", v.addSeparator); err != nil {
 		return fmt.Errorf("tokenizer: %w", err)
 	}
 	more, err := f.Ints("tokenizer.ggml.eos_token_ids", nil)

@@ -176,7 +176,7 @@ func TestBrokenVocabulariesAreRejected(t *testing.T) {
 		text   string
 	}{
 		{"no kind", kv("model", nil), gguf.ErrNoKey, "tokenizer.ggml.model"},
-		{"an unknown kind", kv("model", "bert"), errors.ErrUnsupported, `"bert"`},
+		{"an unknown kind", kv("model", "rwkv"), errors.ErrUnsupported, `"rwkv"`},
 		{"an unknown pre-tokenizer", kv("pre", "brand-new"), errors.ErrUnsupported, `"brand-new"`},
 		{"no tokens", kv("tokens", nil), gguf.ErrNoKey, "tokens"},
 		{"an empty vocabulary", kv("tokens", []string{}), tokenizer.ErrVocabulary, "0 tokens"},

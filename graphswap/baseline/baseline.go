@@ -17,8 +17,8 @@ const (
 	Lazy        = "lazy"        // Lazy loads each graph inside the first execute that needs it, as QNN's own switching does
 	Naive       = "naive_async" // Naive loads a block's decode graph after the block's last chunk
 	Greedy      = "greedy"      // Greedy is the greedy rule of the papers
-	// GreedyDeferred is the greedy rule, started at the latest step at which the plan
-	// does not end later
+	// GreedyDeferred is the greedy rule with its first load as late as possible without
+	// a later end of the plan
 	GreedyDeferred = "greedy_deferred"
 	// SwitchInOrder is the product's planner, limited to the papers' order (chunk by chunk)
 	SwitchInOrder = "descent_in_order"
@@ -118,7 +118,8 @@ func loadsAfter(p *graphswap.Problem, step func(plan *graphswap.Plan, block int)
 	return plan, nil
 }
 
-// deferred makes one greedy plan for each step at which the greedy rule can start.
+// deferred makes two greedy plans for each step at which the greedy rule can start: one for
+// each value of GreedyOptions.Skip.
 // Among the plans with the earliest end, deferred returns the one that starts last.
 func deferred(p *graphswap.Problem, spare bool) *graphswap.Plan {
 	var best *graphswap.Plan

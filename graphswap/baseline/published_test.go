@@ -42,7 +42,8 @@ func cost(t testing.TB, device, model string) *graphswap.Cost {
 	return c
 }
 
-// simulated makes a plan, simulates it and checks the timeline.
+// simulated makes the plan with the given name, simulates it, checks its timeline and
+// returns it.
 func simulated(t testing.TB, p *graphswap.Problem, name string, spare bool) *graphswap.Timeline {
 	plan, err := Plan(name, p, spare)
 	require.NoError(t, err)
@@ -59,7 +60,7 @@ func request(blocks, decodeRows, prompt int, all bool) graphswap.Request {
 func problem(t testing.TB, device, model string, r graphswap.Request) *graphswap.Problem {
 	p, err := cost(t, device, model).Problem(r)
 	require.NoError(t, err)
-	p.WindowBytes = 0 // the published comparison has no bound
+	p.WindowBytes = 0 // the published comparison has no memory limit
 	return p
 }
 
@@ -93,11 +94,12 @@ func TestPublishedRulesGiveTheExpectedTimes(t *testing.T) {
 		spare   bool
 		exactly bool
 	}{
-		"sync":            {Sync, false, true},
-		"naive":           {Naive, false, true},
-		"greedy/replace":  {Greedy, false, true},
-		"greedy/shadow":   {Greedy, true, true},
-		"planned/replace": {Switch, false, false}, // an upper bound
+		"sync":           {Sync, false, true},
+		"naive":          {Naive, false, true},
+		"greedy/replace": {Greedy, false, true},
+		"greedy/shadow":  {Greedy, true, true},
+		// the expected time is an upper bound for the planner
+		"planned/replace": {Switch, false, false},
 		"planned/shadow":  {Switch, true, false},
 	}
 	seen := 0
@@ -122,8 +124,8 @@ func TestPublishedRulesGiveTheExpectedTimes(t *testing.T) {
 	require.Equal(t, 84, seen)
 }
 
-// unit returns the papers' illustration: every execute on a prefill graph takes one
-// unit.
+// unit returns the planning problem with which the papers illustrate their rule: every
+// execute on a prefill graph takes one unit of time.
 func unit(blocks, chunks int, decodeMs, loadMs float64) *graphswap.Problem {
 	p := &graphswap.Problem{PrefillRows: 1, DecodeRows: 1}
 	for range chunks {
@@ -166,8 +168,8 @@ func TestIllustrationOfThePaper(t *testing.T) {
 	}
 }
 
-// Loads hide only in the two executes of one long block: whether they fit is the
-// Partition problem.
+// Only the two executes of one long block can hide loads. Dividing the loads between
+// the two executes is the Partition problem, which is NP-hard.
 func TestHidingIsPartition(t *testing.T) {
 	for _, tt := range []struct {
 		items []float64
@@ -199,7 +201,8 @@ func TestHidingIsPartition(t *testing.T) {
 	}
 }
 
-// The bounds that were set for the planner on the 8 Gen 2.
+// TestExposedTimeOnThe8Gen2 holds the planner to goals for its exposed time on the
+// fitted profile of the 8 Gen 2.
 func TestExposedTimeOnThe8Gen2(t *testing.T) {
 	for _, tt := range []struct {
 		blocks int
@@ -221,7 +224,7 @@ func TestExposedTimeOnThe8Gen2(t *testing.T) {
 }
 
 func TestNamedVectors(t *testing.T) {
-	// Short loads: switching early costs more than it hides.
+	// If loads are short, switching early costs more time than it hides.
 	early := unit(2, 8, 0, 0)
 	for c := range early.PrefillMs {
 		early.PrefillMs[c], early.DecodeMs[c] = []float64{.5, .5}, []float64{.6, .6}
@@ -233,7 +236,7 @@ func TestNamedVectors(t *testing.T) {
 	require.InDelta(t, 9.5, simulated(t, early, Greedy, false).SwitchEndMs, 0.1)
 	require.InDelta(t, 8.1, simulated(t, early, GreedyDeferred, false).SwitchEndMs, 1e-9)
 
-	// Long loads: a descending staircase, one block per chunk.
+	// If loads are long, the plan switches one block per chunk, the last block first.
 	stairs := unit(4, 4, 0, 1)
 	for c := range stairs.PrefillMs {
 		stairs.PrefillMs[c], stairs.DecodeMs[c] = []float64{.25, .25, .25, .25}, []float64{.3, .3, .3, .3}
@@ -242,7 +245,7 @@ func TestNamedVectors(t *testing.T) {
 	require.InDelta(t, 5.0, line.SwitchEndMs, 1e-9)
 	require.LessOrEqual(t, simulated(t, stairs, Exact, false).SwitchEndMs, 5.0)
 
-	// One chunk.
+	// In this case, the prompt has one chunk.
 	one := unit(4, 1, 0, .25)
 	one.PrefillMs[0], one.DecodeMs[0] = []float64{.25, .25, .25, .25}, []float64{.3, .3, .3, .3}
 	require.InDelta(t, 1.05, simulated(t, one, ExactInOrder, false).SwitchEndMs, 1e-9)

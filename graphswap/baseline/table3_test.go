@@ -28,7 +28,7 @@ func TestTable3GivesTheExpectedTimes(t *testing.T) {
 		c := cost(t, e.Device, e.Model)
 		whole := c.Load(float64(c.Model.BodyBytes))
 		greedy := simulated(t, problem(t, e.Device, e.Model, request(2, 32, 1024, true)), Greedy, true).ExposedMs
-		got := map[string][3]float64{ // exposed, rows, accept
+		got := map[string][3]float64{ // the exposed time, the rows and the accept length
 			"npu":                                {whole, 1, 1},
 			"npu+G (ideal overlap)":              {0, 1, 1},
 			"npu+SD, accept 2.50":                {whole, 32, 2.50},
@@ -42,7 +42,8 @@ func TestTable3GivesTheExpectedTimes(t *testing.T) {
 		require.NotZero(t, got[1], name)
 		ms := perToken(c, got[0], float64(e.Config.Outputs), int(got[1]), got[2])
 		require.InEpsilon(t, e.Value, ms, e.TolerancePct/100, name)
-		require.InDelta(t, e.Value, ms, 0.06, name) // a wide tolerance suffices: both use the same formulas
+		// a large tolerance suffices, because both sides use the same formulas
+		require.InDelta(t, e.Value, ms, 0.06, name)
 	}
 	require.Equal(t, 9, seen)
 }

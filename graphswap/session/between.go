@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -44,8 +45,8 @@ func Name(c graphswap.Config) string {
 	return fmt.Sprintf("blocks=%d, widths %d and %d, %s", c.Blocks, c.PrefillRows, c.DecodeRows, c.Residency)
 }
 
-// NewBetween returns a Between that begins with the configuration that is best for
-// typical conversations. NewBetween fails in the same cases as [New].
+// NewBetween returns a Between that begins with the configuration that loses the least time
+// over usual turns of all kinds. NewBetween fails in the same cases as [New].
 func NewBetween(cost *graphswap.Cost, setting graphswap.Setting) (*Between, error) {
 	s, err := New(cost, setting)
 	if err != nil {
@@ -53,9 +54,41 @@ func NewBetween(cost *graphswap.Cost, setting graphswap.Setting) (*Between, erro
 	}
 	s.allResident = false // each configuration loads its own widths only
 	s.singleRows = true
-	expected := s.expectedTurnMs(nil, setting.Context/2)
-	s.adopt(s.configs[slices.Index(expected, slices.Min(expected))])
-	return &Between{s: s}, nil
+	s.statistics.weights = inPauses
+	b := &Between{s: s}
+	if err := b.setPrior(); err != nil {
+		return nil, err
+	}
+	first, err := b.leastRegret()
+	if err != nil {
+		return nil, err
+	}
+	s.adopt(first)
+	return b, nil
+}
+
+// leastRegret returns the configuration with which usual turns take the least time compared
+// with the best configuration for each of them, as a mean over all kinds of usual turns.
+func (b *Between) leastRegret() (first graphswap.Config, err error) {
+	s := b.s
+	context := s.chooser.Setting.Context
+	regrets := make([]float64, len(s.configs))
+	for _, prompt := range usual.prompts {
+		prefill, err := b.prefillTimes(s.bounded(prompt), context/4)
+		if err != nil {
+			return first, err
+		}
+		for _, output := range usual.outputs {
+			turns := slices.Clone(prefill.ms)
+			for i := range turns {
+				turns[i] = min(turns[i], prefill.preloadedMs[i]) + min(output, float64(context)/4)*s.perToken(i, float64(context)/2)
+			}
+			for i, ms := range turns {
+				regrets[i] += ms/slices.Min(turns) - 1
+			}
+		}
+	}
+	return s.configs[slices.Index(regrets, slices.Min(regrets))], nil
 }
 
 // Config returns the configuration in use.
@@ -64,43 +97,89 @@ func (b *Between) Config() graphswap.Config { return b.s.config }
 // Configs returns all configurations between which a Between chooses.
 func (b *Between) Configs() []graphswap.Config { return slices.Clone(b.s.configs) }
 
-// Changed records that the graphs of a configuration are loaded now. Changed reports
-// whether the configuration is one of Configs; any other configuration changes nothing.
+// Changed records that the graphs of a configuration are loaded now, and returns true
+// if the configuration is one of Configs. For any other configuration, Changed records
+// nothing and returns false.
 func (b *Between) Changed(c graphswap.Config) bool {
-	i := slices.IndexFunc(b.s.configs, func(x graphswap.Config) bool {
-		return x.Blocks == c.Blocks && x.PrefillRows == c.PrefillRows && x.DecodeRows == c.DecodeRows
-	})
+	i := b.s.indexOf(c)
 	if i >= 0 {
 		b.s.adopt(b.s.configs[i])
 	}
 	return i >= 0
 }
 
-// Accepted records the accept length of a turn whose passes had the given number of
-// rows. From the accept length of a turn, Accepted derives the accept length that
-// drafts approach with many rows; later turns count more. Passes of one row measure no
+// indexOf returns the index of the configuration that has the blocks and widths of c, or -1.
+func (s *Session) indexOf(c graphswap.Config) int {
+	return slices.IndexFunc(s.configs, func(x graphswap.Config) bool {
+		return x.Blocks == c.Blocks && x.PrefillRows == c.PrefillRows && x.DecodeRows == c.DecodeRows
+	})
+}
+
+// Refused records that the device had no memory for the graphs of a configuration, or for
+// its spare graph slot if spare is set. By the costs these graphs fit, so the device has
+// less free memory than the costs assume. From then on, configurations that need as much
+// memory are not expected to fit. The configuration in use stays one of Configs.
+func (b *Between) Refused(c graphswap.Config, spare bool) {
+	s := b.s
+	c.Spare = spare
+	need, err := s.chooser.Cost.NeededBytes(&s.chooser.Setting, c)
+	if err != nil || need < 1 {
+		return
+	}
+	profile := *s.chooser.Cost.Profile
+	if profile.Memory.WindowGB = min(profile.Memory.WindowGB, float64(need-1)*1e-9); profile.Memory.WindowGB <= 0 {
+		return
+	}
+	cost := *s.chooser.Cost
+	cost.Profile = &profile
+	now := s.config
+	next := *s
+	next.chooser.Cost, next.configs, next.candidates = &cost, cost.Configs(&s.chooser.Setting), map[turnKey][]graphswap.Choice{}
+	i := next.indexOf(now)
+	if i < 0 || next.configs[i].Residency != now.Residency {
+		return
+	}
+	after := &Between{&next}
+	if err = after.setPrior(); err != nil {
+		return
+	}
+	next.statistics.turns = slices.Clone(s.statistics.turns)
+	for k := range next.statistics.turns {
+		t := &next.statistics.turns[k]
+		if t.prefill, err = after.prefillTimes(t.prompt, t.cached()); err != nil {
+			return
+		}
+	}
+	next.adopt(next.configs[i])
+	*s = next
+}
+
+// Accepted records the accept length of a turn with the given number of passes, each of the
+// given number of rows. From the accept length of a turn, Accepted derives the accept length
+// that drafts approach with many rows. Later passes count more. Passes of one row measure no
 // accept length, so Accepted ignores them.
-func (b *Between) Accepted(rows int, measured float64) {
+func (b *Between) Accepted(rows, passes int, measured float64) {
 	s := &b.s.chooser.Setting
-	if s.Accept <= 1 || rows <= 1 {
+	if s.Accept <= 1 || rows <= 1 || passes < 1 {
 		return
 	}
 	reached := (s.Tokens(rows) - 1) / (s.Accept - 1)
 	now := 1 + max(measured-1, leastAccept)/reached
-	s.Accept += newAccept * (now - s.Accept)
+	s.Accept += (1 - math.Exp(-float64(passes)/acceptPasses)) * (now - s.Accept)
 }
 
-// newAccept is the weight of the newest turn in the accept length.
-const newAccept = 0.4
+// acceptPasses is the number of passes after which an accept length has lost most of its
+// weight.
+const acceptPasses = 40
 
 // leastAccept keeps the accept length above one: drafts that failed so far may help later.
 const leastAccept = 0.01
 
-// Finished records a conversation turn that ended: prompt tokens were computed after cached
-// ones, and the answer had output tokens.
+// Finished records a conversation turn that ended: `prompt` tokens were computed after
+// `cached` earlier ones, and the answer had `output` tokens.
 func (b *Between) Finished(prompt, cached, output int) error {
 	prompt, cached = max(prompt, 1), max(cached, 0)
-	prefill, err := b.prefillMs(prompt, cached)
+	prefill, err := b.prefillTimes(prompt, cached)
 	if err != nil {
 		return err
 	}
@@ -108,10 +187,26 @@ func (b *Between) Finished(prompt, cached, output int) error {
 	return nil
 }
 
-// prefillMs returns the prefill time of a prompt in each configuration. In a pause, an
-// engine that keeps one graph of each block loads the better one of the two for the next
-// prompt.
-func (b *Between) prefillMs(prompt, cached int) ([]float64, error) {
+// setPrior computes the mean prefill times of typical prompts.
+func (b *Between) setPrior() (err error) {
+	prior := &b.s.statistics.prior
+	if prior.ms, err = b.s.meanUsualMs(b.s.prefillMs); err == nil {
+		prior.preloadedMs, err = b.s.meanUsualMs(b.preloadedMs)
+	}
+	return err
+}
+
+// prefillTimes returns the prefill times of a prompt in each configuration.
+func (b *Between) prefillTimes(prompt, cached int) (t prefillTimes, err error) {
+	if t.ms, err = b.s.prefillMs(prompt, cached); err == nil {
+		t.preloadedMs, err = b.preloadedMs(prompt, cached)
+	}
+	return t, err
+}
+
+// preloadedMs returns the prefill time of a prompt in each configuration, if an engine that
+// keeps one graph of each block has loaded the prefill graphs in the pause before.
+func (b *Between) preloadedMs(prompt, cached int) ([]float64, error) {
 	all, err := b.s.prefillMs(prompt, cached)
 	if err != nil {
 		return nil, err
@@ -124,7 +219,7 @@ func (b *Between) prefillMs(prompt, cached int) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[i] = min(all[i], choice.Forecast.SwitchEndMs)
+		all[i] = b.s.untilAnswerMs(choice)
 	}
 	return all, nil
 }
@@ -147,7 +242,7 @@ func (b *Between) Expect(context int) []Expectation {
 
 func (b *Between) expect(context int) (all []Expectation, turns []turn) {
 	s := b.s
-	turns = withoutLongestPrompt(s.statistics.turns)
+	turns = s.statistics.turns
 	for i, ms := range s.expectedTurnMs(turns, context) {
 		all = append(all, Expectation{s.configs[i], ms, s.perToken(i, float64(context))})
 	}
@@ -157,10 +252,13 @@ func (b *Between) expect(context int) (all []Expectation, turns []turn) {
 const (
 	// leastGain is the smallest share of a turn's time for which a configuration is changed.
 	leastGain = 0.01
-	// lostPausing is the share of the loads' time that turns must have lost before a
-	// change in a pause. The share lostPausing is small, because no request waits for
-	// loads in a pause.
-	lostPausing = 0.005
+	// lostPausing is a share of the time of a change's loads. Conversation turns must
+	// have lost this share of time before the configuration changes in a pause. The
+	// share lostPausing is small, because no request waits for loads in a pause.
+	lostPausing = 0.03
+	// savedPausing is the share of the loads' time that a change must save in the turns to
+	// come, because a request that comes during the loads may wait for them.
+	savedPausing = 0.15
 )
 
 // Advise returns the change that saves most time in the turns to come, or nil if the
@@ -169,7 +267,7 @@ const (
 // configuration in use.
 func (b *Between) Advise(context int) *Advice {
 	s := b.s
-	if s.statistics.count < minTurns {
+	if s.statistics.count == 0 {
 		return nil
 	}
 	all, turns := b.expect(context)
@@ -181,8 +279,18 @@ func (b *Between) Advise(context int) *Advice {
 	}
 	a := &Advice{Now: all[now], Then: all[best], LoadMs: s.changeMs(s.config, s.configs[best])}
 	gain := a.Now.TurnMs - a.Then.TurnMs
-	if gain < leastGain*a.Now.TurnMs || s.horizon()*gain < lostPausing*a.LoadMs || s.lostMs(turns, best) < lostPausing*a.LoadMs {
+	if gain < leastGain*a.Now.TurnMs || s.horizon()*gain < savedPausing*a.LoadMs || b.recentlyLostMs(turns, best) < lostPausing*a.LoadMs {
 		return nil
 	}
 	return a
+}
+
+// recentlyLostMs returns the time that the last k turns would have saved with configuration
+// i, for the k for which this time is largest. Small losses in all turns count, and so do
+// large ones since the kind of turns has changed.
+func (b *Between) recentlyLostMs(turns []turn, i int) (lost float64) {
+	for k := range turns {
+		lost = max(lost, b.s.lostMs(turns[k:], i))
+	}
+	return lost
 }

@@ -11,19 +11,23 @@ import (
 )
 
 func newBetween(t *testing.T, device string, windowGB float64) *Between {
+	return betweenOf(t, device, windowGB, graphswap.Setting{
+		Blocks: []int{2, 4}, PrefillRows: []int{128, 256}, DecodeRows: []int{1, 8, 32}, Context: 2048, Accept: 2,
+	})
+}
+
+func betweenOf(t *testing.T, device string, windowGB float64, setting graphswap.Setting) *Between {
 	c := modelCost(t, device, "qwen2.5-1.5b")
 	p := *c.Profile
 	p.Memory.WindowGB = windowGB
 	c, err := p.Cost("qwen2.5-1.5b")
 	require.NoError(t, err)
-	b, err := NewBetween(c, graphswap.Setting{
-		Blocks: []int{2, 4}, PrefillRows: []int{128, 256}, DecodeRows: []int{1, 8, 32}, Context: 2048, Accept: 2,
-	})
+	b, err := NewBetween(c, setting)
 	require.NoError(t, err)
 	return b
 }
 
-// follow carries out each advice.
+// follow records equal turns, and makes each change that Advise recommends.
 func follow(t *testing.T, b *Between, turns, prompt, output int) {
 	for range turns {
 		require.NoError(t, b.Finished(prompt, 300, output))
@@ -50,7 +54,7 @@ func TestTheConfigurationFollowsTheTurns(t *testing.T) {
 		b = newBetween(t, "sd8gen3", window)
 		b.Changed(graphswap.Config{Blocks: 2, PrefillRows: 128, DecodeRows: 8})
 		for range 20 {
-			b.Accepted(8, 1)
+			b.Accepted(8, 20, 1)
 		}
 		follow(t, b, 6, 100, 100)
 		require.Equal(t, 1, b.Config().DecodeRows)
@@ -65,20 +69,25 @@ func TestAMeasuredAcceptLengthIsExpectedAgain(t *testing.T) {
 		for _, accept := range []float64{1.2, 2, 4.5} {
 			require.True(t, b.Changed(graphswap.Config{Blocks: 2, PrefillRows: 128, DecodeRows: decode}))
 			for range 40 {
-				b.Accepted(decode, accept)
+				b.Accepted(decode, 20, accept)
 			}
 			require.InDelta(t, accept, b.s.chooser.Setting.Tokens(decode), 1e-6)
 		}
 	}
 	require.True(t, b.Changed(graphswap.Config{Blocks: 2, PrefillRows: 128, DecodeRows: 1}))
 	before := b.s.chooser.Setting.Accept
-	b.Accepted(1, 1)
+	b.Accepted(1, 20, 1)
 	require.Equal(t, before, b.s.chooser.Setting.Accept, "one row accepts no drafts")
+	b.Accepted(32, 1, 20)
+	one := b.s.chooser.Setting.Accept - before
+	b.Accepted(32, 100, 20)
+	require.Greater(t, b.s.chooser.Setting.Accept-before, 5*one, "one pass tells less than a hundred")
 	require.False(t, b.Changed(graphswap.Config{Blocks: 3, PrefillRows: 128, DecodeRows: 1}))
 }
 
-// TestEqualTurnsEndInOneConfiguration: for any workload that stays the same, changes end,
-// and each turn then takes at most 2 % longer than in the best configuration.
+// TestEqualTurnsEndInOneConfiguration: if all turns of a conversation are alike, the
+// configuration stops changing, and each turn then takes at most 2 % longer than in the
+// best configuration.
 func TestEqualTurnsEndInOneConfiguration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 2))
 	for range 60 {
@@ -89,12 +98,54 @@ func TestEqualTurnsEndInOneConfiguration(t *testing.T) {
 		last := b.Config()
 		follow(t, b, 10, prompt, output)
 		require.Equal(t, last, b.Config(), "%d and %d tokens", prompt, output)
-		turns, err := b.prefillMs(prompt, 300)
+		prefill, err := b.prefillTimes(prompt, 300)
 		require.NoError(t, err)
+		turns := prefill.ms
 		for i := range turns {
-			turns[i] += float64(output) * b.s.perToken(i, float64(300+prompt+output/2))
+			turns[i] = min(turns[i], prefill.preloadedMs[i]) + float64(output)*b.s.perToken(i, float64(300+prompt+output/2))
 		}
 		now := turns[slices.Index(b.s.configs, last)]
 		require.LessOrEqual(t, now, 1.02*slices.Min(turns), "%d and %d tokens", prompt, output)
 	}
+}
+
+// TestARefusedSpareSlotIsNotExpectedAgain: after the device has refused a spare graph slot,
+// configurations that need as much memory are expected to have none, and after it has refused
+// a configuration, none that needs as much memory is advised. Past turns count as before.
+func TestARefusedSpareSlotIsNotExpectedAgain(t *testing.T) {
+	b := newBetween(t, "sd8gen3", 2.3)
+	require.NoError(t, b.Finished(300, 100, 20))
+	two := graphswap.Config{Blocks: 2, PrefillRows: 128, DecodeRows: 8}
+	require.True(t, b.Changed(two))
+	require.True(t, b.Config().Spare)
+	expected := b.Expect(300)
+	b.Refused(b.Config(), true)
+	require.Equal(t, two.Blocks, b.Config().Blocks)
+	require.False(t, b.Config().Spare)
+	for _, c := range b.Configs() {
+		require.Equal(t, c.Blocks == 4, c.Spare, "%+v", c)
+	}
+	slower := 0
+	for _, x := range b.Expect(300) {
+		for _, y := range expected {
+			if x.Config.Blocks == y.Config.Blocks && x.Config.PrefillRows == y.Config.PrefillRows && x.Config.DecodeRows == y.Config.DecodeRows {
+				require.InDelta(t, y.PerTokenMs, x.PerTokenMs, 1e-9)
+				require.GreaterOrEqual(t, x.TurnMs, y.TurnMs-1e-9)
+				if x.TurnMs > y.TurnMs+1 {
+					slower++
+				}
+			}
+		}
+	}
+	require.Positive(t, slower)
+
+	before := b.Configs()
+	four := graphswap.Config{Blocks: 4, PrefillRows: 128, DecodeRows: 8, Residency: graphswap.OneGraph}
+	b.Refused(four, false) // nothing smaller than the configuration in use can be refused
+	require.Equal(t, before, b.Configs())
+
+	b = newBetween(t, "sd8gen3", 3.75)
+	require.Equal(t, graphswap.BothGraphs, b.Config().Residency)
+	b.Refused(b.Config(), false) // the configuration in use is loaded, so the device has room for it
+	require.Equal(t, graphswap.BothGraphs, b.Config().Residency)
 }

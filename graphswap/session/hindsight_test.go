@@ -13,9 +13,10 @@ import (
 // sees which configuration is resident and makes each answer short or long. A
 // change of configuration takes the time of its loads.
 type game struct {
-	turns  int
-	ms     [][2]float64 // per configuration: a turn with a short, with a long answer
-	change [][]float64  // from a configuration to another
+	turns int
+	// the times of a turn with a short and with a long answer, per configuration
+	ms     [][2]float64
+	change [][]float64 // change[a][b] is the time of a change from configuration a to b
 }
 
 // hindsight returns the shortest time of a conversation with a number of long
@@ -29,8 +30,8 @@ func (g *game) hindsight(long int) float64 {
 }
 
 // lost reports whether every rule that cannot foresee answers takes, in some
-// conversation, at least ratio times as long as the best configuration with
-// hindsight. It computes the value of the game over all choices of both sides.
+// conversation, at least ratio times as long as the best configuration with hindsight.
+// lost computes the value of the game over all choices of both sides.
 func (g *game) lost(ratio float64) bool {
 	// value[long][config] is the most that the rule exceeds ratio times the final
 	// hindsight from here on, after a number of turns with long of them long.
@@ -48,7 +49,9 @@ func (g *game) lost(ratio float64) bool {
 				for to, ms := range g.ms {
 					change := g.change[from][to]
 					if turn == 0 {
-						change = 0 // nothing is resident yet
+						// before the first turn no graph is loaded, so no change is
+						// charged
+						change = 0
 					}
 					after := max(ms[0]+value[long][to], ms[1]+value[long+1][to])
 					now[from] = min(now[from], change+after)
@@ -64,7 +67,8 @@ func (g *game) lost(ratio float64) bool {
 	return least > 0
 }
 
-// worst returns the lowest ratio that a rule can promise.
+// worst returns the lowest ratio, to the time of the best configuration with hindsight,
+// that a rule can keep in every conversation.
 func (g *game) worst() float64 {
 	low, high := 1.0, 2.0
 	for high-low > 1e-4 {
@@ -105,8 +109,8 @@ func newGame(t *testing.T, device, model string, prompt, cached int, answers [2]
 		var row []float64
 		for i, to := range c.configs {
 			c.config, c.resident = from, steady(from)
-			// Append the extra time over a turn in the steady state. It does not depend on the
-			// answer's length.
+			// Append the time by which the first turn after a change takes longer than later
+			// turns. This additional time does not depend on the answer's length.
 			row = append(row, max(least(to, c.kept(to), answers[0])-g.ms[i][0], 0))
 		}
 		g.change = append(g.change, row)
@@ -130,8 +134,9 @@ func TestNoRuleIsAlwaysNearTheBestPlan(t *testing.T) {
 	require.Greater(t, highest, 1.05)
 }
 
-// If one configuration always wins, nothing is lost. If one turn decides, the
-// adversary wins the difference of the two answers.
+// If one configuration is best for all answers, no rule loses time. If the conversation
+// has one turn, the adversary makes the rule lose the difference between the two
+// answers.
 func TestGamesHaveTheirValue(t *testing.T) {
 	won := &game{turns: 5, ms: [][2]float64{{1, 2}, {2, 3}}, change: [][]float64{{0, 1}, {1, 0}}}
 	require.InDelta(t, 1, won.worst(), 1e-3)

@@ -19,12 +19,12 @@ type Idle struct {
 	Loads  []graphswap.Load
 	Ms     float64 // Ms is the total time of the idle loads in milliseconds
 	Bytes  int64
-	Reason string // one sentence
+	Reason string // Reason explains the loads in one sentence
 }
 
-// Idle returns the loads that should shorten the next conversation turn, judged by the
-// past turns. If no loads save enough time, Idle returns nil. Idle does not change the
-// session; see [Session.Idled].
+// Idle returns the loads that, if the next conversation turn is like the past ones,
+// shorten that turn. If no loads save enough time, Idle returns nil. Idle does not
+// change the session; see [Session.Idled].
 func (s *Session) Idle(cached int) (*Idle, error) {
 	if s.allResident || s.config.Residency != graphswap.OneGraph || len(s.statistics.turns) == 0 {
 		return nil, nil

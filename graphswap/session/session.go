@@ -24,7 +24,7 @@ type Session struct {
 	// configs holds all configurations that fit into memory with the best residency
 	// that any of them reaches
 	configs   []graphswap.Config
-	config    graphswap.Config // in use
+	config    graphswap.Config // config is the configuration in use
 	started   bool             // started is set after the first conversation turn
 	preloaded bool             // preloaded is set if the loaded graphs were loaded between requests
 	// allResident is set if the graphs of all widths fit into memory together, so that
@@ -50,17 +50,17 @@ type turnKey struct {
 func New(cost *graphswap.Cost, setting graphswap.Setting) (*Session, error) {
 	s := &Session{
 		chooser: graphswap.Chooser{Cost: cost, Setting: setting},
-		configs: cost.Configs(&setting), candidates: map[turnKey][]graphswap.Choice{},
+		configs: cost.Configs(&setting), candidates: map[turnKey][]graphswap.Choice{}, statistics: statistics{weights: duringTurns},
 	}
 	if len(s.configs) == 0 {
 		return nil, fmt.Errorf("session: %w: %s on %s with a context of %d tokens", graphswap.ErrMemory, cost.Name, cost.Profile.ID, setting.Context)
 	}
 	s.allResident = allFit(cost, &setting, s.configs[0])
-	prior, err := s.priorPrefillMs()
+	prior, err := s.meanUsualMs(s.prefillMs)
 	if err != nil {
 		return nil, err
 	}
-	s.statistics.priorPrefillMs = prior
+	s.statistics.prior.ms = prior
 	expected := s.expectedTurnMs(nil, setting.Context/2)
 	s.adopt(s.configs[slices.Index(expected, slices.Min(expected))])
 	return s, nil
@@ -117,8 +117,8 @@ func (s *Session) Choose(prompt, cached int) (*Choice, error) {
 	return &Choice{Choice: *choice}, nil
 }
 
-// choose returns the plan for a conversation turn during which no change of widths runs
-// in the background.
+// choose returns the plan for a conversation turn during which the loader does not
+// change widths.
 func (s *Session) choose(prompt, cached int) (*graphswap.Choice, error) {
 	switch {
 	case s.allResident:
@@ -190,8 +190,8 @@ func residentKey(resident []graphswap.Variant) string {
 	return string(key)
 }
 
-// Done records that the plan of a choice ran to its end, and that the answer had output
-// tokens.
+// Done records that the plan of a choice ran to its end, and that the answer had
+// `output` tokens.
 func (s *Session) Done(choice *Choice, output int) error {
 	s.started, s.preloaded = true, false
 	s.config, s.resident = choice.Config, slices.Clone(choice.Plan.After)
@@ -204,14 +204,14 @@ func (s *Session) Done(choice *Choice, output int) error {
 	if err != nil {
 		return err
 	}
-	s.statistics.add(turn{prefill, choice.Prompt, float64(output), float64(choice.Cached+choice.Prompt) + float64(output)/2})
+	s.statistics.add(turn{prefillTimes{ms: prefill}, choice.Prompt, float64(output), float64(choice.Cached+choice.Prompt) + float64(output)/2})
 	return nil
 }
 
 // Reset forgets all conversation turns and starts the session again with the
 // configuration cfg and its usual graphs loaded.
 func (s *Session) Reset(cfg graphswap.Config) {
-	s.statistics = statistics{priorPrefillMs: s.statistics.priorPrefillMs}
+	s.statistics = statistics{weights: s.statistics.weights, prior: s.statistics.prior}
 	s.change, s.started, s.preloaded = widthChange{}, false, false
 	s.adopt(cfg)
 }

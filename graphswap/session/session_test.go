@@ -25,7 +25,7 @@ func newSession(t *testing.T, device, model string) *Session {
 	return c
 }
 
-// hold runs equal turns and returns the last one's choice.
+// hold simulates equal conversation turns and returns the choice for the last one.
 func hold(t *testing.T, c *Session, turns, prompt, cached, output int) (choice *Choice) {
 	for range turns {
 		var err error
@@ -49,7 +49,8 @@ func TestASessionLearnsFromItsTurns(t *testing.T) {
 	require.InDelta(t, 12, c.expectedOutput(), 10)
 }
 
-// A change keeps the graphs whose width stays and pays for the others.
+// A change keeps the graphs whose width stays the same, and is charged the loads of the
+// others.
 func TestAChangeKeepsGraphsOfUnchangedWidth(t *testing.T) {
 	c := newSession(t, "sd8gen2", "llama3.2-3b")
 	c.config = graphswap.Config{Blocks: 4, PrefillRows: 256, DecodeRows: 32, Residency: graphswap.OneGraph}
@@ -65,8 +66,8 @@ func TestAChangeKeepsGraphsOfUnchangedWidth(t *testing.T) {
 	require.Equal(t, slices.Repeat([]graphswap.Variant{graphswap.None}, 7), c.kept(to))
 }
 
-// CoordGen verifies 64 rows on graphs of 32 rows, in two passes. That pays only for drafts of more
-// than 32 rows.
+// CoordGen verifies 64 rows on graphs of 32 rows, in two passes. Two passes pay only for drafts of
+// more than 32 rows.
 func TestMoreRowsThanAGraphHasAreVerifiedIfTheyPay(t *testing.T) {
 	rows := func(draftMs, saturation, accept float64) int {
 		model := modelCost(t, "sd8gen2", "qwen2.5-1.5b")

@@ -9,19 +9,28 @@ import (
 
 // statistics holds the workload statistics of a conversation.
 type statistics struct {
-	// priorPrefillMs holds, per configuration, the mean prefill time of typical prompts
-	priorPrefillMs []float64
-	turns          []turn // turns holds the most recent conversation turns
-	count          int    // count is the number of all conversation turns so far
+	weights
+	// prior holds the mean prefill times of typical prompts
+	prior prefillTimes
+	turns []turn // turns holds the most recent conversation turns
+	count int    // count is the number of all conversation turns so far
 }
+
+// prefillTimes holds a prefill time per configuration: ms if the configuration's usual
+// graphs are loaded before the prompt, and preloadedMs if prefill graphs are. preloadedMs is
+// nil if no graphs are loaded between prompts.
+type prefillTimes struct{ ms, preloadedMs []float64 }
 
 // turn describes a past conversation turn, or the next one.
 type turn struct {
-	prefillMs []float64 // prefillMs holds, per configuration, the prefill time if its usual graphs are loaded
-	prompt    int
-	output    float64
-	context   float64 // context is the number of tokens in the KV cache when half of the answer is decoded
+	prefill prefillTimes
+	prompt  int
+	output  float64
+	context float64 // context is the number of tokens in the KV cache when half of the answer is decoded
 }
+
+// cached returns the number of tokens that were in the KV cache before the turn.
+func (t *turn) cached() int { return int(t.context - t.output/2 - float64(t.prompt)) }
 
 func (st *statistics) add(t turn) {
 	st.count++
@@ -30,17 +39,31 @@ func (st *statistics) add(t turn) {
 	}
 }
 
-// The weights below decide how much past prompts and answers count, compared with the
-// assumptions before the first conversation turn (the prior). The weights of the past
-// and the prior were found by a random search, on conversations with other seeds than
-// those of the tests.
+// weights decide how much past prompts and answers count, compared with the assumptions
+// before the first conversation turn (the prior).
+type weights struct {
+	// prompts and answers are the weight of a conversation turn divided by the weight of
+	// the turn after it: for the expected prompt, and for the expected length of an answer.
+	prompts, answers float64
+	// usualPrompts gives the prior as much influence on the expected prompt as this number
+	// of observed conversation turns.
+	usualPrompts float64
+}
+
+// The weights below and the other weights of the prior were found by random searches, on
+// conversations with other seeds than those of the tests. A change in a pause holds no
+// request up, so a [Between] trusts the last conversation turns more than a [Session] does.
+var (
+	duringTurns = weights{prompts: 0.9, answers: 1, usualPrompts: 3}
+	inPauses    = weights{prompts: 0.7, answers: 0.7, usualPrompts: 1}
+)
+
 const (
-	remembered = 16  // remembered is the number of recent conversation turns that count in the statistics
-	fading     = 0.9 // fading is the weight of a conversation turn divided by the weight of the turn after it
-	// The weights below give the prior as much influence as this number of observed
-	// conversation turns: for the prompts, for the length of answers, and for the
-	// tokens of a turn.
-	usualPrompts, usualAnswer, usualTokens = 3.0, 0.1, 2.0
+	remembered = 16 // remembered is the number of recent conversation turns that count in the statistics
+	// usualAnswer and usualTokens give the prior as much influence as this number of
+	// observed conversation turns: usualAnswer on the length of answers, and
+	// usualTokens on the tokens of a turn.
+	usualAnswer, usualTokens = 0.1, 2.0
 
 	usualTurn = 300 // usualTurn is the number of tokens of a typical prompt
 	// At its start, a conversation is assumed to have 20 turns. The kind of a
@@ -79,17 +102,31 @@ func (s *Session) prefillMs(prompt, cached int) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[i] = choice.Forecast.SwitchEndMs
+		all[i] = s.untilAnswerMs(choice)
 	}
 	return all, nil
 }
 
-// priorPrefillMs returns the mean prefill time of typical prompts in each
-// configuration.
-func (s *Session) priorPrefillMs() ([]float64, error) {
+// untilAnswerMs returns the prefill time of a choice. If prefill graphs stay loaded, the
+// answer takes longer than on decode graphs, and untilAnswerMs includes the difference for an
+// answer of the expected length.
+func (s *Session) untilAnswerMs(choice *graphswap.Choice) float64 {
+	ms := choice.Forecast.SwitchEndMs
+	if choice.Config.Residency == graphswap.OneGraph && slices.ContainsFunc(choice.Plan.After, func(v graphswap.Variant) bool { return v&graphswap.Decode == 0 }) {
+		output := s.expectedOutput()
+		context := float64(choice.Cached+choice.Prompt) + output/2
+		_, now := s.chooser.DecodeStep(choice, context)
+		ms += output * max(now-s.perToken(slices.Index(s.configs, choice.Config), context), 0)
+	}
+	return ms
+}
+
+// meanUsualMs returns the mean time of typical prompts in each configuration, by a function
+// that returns the time of one prompt.
+func (s *Session) meanUsualMs(prefillMs func(prompt, cached int) ([]float64, error)) ([]float64, error) {
 	mean := make([]float64, len(s.configs))
 	for _, prompt := range usual.prompts {
-		all, err := s.prefillMs(s.bounded(prompt), s.chooser.Setting.Context/2)
+		all, err := prefillMs(s.bounded(prompt), s.chooser.Setting.Context/2)
 		if err != nil {
 			return nil, err
 		}
@@ -105,11 +142,11 @@ func (s *Session) priorPrefillMs() ([]float64, error) {
 func (s *Session) bounded(prompt int) int { return min(prompt, max(s.chooser.Setting.Context/4, 1)) }
 
 // expectedOutput returns the expected length of the next answer in tokens, about
-// the mean of the past answers.
+// the mean of the past answers. Older answers may count less.
 func (s *Session) expectedOutput() float64 {
 	sum, weight := s.chooser.Setting.Expected()*usualAnswer, usualAnswer
 	for _, t := range s.statistics.turns {
-		sum, weight = sum+t.output, weight+1
+		sum, weight = sum*s.statistics.answers+t.output, weight*s.statistics.answers+1
 	}
 	return sum / weight
 }
@@ -132,30 +169,59 @@ func (s *Session) futureContext(context int) int {
 
 // expectedTurnMs returns the expected time of a future conversation turn in each
 // configuration, if future turns resemble the given ones. In the mean over conversation
-// turns, older turns count less.
+// turns, older turns count less. If graphs are loaded between prompts, expectedTurnMs
+// expects those graphs that are better for all turns together.
 func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
-	ms, output := slices.Clone(s.statistics.priorPrefillMs), s.expectedOutput()
+	prior := s.statistics.prior
+	ms := s.meanPrefillMs(prior.ms, turns, func(t turn) []float64 { return t.prefill.ms })
+	if prior.preloadedMs != nil {
+		preloaded := s.meanPrefillMs(prior.preloadedMs, turns, func(t turn) []float64 { return t.prefill.preloadedMs })
+		for i := range ms {
+			ms[i] = min(ms[i], preloaded[i])
+		}
+	}
+	output := s.expectedOutput()
 	for i := range ms {
-		weight := usualPrompts
+		ms[i] += output * s.perToken(i, float64(context))
+	}
+	return ms
+}
+
+// meanPrefillMs returns the weighted mean of prefill times of turns and the prior.
+func (s *Session) meanPrefillMs(prior []float64, turns []turn, of func(turn) []float64) []float64 {
+	ms := slices.Clone(prior)
+	for i := range ms {
+		weight := s.statistics.usualPrompts
 		ms[i] *= weight
 		for _, t := range turns {
-			ms[i] = ms[i]*fading + t.prefillMs[i]
-			weight = weight*fading + 1
+			ms[i] = ms[i]*s.statistics.prompts + of(t)[i]
+			weight = weight*s.statistics.prompts + 1
 		}
-		ms[i] = ms[i]/weight + output*s.perToken(i, float64(context))
+		ms[i] /= weight
 	}
 	return ms
 }
 
 // lostMs returns how much less time the given conversation turns would have taken with
 // configuration i than with the present one.
-func (s *Session) lostMs(turns []turn, i int) (lost float64) {
-	now := slices.Index(s.configs, s.config)
+func (s *Session) lostMs(turns []turn, i int) float64 {
+	return s.tookMs(turns, slices.Index(s.configs, s.config)) - s.tookMs(turns, i)
+}
+
+// tookMs returns the time that the given conversation turns take with configuration i.
+func (s *Session) tookMs(turns []turn, i int) (took float64) {
+	preloaded := 0.0
 	for _, t := range turns {
-		lost += t.prefillMs[now] - t.prefillMs[i]
-		lost += t.output * (s.perToken(now, t.context) - s.perToken(i, t.context))
+		answer := t.output * s.perToken(i, t.context)
+		took += t.prefill.ms[i] + answer
+		if t.prefill.preloadedMs != nil {
+			preloaded += t.prefill.preloadedMs[i] + answer
+		}
 	}
-	return lost
+	if s.statistics.prior.preloadedMs == nil {
+		return took
+	}
+	return min(took, preloaded)
 }
 
 // perToken returns the time per answered token on the decode graphs of
@@ -172,7 +238,7 @@ func (s *Session) perToken(i int, context float64) float64 {
 // answer of the expected length.
 func (s *Session) withTurn(prompt, cached int) ([]turn, error) {
 	prefill, err := s.prefillMs(prompt, cached)
-	next := turn{prefill, prompt, s.expectedOutput(), float64(cached+prompt) + s.expectedOutput()/2}
+	next := turn{prefillTimes{ms: prefill}, prompt, s.expectedOutput(), float64(cached+prompt) + s.expectedOutput()/2}
 	return append(slices.Clone(s.statistics.turns), next), err
 }
 

@@ -9,9 +9,9 @@ import (
 
 // widthChange is a change to other widths that runs while a conversation continues. A
 // change of widths needs both graphs of every block loaded, and one spare graph slot.
-// During such a change, the loader, which has no other work, replaces the graphs block
-// by block. Every mixture of old and new widths can run: each block takes the time of
-// its own widths, and decode steps have as many rows as the narrower graphs.
+// During a change of widths, the loader, which has no other work, replaces the graphs
+// block by block. Every mixture of old and new widths can run: each block takes the
+// time of its own widths, and decode steps have as many rows as the narrower graphs.
 type widthChange struct {
 	from, to graphswap.Config
 	// totalMs is the time of all loads of the change, and leftMs the time of those that
@@ -41,8 +41,8 @@ func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 }
 
 // slowestMixture returns the longest time that any mixture of old and new widths in the
-// range takes. before and after are the times with only the old and only the new
-// widths.
+// range takes. The arguments before and after are the times with only the old and only
+// the new widths.
 func slowestMixture(old shareRange, before, after float64) (most float64) {
 	for _, share := range []float64{old.most, old.least} {
 		most = max(most, share*before+(1-share)*after)
@@ -65,7 +65,7 @@ func (s *Session) Prefill(choice *Choice) float64 {
 // slowdown returns the factor by which a running load slows executes down.
 func (s *Session) slowdown() float64 { return max(s.chooser.Cost.Profile.Load.Slowdown, 1) }
 
-// Decode returns the time that an answer of output tokens takes with this choice.
+// Decode returns the time that an answer of `output` tokens takes with this choice.
 func (s *Session) Decode(choice *Choice, output float64) float64 {
 	x := &choice.change
 	context := float64(choice.Cached+choice.Prompt) + output/2

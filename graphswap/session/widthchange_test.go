@@ -9,8 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Both sets of graphs and a spare slot fit: other widths are loaded during turns,
-// and no prompt waits for a load.
+// TestWidthsChangeDuringTurns: if both sets of graphs and a spare graph slot fit into
+// memory, other widths are loaded during conversation turns, and no prompt waits for a
+// load.
 func TestWidthsChangeDuringTurns(t *testing.T) {
 	c := newSession(t, "sd8gen2", "qwen2.5-1.5b")
 	require.True(t, c.Config().Spare)
@@ -98,7 +99,8 @@ func TestChangesAreChargedTokenByToken(t *testing.T) {
 	require.Greater(t, within, 10)
 }
 
-// A change that no longer pays is reversed from where it is.
+// If a change of widths no longer pays, the session reverses it, and blocks that have
+// not changed keep their graphs.
 func TestAChangeIsReversed(t *testing.T) {
 	c := newSession(t, "sd8gen2", "qwen2.5-1.5b")
 	hold(t, c, 4, 100, 0, 12)
@@ -131,8 +133,9 @@ func TestAChangeIsReversed(t *testing.T) {
 	require.Equal(t, from, c.Config())
 }
 
-// No change begins before the resident widths have lost a share of its loads'
-// time, whether a turn waits for the loads or they run during turns.
+// No change begins before the turns with the resident widths have lost a certain share
+// of the time of the change's loads. This is true if a turn waits for the loads and if
+// they run during turns.
 func TestNothingChangesBeforeALoss(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	waited, during := 0, 0

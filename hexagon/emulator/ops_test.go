@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// operatorSources are the files with operators. They do not need csrc/api.
+// operatorSources are the files with operators. Operators compile without the files of
+// csrc/api.
 var operatorSources = []string{
 	"*.c", "kernels/*.c", "ops/*.c",
 }
@@ -59,8 +60,8 @@ func TestOperatorsUnderThreadSanitizer(t *testing.T) {
 }
 
 // TestAVX512PathsEqualOthers emulates the instructions of AVX-512 and VNNI with AVX2, so
-// that it runs on machines without them. The library compares the paths when it is
-// loaded and does not use a wrong one.
+// that the test runs on machines without these instructions. The library compares the
+// paths when it is loaded and does not use a wrong one.
 func TestAVX512PathsEqualOthers(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("x86-64 only")

@@ -143,7 +143,7 @@ type simulation struct {
 	Configuration struct {
 		MHz           float64 `json:"sim_core_freq"`
 		DDR           float64 `json:"sim_ddr_freq"`  // DDR is the clock rate of the main memory in MHz; the memory transfers twice per cycle
-		DDRWidth      float64 `json:"sim_ddr_width"` // bytes
+		DDRWidth      float64 `json:"sim_ddr_width"` // DDRWidth is the number of bytes per transfer
 		DDRChannels   float64 `json:"sim_ddr_channels"`
 		DDREfficiency float64 `json:"sim_ddr_efficiency"`
 	} `json:"Hextimate Configuration"`

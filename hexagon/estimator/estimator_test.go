@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(librarytest.Main(m)) }
 
-// openDevice opens a library for SM8650; the test closes it.
+// openDevice opens a QNN library for the chip SM8650, and closes it at the end of the
+// test.
 func openDevice(t *testing.T, path string) *hexagon.Device {
 	t.Helper()
 	d, err := hexagon.Open(hexagon.Options{Library: path, SoC: 57})
@@ -45,7 +46,8 @@ func linear(t *testing.T, rows, in, out int) *backend.Graph {
 }
 
 // TestEstimatesAreBoundByTheMemory estimates a layer of one row, which reads its weights once at
-// the bandwidth of the memory. The time of such a layer on this chip is known.
+// the bandwidth of the memory. The test knows the bandwidth of this chip, and the time that
+// another program got from this compiler.
 func TestEstimatesAreBoundByTheMemory(t *testing.T) {
 	d := openDevice(t, librarytest.Vendor(t))
 	e, err := Compiler{d}.Estimate(t.Context(), linear(t, 1, 896, 4864), Options{})

@@ -43,7 +43,8 @@ var projectionRows = []int{1, 8, 32, 128}
 
 const blockSize = 32
 
-// projectionGraph builds one projection from in to out columns with random weights.
+// projectionGraph builds a graph with one projection, from `in` inputs to `out`
+// outputs, with random weights.
 func projectionGraph(c *qnn.Context, o qnn.GraphOptions, op, types string, rows, in, out int) error {
 	g, err := c.NewGraph("projection", o)
 	if err != nil {
@@ -155,8 +156,8 @@ func projectionRow(d *hexagon.Device, chip hexagon.Chip, op, types string, in, o
 	return fmt.Sprintf("| %d → %d | %s (%d) | %s | %s | %s | %s |\n", in, out, chip.Name, chip.SoC, types, op, strings.Join(us, " / "), strings.Join(read, " / "))
 }
 
-// TestFormsOfAProjectionAreCompared writes the table with -update. Without -update it simulates
-// one line again.
+// TestFormsOfAProjectionAreCompared writes the table with -update. Without -update, the test
+// simulates one line of the table again.
 func TestFormsOfAProjectionAreCompared(t *testing.T) {
 	path := librarytest.Vendor(t)
 	open := func(chip string) (*hexagon.Device, hexagon.Chip) {

@@ -6,7 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// scheme is the kind of an encoding, with the numbers of the C interface.
+// scheme is the kind of a quantized tensor's encoding. scheme's values are those of
+// QNN's C interface.
 type scheme uint32
 
 const (
@@ -76,7 +77,8 @@ func coordinate(dims []int, axis, i int) int {
 	return i % dims[axis]
 }
 
-// encode stores real values. It returns the bytes and the real values after rounding.
+// encode converts real values to stored elements, and returns their bytes and the real
+// values after rounding.
 func encode(t qnn.DataType, e *Encoding, dims []int, wish []float64) ([]byte, []float64) {
 	size := t.Size()
 	data := make([]byte, size*len(wish))
@@ -163,7 +165,7 @@ func channels(s scheme, bits, axis int, dims []int, values []float64) Encoding {
 	return e
 }
 
-// tops returns the greatest magnitude of each group.
+// tops returns the greatest magnitude of each group of neighbouring values.
 func tops(values []float64, groups int, group func(i int) int) []float64 {
 	members := make([][]float64, groups)
 	for i, v := range values {

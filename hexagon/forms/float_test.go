@@ -13,13 +13,14 @@ import (
 // errContract is returned for graphs that package backend cannot express.
 var errContract = errors.New("not in the contract")
 
-// floatTypes are the element types that the contract computes with.
+// floatTypes are the element types with which package backend computes (its contract
+// has no others).
 var floatTypes = map[qnn.DataType]backend.DataType{qnn.Float16: backend.Float16, qnn.Float32: backend.Float32}
 
-// contract writes a graph with the contract's builder.
+// contract writes the graph of a form with backend.Builder.
 type contract struct {
 	*backend.Builder
-	ids []backend.TensorID // by index in the graph
+	ids []backend.TensorID // ids holds the backend tensor of each tensor of the form's graph
 }
 
 func toContract(g *Graph) (*backend.Graph, error) {
@@ -100,12 +101,12 @@ func array(name string, t backend.DataType, shape, values []int) backend.Param {
 	return backend.Param{Name: name, Value: a}
 }
 
-// float is the project's float device as a runner.
+// float is the runner that computes forms on the float device.
 type float struct{}
 
 func (float) label() string { return "float" }
 
-// try runs a graph if the contract can express it. Otherwise it returns no result.
+// try runs a graph if package backend can express it, and otherwise returns no result.
 func (float) try(g *Graph) (*Result, error) {
 	graph, err := toContract(g)
 	if errors.Is(err, errContract) {

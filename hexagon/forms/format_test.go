@@ -10,9 +10,9 @@ import (
 type format struct {
 	Type   qnn.DataType
 	scheme scheme
-	// middle puts zero in the middle of an unsigned type.
+	// middle is set if zero is in the middle of an unsigned type's integers.
 	middle bool
-	bits   int // significant bits
+	bits   int // bits is the number of significant bits
 	block  int
 }
 

@@ -21,14 +21,15 @@ var (
 	update = flag.Bool("update", false, "write testdata/forms.md")
 )
 
-// trial is a form with the results of the libraries.
+// trial holds an operator form, and its result in each library.
 type trial struct {
 	*form
 	graph   *Graph
-	results map[string]*Result // by library
+	results map[string]*Result // results maps a library to its result
 	grades  map[string]grade
 	faults  []string
-	spent   map[string]time.Duration // by runner, and by [preparing]
+	// spent maps a runner, or [preparing], to the time that it took
+	spent map[string]time.Duration
 }
 
 // columns are the runners in the order of the table.
@@ -84,16 +85,16 @@ libraries refuse a form in the same call with the same code, unless the remarks 
 
 `
 
-// runner runs graphs: a library or the float device. It returns no result for graphs that it
-// does not support.
+// runner runs graphs: a library or the float device. runner returns no result for graphs
+// that it does not support.
 type runner interface {
 	label() string
 	try(g *Graph) (*Result, error)
 }
 
-// turn orders forms: large forms run late, and lives last. The last of the lives requests an
-// unknown chip. The vendor's library refuses it and then validates every graph of the process
-// for its oldest chip, which does not support float16.
+// turn orders forms: large forms run late, and the forms of the function lives last. The last
+// form of lives requests an unknown chip. The vendor's library refuses it and then validates
+// every graph of the process for its oldest chip, which does not support float16.
 func turn(t *trial) int {
 	switch {
 	case strings.HasPrefix(t.row, "life:"):
@@ -130,12 +131,13 @@ func runAll(t *testing.T, runners []runner, trials []*trial) {
 				trial.accept(r.label(), results[i])
 			}
 		}
-		trial.graph = nil // large
+		trial.graph = nil // the graph is freed, because it may be large
 		show.after(trial)
 	}
 }
 
-// accept judges the result of a library.
+// accept compares the result of a library with the outcome and the limits that the form
+// declares.
 func (t *trial) accept(library string, r *Result) {
 	t.results[library] = r
 	fault := func(format string, args ...any) {

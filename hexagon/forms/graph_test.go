@@ -7,7 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Graph is a graph for a library. Its exported fields are sent to the library's child process.
+// Graph is a graph for a library. Graph's exported fields are sent to the library's child
+// process.
 type Graph struct {
 	Name string
 	// SoC is the chip to compile for, 0 for the library's default.
@@ -36,7 +37,8 @@ type Tensor struct {
 	// Unregistered tensors are used by a node but never created.
 	Unregistered bool
 
-	real []float64 // real values of the elements, or expected values
+	// real holds the real values of the elements, or the expected values of an output
+	real []float64
 }
 
 // Node is one operator. In and Out are indices into [Graph.Tensors].
@@ -93,13 +95,13 @@ func (g *Graph) static(f string, dims ...int) *Tensor {
 	return g.given(qnn.Static, f, dims, g.normal(dims, 1))
 }
 
-// given declares an input or constant with given elements.
+// given declares an input or a constant whose elements the caller gives.
 func (g *Graph) given(kind qnn.TensorKind, f string, dims []int, wish []float64) *Tensor {
 	format := formatOf(f)
 	return g.add(kind, format, dims, wish, format.calibrate(dims, wish))
 }
 
-// output declares a graph output. Its encoding is calibrated from its values.
+// output declares a graph output. The output's encoding is calibrated from its values.
 func (g *Graph) output(f string, dims ...int) *Tensor { return g.result(qnn.AppRead, f, dims) }
 
 // between declares an intermediate result.
@@ -107,20 +109,20 @@ func (g *Graph) between(f string, dims ...int) *Tensor { return g.result(qnn.Nat
 
 func (g *Graph) result(kind qnn.TensorKind, f string, dims []int) *Tensor {
 	t := g.add(kind, formatOf(f), dims, nil, Encoding{Scheme: unquantized})
-	t.Enc = Encoding{Scheme: perTensor} // without scales, until it is calibrated
+	t.Enc = Encoding{Scheme: perTensor} // the encoding has no scales until it is calibrated
 	if !formatOf(f).quantized() {
 		t.Enc.Scheme = unquantized
 	}
 	return t
 }
 
-// encoded gives a result a fixed encoding.
+// encoded sets the encoding of a node's result, which is then not calibrated.
 func (t *Tensor) encoded(e Encoding) *Tensor {
 	t.Enc = e
 	return t
 }
 
-// place returns the index of a tensor.
+// place returns the index of a tensor in the graph.
 func (g *Graph) place(t *Tensor) int {
 	for i := range g.Tensors {
 		if g.Tensors[i] == t {
@@ -169,7 +171,7 @@ func calibrated(t qnn.DataType, values []float64) Encoding {
 	return asymmetric(t, values)
 }
 
-// The parameters of nodes.
+// The functions below make parameters of nodes.
 
 func u32(name string, v int) Param { return Param{Name: name, Type: qnn.Uint32, Value: float64(v)} }
 func i32(name string, v int) Param { return Param{Name: name, Type: qnn.Int32, Value: float64(v)} }
@@ -193,7 +195,8 @@ func u32s(name string, values ...int) Param {
 	return list(name, qnn.Uint32, []int{len(values)}, values...)
 }
 
-// number returns a scalar parameter, or other if the node does not have it.
+// number returns a scalar parameter of a node, or the value `other` if the node does
+// not have it.
 func (n *Node) number(name string, other float64) float64 {
 	for _, p := range n.Params {
 		if p.Name == name {

@@ -7,11 +7,12 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// grade is the error of a result. Quantized results have both errors.
+// grade holds the error of a form's results: relative for floats, and also in units of
+// the output's scale (LSB) for quantized results.
 type grade struct {
 	relrms, lsb float64
 	quantized   bool // some results are quantized, so lsb is valid
-	wrong       int  // integers that differ
+	wrong       int  // wrong counts integers that differ
 }
 
 func (g grade) String() string {
@@ -26,8 +27,9 @@ func (g grade) String() string {
 	return fmt.Sprintf("%.1e", g.relrms)
 }
 
-// within reports whether an error is allowed. A quantized result is judged in LSB if lsb is
-// positive.
+// within reports whether an error keeps the limits relrms and lsb. If the limit lsb is
+// positive, a quantized result must keep lsb. All other results must keep relrms. No
+// integer may differ.
 func (g grade) within(relrms, lsb float64) bool {
 	if g.quantized && lsb > 0 {
 		return g.wrong == 0 && g.lsb <= lsb
@@ -61,7 +63,8 @@ func (t *Tensor) judge(data []byte) grade {
 		r := integers[t.Type]
 		scale, offset := t.Enc.at(t.Dims, 0)
 		for i, want := range t.real {
-			want = min(max(want, (r.low+offset)*scale), (r.high+offset)*scale) // saturation is correct
+			// a saturated result is correct
+			want = min(max(want, (r.low+offset)*scale), (r.high+offset)*scale)
 			g.lsb = max(g.lsb, math.Abs(got[i]-want)/scale)
 		}
 		g.lsb = math.Round(g.lsb*1e4) / 1e4 // scales are float32

@@ -80,7 +80,7 @@ type library struct {
 	child   *exec.Cmd
 	graphs  *gob.Encoder
 	answers *gob.Decoder
-	ends    []*os.File // our ends of the pipes
+	ends    []*os.File // ends holds this process's ends of the pipes
 }
 
 func (l *library) label() string { return l.name }
@@ -127,7 +127,7 @@ func (l *library) stop() error {
 	return err
 }
 
-// try runs a graph. A crash and a hang are results too.
+// try runs a graph. If the library crashes or hangs, that is the result of the form.
 func (l *library) try(g *Graph) (*Result, error) {
 	if l.child == nil {
 		if err := l.start(); err != nil {

@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// preparing names the time for drawing a form and computing its reference.
+// preparing is the key under which trial.spent has the time for drawing a form and
+// computing its reference.
 const preparing = "reference"
 
-// total returns the time of a form. Parallel runners all count.
+// total returns the time that a form took: the sum over all runners, although they run
+// in parallel.
 func (t *trial) total() (sum time.Duration) {
 	for _, d := range t.spent {
 		sum += d
@@ -75,5 +77,5 @@ func costs(trials []*trial) string {
 	return b.String()
 }
 
-// listed is the number of lines of a list that are shown.
+// listed is the number of lines that each printed list shows.
 const listed = 15

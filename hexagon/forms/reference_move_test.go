@@ -106,7 +106,7 @@ func defineRotary(n *Node, in, out []*Tensor) {
 			at, partner, first = e/2, e^1, e%2 == 0
 		}
 		row := i[2]
-		if len(in) > 3 { // position ids
+		if len(in) > 3 { // the fourth input holds position ids
 			row = int(in[3].real[i[2]])
 		}
 		half := cos.Dims[len(cos.Dims)-1]

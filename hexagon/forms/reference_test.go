@@ -11,7 +11,7 @@ type definition func(n *Node, in, out []*Tensor)
 // definitions holds the definition of each operator.
 var definitions map[string]definition
 
-func init() { // not an initializer, because the functions refer to the table
+func init() { // init fills the table, because the functions refer to the table itself
 	definitions = map[string]definition{
 		"FullyConnected": defineFullyConnected, "MatMul": defineMatMul, "Conv2d": defineConv2d,
 		"RmsNorm": defineRmsNorm, "LayerNorm": defineLayerNorm, "Softmax": defineSoftmax,
@@ -85,8 +85,8 @@ func pair(f func(a, b float64) float64) definition {
 	}
 }
 
-// product computes rows of x times w plus a bias per output. w is [in,out], or [out,in] if it is
-// transposed.
+// product computes rows of x times w plus a bias per output. w is [in,out], or [out,in] if
+// turned is set.
 func product(x, w []float64, turned bool, bias, out []float64, k int) {
 	n := len(w) / k
 	for r := range len(x) / k {

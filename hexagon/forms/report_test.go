@@ -48,7 +48,7 @@ func report(trials []*trial) []*line {
 	return lines
 }
 
-// text returns the quirk as a remark.
+// text describes a known difference of the vendor's library in the words of the table.
 func (q *quirk) text() string {
 	if q.want == nil {
 		return "is not compared: " + q.reason

@@ -6,12 +6,12 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// script makes calls in an order that a library must refuse. It sets the stage and returns the
-// error of that call.
+// script makes calls in an order that a library must refuse. script sets the stage and returns
+// the error of that call.
 type script func(b *build) error
 
-// scripts replace the usual calls for a graph with one linear layer. want is the outcome of the
-// emulator. vendor is the outcome of the vendor's library, if it is not zero.
+// Each script is run in place of the usual calls, on a graph with one linear layer. want is the
+// outcome of the emulator. vendor is the outcome of the vendor's library, if it is not zero.
 var scripts = []struct {
 	name   string
 	run    script
@@ -67,7 +67,7 @@ var scripts = []struct {
 // errFirst is returned if an earlier call than the tested one failed.
 var errFirst = errors.New("an earlier call failed")
 
-// steps runs calls, of which the last one must fail.
+// steps makes calls in order; the last call must fail, and no earlier one.
 func (b *build) steps(calls ...func() error) error {
 	for _, call := range calls[:len(calls)-1] {
 		if err := call(); err != nil {
@@ -97,7 +97,7 @@ func (b *build) image(change func(image []byte) []byte) error {
 	})
 }
 
-// lives adds the scripts.
+// lives adds a form for each script to the table.
 func (t *table) lives() {
 	for i, s := range scripts {
 		f := t.add("life: "+s.name, "f16", "8x64x96", limit{}, func(g *Graph) {

@@ -14,9 +14,9 @@ func (t *table) bad() {
 	early, late, never := Outcome{"addNode", 6005}, &Outcome{"finalize", 1002}, &Outcome{}
 	for _, x := range []struct {
 		what     string
-		validate uint32   // code of validation, 0 if validation cannot detect it
-		without  Outcome  // outcome without validation
-		vendor   *Outcome // outcome of the vendor's library, if it differs
+		validate uint32   // the code that validation returns, or 0 if validation accepts the graph
+		without  Outcome  // without is the outcome if validation is skipped
+		vendor   *Outcome // vendor is the outcome of the vendor's library, if it differs
 		build    func(g *Graph)
 	}{
 		{

@@ -19,7 +19,8 @@ func (t *table) biases() {
 		{"u16", "lpbq32", limit{lsb: 1.1, vendor: 2}},
 	} {
 		ops := linearOps
-		if formatOf(x.weight).scheme == lpbq { // the only operator in which our graphs use it
+		// the program's graphs use a bias in this operator only
+		if formatOf(x.weight).scheme == lpbq {
 			ops = ops[len(ops)-1:]
 		}
 		for _, op := range ops {

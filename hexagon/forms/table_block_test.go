@@ -168,7 +168,7 @@ func (b *block) join(fill func(result *Tensor)) *Tensor {
 	return b.node("Concat", []*Tensor{past, fresh}, past, []int{1, n, b.past + b.rows, d}, u32("axis", 2))
 }
 
-// attend adds the attention half of a layer.
+// attend adds the nodes of the attention of a layer.
 func (b *block) attend(x *Tensor) *Tensor {
 	h := b.norm(x)
 	group, total := b.heads/b.groups*b.rows, b.past+b.rows
@@ -180,7 +180,7 @@ func (b *block) attend(x *Tensor) *Tensor {
 	keys := b.join(func(k *Tensor) { b.rotate(b.split(b.project(h, b.groups*b.d, true), b.groups), k) })
 	values := b.join(func(v *Tensor) {
 		flat := b.project(h, b.groups*b.d, false)
-		flat.Enc = v.Enc // moved elements keep their encoding
+		flat.Enc = v.Enc // operators that move elements keep the encoding
 		wide := b.node("Reshape", []*Tensor{flat}, v, []int{1, b.rows, b.groups, b.d})
 		b.apply("Transpose", []*Tensor{wide}, []*Tensor{v}, u32s("perm", 0, 2, 1, 3))
 	})
@@ -211,7 +211,7 @@ func (b *block) attend(x *Tensor) *Tensor {
 	return b.node("ElementWiseAdd", []*Tensor{x, b.project(out, b.hidden, false)}, nil, x.Dims)
 }
 
-// feed adds the feed-forward half of a layer.
+// feed adds the nodes of the feed-forward network of a layer.
 func (b *block) feed(x *Tensor, kind qnn.TensorKind) *Tensor {
 	h := b.norm(x)
 	gate, up := b.project(h, b.inner, false), b.project(h, b.inner, false)

@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// perType holds the limits of an operator by type. The operator does not run with a missing
-// type.
+// perType holds the allowed error of an operator for each type. The tests do not run the
+// operator with a type that is missing.
 type perType map[string]limit
 
 // activations are the types of activations, in order.
@@ -70,8 +70,8 @@ func (t *table) elementwise() {
 	t.singles()
 }
 
-// second returns the right operand of a pair. It is a constant if it is one number or a row,
-// and not near zero if it is a divisor.
+// second returns the right operand of a pair. The operand is a constant if it is one number
+// or a row. No element of a divisor is near zero.
 func (g *Graph) second(types, row string, dims []int) *Tensor {
 	wish := g.normal(dims, 1)
 	if row == "ElementWiseDivide" || row == "ElementWiseBinary 2" {
@@ -192,7 +192,7 @@ func (t *table) selects() {
 	})
 }
 
-// like gives a drawn tensor the encoding of another one.
+// like draws a tensor at random and gives it the encoding of another tensor.
 func (t *Tensor) like(other *Tensor) *Tensor {
 	t.Enc = other.Enc
 	t.Data, t.real = encode(t.Type, &t.Enc, t.Dims, t.real)

@@ -40,7 +40,8 @@ func (t *table) otherEncodings() {
 	}
 }
 
-// masks adds Softmax after an added mask. Hidden elements must stay zero.
+// masks adds forms in which a mask is added to the scores before a Softmax. The
+// probability of hidden elements must be zero.
 func (t *table) masks() {
 	s := []int{1, 2, 8, 40}
 	for _, types := range []string{"f16", "f32"} {

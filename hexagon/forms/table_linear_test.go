@@ -7,7 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// linearRows are the types of linear layers. The limit holds for all operators.
+// linearRows are the types of linear layers. The allowed error is the same for all
+// operators of linear layers.
 var linearRows = []struct {
 	act, weight string
 	limit       limit
@@ -57,7 +58,7 @@ func fullyConnected(g *Graph, act, weight string, m, k, n int, bias biasMaker) {
 
 func matMul(g *Graph, act, weight string, m, k, n int, bias biasMaker) {
 	x, w, y := []int{m, k}, []int{k, n}, []int{m, n}
-	if formatOf(weight).scheme == floatBlock { // rank 2 and 3 crash the vendor's library
+	if formatOf(weight).scheme == floatBlock { // inputs of rank 2 and 3 crash the vendor's library
 		x, w, y = slices.Insert(x, 0, 1, 1), slices.Insert(w, 0, 1, 1), slices.Insert(y, 0, 1, 1)
 	}
 	in := withBias(bias, g.input(act, x...), g.weights(weight, len(w)-1, len(w)-2, w...))
@@ -85,7 +86,8 @@ func withBias(bias biasMaker, x, w *Tensor) []*Tensor {
 	return []*Tensor{x, w, bias(x, w)}
 }
 
-// linearRefusals sets the outcome of forms that are refused.
+// linearRefusals sets the expected outcome of those linear layers that libraries
+// refuse.
 func linearRefusals(f *form, row, act, weight string) {
 	blockwise := formatOf(weight).scheme == lpbq || formatOf(weight).scheme == floatBlock
 	switch {
@@ -96,8 +98,9 @@ func linearRefusals(f *form, row, act, weight string) {
 	}
 }
 
-// linearSizes returns rows, inputs and outputs. The sizes are small. The long sweep adds random
-// sizes, sizes of a real model, and large sizes for forms of our models.
+// linearSizes returns sizes of linear layers: rows, inputs and outputs. The sizes are small.
+// The long sweep adds random sizes, sizes of a real model, and large sizes for forms of our
+// models.
 func linearSizes(row, act, weight string) [][3]int {
 	list := [][3]int{{8, 64, 96}, {1, 128, 64}}
 	if !full {
@@ -115,8 +118,8 @@ func linearSizes(row, act, weight string) [][3]int {
 }
 
 // linearOfModels are the forms of our models' graphs. Only they run at the large sizes, which
-// take the vendor's library about ten seconds each. Of the other forms, its MatMul of u8 by
-// s8c was wrong at 128x896x4864 (relative error 1.2).
+// take the vendor's library about ten seconds each. Of the other forms, the vendor's MatMul
+// of u8 by s8c was wrong at 128x896x4864 (relative error 1.2).
 var linearOfModels = []string{
 	"FullyConnected f16·f16", "FullyConnected f16·s8c", "FullyConnected f16·fb32",
 	"FullyConnected u16·s8c", "FullyConnected u8·s8c", "Conv2d 1x1 u16·lpbq32",

@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// exact are the limits of operators that only move elements. From v73 on, the vendor's library
-// copies f32 through f16.
+// exact holds the allowed errors of operators that only move elements. From v73 on, the
+// vendor's library copies f32 through f16.
 var exact = perType{"f16": {}, "f32": {relrms: 3e-4}, "u16": {lsb: 0.001}, "u8": {lsb: 0.001}, "s16": {lsb: 0.001}, "s8": {lsb: 0.001}}
 
 // moves adds the operators that move elements. Outputs have the encoding of the first input.
@@ -23,7 +23,7 @@ func (t *table) moves() {
 		one("Transpose", []int{2, 3, 5, 7}, []int{7, 5, 2, 3}, u32s("perm", 3, 2, 0, 1))
 		one("StridedSlice", []int{1, 2, 8, 16}, []int{1, 2, 8, 8}, ranges(0, 1, 1, 0, 2, 1, 0, 8, 1, 8, 16, 1))
 		one("StridedSlice", []int{9, 40}, []int{4, 13}, ranges(1, 9, 2, 0, 39, 3))
-		if types != "s16" { // Tile refuses it, see below
+		if types != "s16" { // Tile refuses s16, see below
 			one("Tile", []int{1, 1, 8, 16}, []int{1, 3, 8, 16}, u32s("multiples", 1, 3, 1, 1))
 			one("Tile", []int{4, 10}, []int{8, 30}, u32s("multiples", 2, 3))
 		}
@@ -39,7 +39,7 @@ func (t *table) moves() {
 	t.rotary()
 }
 
-// move adds an operator with one input and one output.
+// move adds forms of an operator that has one input and one output.
 func (t *table) move(op, types, name string, l limit, x, y []int, params ...Param) {
 	t.add(op, types, strings.TrimSpace(name+" "+sizes(x...)+" to "+sizes(y...)), l, func(g *Graph) {
 		in := g.input(types, x...)
@@ -55,7 +55,7 @@ func pads(values ...int) Param {
 	return list("pad_amount", qnn.Uint32, []int{len(values) / 2, 2}, values...)
 }
 
-// joins adds Concat and Split.
+// joins adds forms of Concat and Split.
 func (t *table) joins(types string, l limit) {
 	for _, s := range []struct {
 		axis    int
@@ -88,7 +88,8 @@ func (t *table) join(types, name string, l limit, axis int, x, more, joined []in
 
 // rotary adds RotaryEmbedding with its options.
 func (t *table) rotary() {
-	shapes := [][3]int{{2, 8, 16}, {3, 5, 64}} // heads, rows, head size
+	// each shape holds the heads, the rows and the size of a head
+	shapes := [][3]int{{2, 8, 16}, {3, 5, 64}}
 	if full {
 		shapes = append(shapes, [3]int{14, 32, 64}, [3]int{2, 1, 128})
 	}

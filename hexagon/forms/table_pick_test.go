@@ -174,7 +174,8 @@ func (t *table) conversions() {
 	}
 }
 
-// upTo draws integers from 0 to top. The first is top, so a calibrated encoding has scale 1.
+// upTo draws integers from 0 to `top`. The first one is `top`, so a calibrated encoding has
+// scale 1.
 func (g *Graph) upTo(top int, dims []int) []float64 {
 	v := make([]float64, count(dims))
 	for i := range v {

@@ -26,7 +26,7 @@ func (t *table) random() {
 // draw draws random shapes.
 type draw struct {
 	*rand.Rand
-	name string // of the seed
+	name string // name is "seed" with the seed's number
 }
 
 // upTo returns a number from 1 to n.
@@ -82,7 +82,7 @@ func (t *table) randomRows(d draw) {
 	rows, width := d.upTo(6), 20+d.upTo(200)
 	k := d.upTo(20)
 	exact.each(func(types string, l limit) {
-		if types != "s16" { // TopK refuses it
+		if types != "s16" { // TopK refuses s16
 			t.add("TopK", types+" i32", fmt.Sprintf("%s %dx%d k %d", d.name, rows, width, k), l, func(g *Graph) { topK(g, types, "i32", rows, width, k) })
 		}
 		t.add("Gather", types+" i32", fmt.Sprintf("%s %dx%d %d", d.name, width, 8*rows, k), l, func(g *Graph) { gather(g, types, "i32", width, 8*rows, k) })

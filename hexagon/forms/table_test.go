@@ -18,11 +18,11 @@ var full = os.Getenv("SDNPU_FULL") != ""
 
 // form is an operator with its types, shape and chip.
 type form struct {
-	// row is the operator, types the [formats] of its inputs, shape a name for its sizes. These
-	// three and the chip make up the test's name and the seed of its data.
+	// row is the operator, types the [formats] of its inputs, shape a name for its sizes. The
+	// row, the types, the shape and the chip make up the test's name and the seed of its data.
 	row, types, shape string
 	soc               uint32
-	// want is the expected outcome of a library.
+	// want is the outcome that every library must have, unless a quirk says otherwise.
 	want Outcome
 	// limit is the allowed error.
 	limit limit
@@ -76,8 +76,9 @@ const (
 	coarseLSB = 30
 )
 
-// of returns the limit for a runner. The emulator and the float device round quantized forms
-// correctly and compute float32 in float32, so stricter limits apply to them.
+// of returns the allowed error of a runner's results. The emulator and the float device
+// round quantized forms correctly and compute float32 in float32, so stricter limits apply
+// to them.
 func (l limit) of(runner string, g *Graph) (relrms, lsb float64) {
 	if runner != "vendor" {
 		relrms, lsb = l.relrms*margin, min(l.lsb*margin, exactLSB*float64(len(g.Nodes)))
@@ -111,7 +112,7 @@ func (f *form) name() string {
 	return strings.Join([]string{f.row, f.types, f.shape, chip}, "/")
 }
 
-// graph builds the form's graph. Its name seeds the data.
+// graph builds the form's graph. The name of the form's graph seeds its random data.
 func (f *form) graph() *Graph {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(f.name()))
@@ -133,7 +134,7 @@ func (t *table) add(row, types, shape string, l limit, build func(g *Graph)) *fo
 	return f
 }
 
-// on moves a form to another chip.
+// on makes a form compile for another chip.
 func (f *form) on(soc uint32) *form {
 	f.soc = soc
 	return f
@@ -150,8 +151,8 @@ func (f *form) refused(stage string, code uint32) *form {
 var onEveryChip = regexp.MustCompile(`^(FullyConnected|MatMul|Conv2d 1x1)/(f16·f16|f32·f32|u8·s8c|u16·s8c)/8x64x96/|` +
 	`^(RmsNorm|Softmax|ElementWiseAdd)/(f16|f32|u16)(·(f16|f32|u16))?/1x|^block/`)
 
-// everywhere bounds the elements of forms that the long sweep repeats on the other chips.
-// Small forms show the differences between chips.
+// everywhere is the largest number of elements of a form that the long sweep repeats on
+// the other chips. Small forms show the differences between chips.
 const everywhere = 50_000
 
 // volume is the product of the numbers in a shape.
@@ -167,7 +168,7 @@ func volume(shape string) int {
 
 var number = regexp.MustCompile(`\d+`)
 
-// elsewhere repeats the last n forms on the other chips.
+// elsewhere adds the last n forms of the table again for each other chip.
 func (t *table) elsewhere(n int) {
 	for _, f := range t.forms[len(t.forms)-n:] {
 		if full && volume(f.shape) > everywhere || !full && !onEveryChip.MatchString(f.name()) {

@@ -22,7 +22,8 @@ type Result struct {
 	Text string
 	// Outputs holds the elements of the graph's outputs in order.
 	Outputs [][]byte
-	// Differs names a later run with different bits: "second run", "reload: …".
+	// Differs is the name of a later run whose outputs have other bits, "second run" or
+	// "reload: …", or empty.
 	Differs string
 }
 
@@ -41,7 +42,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("%s %d", o.Stage, o.Code)
 }
 
-// work runs the child process: it reads graphs from stdin and writes results to file 3.
+// work is the main function of the child process: it reads graphs from stdin and writes
+// results to file descriptor 3.
 func work(path string) error {
 	w := worker{devices: map[uint32]*qnn.Device{}}
 	if err := w.open(path); err != nil {
@@ -66,12 +68,12 @@ func work(path string) error {
 	}
 }
 
-// worker is an open library. It is never closed, because the process ends.
+// worker is an open library. worker is never closed, because the process ends.
 type worker struct {
 	library *qnn.Library
 	log     *qnn.Log
 	backend *qnn.Backend
-	devices map[uint32]*qnn.Device // by SoC
+	devices map[uint32]*qnn.Device // devices maps a SoC number to the open device of that chip
 }
 
 func (w *worker) open(path string) (err error) {
@@ -292,7 +294,7 @@ func (b *build) reload(device *qnn.Device) error {
 	return b.again("reload", g)
 }
 
-// info describes the built graph.
+// info returns the description of the built graph.
 func (b *build) info() qnn.GraphInfo {
 	info := qnn.GraphInfo{Name: "g"}
 	for _, t := range b.tensors {

@@ -19,12 +19,12 @@ import (
 // families are small random models of every supported architecture.
 const families = "../../backend/model/testdata/*.gguf"
 
-// emitted is a node of a model's graph with everything that it needs to run alone. It represents
-// all nodes of its form.
+// emitted is a node of a model's graph with everything that it needs to run alone. emitted
+// represents all nodes of its form.
 type emitted struct {
-	form  string // the common description of equal nodes
+	form  string // form describes the node; nodes with equal descriptions count as one
 	graph *backend.Graph
-	users []string // families and recipes with such a node
+	users []string // users lists the families and recipes whose graphs have such a node
 }
 
 // emittedForms returns the forms of all families in all recipes, at one row and at several
@@ -83,7 +83,8 @@ func graphsOf(t *testing.T, file string, r model.Recipe) (graphs []*backend.Grap
 	return graphs
 }
 
-// extract returns a graph with one node. Results of other nodes become its inputs.
+// extract returns a graph with one node. Tensors that other nodes compute become inputs
+// of the new graph.
 func extract(from *backend.Graph, n *backend.Node) *emitted {
 	e := &emitted{graph: &backend.Graph{Name: "form"}}
 	places := map[backend.TensorID]backend.TensorID{}
@@ -135,7 +136,8 @@ func word(t *backend.Tensor) string {
 	return text
 }
 
-// flags returns the parameters that select a library's algorithm, and the permutation.
+// flags returns those parameters of a node that make libraries compute in another way,
+// such as transposed operands and the permutation.
 func flags(n *backend.Node) (text string) {
 	for _, p := range n.Params {
 		switch v := p.Value.(type) {

@@ -95,7 +95,7 @@ func (e *emitted) inputs(rng *rand.Rand) map[string][]byte {
 				binary.LittleEndian.PutUint16(raw[at:], quant.F32ToF16(v))
 			case backend.Float32:
 				binary.LittleEndian.PutUint32(raw[at:], math.Float32bits(v))
-			default: // integers around the encoding's zero
+			default: // the elements are integers around the encoding's zero
 				low, high := t.Encoding.Limits(t.Type)
 				q := math.Round(float64(v)*(high-low)/16) - float64(t.Encoding.Offset)
 				n := uint64(int64(max(low, min(high, q))))

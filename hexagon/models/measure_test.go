@@ -19,9 +19,12 @@ const treeRows = 8
 
 // run is the result of a subject on one device.
 type run struct {
-	hidden [][]float32 // of the prompt's rows, per block
-	logits [][]float32 // after each token of the prompt and after each decode pass
-	tree   [][]float32 // of a draft tree's rows, and of one row after its longest branch
+	hidden [][]float32 // hidden holds the outputs of each block for the prompt's rows
+	// logits holds the logits after each token of the prompt and after each decode pass
+	logits [][]float32
+	// tree holds the logits of a draft tree's rows, and of one row after its longest
+	// branch
+	tree [][]float32
 
 	finalize, reload    time.Duration
 	promptPass, oneStep time.Duration
@@ -70,12 +73,12 @@ func forward(t *testing.T, e *engine.Engine, p engine.Pass) (logits [][]float32)
 	return logits
 }
 
-// course is the part of a run after the prompt.
+// course describes the passes of a run after the prompt.
 type course struct {
 	// tree verifies a draft tree first.
 	tree bool
-	// steps is the number of decode passes. Their tokens come from forced, the float device's
-	// choices, or from the run itself if forced is nil.
+	// steps is the number of decode passes. The tokens of decode passes come from the list
+	// `forced`, the float device's choices, or from the run itself if `forced` is nil.
 	steps  int
 	forced []int32
 }
@@ -122,9 +125,9 @@ func (l *lab) measure(t *testing.T, d backend.Device, recipe string, cache *imag
 
 // verdict compares a run with the float device's run.
 type verdict struct {
-	layers []float64 // relative error of each block's output
-	logits float64   // of all logits
-	tree   float64   // of the tree's
+	layers []float64 // layers holds the relative error of each block's output
+	logits float64   // logits is the relative error of all logits
+	tree   float64   // tree is the relative error of the logits of the tree's rows
 	// same counts equal choices. first is the position of the first different choice, or -1.
 	// gap is the largest gap by which the float device prefers its own choice. off is the
 	// largest error of a logit.

@@ -25,7 +25,8 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(librarytest.Main(m)) }
 
-// Limits of a library against the float device with the same recipe.
+// limits bounds the difference between a library and the float device, which computes
+// the same recipe.
 const (
 	// tolerance is the relative error that float16 arithmetic may add to a block's output and
 	// to logits. growth is the allowed multiple of the recipe's own error, because an integer
@@ -36,13 +37,13 @@ const (
 	tie = 0.1
 )
 
-// place is a library and a chip.
+// place is a library that runs models, and the chip for which it compiles them.
 type place struct {
 	name string
 	path func(t testing.TB) string
 	soc  uint32
-	// drift is the allowed relative difference between two runs. It is zero unless the library
-	// sums in no fixed order.
+	// drift is the allowed relative difference between two runs. drift is zero unless the
+	// library sums in no fixed order.
 	drift float64
 }
 
@@ -64,8 +65,8 @@ func (p place) open(t *testing.T) backend.Device {
 	return d
 }
 
-// visit is a library with its recipes, for short and long test runs, and the number of tokens
-// after the prompt.
+// visit says with which recipes a model runs on a library, in short and in long test runs,
+// and how many tokens follow the prompt.
 type visit struct {
 	place
 	recipes, atLength string
@@ -81,7 +82,7 @@ const (
 	all      = phones + " f32"
 )
 
-// subjects are the models with their visits.
+// subjects lists the models of the test, each with the libraries that run it.
 var subjects = []struct {
 	subject
 	visits []visit
@@ -178,7 +179,8 @@ func (c *comparison) compare(t *testing.T, p visit, recipe string) {
 	fresh, _ := c.measure(t, d, recipe, cache, course{tree: true, steps: p.steps, forced: c.chosen})
 	v := judge(fresh, c.float)
 
-	again, _ := c.measure(t, d, recipe, cache, course{steps: min(p.steps, 1), forced: c.chosen}) // executes each graph once
+	// a short course suffices, because each graph must be executed once
+	again, _ := c.measure(t, d, recipe, cache, course{steps: min(p.steps, 1), forced: c.chosen})
 	require.Zero(t, again.finalize, "the second run must load everything from the cache")
 	drift := max(distance(fresh.hidden, again.hidden), distance(fresh.logits[:len(again.logits)], again.logits))
 	require.LessOrEqual(t, drift, p.drift, "reloaded images give different bits")

@@ -52,7 +52,8 @@ func story(name string, blocks int, called string) subject {
 	return subject{name: called, file: file, blocks: blocks, story: name}
 }
 
-// river is SmolLM2's prompt. It is the text of the measured rows, so it must not change.
+// river is SmolLM2's prompt. river is the text of the measured rows, so it must not
+// change.
 //
 //go:embed testdata/river.txt
 var river string
@@ -80,12 +81,12 @@ func sized(called string, hidden, feed, heads, kvHeads int) subject {
 	return subject{name: called, file: file, text: "Sizes matter here, words do not, but there have to be some of them."}
 }
 
-// lab is an open subject.
+// lab holds the open model of a subject.
 type lab struct {
 	subject
 	model     *model.Model
 	tokenizer *tokenizer.Tokenizer
-	prompt    []int32 // promptRows tokens
+	prompt    []int32 // prompt holds promptRows tokens
 	// ranges are the activation ranges of the float device's run.
 	ranges *model.Ranges
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// The measured rows and their table. Rows that a test run does not measure stay unchanged.
+// The files below hold the measured rows and the table made of them. Rows that a test run
+// does not measure stay unchanged.
 const (
 	measuredFile = "testdata/models.json"
 	tableFile    = "testdata/models.md"
@@ -28,11 +29,13 @@ type row struct {
 	SoC                           uint32
 	Finalize, Reload              float64
 	Prompt, Step                  float64
-	Blocks, Ideal                 []float64 // errors of each block's output, and of the same output in exact arithmetic
-	Logits, Tree, IdealLogits     float64
-	Same, All, First              int
-	Gap                           float64
-	TreeSame                      int
+	// the errors of each block's output in the library, and in exact arithmetic with the
+	// same recipe
+	Blocks, Ideal             []float64
+	Logits, Tree, IdealLogits float64
+	Same, All, First          int
+	Gap                       float64
+	TreeSame                  int
 }
 
 func newRow(subject, recipe string, p place, build string, r run, v, ideal verdict) row {
@@ -81,7 +84,8 @@ func readRows(t *testing.T) (rows []row) {
 	return rows
 }
 
-// measured reports whether a row exists.
+// measured reports whether the file already has a row for this model, recipe and
+// library.
 func measured(t *testing.T, subject, recipe string, p place, build string) bool {
 	t.Helper()
 	return slices.ContainsFunc(readRows(t), func(r row) bool {

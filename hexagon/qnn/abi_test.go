@@ -24,7 +24,8 @@ func requireCode(t *testing.T, want Code, err error, what any) {
 	require.Equal(t, want, failed.Code, "%+v: %v", what, err)
 }
 
-// saved returns a finalized graph and its image.
+// saved builds and finalizes a graph, and returns the graph and the image of its
+// context.
 func (s *session) saved(t *testing.T) (*linear, *Context, *Graph, []byte) {
 	l, c := newLinear(t, "l"), s.newContext(t)
 	g := l.build(t, s.backend, c, "g", nil)
@@ -40,13 +41,14 @@ func (s *session) saved(t *testing.T) (*linear, *Context, *Graph, []byte) {
 func TestContextOptionsAreAnsweredAsRecorded(t *testing.T) {
 	rows := []struct {
 		options              ContextOptions
-		create, load, ofOurs Code // ofOurs: of load on the emulator
+		create, load, ofOurs Code // ofOurs is the code of the load on the emulator
 	}{
 		{ContextOptions{Priority: PriorityHigh}, 0, 0, 0},
 		{ContextOptions{MemoryHintMB: 100}, 1000, 1000, 1000},
 		{ContextOptions{RetentionOrder: []string{"unknown"}}, 0, 1000, 1000},
 		{ContextOptions{Strict: true}, 1000, 1000, 0},
-		{ContextOptions{DeferGraphs: true}, 1000, 0, 1000}, // the vendor's library then finds no graph (6023)
+		// with this option, the vendor's library finds no graph (code 6023)
+		{ContextOptions{DeferGraphs: true}, 1000, 0, 1000},
 		{ContextOptions{SpillFill: SpillFill{SizeBytes: 1 << 20}}, 5010, 5010, 5010},
 		{ContextOptions{FileReadBudgetMB: 64}, 0, 0, 0},
 		{ContextOptions{EstimateIOMemory: true}, 5010, 5010, 5010},
@@ -183,7 +185,7 @@ func TestPowerVotesOfEachKindAreAnswered(t *testing.T) {
 	require.Equal(t, [][]uint32{{4, 1000, 0, 0, 0, 0}, {6, 2000, 0, 0, 0, 0}, {7, 2, 0, 0, 0, 0}, {5, 0, 0x280, 0x280, 0x280, 1}}, got)
 }
 
-// flatten lists the types of events; parts follow their event.
+// flatten lists the types of profile events; the parts of an event follow it.
 func flatten(events []Event) (types []EventType) {
 	for _, e := range events {
 		types = append(types, e.Type)

@@ -92,7 +92,7 @@ func (m imageMemory) read(address uintptr, to []byte) error {
 
 const imageBase = 0x10000
 
-// put appends a struct to a memory image and returns its address.
+// put appends the bytes of a struct to the test's memory and returns their address.
 func put[T any](m *imageMemory, values ...T) uintptr {
 	for len(m.data)%8 != 0 {
 		m.data = append(m.data, 0)
@@ -109,7 +109,7 @@ func putText(m *imageMemory, text string) uintptr { return put(m, append([]byte(
 // described returns memory with a description of a version at its start.
 func described(version uint32) imageMemory {
 	m := imageMemory{base: imageBase}
-	put(&m, cBinaryInfoV3{}) // reserves space for the longest version
+	put(&m, cBinaryInfoV3{}) // room is left for the longest version
 	quantize := cQuantizeParams{definition: 1, encoding: uint32(ScaleOffset)}
 	*(*cScaleOffset)(unsafe.Pointer(&quantize.union)) = cScaleOffset{0.5, -3}
 	x := put(&m, cTensorImage{
@@ -181,7 +181,8 @@ func TestUnboundedDescriptionsAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := described(3)
-			m.data = append(make([]byte, 0, 1<<16), m.data...) // capacity to grow in place
+			// the capacity lets the memory grow without moving
+			m.data = append(make([]byte, 0, 1<<16), m.data...)
 			info := (*cBinaryInfoV3)(unsafe.Pointer(&m.data[0]))
 			g := (*cGraphInfo)(unsafe.Pointer(&m.data[info.graphs-imageBase]))
 			x := (*cTensorImage)(unsafe.Pointer(&m.data[g.inputs-imageBase]))

@@ -35,24 +35,24 @@ type ContextOptions struct {
 	// image is Go memory, the context keeps it alive. If the image is a mapped file,
 	// unmap it only after the context's Close.
 	Persistent bool
-	// EnableGraphs names those graphs of the image that are loaded. If EnableGraphs is
-	// empty, all graphs are loaded.
+	// EnableGraphs lists the names of those graphs of the image that are loaded. If
+	// EnableGraphs is empty, all graphs are loaded.
 	EnableGraphs []string
 	// If WeightSharing is set, equal constants of the context's graphs are stored once.
 	WeightSharing bool
 	// If MemoryHintMB and Persistent are set, the library loads and frees graphs by
 	// itself. The library treats the number of megabytes only as a hint.
 	MemoryHintMB uint64
-	// RetentionOrder names the graphs that the library frees last, the most important
-	// first.
+	// RetentionOrder lists the names of the graphs that the library frees last, the
+	// most important first.
 	RetentionOrder []string
 	// If Strict is set, the library rejects an image that is not optimal for the
 	// library and the chip.
 	Strict bool
 	// If DeferGraphs is set, each graph is loaded only by [Context.Graph].
 	DeferGraphs bool
-	// SpillFill names a group of contexts that share one memory area for intermediate
-	// results.
+	// SpillFill makes the context one of a group of contexts that share one memory area
+	// for intermediate results.
 	SpillFill SpillFill
 	// FileReadBudgetMB limits the memory that the library uses while it reads an image.
 	FileReadBudgetMB uint64

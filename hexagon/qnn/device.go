@@ -103,8 +103,8 @@ func (d *Device) Close() error { return d.handle.free(fnDeviceFree) }
 // HardwareDevice describes one NPU device of the machine.
 type HardwareDevice struct {
 	ID, Type  uint32
-	Cores     []uint32 // their IDs
-	SoC       uint32   // chip number
+	Cores     []uint32 // Cores lists the IDs of the device's cores
+	SoC       uint32   // SoC is the number of the chip
 	Arch      uint32   // Arch is the Hexagon version, for example 75
 	VTCMBytes uint64   // VTCMBytes is the size in bytes of the fast memory of the vector units
 	SignedPD  bool     // SignedPD tells whether signed processes are possible on the DSP

@@ -77,7 +77,7 @@
 // The vendor's library prints to stdout when it is loaded and, before core API 2.37, in
 // every [Graph.Finalize]. On Linux, file descriptor 1 therefore points to stderr during
 // these calls. C's output buffers are flushed before the descriptor is restored.
-// Whatever other goroutines write to stdout during such a call also goes to stderr.
+// Whatever other goroutines write to stdout during these calls also goes to stderr.
 //
 // # Logging
 //

@@ -56,7 +56,8 @@ func Example() {
 	}
 }
 
-// SizeBytes checks the size of a tensor before any call into the library.
+// The example computes the size of a tensor, which SizeBytes checks without any call
+// into the library.
 func ExampleTensor_SizeBytes() {
 	logits := qnn.Tensor{Name: "logits", Type: qnn.Float16, Dims: []uint32{32, 49152}}
 	fmt.Println(logits.SizeBytes())

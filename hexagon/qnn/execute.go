@@ -114,7 +114,7 @@ func (c *cTensor) setData(data []byte, size uint32) error {
 	return nil
 }
 
-// memoryHandle is the value of Qnn_TensorMemType_t that stands for registered memory.
+// memoryHandle is the value of Qnn_TensorMemType_t for registered memory.
 const memoryHandle = 1
 
 // SetInput binds other memory to the graph's input i.
@@ -144,7 +144,8 @@ func (b *Binding) Execute(p *Profile) error {
 	}
 	b.args = [...]uintptr{
 		id, uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs.tensors))), uintptr(len(b.inputs.tensors)),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs.tensors))), uintptr(len(b.outputs.tensors)), profile, 0, // no signal
+		// 0 stands for no signal
+		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs.tensors))), uintptr(len(b.outputs.tensors)), profile, 0,
 	}
 	library := b.graph.context.handle.library
 	if library.has(quirkOneExecute) {

@@ -44,9 +44,9 @@ func (m *SharedMemory) Close() error {
 	return free()
 }
 
-// OpenFastRPC loads a FastRPC library, which is libcdsprpc.so on phones. Without such a
-// library, OpenFastRPC uses anonymous files. If the system has neither FastRPC nor
-// anonymous files, OpenFastRPC returns [errors.ErrUnsupported].
+// OpenFastRPC loads a FastRPC library, which is libcdsprpc.so on phones. If the library
+// does not exist, OpenFastRPC uses anonymous files. If the system has neither FastRPC
+// nor anonymous files, OpenFastRPC returns [errors.ErrUnsupported].
 func OpenFastRPC(fastRPC string) (*FastRPC, error) {
 	library, err := openTrusted(fastRPC)
 	switch {

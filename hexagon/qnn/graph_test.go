@@ -71,7 +71,7 @@ func float16(bits uint16) float64 {
 	case 0:
 		return sign * math.Ldexp(fraction, -24)
 	case 31:
-		return sign * math.Inf(1) // NaN would be as wrong here
+		return sign * math.Inf(1) // NaN would be as wrong as a wrong number
 	}
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
@@ -87,7 +87,7 @@ func (l *linear) build(t testing.TB, b *Backend, c *Context, name string, p *Pro
 		require.NoError(t, g.CreateTensor(tensor))
 		require.NotZero(t, tensor.ID)
 	}
-	clear(l.w.Data) // the library has copied it
+	clear(l.w.Data) // the data may be cleared, because the library has copied it
 	l.w.Data = nil
 	require.NoError(t, g.AddNode(l.op))
 	require.NoError(t, g.Finalize(p))
@@ -273,7 +273,8 @@ func TestBrokenGraphsReturnTheirCodes(t *testing.T) {
 		g := l.build(t, s.backend, c, "g", nil)
 		_, err := c.NewGraph("g", GraphOptions{})
 		require.ErrorIs(t, err, ErrGraphName, "the name is already used")
-		if err := g.AddNode(l.op); !errors.Is(err, &Error{Code: 1100}) { // the vendor's general error
+		// 1100 is the vendor's general error
+		if err := g.AddNode(l.op); !errors.Is(err, &Error{Code: 1100}) {
 			require.ErrorIs(t, err, ErrFinalized)
 		}
 
@@ -307,7 +308,8 @@ func TestExecuteAllocatesAlmostNothing(t *testing.T) {
 		g := l.build(t, s.backend, s.newContext(t), "g", nil)
 		b, err := g.Bind(l.bindings(make([]byte, 2*linearRows*linearOut)))
 		require.NoError(t, err)
-		require.NoError(t, s.log.SetLevel(LogError)) // a logged line allocates
+		// only errors are logged, because a logged line allocates memory
+		require.NoError(t, s.log.SetLevel(LogError))
 		require.NoError(t, b.Execute(nil))
 		allocs := testing.AllocsPerRun(20, func() {
 			if err := b.Execute(nil); err != nil {

@@ -16,11 +16,11 @@ const textLimit = 1 << 16
 // number of a closed handle is never passed to the library.
 type handle struct {
 	library *Library
-	id      atomic.Uintptr // zero: closed
+	id      atomic.Uintptr // id is zero after the handle is closed
 }
 
-// live returns the number of the handle, or [ErrClosed]. what names the object in the
-// error.
+// live returns the number of the handle, or [ErrClosed]. what is the word for the
+// object in the error.
 func (h *handle) live(what string) (uintptr, error) {
 	if id := h.id.Load(); id != 0 {
 		return id, nil

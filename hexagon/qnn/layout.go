@@ -105,7 +105,7 @@ type cBlockwiseExpansion struct {
 	pairs     uintptr `c:"scaleOffsets"`
 	blocks    uint32  `c:"numBlocksPerAxis"`
 	scaleBits uint32  `c:"blockScaleBitwidth"`
-	_         uint32  `c:"blockScaleStorageType"` // 0: bytes
+	_         uint32  `c:"blockScaleStorageType"` // 0 stands for block scales of one byte
 	_         [4]byte
 	scales    uintptr `c:"blocksScale"`
 }

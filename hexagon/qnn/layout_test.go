@@ -31,7 +31,7 @@ type cStruct struct {
 var layouts = []struct {
 	gotype any
 	ctypes []string
-	grown  bool // the Go struct is longer on purpose
+	grown  bool // grown is set if the Go struct is longer than the C struct on purpose
 }{
 	{gotype: cVersion{}, ctypes: []string{"Qnn_Version_t"}},
 	{gotype: cInterface{}, ctypes: []string{"QnnInterface_t"}},
@@ -111,8 +111,9 @@ func TestLayoutsEqualTheirCStructs(t *testing.T) {
 	require.Greater(t, compared, 80)
 }
 
-// goField describes the field with a tag. In a grown struct, an aggregate that is large enough
-// is reported with the size of want.
+// goField describes the field with a tag. If the Go struct may be longer than the C struct,
+// goField reports a field that is at least as large as the C field with the size of the C
+// field.
 func goField(t *testing.T, goType reflect.Type, tag string, grown bool, want cField) cField {
 	t.Helper()
 	for i := range goType.NumField() {

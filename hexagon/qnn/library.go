@@ -41,7 +41,7 @@ func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Min
 // Provider holds the name and the versions that a library gives itself.
 type Provider struct {
 	Backend     uint32  // Backend is the provider number, such as [BackendHTP]
-	Name        string  // provider name, such as "HTP_QTI_AISW"
+	Name        string  // Name is the name of the provider, such as "HTP_QTI_AISW"
 	Core        Version // Core is the version of the interface that all backends share
 	BackendAPI  Version // BackendAPI is the version of the backend's own additions
 	LibraryPath string  // LibraryPath is the path of the library as it was given to Open

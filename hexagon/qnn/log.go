@@ -156,8 +156,8 @@ func (e *errorLines) add(text string) {
 	e.count++
 }
 
-// mark returns the number of error lines that were logged so far. The function since
-// takes the number that mark returns.
+// mark returns the number of error lines that were logged so far. Give this number to
+// the method since.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// MemoryKind says for which kind of memory a file descriptor stands.
+// MemoryKind is the kind of memory to which a file descriptor belongs.
 type MemoryKind uint32
 
 // The constants below are the kinds of shared memory.
@@ -21,8 +21,7 @@ const (
 	DMABuffer MemoryKind = 3
 )
 
-// sharedBufferType is the number in QnnMemHtp_Descriptor_t that stands for a shared
-// buffer.
+// sharedBufferType is the number in QnnMemHtp_Descriptor_t for a shared buffer.
 const sharedBufferType = 1
 
 // MemoryOptions describes memory that is registered with a context.

@@ -136,7 +136,7 @@ func TestUnsupportedVersionsAreNamed(t *testing.T) {
 		name     string
 		provider cInterface
 		want     uint32
-		errors   []string // none: accepted
+		errors   []string // errors is empty if the library is accepted
 		warning  string
 	}{
 		{name: "oldest", provider: htp(2, 32), want: BackendHTP},

@@ -90,7 +90,7 @@ type Vote struct {
 	// Hexagon v79 may not support the field HMX.
 	HMX ExpandedCorner
 	// HMXTimeout is the time after which an idle matrix unit turns off. If HMXTimeout
-	// is zero, the vote asks for no such time.
+	// is zero, the vote does not set this time.
 	HMXTimeout time.Duration
 	// AdaptivePolling is the longest time for which the host polls, if the library
 	// itself predicts the time of an execute. If AdaptivePolling is zero, the vote does

@@ -44,12 +44,13 @@ const (
 	EventEstimates      EventType = 2004 // EventEstimates has simulated cycles and bytes, as parts of the event
 	EventExecuteHostRPC EventType = 3001
 	EventExecuteRPC     EventType = 3002
-	EventExecuteCycles  EventType = 3003 // EventNPUCycles counts cycles of the accelerator
-	EventExecuteNPU     EventType = 3004 // µs on the accelerator
-	EventVTCMAcquire    EventType = 3010
-	EventPowerUp        EventType = 3011
-	EventFreeRPC        EventType = 4001
-	EventHVXThreads     EventType = 8001
+	EventExecuteCycles  EventType = 3003 // EventExecuteCycles counts cycles of the accelerator
+	// EventExecuteNPU is the time of an execute on the accelerator, in µs
+	EventExecuteNPU  EventType = 3004
+	EventVTCMAcquire EventType = 3010
+	EventPowerUp     EventType = 3011
+	EventFreeRPC     EventType = 4001
+	EventHVXThreads  EventType = 8001
 )
 
 // EventUnit is the unit of an event's value.

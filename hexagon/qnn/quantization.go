@@ -133,9 +133,9 @@ func fits[T any](list []T, n uint64, allowed bool) bool {
 // tensor was created. Library 2.40 does not copy the sizes and scales of float blocks:
 // when their memory was reused, it crashed with SIGFPE. For the encoding
 // BlockwiseExpansion, library 2.40 keeps a pointer: when the scales of a layer of 896
-// by 4864 were gone, it refused the node (addNode 6005, "Invalid Block expansion scales
-// configuration"). The library is assumed to keep a pointer also for the other
-// encodings that contain one.
+// by 4864 were gone, the library refused the node (addNode 6005, "Invalid Block
+// expansion scales configuration"). The library is assumed to keep a pointer also for
+// the other encodings that contain one.
 func (q *Quantization) borrowed() bool {
 	if q == nil {
 		return false

@@ -198,7 +198,7 @@ type quantized struct {
 	name, op   string
 	weights    *Quantization
 	weightDims []uint32
-	half       bool // of float16 activations
+	half       bool // half is set for float16 activations
 	weight     func(o, i int) float64
 }
 
@@ -214,7 +214,7 @@ func runQuantizedLayers(t *testing.T, s *session) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	data := make([]byte, quantizedIn*quantizedOut)
 	for i := range data {
-		data[i] = byte(int8(rng.IntN(15) - 7)) // fits 4 bits
+		data[i] = byte(int8(rng.IntN(15) - 7)) // the number fits into 4 bits
 	}
 	scales := func(n int) (list []float32) {
 		for range n {

@@ -90,7 +90,8 @@ func stories(t *testing.T, model string) []story {
 	return all[model].Generations
 }
 
-// start loads a model as Ollama's scheduler does.
+// start starts a runner through Ollama's package llm and loads a model, as Ollama's
+// scheduler does.
 func start(t *testing.T, model string) llm.LlamaServer {
 	server, err := load(t, model)
 	require.NoError(t, err)

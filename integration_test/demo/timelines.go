@@ -39,7 +39,7 @@ func (f *flags) timelines(ctx context.Context, b host.Builder, o headline.Option
 }
 
 // record runs the prompt on the virtual clock of the phone, in a mode of sdnpu.mode, and
-// returns what the device did.
+// returns the timeline of the device's work and the name of the device.
 func (f *flags) record(ctx context.Context, b host.Builder, o headline.Options, mode, prompt string) (line *graphswap.Timeline, device string, err error) {
 	path := filepath.Join(o.Dir, mode+".json")
 	cmd := exec.CommandContext(ctx, filepath.Join(b.Dir, "sdnpu"), "run", o.Model, "--prompt", prompt, "-n", fmt.Sprint(f.tokens), "--context", fmt.Sprint(o.Context), "--timeline", path)
@@ -69,5 +69,5 @@ func rendered(model string, messages []chat.Message) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return template.Render(messages)
+	return template.Render(context.Background(), chat.Conversation{Messages: messages})
 }

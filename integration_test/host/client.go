@@ -17,7 +17,7 @@ type Event struct {
 	Message  struct{ Content string }
 	Done     bool
 	Error    string
-	// Only the last line has these fields.
+	// Only the last line of an answer has the fields below.
 	DoneReason         string `json:"done_reason"`
 	Context            []int
 	PromptEvalCount    int   `json:"prompt_eval_count"`

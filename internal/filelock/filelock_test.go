@@ -41,7 +41,7 @@ func ExampleTry() {
 		panic(err)
 	}
 	defer os.Remove(f.Name())
-	defer f.Close() // releases the lock
+	defer f.Close() // closing the file releases the lock
 	err = filelock.Try(f, true)
 	fmt.Println(errors.Is(err, filelock.ErrHeld))
 	// Output: false

@@ -83,8 +83,8 @@ func elements(list string) []string {
 var oneSeparator = strings.NewReplacer(";", ":", "\n", ":")
 
 // Check returns nil if the loader searches no folder that depends on the current
-// folder. If the loader searches such a folder, Check returns [ErrCurrentFolder] and
-// names the remedy.
+// folder. If the loader searches a folder that depends on the current folder, Check
+// returns [ErrCurrentFolder] and names the remedy.
 func Check() error {
 	if runtime.GOOS == "darwin" {
 		return fmt.Errorf("%w: name the library with its folder", ErrCurrentFolder)

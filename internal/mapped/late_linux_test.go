@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopAndWrite keeps the signal of a file from being handled, as a process that is
-// stopped does, while another open file description writes to the file. giveUp does what the
-// system does after the break time; without it, the test waits that long.
+// stopAndWrite keeps the signal of a file from being handled, as a process that is stopped
+// does, while another open file description writes to the file. giveUp lets the writer
+// continue at once, as the system does after the break time; if giveUp is nil, the test
+// waits for the system.
 func stopAndWrite(t *testing.T, path string, f *File, giveUp bool) (resume func()) {
 	t.Helper()
 	l := f.held.(*lease)
@@ -35,8 +36,8 @@ func stopAndWrite(t *testing.T, path string, f *File, giveUp bool) (resume func(
 // forgetCheck makes Verify ask the system again, as it does after half the break time.
 func forgetCheck() { checkedUntil.Store(0) }
 
-// giveUps are the ways of a test to let a writer continue. Only the soak test waits for
-// the system.
+// giveUps lists the ways in which a test lets a writer continue. Only the soak test
+// waits until the system lets the writer continue.
 func giveUps() map[string]bool {
 	ways := map[string]bool{"at once": true}
 	if os.Getenv("SDNPU_SOAK") != "" {
@@ -89,7 +90,7 @@ func TestVerifyWaitsForTheHandler(t *testing.T) {
 		}
 		verdict <- err
 	}()
-	time.Sleep(20 * time.Millisecond) // time for a wrong Verify to return
+	time.Sleep(20 * time.Millisecond) // a Verify that does not wait would return in this time
 	resumed.Store(true)
 	resume()
 	require.ErrorIs(t, <-verdict, ErrGone)

@@ -60,7 +60,7 @@ var changes = map[string]func(path string) error{
 	"appended to":          appendTo,
 	"changed by a process": func(path string) error { return exec.Command("sh", "-c", "echo new > "+path).Run() },
 	"changed without waiting": func(path string) error {
-		for { // as a program that does not wait does: it tries again
+		for { // this writer does not wait but tries again, as some programs do
 			fd, err := unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_TRUNC, 0)
 			if err == nil {
 				return unix.Close(fd)
@@ -169,7 +169,8 @@ func TestSeveralKeepersOfAFileAreAllAsked(t *testing.T) {
 func TestCloseLetsWritersContinue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, make([]byte, 5000), 0o600))
-	r, err := os.Open(path) // stays open, as the image cache keeps it for its lock
+	// the file stays open, because the image cache keeps files open to hold their locks
+	r, err := os.Open(path)
 	require.NoError(t, err)
 	defer r.Close()
 	f, err := Keep(r, Keeping{Unguarded: true, Lost: func(err error) { t.Error(err) }})
@@ -185,7 +186,8 @@ func TestCloseLetsWritersContinue(t *testing.T) {
 	require.Nil(t, leases.stop, "no goroutine waits for signals of nothing")
 }
 
-// withoutMemory makes every copy too large.
+// withoutMemory makes package mapped believe that the system has no memory left for a
+// copy.
 func withoutMemory(t *testing.T) {
 	old := available
 	available = func() int64 { return 1 << 10 }

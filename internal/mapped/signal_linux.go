@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leases holds all leases of the process. The list of leases is global because a signal
+// leases holds the file leases (F_SETLEASE) of this process: the kernel stops programs that
+// write to a leased file, and sends this process SIGIO. The list of leases is global because a signal
 // belongs to the process and does not tell which file it is about.
 var leases struct {
 	sync.Mutex

@@ -38,7 +38,7 @@ func TestWhatIsTrustedCannotBeChanged(t *testing.T) {
 	if err != nil {
 		require.Empty(t, os.Getenv("SDNPU_SOAK"))
 	}
-	top, err := os.MkdirTemp("", "trust") // other users must reach it
+	top, err := os.MkdirTemp("", "trust") // other users must be able to reach the folder
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(top)) })
 	require.NoError(t, os.Chmod(top, 0o755))
@@ -112,9 +112,9 @@ func randomTree(t *testing.T, rng *rand.Rand, base string) (path, told string) {
 		path = real
 	}
 	switch last := filepath.Join(path, "last"); rng.IntN(4) {
-	case 0: // the folder itself
+	case 0: // the path leads to the folder itself
 	case 1:
-		path += "/." // the same in other words
+		path += "/." // the path leads to the same folder, written in another way
 	case 2:
 		require.NoError(t, os.Mkdir(last, 0o755))
 		own(last, folders...)
@@ -127,8 +127,8 @@ func randomTree(t *testing.T, rng *rand.Rand, base string) (path, told string) {
 	return path, told
 }
 
-// attack tries to change what a path leads to. It returns what it could do, and
-// whether it saw every entry of the path.
+// attack tries to change what a path leads to. attack returns a description of the
+// change that succeeded, or "", and whether it saw every entry of the path.
 func attack(path string) (won string, reached bool) {
 	var steps func(at string, rest []string) (string, bool)
 	steps = func(at string, rest []string) (string, bool) {
@@ -151,7 +151,9 @@ func attack(path string) (won string, reached bool) {
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			target, err := os.Readlink(next)
-			if err != nil || ownerOf(info) == other { // a link cannot be changed, yet its owner is not trusted
+			// no user can change the content of a link, but Check does not trust a link
+			// of another owner
+			if err != nil || ownerOf(info) == other {
 				return "", false
 			}
 			if filepath.IsAbs(target) {
@@ -237,6 +239,6 @@ func TestAccessListWithWritePermissionIsRefused(t *testing.T) {
 		t.Skipf("the file system has no access control lists: %v", err)
 	}
 	require.ErrorIs(t, r.check(dir), ErrUntrusted)
-	require.NoError(t, os.Chmod(dir, 0o755)) // narrows the list
+	require.NoError(t, os.Chmod(dir, 0o755)) // chmod also limits what the access list allows
 	require.NoError(t, r.check(dir))
 }

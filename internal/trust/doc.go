@@ -26,9 +26,10 @@
 //     the way, because the system's own folders look like that. It is not accepted
 //     for the entry itself.
 //
-// On Windows, Check compares the owner of the entry and of its folder with the user,
-// the Administrators, SYSTEM and TrustedInstaller. On Windows, Check does not read
-// access lists.
+// On Windows, the entry and its folder belong to the user, the Administrators, SYSTEM or
+// TrustedInstaller. No other account may write the entry, and none may delete, rename or
+// take over the entry or a folder on the way. Check reads their access lists and ignores
+// entries that deny something.
 //
 // Check does not see group members that only a directory service knows, and access
 // lists of NFS and macOS. Check itself changes nothing. Between a check and the use of

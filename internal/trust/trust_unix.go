@@ -19,8 +19,8 @@ import (
 const maxLinks = 40
 
 // Check returns nil if only trusted users can change the file or folder at a path. If
-// others can change the file or folder, Check returns [ErrUntrusted], which names it,
-// its owner and mode, and the remedy. If nothing is at the path, Check returns
+// others can change the file or folder, Check returns [ErrUntrusted], which contains
+// its path, owner and mode, and the remedy. If nothing is at the path, Check returns
 // [fs.ErrNotExist].
 func Check(path string) error { return thisProcess().check(path) }
 

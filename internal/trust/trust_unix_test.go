@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// write makes a file of a mode, whatever the umask.
+// write creates a file with exactly the given mode, whatever the umask is.
 func write(t *testing.T, path string, mode fs.FileMode) string {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte("text"), 0o600))
@@ -22,7 +22,7 @@ func write(t *testing.T, path string, mode fs.FileMode) string {
 	return path
 }
 
-// folder makes a folder of a mode, whatever the umask.
+// folder creates a folder with exactly the given mode, whatever the umask is.
 func folder(t *testing.T, path string, mode fs.FileMode) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(path, 0o700))
@@ -34,7 +34,7 @@ func TestWritableEntriesAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		folder, file fs.FileMode
-		refusal      string // "": accepted
+		refusal      string // refusal is empty if Check must accept the path
 	}{
 		{"private", 0o700, 0o600, ""},
 		{"readable", 0o755, 0o755, ""},
@@ -84,7 +84,8 @@ func TestLinksAreFollowedAsTheSystemFollowsThem(t *testing.T) {
 
 	require.NoError(t, Check(filepath.Join(safe, "file")))
 	require.ErrorIs(t, Check(filepath.Join(safe, "link")), ErrUntrusted)
-	// For the system, safe/away/.. is open. A shortened path would be safe.
+	// The system follows the link away, so safe/away/.. is the folder open. A path
+	// shortened as text would be in the folder safe.
 	require.ErrorIs(t, Check(safe+"/away/../file"), ErrUntrusted)
 	require.ErrorIs(t, Check(filepath.Join(safe, "loop")), syscall.ELOOP)
 	require.ErrorIs(t, Check(filepath.Join(safe, "none")), fs.ErrNotExist)
@@ -102,7 +103,8 @@ func TestSystemFilesAreTrusted(t *testing.T) {
 	}
 }
 
-// TestPrivateGroups checks whose group may write. The user is 1000, and alice.
+// TestPrivateGroups checks which groups may have the permission to write. The user of
+// the test has the number 1000 and the name alice.
 func TestPrivateGroups(t *testing.T) {
 	const passwd = "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n" +
 		"carol:x:1002:100::/home/carol:/bin/sh\nbroken\nodd:x:many:3000\n"
@@ -140,7 +142,8 @@ func TestPrivateGroups(t *testing.T) {
 		require.False(t, none.private(100, 1000, trusted))
 	})
 	t.Run("lists that cannot be read", func(t *testing.T) {
-		broken := groups{users: dir, list: dir, system: "linux"} // a folder is no file
+		// a folder in place of the file of users cannot be read
+		broken := groups{users: dir, list: dir, system: "linux"}
 		require.False(t, broken.private(1000, 1000, trusted))
 	})
 	t.Run("Android and macOS", func(t *testing.T) {
@@ -162,7 +165,7 @@ func TestUnmappedOwnersAreAcceptedOnTheWayOnly(t *testing.T) {
 	require.NoError(t, os.Chown(outer, 65534, 65534))
 	require.NoError(t, r.check(inner))
 	require.ErrorIs(t, r.check(outer), ErrUntrusted)
-	require.ErrorIs(t, Check(inner), ErrUntrusted) // this process maps all users
+	require.ErrorIs(t, Check(inner), ErrUntrusted) // this process runs in no user namespace
 	require.NoError(t, os.Chmod(outer, 0o777))
 	require.ErrorIs(t, r.check(inner), ErrUntrusted)
 }
@@ -179,7 +182,7 @@ func FuzzCheckNeverHangs(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		if err := Check(path); err == nil { // what is trusted is there
+		if err := Check(path); err == nil { // if Check accepts a path, the path must exist
 			_, err := os.Stat(path)
 			require.False(t, errors.Is(err, fs.ErrNotExist), "%q: %v", path, err)
 		}

@@ -10,42 +10,57 @@ import (
 // trustedInstaller owns the files of Windows itself.
 const trustedInstaller = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
 
-// Check returns nil if the owner of the file or folder at a path, and the owner of its
-// folder, are trusted. If an owner is not trusted, Check returns [ErrUntrusted], which
-// names the owner and the remedy. If nothing is at the path, Check returns
-// [fs.ErrNotExist].
+// Check returns nil if the owners of the file or folder at a path and of its folder are
+// trusted, and if no other account may change the entry or replace a folder on the way to
+// it. Otherwise Check returns [ErrUntrusted], which names the account and the remedy. If
+// nothing is at the path, Check returns [fs.ErrNotExist].
 func Check(path string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		real, err = filepath.Abs(real)
 	}
+	if err == nil {
+		err = checkWay(real)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
-	}
-	for _, entry := range []string{real, filepath.Dir(real)} {
-		if err := checkOwner(entry); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
 	}
 	return nil
 }
 
-func checkOwner(path string) error {
-	descriptor, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION)
-	if err != nil {
-		return err
-	}
-	owner, _, err := descriptor.Owner()
-	if err != nil {
-		return err
-	}
+// checkWay checks a file or folder and the folders on the way to it.
+func checkWay(path string) error {
 	me, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
 		return err
 	}
-	if owner.Equals(me.User.Sid) || owner.String() == trustedInstaller ||
-		owner.IsWellKnown(windows.WinBuiltinAdministratorsSid) || owner.IsWellKnown(windows.WinLocalSystemSid) {
-		return nil
+	rights := changeRights
+	for i, entry := 0, path; ; i++ {
+		descriptor, err := windows.GetNamedSecurityInfo(entry, windows.SE_FILE_OBJECT,
+			windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+		if err != nil {
+			return err
+		}
+		if i < 2 { // the entry and its folder
+			if err := checkOwner(entry, descriptor, me.User.Sid); err != nil {
+				return err
+			}
+		}
+		if err := checkAccess(entry, descriptor, me.User.Sid, rights); err != nil {
+			return err
+		}
+		parent := filepath.Dir(entry)
+		if parent == entry {
+			return nil
+		}
+		entry, rights = parent, replaceRights
+	}
+}
+
+func checkOwner(path string, descriptor *windows.SECURITY_DESCRIPTOR, me *windows.SID) error {
+	owner, _, err := descriptor.Owner()
+	if err != nil || trusted(owner, me) {
+		return err
 	}
 	return fmt.Errorf("%w: %s belongs to %s, want you, the Administrators or SYSTEM: move it to a folder of your own", ErrUntrusted, path, accountOf(owner))
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// TestHashesAreThoseOfTheFileFormat pins values that files of spec/tokendb hold.
+// TestHashesAreThoseOfTheFileFormat compares hashes with recorded ones: files of
+// spec/tokendb contain them, so the hash must not change.
 func TestHashesAreThoseOfTheFileFormat(t *testing.T) {
 	h := ngram.Empty.Extend(1).Extend(-1).Extend(49151)
 	require.Equal(t, uint32(1214142785), h.Check())
@@ -32,7 +33,7 @@ func ExampleHash_Extend() {
 	text := []int32{4, 7, 9}
 	suffixes := make(map[ngram.Hash]int)
 	h := ngram.Empty
-	for i := len(text) - 1; i >= 0; i-- { // from the newest token to the oldest
+	for i := len(text) - 1; i >= 0; i-- { // the context is read from the newest token to the oldest
 		h = h.Extend(text[i])
 		suffixes[h] = len(text) - i
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// fixed drafts with a function of the text so far.
+// fixed is a drafter whose drafts are a function of the text so far.
 type fixed struct {
 	text    []int32
 	propose func(text []int32, tree *spec.Tree, rows int)
@@ -46,7 +46,7 @@ func count(d Drafter, t Trace, rows int) *Count {
 	return &c
 }
 
-// perfect drafts the trace's own tokens.
+// perfect is a drafter that knows the trace and drafts its next tokens.
 func perfect(t Trace) *fixed {
 	whole := append(append([]int32{}, t.Prompt...), t.Output...)
 	return &fixed{propose: func(text []int32, tree *spec.Tree, rows int) {
@@ -92,8 +92,8 @@ func TestSiblingsNeverLowerTheScore(t *testing.T) {
 }
 
 func TestDraftersSeeEmittedTokensOnly(t *testing.T) {
-	// A trace with noise after some point gives the same drafts up to that
-	// point.
+	// If a trace is changed after some position, the drafts up to that position must
+	// stay the same.
 	tr := trace(4, 30, 60)
 	index := func() *fixed {
 		return &fixed{propose: func(text []int32, tree *spec.Tree, rows int) {
@@ -120,7 +120,8 @@ func TestDraftersSeeEmittedTokensOnly(t *testing.T) {
 	require.Greater(t, i, 5)
 }
 
-// chainOf returns the tree of a step once more.
+// chainOf replays a trace and returns the draft tree that the drafter f proposes in the
+// given step.
 func chainOf(f *fixed, t Trace, step int) *spec.Tree {
 	text, said := append([]int32{}, t.Prompt...), t.Output
 	text, said = append(text, said[0]), said[1:]
@@ -164,7 +165,7 @@ func TestLoopsBeginAtEightRepeatedTokens(t *testing.T) {
 	require.Equal(t, 14, c.FreshSteps)
 }
 
-// silent drafts nothing.
+// silent is a drafter without drafts.
 type silent struct{}
 
 func (silent) Begin([]int32)                   {}

@@ -69,7 +69,7 @@ type builder struct {
 	width       int
 	census      *census
 	nodes       []node
-	hashes      []ngram.Hash // of nodes
+	hashes      []ngram.Hash // hashes holds the hash of each node's context
 	lists       []byte
 	fences      []uint32
 }

@@ -15,11 +15,11 @@ import (
 
 var errKilled = errors.New("killed")
 
-// power stops a process at one of its changes to a folder. It tracks the files that a power cut at
-// that moment would leave: flushed contents under flushed names.
+// power stops a process at one of its changes to a folder. power tracks the files that a power cut
+// at that moment would leave: flushed contents under flushed names.
 type power struct {
 	dir     string
-	left    int // changes until the stop
+	left    int // left is the number of changes before the stop
 	flushed map[string][]byte
 	durable map[string][]byte
 	calls   []string
@@ -106,12 +106,11 @@ func tear(rng *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// life makes every kind of change to a database. It returns the contents after
-// each successful step, followed by the contents that the failed step would
-// have produced.
+// life makes every kind of change to a database. life returns the contents after each
+// successful step, followed by the contents that the failed step would have produced.
 func life(p *power, documents []Document) (states [][]Document, err error) {
 	held := []Document{}
-	states = append(states, held, held) // before and after the folder is created
+	states = append(states, held, held) // the contents before and after the folder is created
 	d, err := open(&DB{disk: disk{dir: p.dir, before: p.before}, options: Options{Fingerprint: tokenizer, Vocab: vocab, MaxBytes: 40 << 10, Logger: silent}})
 	if err != nil {
 		return states[:1], err
@@ -143,7 +142,8 @@ func life(p *power, documents []Document) (states [][]Document, err error) {
 			return states, err
 		}
 	}
-	step(append(slices.Clip(held), documents...), func() error { return d.Import(documents) }) // most of them are repeated
+	// most of these documents are in the database already
+	step(append(slices.Clip(held), documents...), func() error { return d.Import(documents) })
 	for i := range states {
 		states[i] = once(states[i])
 	}
@@ -257,7 +257,9 @@ func TestDamageIsFound(t *testing.T) {
 		for range 150 {
 			bad := slices.Clone(good)
 			at := rng.IntN(len(bad))
-			if name == segment && rng.IntN(2) == 0 { // most of a segment is padding
+			// most bytes of a segment are padding, so half of the changes hit its
+			// header
+			if name == segment && rng.IntN(2) == 0 {
 				at = rng.IntN(headerSize)
 			}
 			bad[at] ^= 1 << rng.IntN(8)
@@ -267,7 +269,9 @@ func TestDamageIsFound(t *testing.T) {
 			}
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), bad, 0o600))
 			o, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab, ReadOnly: true})
-			if err == nil { // padding of a segment, or a record of the log, which then ends earlier
+			// the changed byte is padding of a segment, or in a record of the log, which
+			// then ends earlier
+			if err == nil {
 				require.NotEqual(t, manifestName, name, what)
 				left := len(contents(t, o))
 				require.True(t, name == segment && left == 7 || name == log && at >= logHeaderSize && left == 6 || name == log && len(bad) == len(good) && left == 7, "%s: %d", what, left)

@@ -55,7 +55,7 @@ type DB struct {
 	log      *file // log is the log file, open for appending; it is nil for readers
 	logSize  int64 // logSize is the end of the log's last complete record, in bytes
 	damaged  int   // damaged is the number of bytes before logSize that belong to no complete record
-	evicted  int   // see Stats.Evicted
+	evicted  int   // evicted is the value of Stats.Evicted
 	query    query
 }
 

@@ -31,7 +31,7 @@ func contents(t testing.TB, d *DB) []Document {
 	return documents
 }
 
-// draft draws a tree from a source after a text.
+// draft returns the tree that a drafter proposes from a source after a text.
 func draft(s spec.Source, text []int32) spec.Tree {
 	blend, tree := spec.NewDrafter(3), spec.Tree{}
 	blend.Use(s, 1)
@@ -92,7 +92,7 @@ func TestPartsAddUpToTheWhole(t *testing.T) {
 	}
 }
 
-// separate seals the log into a segment that is not merged.
+// separate turns the log into a segment, and keeps it from being merged with others.
 func (d *DB) separate() error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -147,7 +147,7 @@ func TestForgottenTextsLeaveTheDisk(t *testing.T) {
 	require.NoError(t, d.Verify())
 }
 
-// holds searches all files for tokens.
+// holds reports whether any file of the database contains the given tokens.
 func holds(t *testing.T, dir string, tokens []int32) bool {
 	var pattern []byte
 	for _, token := range tokens {

@@ -13,12 +13,13 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// The names that a database opens, and what another user could make of them.
+// planted lists the names of files that a database opens, and what another user could
+// put there instead.
 var planted = []string{manifestName, lockName, "log-00000001", "log-00000002", "segment-00000001", temporaryPrefix + manifestName, "damaged-00000001"}
 
 // linked returns a folder in which a name links to a file outside of it.
 func linked(t *testing.T, name string) (dir, victim string) {
-	base, err := os.MkdirTemp("", "tokendb") // other users reach it
+	base, err := os.MkdirTemp("", "tokendb") // other users must be able to reach the folder
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(base)) })
 	require.NoError(t, os.Chmod(base, 0o755))
@@ -69,7 +70,8 @@ func TestLinksBetweenFilesOfTheFolderAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A pipe must not make a reader wait.
+// If a file of the database was replaced by a pipe, a reader must not wait for its
+// writer.
 func TestPipesAreNotOpened(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, manifestName), 0o600))
@@ -93,7 +95,8 @@ func TestFolderThatOthersCanChangeIsRefused(t *testing.T) {
 	require.Empty(t, names(dir), "no folder was made")
 }
 
-// Root writes nothing through a folder of another user.
+// If the user is root and the folder belongs to another user, the database must not
+// write into it.
 func TestFolderOfAnotherUserIsRefusedForRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a folder to another user")

@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// sealed updates the checksums of a segment's file, so that fuzzed bytes are
-// read.
+// sealed corrects the checksums in the bytes of a segment's file, so that the fuzzed
+// contents are read and not rejected.
 func sealed(file []byte) []byte {
 	file = slices.Clone(file)
 	if len(file) < headerSize {

@@ -121,7 +121,7 @@ func (h *header) check(size uint64) error {
 }
 
 // widthOf returns the number of bytes in which a token of a vocabulary is stored. The
-// largest number that these bytes can hold stands for the separator.
+// largest number that these bytes can hold is the separator.
 func widthOf(vocab int) int {
 	if vocab < 1<<16 {
 		return 2

@@ -15,7 +15,9 @@ type level struct {
 // suffix of it, ends.
 type occurrence struct {
 	token, place uint32
-	shared       int // shared is the number of tokens before the position that equal the end of the context
+	// shared is the number of tokens directly before the position that equal the last
+	// tokens of the context
+	shared int
 }
 
 // listed is one successor in a list that was counted during a query.

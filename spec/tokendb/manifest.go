@@ -95,5 +95,5 @@ func parseManifest(b []byte) (m manifest, err error) {
 }
 
 // maxVocab is the size of the largest vocabulary that a database supports. The largest
-// three-byte number is not a token, because it stands for the separator.
+// three-byte number is not a token, because it is the separator.
 const maxVocab = 1<<24 - 1

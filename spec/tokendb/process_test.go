@@ -54,7 +54,7 @@ func write(dir string) {
 	}
 }
 
-// writer is another process that writes.
+// writer is another process that writes to the database.
 type writer struct {
 	t   *testing.T
 	in  io.WriteCloser

@@ -20,7 +20,7 @@ func logOf(t *testing.T, dir string) string {
 	return filepath.Join(dir, name)
 }
 
-// damage flips bits in the records of a log. It returns the documents whose records
+// damage flips bits in the records of a log. damage returns the documents whose records
 // are as they were.
 func damage(t *testing.T, rng *rand.Rand, log string, documents []Document, flips int) (intact []Document) {
 	b, err := os.ReadFile(log)
@@ -99,7 +99,8 @@ func endsBefore(a, b []Document) bool {
 	})
 }
 
-// errOr replaces nil by the expected error if nothing was damaged.
+// errOr returns err or, if err is nil and the log is undamaged, an error, because the
+// caller expects damage to be found.
 func errOr(err error, undamaged bool) error {
 	if undamaged && err == nil {
 		return ErrDamaged
@@ -120,7 +121,7 @@ func TestStoppedRepairLosesNothing(t *testing.T) {
 		log := logOf(t, dir)
 		b, err := os.ReadFile(log)
 		require.NoError(t, err)
-		b[logHeaderSize+recordHead+3] ^= 4 // the first record
+		b[logHeaderSize+recordHead+3] ^= 4 // the changed byte is in the first record
 		require.NoError(t, os.WriteFile(log, b, 0o600))
 		left := n
 		d, err = open(&DB{disk: disk{dir: dir, before: func(string, string) error {
@@ -170,7 +171,7 @@ func TestForgetRemovesKeptLogs(t *testing.T) {
 }
 
 // TestLogsMadeLongerAreNotRead makes logs longer by a hole, which takes no space on the
-// disk. Whoever reads them must not take memory of their size.
+// disk. A reader of the logs must not take memory of their size.
 func TestLogsMadeLongerAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	d := opened(t, dir)

@@ -36,7 +36,7 @@ func indexOf(documents []Document) *spec.Index {
 	return x
 }
 
-// fileOf returns a segment's file.
+// fileOf returns the bytes of the file of a new segment with these documents.
 func fileOf(t testing.TB, documents []Document, vocab int) []byte {
 	var b buffer
 	_, err := build(documents, vocab).writeTo(&b, [32]byte{1})
@@ -78,7 +78,7 @@ func randomContext(rng *rand.Rand, documents []Document, alphabet int) []int32 {
 	return context
 }
 
-// single is a segment as a source.
+// single implements spec.Source for one segment.
 type single struct {
 	s   *segment
 	l   *lists

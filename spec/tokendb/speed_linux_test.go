@@ -73,7 +73,8 @@ func babble(traces []replay.Trace, n int) (documents []Document) {
 	return documents
 }
 
-// order returns the number of tokens on which the next one depends.
+// order returns the number of preceding tokens on which the next token of a generated
+// document depends.
 func order(rng *rand.Rand) int {
 	switch n := rng.IntN(20); {
 	case n < 10:
@@ -84,8 +85,8 @@ func order(rng *rand.Rand) int {
 	return 1
 }
 
-// hops returns the time of as many dependent reads in 64 MB of memory as a tree of 31 rows needs at
-// least.
+// hops measures dependent reads at random places of 64 MB of memory: as many reads as drawing a
+// tree of 31 rows needs at least.
 func hops() time.Duration {
 	chain := make([]int32, 16<<20)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -156,14 +157,14 @@ func dropPages(b *testing.B, dir string) {
 	}
 }
 
-// benchTokens is the size of the benchmarks' database, whose texts continue as
-// recorded ones do. replayed is the number of traces that are replayed and not
-// in it.
+// benchTokens is the size of the benchmarks' database, whose texts continue as recorded
+// ones do. replayed is the number of traces that are replayed and that the database
+// does not hold.
 const benchTokens, replayed = 10_000_000, 40
 
-// BenchmarkPropose replays recorded texts with trees of 31 rows from the text
-// and a mapped database. cold is the slowest of the first 1000 trees after the
-// database was opened without cached pages.
+// BenchmarkPropose replays recorded texts with trees of 31 rows from the text and a
+// mapped database. The metric cold is the time of the slowest of the first 1000 trees
+// after the database was opened without cached pages.
 func BenchmarkPropose(b *testing.B) {
 	traces := recorded(b, "smollm2-135m-instruct-q4_1.jsonl", 1000)
 	dir := b.TempDir()

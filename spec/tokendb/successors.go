@@ -26,7 +26,7 @@ func (s successor) ahead(o successor) bool {
 
 // census counts the successors of contexts while a segment is built.
 type census struct {
-	counts  []successor // by token
+	counts  []successor // counts holds one entry for each token
 	touched []uint32
 	list    []successor
 }

@@ -66,8 +66,8 @@ type AblationRow struct {
 }
 
 // AblationColumns returns the column names of the sd.npu paper, which are also the
-// names in JSON. The columns stand for the NPU alone, for progressive graph switching
-// (G), for drafts (SD), for G and SD together, and for all draft sources of sdnpu.
+// names in JSON. The columns are the NPU alone, with progressive graph switching (G),
+// with drafts (SD), with G and SD together, and with all draft sources of sdnpu.
 func AblationColumns() []string { return []string{"npu", "npu+G", "npu+SD", "npu+G+SD", "ours"} }
 
 // ablationTitles are the titles of the columns of the ablation table.

@@ -113,7 +113,8 @@ func TestDraftsReachTheirAcceptLengths(t *testing.T) {
 }
 
 func TestDraftExtensionIsReplayedByBoundsOnly(t *testing.T) {
-	// The rejected draft 4 5 6 occurs a little later, which the oracle knows.
+	// The rejected draft 4 5 6 occurs a little later in the output, which only the
+	// oracle of draft extension knows.
 	list := []replay.Trace{{Task: "a", Prompt: []int32{1, 2, 3, 4, 5, 6, 7, 1, 2}, Output: []int32{3, 9, 4, 8, 4, 5, 6, 7}}}
 	for _, name := range []string{"sam+ext", "paper"} {
 		mode, err := baseline.Parse(name)

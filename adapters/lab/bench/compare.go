@@ -52,7 +52,8 @@ type CompareOptions struct {
 	Limits []int
 	// Request holds the settings that all requests of a comparison share.
 	Request engine.Request
-	// The function Each is called with every pair.
+	// Each is a function that is called with the times of each request, as soon as both
+	// engines have answered it.
 	Each func(Pair) error
 }
 
@@ -100,8 +101,9 @@ func (o *CompareOptions) requests() (list []engine.Request) {
 }
 
 // Answered is a [Generator] that repeats the reports of an engine which has answered
-// all requests of a comparison. If a device's memory does not hold two engines,
-// Answered stands for the first engine while the second one runs.
+// all requests of a comparison. If a device's memory does not hold two engines, the
+// first engine answers and is closed, and Answered takes its place while the second
+// engine runs.
 type Answered struct{ reports []engine.Report }
 
 // AnswerAll answers all requests of a comparison with one engine.
@@ -145,7 +147,7 @@ func timingOf(r *engine.Report) Timing {
 // divides times with automatic drafts by times without drafts.
 type Compared struct {
 	Device   string  `json:"device"`
-	Limit    int     `json:"limit"` // the limit 0 stands for all limits
+	Limit    int     `json:"limit"` // Limit is 0 for all limits together
 	Requests int     `json:"requests"`
 	Tokens   float64 `json:"tokens_per_pass"`
 	// Off is the decoding time per token without drafts, and Auto the time with

@@ -27,7 +27,8 @@ func (r recorded) Generate(_ context.Context, q engine.Request, _ func(engine.Pi
 
 func (recorded) Close() error { return nil }
 
-// passes returns a report on a virtual clock: a prompt's pass and passes of some times.
+// passes returns the report of a request on a virtual clock: one pass of the prompt,
+// and decode passes that take the given times.
 func passes(first time.Duration, decode ...time.Duration) engine.Report {
 	r := engine.Report{
 		Clock: engine.Clock{Virtual: true}, FirstToken: time.Hour, Decode: time.Hour,
@@ -43,7 +44,8 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 	const ms = time.Millisecond
 	var calls []string
 	off, auto := recorded{"off", passes(10*ms, 10*ms, 10*ms, 10*ms, 10*ms), &calls}, recorded{"auto", passes(9*ms, 12*ms, 10*ms), &calls}
-	auto.report.Drafting, auto.report.PromptDrafting = time.Hour, time.Hour // on this machine's clock
+	// on this machine's clock drafting took an hour, which must not count
+	auto.report.Drafting, auto.report.PromptDrafting = time.Hour, time.Hour
 	auto.report.DraftingCPU, auto.report.PromptDraftingCPU = 4*ms, 1*ms
 	items := InTurns([]Item{{Task: "a", ID: "1"}, {Task: "a", ID: "2"}, {Task: "b", ID: "3"}, {Task: "b", ID: "4"}})
 	var pairs []Pair

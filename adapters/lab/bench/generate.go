@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// Setting names a draft mode, and a device whose times are charged for passes. If a
-// Setting names no device, the times of this machine are used.
+// Setting holds a draft mode, and the name of the device whose times are charged for
+// passes. If Device is empty, the times of this machine are used.
 type Setting struct {
 	Mode   string `json:"mode"`
 	Device string `json:"device,omitempty"`
@@ -43,7 +43,7 @@ type GenerateOptions struct {
 	Known []Measured
 	// Open opens an engine for a setting.
 	Open func(ctx context.Context, s Setting) (Generator, error)
-	// The function Each is called with the result of every new request.
+	// Each is a function that is called with the result of every new request.
 	Each func(m *Measured) error
 	// Progress is called after each prompt.
 	Progress func(done, total int, s Setting, task string)

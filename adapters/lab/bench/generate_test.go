@@ -53,7 +53,7 @@ func count(n int) []int32 {
 }
 
 func TestGenerateSumsUpTheReports(t *testing.T) {
-	looping := append(count(10), count(10)...) // token 18 completes 0 … 7 again
+	looping := append(count(10), count(10)...) // with token 18, the output repeats the tokens 0 … 7
 	closed := 0
 	engines := map[string][]engine.Report{
 		"off":     {reportOf(count(4), 1, 0, 0, 0, 0), reportOf(looping, 1, 0, make([]int, 19)...)},

@@ -53,10 +53,10 @@ type Item struct {
 	IDs      []int32
 }
 
-// Select encodes prompts and skips each prompt with more than maxTokens tokens.
-// Select takes count prompts of each task, evenly spread over the prompts that are
-// short enough. If count is 0, Select takes every prompt that is short enough. Select
-// also returns the number of skipped prompts per task.
+// Select encodes prompts and skips each prompt with more than maxTokens tokens. Select
+// takes `count` prompts of each task, evenly spread over the prompts that are short
+// enough. If count is 0, Select takes every prompt that is short enough. Select also
+// returns the number of skipped prompts per task.
 func Select(prompts []Prompt, encode func([]chat.Message) ([]int32, error), maxTokens, count int) (items []Item, skipped map[string]int, err error) {
 	tasks := make(map[string][]Item)
 	var names []string

@@ -128,7 +128,9 @@ func regimeRow(profile *graphswap.Profile, model string) ([]string, error) {
 	for i, prompt := range regimePrompts {
 		cfg := chooser.Config()
 		chooser.Reset(cfg)
-		chooser.SetResident(chooser.Resident()) // simulates a later conversation turn, not the first one
+		// the chooser then treats the prompt as a later turn of a conversation, not as
+		// the first one
+		chooser.SetResident(chooser.Resident())
 		choice, err := chooser.Choose(prompt, 0)
 		if err != nil {
 			return nil, err

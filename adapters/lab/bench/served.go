@@ -13,7 +13,7 @@ import (
 // Served holds the measurements of one request that Ollama answered. All times in
 // Served are in milliseconds.
 type Served struct {
-	// Phone names a device profile, or is [ThisMachine]. System names the settings of
+	// Phone is the name of a device profile, or [ThisMachine]. System is the name of
 	// the system that answered. Tokens is the largest allowed number of output tokens.
 	Phone  string `json:"phone"`
 	System string `json:"system"`
@@ -23,7 +23,7 @@ type Served struct {
 	Seed   int    `json:"seed"`
 	Model  string `json:"model"`
 	As     string `json:"as,omitempty"`
-	// Clock names the clock of the times First, Decode and Switching. The clock
+	// Clock is the name of the clock of the times First, Decode and Switching. The clock
 	// "virtual" is the device's own. With any other clock, the client measured the times
 	// on this machine's clock.
 	Clock string `json:"clock"`
@@ -58,7 +58,8 @@ type Served struct {
 	Recipe string `json:"recipe"`
 }
 
-// ThisMachine stands for the emulator without a device profile.
+// ThisMachine, in place of a device profile's name, selects the emulator without a
+// profile: times are then those of this machine.
 const ThisMachine = "this-machine"
 
 // ServedKey identifies a request of a run.
@@ -118,9 +119,9 @@ type ServedSum struct {
 }
 
 // SumServed sums up measured requests by phone and system. For each phone, the sums
-// over all tasks come first, and then the sums of each task. SumServed counts a
-// prompt only if every system of the phone has answered the prompt. The argument off
-// names the system with which the others are compared.
+// over all tasks come first, and then the sums of each task. SumServed counts a prompt
+// only if every system of the phone has answered the prompt. The argument off is the
+// name of the system with which the others are compared.
 func SumServed(rows []Served, off string) (list []ServedSum) {
 	var phones, tasks []string
 	systems := make(map[string][]string) // systems maps each phone to its systems

@@ -18,7 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// written holds twelve typical conversations of twenty turns: the lengths of prompts
+// written holds twelve typical conversations of twenty turns, as the lengths of prompts
 // and answers in tokens.
 var written = map[string][]Turn{
 	"small talk":           repeat(20, Turn{Prompt: 16, Output: 40}),
@@ -82,8 +82,9 @@ func hindsight(t *testing.T, c *Conversations, names []string, turns []Turn) (be
 	return best
 }
 
-// nearBest bounds each of these conversations and nearOnAverage their mean. No rule
-// can guarantee this for every conversation: see TestNoRuleIsAlwaysNearTheBestPlan
+// nearBest bounds the chooser's time of each conversation, as a multiple of the best
+// plan's time with hindsight, and nearOnAverage bounds the mean of these ratios. No
+// rule can guarantee this for every conversation: see TestNoRuleIsAlwaysNearTheBestPlan
 // in graphswap/session.
 const (
 	nearBest      = 1.05
@@ -121,7 +122,8 @@ func TestTheChooserIsNearTheBestPlanWithHindsight(t *testing.T) {
 	}
 }
 
-// near collects the chooser's times divided by the best plan's.
+// near collects, for each conversation, the chooser's time divided by the time of the
+// best plan.
 type near struct {
 	sum, worst float64
 	which      string

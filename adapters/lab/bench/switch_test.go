@@ -107,8 +107,8 @@ func TestTheSuffixSelectsTheSpareSlot(t *testing.T) {
 	}
 }
 
-// TestDraftsGiveTheHeadBothWidths checks that the logits of a chunk then take one
-// run.
+// TestDraftsGiveTheHeadBothWidths checks that with drafts, the head computes the logits
+// of a whole chunk in one run.
 func TestDraftsGiveTheHeadBothWidths(t *testing.T) {
 	o := switchOptions()
 	o.PrefillRows, o.DecodeRows, o.Blocks, o.Plans = 128, 8, []int{2}, []string{baseline.Sync, baseline.DecodeOnly}
@@ -134,7 +134,7 @@ func TestDraftsGiveTheHeadBothWidths(t *testing.T) {
 	}
 }
 
-// late executes plans and takes longer than the forecast.
+// late is an executor whose plans take longer than the forecast.
 type late struct{ plans int }
 
 func (l *late) Execute(_ context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error) {
@@ -159,7 +159,7 @@ func TestSwitchExecutesThePlansThatItSimulates(t *testing.T) {
 	}
 }
 
-// broken executes only plans that do not switch.
+// broken is an executor that fails for plans that switch graphs.
 type broken struct{ late }
 
 func (b *broken) Execute(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error) {
@@ -199,7 +199,7 @@ func TestSwitchMarksFailedExecutions(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled, "a cancellation returns no rows")
 }
 
-// stopping cancels the comparison during an execution.
+// stopping is an executor that cancels the comparison during an execution.
 type stopping struct{ stop func() }
 
 func (s stopping) Execute(context.Context, *graphswap.Plan, *graphswap.Problem) (*graphswap.Timeline, error) {

@@ -40,9 +40,9 @@ const (
 )
 
 // ReadTraces reads one JSON object per line. ReadTraces encodes texts with tok, which
-// may be nil if every line has prompt_ids and output_ids. ReadTraces adds the BOS
-// token to a text if the vocabulary asks for a BOS token, but adds no end token.
-// ReadTraces formats chats as for the model Vicuna.
+// may be nil if every line has prompt_ids and output_ids. ReadTraces adds
+// the special tokens (BOS, EOS or a separator) for which the vocabulary asks to a prompt
+// that is given as text, and none to an output. ReadTraces formats chats as for the model Vicuna.
 func ReadTraces(r io.Reader, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)

@@ -128,7 +128,7 @@ func (v *visit) open(ctx context.Context) error {
 }
 
 // setSubject writes into the report which device was measured, and how. The argument
-// paced names the device profile whose times an emulator simulates.
+// paced is the name of the device profile whose times an emulator simulates.
 func (v *visit) setSubject(paced string) {
 	c := v.dev.Capabilities()
 	switch {

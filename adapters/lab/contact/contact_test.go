@@ -74,11 +74,11 @@ func TestReferencesAreTheRecordedTexts(t *testing.T) {
 	require.JSONEq(t, string(text), string(referencesFile))
 }
 
-// npu is the float device with an NPU's capabilities. It can be made to fail.
+// npu is the float device with an NPU's capabilities. A test can make npu fail.
 type npu struct {
 	backend.Device
 	refuse func(image []byte) bool
-	poor   bool // allocates no buffers
+	poor   bool // poor makes the device allocate no buffers
 }
 
 var errRefused = errors.New("refused")
@@ -151,7 +151,7 @@ func TestAFailedStepStopsOnlyDependentSteps(t *testing.T) {
 		name   string
 		dev    *npu
 		failed []string
-		rows   []int // widths of the profile
+		rows   []int // rows lists the widths that the measured profile must have
 	}{
 		{"a width", &npu{refuse: image("block1_rows8")}, []string{"graphs"}, []int{1}},
 		{"the head", &npu{refuse: image("head_")}, []string{"tokens", "commit", "graphs", "profile"}, nil},

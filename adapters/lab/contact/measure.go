@@ -210,5 +210,5 @@ func median(times []time.Duration) time.Duration {
 }
 
 func rate(bytes int, took time.Duration) float64 {
-	return float64(bytes) / max(float64(took), 1) // a byte per ns equals a GB per s
+	return float64(bytes) / max(float64(took), 1) // one byte per ns equals one GB per s
 }

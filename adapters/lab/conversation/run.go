@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -21,23 +22,43 @@ import (
 // Result holds the times of a conversation in one setting.
 type Result struct {
 	Setting Setting `json:"setting"`
-	// AutoMs is the time of plan auto. BestMs is the time of the best fixed
-	// configuration, which Best describes. WorstMs is the time of the worst fixed
-	// configuration.
-	AutoMs  float64 `json:"auto_ms"`
-	BestMs  float64 `json:"best_ms"`
-	WorstMs float64 `json:"worst_ms"`
-	Best    string  `json:"best"`
+	// AutoMs is the time of plan auto.
+	AutoMs float64 `json:"auto_ms"`
 	// First and Last are the configurations with which plan auto began and ended.
 	// Changes is the number of times that plan auto changed its configuration.
-	First   string `json:"first"`
-	Last    string `json:"last"`
-	Changes int    `json:"changes"`
-	// Fixed is the number of fixed configurations, and Different the number of turns
-	// whose tokens differ between plan auto and a fixed configuration.
-	Fixed     int `json:"fixed"`
+	First     string     `json:"first"`
+	Last      string     `json:"last"`
+	Changes   int        `json:"changes"`
+	AutoTurns []TurnTime `json:"auto_turns"` // AutoTurns describes the turns with plan auto
+	// Different is the number of turns whose tokens differ between plan auto and a fixed
+	// configuration that was executed.
 	Different int `json:"different"`
+	Fixed
 }
+
+// Fixed holds the times of a conversation with fixed configurations.
+type Fixed struct {
+	Count int `json:"fixed"` // Count is the number of fixed configurations that the device holds
+	// BestMs is the time of the best fixed configuration, which Best describes. BestTurns
+	// describes its turns. WorstMs is the time of the worst fixed configuration.
+	BestMs    float64    `json:"best_ms"`
+	WorstMs   float64    `json:"worst_ms"`
+	Best      string     `json:"best"`
+	BestTurns []TurnTime `json:"best_turns"`
+}
+
+// TurnTime holds the times of one turn: until the first token, of the decoding, and by
+// which loads of the pause before it lasted longer than the pause. Passes is the number of
+// decode passes.
+type TurnTime struct {
+	Graphs   string  `json:"graphs"`
+	FirstMs  float64 `json:"first_ms"`
+	DecodeMs float64 `json:"decode_ms"`
+	LateMs   float64 `json:"late_ms,omitempty"`
+	Passes   int     `json:"passes"`
+}
+
+func (t TurnTime) ms() float64 { return t.FirstMs + t.DecodeMs + t.LateMs }
 
 // Regret returns how many times longer plan auto took than the best fixed configuration.
 func (r *Result) Regret() float64 { return r.AutoMs / r.BestMs }
@@ -49,6 +70,7 @@ type Stage struct {
 	Model     *model.Model
 	Tokenizer *tokenizer.Tokenizer
 	Cache     *imagecache.Store
+	Logger    *slog.Logger
 }
 
 // Run executes a conversation with plan auto and with each fixed configuration. The
@@ -66,9 +88,13 @@ func Run(ctx context.Context, stage Stage, s Setting) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan auto: %w", err)
 	}
-	r.AutoMs, r.First = auto.ms, first
+	r.AutoMs, r.First, r.AutoTurns = auto.ms, first, auto.turns
 	if r.Last == "" {
 		r.Last = first
+	}
+	if s.Known != nil {
+		r.Fixed = *s.Known
+		return r, nil
 	}
 	configs := s.Fixed
 	if len(configs) == 0 {
@@ -89,12 +115,12 @@ func Run(ctx context.Context, stage Stage, s Setting) (*Result, error) {
 				r.Different++
 			}
 		}
-		if r.Fixed++; r.BestMs == 0 || done.ms < r.BestMs {
-			r.BestMs, r.Best = done.ms, name
+		if r.Count++; r.BestMs == 0 || done.ms < r.BestMs {
+			r.BestMs, r.Best, r.BestTurns = done.ms, name, done.turns
 		}
 		r.WorstMs = max(r.WorstMs, done.ms)
 	}
-	if r.Fixed == 0 {
+	if r.Count == 0 {
 		return nil, errors.New("no fixed configuration fits into the memory")
 	}
 	return r, nil
@@ -126,6 +152,11 @@ func (stage Stage) options(s Setting) (o engine.Options, err error) {
 	if err != nil {
 		return o, err
 	}
+	// The emulator charges each block by its share of the executed model's layers, which may
+	// be fewer than those of the charged model.
+	layers := stage.Model.Config().Layers
+	cost.Model.DispatchMs *= float64(cost.Model.Layers) / float64(layers)
+	cost.Model.Layers = layers
 	recipe, err := model.FindRecipe("f16")
 	if err != nil {
 		return o, err
@@ -133,13 +164,14 @@ func (stage Stage) options(s Setting) (o engine.Options, err error) {
 	mode, err := draft.Parse(s.Draft)
 	return engine.Options{
 		Recipe: recipe, Plan: engine.PlanAuto, Context: Context, FirstContext: Context, Costs: cost, Draft: mode,
-		Cache: stage.Cache, IdleSwitch: time.Nanosecond,
+		Cache: stage.Cache, IdleSwitch: time.Nanosecond, Logger: stage.Logger,
 	}, err
 }
 
 // talk holds the time of a conversation and the tokens of its answers.
 type talk struct {
 	ms    float64
+	turns []TurnTime
 	texts [][]int32
 }
 
@@ -172,11 +204,16 @@ func (stage Stage) converse(ctx context.Context, o engine.Options, s Setting) (t
 		if !ok {
 			return t, first, errors.New("the device has no virtual clock")
 		}
-		t.ms += late + milliseconds(times.First+times.Decode) + float64(drafted(&r))*o.Costs.Profile.CPU.DraftMs
+		graphs := fmt.Sprintf("blocks=%d, widths %v, plan %s", r.Blocks, r.Widths, r.Residency)
+		now := TurnTime{
+			Graphs: graphs, FirstMs: milliseconds(times.First), LateMs: late, Passes: r.DecodeSteps,
+			DecodeMs: milliseconds(times.Decode) + float64(drafted(&r))*o.Costs.Profile.CPU.DraftMs,
+		}
+		t.ms, t.turns = t.ms+now.ms(), append(t.turns, now)
 		late = max(milliseconds(dev.took-before-times.Loads)-turn.PauseMs, 0) // late is the time by which loads last longer than the pause
 		text, t.texts = append(text, r.Output...), append(t.texts, r.Output)
 		if first == "" {
-			first = fmt.Sprintf("blocks=%d, widths %v, plan %s", r.Blocks, r.Widths, r.Residency)
+			first = graphs
 		}
 	}
 	return t, first, nil

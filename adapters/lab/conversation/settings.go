@@ -10,8 +10,8 @@ import (
 // Setting describes a conversation on a device.
 type Setting struct {
 	Name string `json:"name"`
-	// Device names a device profile, and Model a model of this profile, whose times are
-	// charged. WindowGB is the memory of a session in GB.
+	// Device is the name of a device profile, and Model the name of a model of this
+	// profile, whose times are charged. WindowGB is the memory of a session in GB.
 	Device   string  `json:"device"`
 	Model    string  `json:"model"`
 	WindowGB float64 `json:"window_gb"`
@@ -22,6 +22,9 @@ type Setting struct {
 	// Fixed lists the fixed configurations with which plan auto is compared. If Fixed is
 	// empty, plan auto is compared with all fixed configurations.
 	Fixed []graphswap.Config `json:"fixed,omitempty"`
+	// Known holds the times of the fixed configurations from an earlier run. If Known is
+	// set, only plan auto is executed.
+	Known *Fixed `json:"known,omitempty"`
 }
 
 // Turn describes a request of a conversation by its numbers of prompt and output
@@ -53,16 +56,16 @@ var kinds = []struct {
 	{"essays", span{10, 40}, span{60, 100}},
 }
 
-// Settings returns a number of settings. Setting i depends only on its own seed, so a
-// smaller count returns the first settings of a larger count.
-func Settings(model string, count, turns int) (list []Setting) {
+// Settings returns the settings with the given numbers. Setting i depends only on its
+// number and on the seed.
+func Settings(model string, seed uint64, numbers []int, turns int) (list []Setting) {
 	devices := graphswap.DeviceNames()
 	windows := []float64{3.75, 2.3}
-	for i := range count {
-		rng := rand.New(rand.NewPCG(uint64(i), 1723))
+	for _, i := range numbers {
+		rng := rand.New(rand.NewPCG(uint64(i), 1723+seed))
 		s := Setting{
 			Device: devices[i%len(devices)], Model: model, WindowGB: windows[i/len(devices)%len(windows)],
-			Draft: []string{"auto", "off"}[rng.IntN(2)], Seed: uint64(i),
+			Draft: []string{"auto", "off"}[rng.IntN(2)], Seed: seed<<32 | uint64(i),
 		}
 		// A third of the conversations changes the kind of its turns, and a third mixes
 		// kinds.
@@ -85,7 +88,7 @@ func Settings(model string, count, turns int) (list []Setting) {
 		case 2:
 			what += " and " + second.name
 		}
-		s.Name = fmt.Sprintf("%s, %.2f GB, draft %s, %s", s.Device, s.WindowGB, s.Draft, what)
+		s.Name = fmt.Sprintf("setting %d: %s, %.2f GB, draft %s, %s", i, s.Device, s.WindowGB, s.Draft, what)
 		list = append(list, s)
 	}
 	return list

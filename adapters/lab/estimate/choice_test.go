@@ -8,13 +8,16 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// The goals of the graphs that decode and verify.
+// The constants below are the goals for the graphs of decode and verification.
 const (
-	mostFlat  = 1.2  // 32 rows over one row
-	mostReads = 1.15 // reads of 32 rows over weights and cache
+	mostFlat = 1.2 // mostFlat bounds the time of 32 rows divided by that of one row
+	// mostReads bounds the bytes that 32 rows read, divided by the bytes of weights and
+	// cache
+	mostReads = 1.15
 )
 
-// TestGraphsOfSmallModelsReachTheGoals checks a layer alone and one in a block.
+// TestGraphsOfSmallModelsReachTheGoals checks the estimated times of a layer that is a
+// graph of its own, and of a layer inside a block.
 func TestGraphsOfSmallModelsReachTheGoals(t *testing.T) {
 	r := readRecord(t)
 	for _, shape := range shapes {
@@ -24,7 +27,7 @@ func TestGraphsOfSmallModelsReachTheGoals(t *testing.T) {
 				one, known := s.Find(part, 1)
 				tile, also := s.Find(part, 32)
 				if part == partBlock && !known && !also {
-					continue // not simulated yet
+					continue // the compiler's simulation of this graph is missing in the record
 				}
 				require.True(t, known && also, "%s %s %s", shape, chip.Name, part)
 				require.LessOrEqual(t, tile.Us/one.Us, mostFlat, "%s %s %s: %v and %v µs", shape, chip.Name, part, one.Us, tile.Us)
@@ -72,7 +75,9 @@ func TestTheRecordMatchesTodaysGraphs(t *testing.T) {
 		}
 		g, _ := l.graph(e.Shape, e.Recipe, e.Form, e.Part, e.Rows)
 		require.Equal(t, e.Structure, structure(g), "%s %s %q, %d rows: remove it from %s and simulate again", e.Shape, e.Recipe, e.Form, e.Rows, recordFile)
-		if weights, cache := sizes(g); e.Form == "" { // the record gives other forms the sizes of the program's form
+		// the record has no sizes for other forms, so they get the sizes of the program's
+		// form
+		if weights, cache := sizes(g); e.Form == "" {
 			require.Equal(t, []int64{weights, cache}, []int64{e.WeightBytes, e.CacheBytes}, "%s %s, %d rows", e.Shape, e.Recipe, e.Rows)
 		}
 		checked++

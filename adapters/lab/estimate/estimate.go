@@ -36,7 +36,7 @@ type Options struct {
 	// HeadRows lists the widths of the head's graphs. If HeadRows is empty, the head's
 	// graphs have the widths 1 and 32.
 	HeadRows []int
-	// Progress, if set, is a function that is called before each graph is simulated.
+	// Progress, if set, is a function that is called before the time of each graph is estimated.
 	Progress func(done, total int, graph string)
 }
 

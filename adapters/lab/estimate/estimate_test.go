@@ -27,9 +27,10 @@ func storyModel(t *testing.T) *model.Model {
 	return m
 }
 
-// linearChip estimates a fixed cost plus one per tile of 32 rows and one per row.
+// linearChip is a simulator whose times are a fixed cost, plus a cost per tile of 32
+// rows, plus a cost per row.
 type linearChip struct {
-	fixed, tile, row float64 // µs
+	fixed, tile, row float64 // the three times are in µs
 	broken           error
 	graphs           []string
 }
@@ -80,11 +81,12 @@ func TestRatesFollowFromTheGraphs(t *testing.T) {
 		{Part: "layer", Rows: 32, Us: 110, ReadBytes: 1100, WeightBytes: 900, CacheBytes: 100, SpillBytes: 7},
 		{Part: "layer", Rows: 128, Us: 200, ReadBytes: 2000, SpillBytes: 100},
 		{Part: "layer", Rows: 256, Us: 800},
-		{Part: "layer", Rows: 512, Us: 500, ReadBytes: 2000, SpillBytes: 101}, // would be fast
+		// width 512 would be the fastest, but it spills too much
+		{Part: "layer", Rows: 512, Us: 500, ReadBytes: 2000, SpillBytes: 101},
 		{Part: "head", Rows: 1, Us: 1000},
 	}}
 	s := r.Rates()
-	require.InEpsilon(t, 500, s.Decode, 1e-9)              // 10·100 + 1000 µs
+	require.InEpsilon(t, 500, s.Decode, 1e-9)              // a token takes 10·100 + 1000 µs
 	require.InEpsilon(t, 128/(200e-6*10), s.Prefill, 1e-9) // 256 rows are slower
 	require.Equal(t, 128, s.Chunk)
 	require.InEpsilon(t, 1.1, s.Flat, 1e-9)
@@ -105,7 +107,8 @@ func TestWidthsThatDetermineNoProfileAreRejected(t *testing.T) {
 		require.ErrorIs(t, CheckProfile(rows), errWidths, "rejected before the simulation")
 	}
 	require.NoError(t, CheckProfile([]int{1, 32, 64}))
-	// No part is negative even if times fall as rows increase.
+	// No fitted time is negative, even if the simulated times fall as the rows
+	// increase.
 	r, err := Run(t.Context(), &linearChip{fixed: 1000, tile: -10, row: -1}, m, Options{Recipe: model.Recipes[0], Rows: []int{1, 32, 64}, Context: 64})
 	require.NoError(t, err)
 	_, err = r.Profile(chip, "story", "a test", graphswap.Model{Layers: 5, BodyBytes: 1})

@@ -13,12 +13,15 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/estimator"
 )
 
-// Other forms of a graph, which are compared with the program's.
+// The constants below name other ways to write the same layer as a graph, which are
+// compared with the program's own.
 const (
 	formFloatGate = "gate in float16"
-	formByHead    = "scores by head" // reshaped around the softmax
-	formSplit     = "split heads"    // an attention of its own for each head of keys
-	formShapes    = "other shapes"   // the shapes of queries, angles and attention's result at other widths
+	formByHead    = "scores by head" // scores are reshaped around the softmax
+	formSplit     = "split heads"    // each head of keys has an attention of its own
+	// queries, angles and attention's result have the shapes that the program uses at
+	// other widths
+	formShapes    = "other shapes"
 	formEffort2   = "effort 2"
 	formSmallVTCM = "VTCM 4 MB"
 )
@@ -45,8 +48,8 @@ func apply(t *testing.T, g *backend.Graph, form string) (*backend.Graph, estimat
 // change replaces a node of the layer, or reports that it keeps the node.
 type change func(b *backend.Builder, n *backend.Node, in []backend.TensorID) (out backend.TensorID, changed bool)
 
-// attend adds scores, mask, softmax and mixing. q and the result are [1,K,g·M,D];
-// k and v are [1,K,T,D].
+// attend adds the nodes of attention: the scores, the mask, the softmax and the product
+// with the values. q and the result are [1,K,g·M,D]; k and v are [1,K,T,D].
 type attend func(b *backend.Builder, q, k, v, mask backend.TensorID) backend.TensorID
 
 func byHead(b *backend.Builder, q, k, v, mask backend.TensorID) backend.TensorID {
@@ -104,7 +107,7 @@ func otherShapes(g *backend.Graph) change {
 		number := func(name string) backend.TensorID { return b.Dequantize(name, in[0], backend.Float16) }
 		node := fmt.Sprint(n.Name, " ", n.Op)
 		switch {
-		case node == "layer0_q_heads_q Reshape": // from shaped to plain
+		case node == "layer0_q_heads_q Reshape": // the shaped form becomes the plain one
 			return number("layer0_q"), true
 		case node == "layer0_q_heads Dequantize":
 			return b.Reshape(n.Name, in[0], g.Tensors[n.Outputs[0]].Shape...), true
@@ -112,7 +115,7 @@ func otherShapes(g *backend.Graph) change {
 			return number("layer0_attn_out"), true
 		case node == "layer0_attn_out_tiles Dequantize", node == "layer0_attn_out Reshape", strings.Contains(n.Name, "_of"):
 			return in[0], true
-		case node == "layer0_q Dequantize": // from plain to shaped
+		case node == "layer0_q Dequantize": // the plain form becomes the shaped one
 			return in[0], true
 		case node == "layer0_q_heads Reshape":
 			return b.Dequantize(n.Name, b.Reshape(n.Name+"_q", in[0], g.Tensors[n.Outputs[0]].Shape...), backend.Float16), true
@@ -128,7 +131,7 @@ func otherShapes(g *backend.Graph) change {
 	}
 }
 
-// turning finds the products of RoPE.
+// turning finds the multiplications by which RoPE rotates queries and keys.
 var turning = regexp.MustCompile(`^layer0_[qk]_(lower|upper)_(cos|sin)$`)
 
 // rewrite copies the graph of a layer with a change. untiled makes a mask for one

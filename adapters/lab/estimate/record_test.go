@@ -19,10 +19,11 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/randommodel"
 )
 
-// recordFile holds the simulated graphs. The table and the profiles derive from it.
+// recordFile is the file of all estimated graphs, from which the table and the profiles
+// are computed.
 const recordFile = "testdata/estimates.json"
 
-// record holds all graphs that were simulated with one build of the library.
+// record holds the times that the compiler of one build of the library estimated.
 type record struct {
 	Build   string  `json:"library_build"`
 	Entries []entry `json:"simulated"`
@@ -33,7 +34,8 @@ type entry struct {
 	Shape  string `json:"shape"`
 	SoC    uint32 `json:"soc"`
 	Recipe string `json:"recipe"`
-	// Form names the graph's form; "" is the program's own.
+	// Form is the name of the way in which the layer is written as a graph; it is empty
+	// for the way that sdnpu uses.
 	Form string `json:"form,omitempty"`
 	// Structure is a digest of the graph's operators, order and shapes.
 	Structure string `json:"structure,omitempty"`
@@ -61,13 +63,14 @@ var (
 	all      = []int{1, 8, 32, 64, 128, 256}
 )
 
-// Parts of a model. The whole head takes minutes to compile, so more than one row
-// was simulated for an eighth of the vocabulary only.
+// The constants below are the parts of a model whose times are estimated. The whole head takes
+// minutes to compile, so more than one row was estimated for an eighth of the
+// vocabulary only.
 const (
 	partLayer  = "layer"
 	partHead   = "head"
 	partEighth = "head/8"
-	partBlock  = "block" // blockLayers layers in one graph
+	partBlock  = "block" // partBlock is a graph of blockLayers layers
 )
 
 const blockLayers = 4
@@ -113,7 +116,7 @@ func (r *record) find(shape string, soc uint32, recipe, form, part string, rows 
 	return r.Entries[i], true
 }
 
-// headsOf returns the recipe whose head was simulated and equals the given recipe's head.
+// headsOf returns the recipe whose head was estimated and equals the given recipe's head.
 func headsOf(recipe string) string {
 	const simulated = "w8a16"
 	if headOf(recipe) == headOf(simulated) {
@@ -131,7 +134,9 @@ func headOf(recipe string) model.Linear {
 	return r.Linear
 }
 
-// result returns the simulated graphs of a recipe on a chip.
+// result returns the recorded estimates of the graphs of a model shape, in a recipe on a
+// chip. Where the record has no estimate for the head, result adds one that is scaled from
+// another.
 func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 	s := &Result{Layers: randommodel.Shapes[shape].Layers, Context: pastTokens}
 	for _, e := range r.Entries {
@@ -148,9 +153,9 @@ func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 	return s
 }
 
-// head adds estimates of the head that were not simulated. A head without its own simulation counts
-// as eight eighths, which is too much. Its times of 32 rows scale like the times of an eighth of
-// the head.
+// head adds the estimates of the head that the record does not have. A head without its own estimate counts
+// as eight eighths, which is too much. The time of the whole head for 32 rows is scaled from 1 row
+// as that of an eighth of the head.
 func (r *Result) head() {
 	one, ok1 := r.Find(partEighth, 1)
 	tile, ok2 := r.Find(partEighth, 32)
@@ -263,7 +268,8 @@ func (l *lab) fill(r *record) {
 							continue
 						}
 						r.Entries = append(r.Entries, l.simulate(shape, name, recipe, w.form, w.part, rows))
-						r.write(l.t) // after each, since all take long
+						// the record is saved after each graph, because each takes long
+						r.write(l.t)
 					}
 				}
 			}

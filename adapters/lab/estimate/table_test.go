@@ -82,8 +82,8 @@ func simulator(t *testing.T, chip string) (*hexagon.Device, hexagon.Chip) {
 	return d, c
 }
 
-// TestTheTableOfEstimatesFollowsFromTheRecord also checks the built-in profiles.
-// With -simulate it first simulates missing graphs; a record of another build is
+// TestTheTableOfEstimatesFollowsFromTheRecord also checks the built-in profiles. With
+// -simulate, the test first simulates missing graphs; a record of another build is
 // started again.
 func TestTheTableOfEstimatesFollowsFromTheRecord(t *testing.T) {
 	if *simulate {

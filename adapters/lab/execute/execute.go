@@ -206,8 +206,8 @@ func (j *Job) residency() string {
 // watch is a device that adds up how much later than simulated its calls returned.
 type watch struct {
 	backend.Device
-	overrun atomic.Int64 // late is a time in ns
-	paced   atomic.Value // failed holds a string
+	overrun atomic.Int64 // overrun is a time in ns
+	paced   atomic.Value // paced holds the name of the simulated phone as a string
 }
 
 // Load returns a program whose calls are watched for lateness.

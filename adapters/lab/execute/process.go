@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ErrLate is returned if the emulator's calls were late even on the most slowed
-// device. The measured times of an execution with late calls are meaningless.
+// ErrLate is returned if the emulator's calls were late even with the largest scale,
+// Slowest. The measured times of an execution with late calls are meaningless.
 var ErrLate = errors.New("the machine is busy")
 
 // Processes executes each switch plan in its own process, because the emulator reads

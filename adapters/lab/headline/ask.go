@@ -55,6 +55,11 @@ func (b *Bed) Ask(ctx context.Context, system string, q Question, show func(stri
 	if err != nil {
 		return nil, err
 	}
+	if system == Peer {
+		a.Text = text.String()
+		a.Served, err = b.measuredByClient(system, q, a.Text, last, cmp.Or(first, whole), whole)
+		return a, err
+	}
 	lines, err := b.Server.WaitLines(ctx, offset, host.ReportLine, 1)
 	if err != nil {
 		return nil, err

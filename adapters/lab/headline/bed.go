@@ -43,15 +43,19 @@ type Options struct {
 	// Dir is a folder for the private Ollama and its models. Cache is the folder of the
 	// image cache.
 	Dir, Cache string
-	// Phone names a device profile whose times the emulator simulates. As is the model
-	// of the profile whose times are charged. Pace is the emulator's pace, wall or
-	// virtual. If Phone is [bench.ThisMachine], no times are simulated.
+	// Phone is the name of a device profile whose times the emulator simulates. As is
+	// the name of the model of this profile whose times are charged. Pace is the
+	// emulator's pace, wall or virtual. If Phone is [bench.ThisMachine], no times are
+	// simulated.
 	Phone, As, Pace string
 	// Model is the path of the GGUF file, and Context the length of the context in
 	// tokens. Systems lists the names of the systems that are compared.
 	Model   string
 	Context int
 	Systems []string
+	// Peer is the command of the system [Peer]: the path of llama.cpp's llama-server and
+	// its flags, separated by blanks.
+	Peer string
 }
 
 // charged returns the name of the model whose times are charged, or "" if no times are
@@ -80,8 +84,8 @@ type Bed struct {
 // Open starts Ollama and creates the models. The caller of Open must close the Bed.
 func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 	for _, s := range o.Systems {
-		if !slices.Contains(Systems, s) {
-			return nil, fmt.Errorf("unknown system %q: want one of %s", s, strings.Join(Systems, ", "))
+		if s != Peer && !slices.Contains(Systems, s) {
+			return nil, fmt.Errorf("unknown system %q: want one of %s, %s", s, strings.Join(Systems, ", "), Peer)
 		}
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -101,7 +105,14 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 		// In SDNPU_EMULATOR, a slash separates a profile from its variant.
 		environment = append(environment, fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=%s", strings.Replace(o.Phone, "+", "/", 1), o.As, o.Pace))
 	}
-	if o.Laboratory != "" {
+	switch {
+	case slices.Contains(o.Systems, Peer):
+		original := filepath.Join(o.Dir, "peer", "llama-server")
+		if err := writePeer(original, o.Peer); err != nil {
+			return nil, err
+		}
+		environment = append(environment, "SDNPU_ORIGINAL="+original)
+	case o.Laboratory != "":
 		original := filepath.Join(o.Dir, "published", "llama-server")
 		if err := copyProgram(original, o.Laboratory); err != nil {
 			return nil, err
@@ -156,6 +167,9 @@ func copyProgram(to, from string) (err error) {
 
 // create makes the model that a system has in Ollama.
 func (b *Bed) create(ctx context.Context, system, template string) error {
+	if system == Peer {
+		return b.createPeer(ctx, template)
+	}
 	adapter := filepath.Join(b.options.Dir, system+".gguf")
 	if err := b.writeAdapter(ctx, system, adapter); err != nil {
 		return err

@@ -1,8 +1,8 @@
 // Package published runs published systems with the engine, in full, so that they can be
 // compared with the product.
 //
-// Each published system is a mode of the key sdnpu.mode. The mode paper stands for
-// sd.npu, version 2, and coordgen for its version 1, CoordGen. Both published systems
+// Each published system is a mode of the key sdnpu.mode. The mode paper is sd.npu,
+// version 2, and the mode coordgen is its version 1, CoordGen. Both published systems
 // have two blocks, of which each has one graph loaded at a time, the published greedy
 // rule without a spare slot, calibration on every prompt, draft extension, and a
 // database of earlier answers.

@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/buffers"
 )
 
-// Two drafts follow the last token of sequence 0, which has seven tokens already.
-// They are alternatives: both follow row 0, and neither sees the other.
+// Two drafts follow the last token of sequence 0, which has seven tokens already. The
+// two drafts are alternatives: both follow row 0, and neither sees the other.
 func ExampleRows() {
 	rows := &buffers.Rows{Bases: map[int]int{0: 7}}
 	rows.Add(0, buffers.Root, 7, 7)

@@ -93,7 +93,8 @@ func TestMasksOfPartsShowWhatTheMaskOfTheWholePassShows(t *testing.T) {
 			p.fillMask(mask, hiddenBytes(columns), model.View{Window: window}, kvcache.Layout{Sequences: 2, Context: context}, 1, groups, first, m)
 			for i, v := range mask {
 				row, column := first+i/columns%m, i%columns
-				wholeColumn := column // columns of the mask that all rows share
+				// these columns of the mask are the slots, which all rows share
+				wholeColumn := column
 				if column >= slots {
 					wholeColumn += first
 				}

@@ -23,6 +23,7 @@ type Text struct {
 	tokens        []textToken // tokens holds the tokens that are not handed out yet
 	begin         int         // begin is the offset in the output of the first token that is not handed out
 	stopped       bool
+	stopWord      string
 }
 
 // textToken is a token whose text was not handed out yet.
@@ -53,6 +54,9 @@ func toUTF8(b []byte) string { return string([]rune(string(b))) }
 // Stopped reports whether a stop string was found. After a stop string was found, the
 // caller must not add tokens.
 func (t *Text) Stopped() bool { return t.stopped }
+
+// StopWord returns the stop string that was found, or "".
+func (t *Text) StopWord() string { return t.stopWord }
 
 // Add takes the bytes of a token and returns the text that can be handed out now.
 func (t *Text) Add(bytes []byte, token TokenLogprob) Piece {
@@ -88,8 +92,8 @@ func (t *Text) decodeRune() {
 	longest := 0
 	for _, b := range t.pending[from:] {
 		for i := range t.stops {
-			if t.stops[i].add(b) {
-				longest = max(longest, len(t.stops[i].text))
+			if t.stops[i].add(b) && len(t.stops[i].text) > longest {
+				longest, t.stopWord = len(t.stops[i].text), t.stops[i].text
 			}
 		}
 	}

@@ -26,10 +26,10 @@ func cutAtFirstStop(s string, stops []string) (string, bool) {
 	return s, false
 }
 
-// assemble feeds bytes in pieces of random sizes, zero included.
+// assemble adds the bytes to a Text as tokens of random lengths, zero included.
 func assemble(t *testing.T, rng *rand.Rand, bytes []byte, stops []string) (whole string, stopped bool, ids []int32) {
 	t.Helper()
-	x := NewText(stops)
+	x, source := NewText(stops), bytes
 	take := func(p Piece) {
 		if p.Text == "" {
 			require.Empty(t, p.Tokens, "tokens without text")
@@ -46,6 +46,10 @@ func assemble(t *testing.T, rng *rand.Rand, bytes []byte, stops []string) (whole
 		bytes = bytes[n:]
 	}
 	take(x.Finish())
+	require.Equal(t, x.Stopped(), x.StopWord() != "")
+	if x.Stopped() { // the fuzzer's input begins with the text and the stop string
+		require.True(t, strings.HasPrefix(toUTF8(source), whole+x.StopWord()), "%q does not begin with %q and %q", source, whole, x.StopWord())
+	}
 	return whole, x.Stopped(), ids
 }
 
@@ -108,7 +112,9 @@ func TestTokensComeWithThePieceInWhichTheyEnd(t *testing.T) {
 	x := NewText([]string{"\nUser:"})
 	add := func(s string, id int32) Piece { return x.Add([]byte(s), TokenLogprob{ID: id}) }
 	require.Equal(t, []int32{0}, tokens(add("a", 0)))
-	require.Empty(t, add("", 1)) // the bytes of the control token wait for a character to be completed
+	// the control token's bytes are held back, because the character before them is
+	// incomplete
+	require.Empty(t, add("", 1))
 	require.Equal(t, []int32{1, 2}, tokens(add("b", 2)))
 	require.Empty(t, add("\xc3", 3))
 	require.Equal(t, []int32{3, 4}, tokens(add("\xa9", 4)))

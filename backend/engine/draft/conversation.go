@@ -40,7 +40,7 @@ func (c *conversations) of(text []int32, prompt int) uint64 {
 	return found
 }
 
-// FNV-1a over tokens.
+// The hash is FNV-1a, computed over the tokens.
 const (
 	fnvOffset = 14695981039346656037
 	fnvPrime  = 1099511628211

@@ -12,7 +12,7 @@ import (
 // Database remembers the tokens of earlier outputs: in memory until the process ends,
 // or on disk. A Database may be used from several goroutines.
 type Database struct {
-	mu        sync.Mutex // guards all fields
+	mu        sync.Mutex // mu guards all fields
 	index     *spec.Index
 	maxTokens int
 	// next contains the texts that were added after index was half full. When index is

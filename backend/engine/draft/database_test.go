@@ -20,7 +20,8 @@ func openFiles(t *testing.T, dir string, readOnly bool) *tokendb.DB {
 	return files
 }
 
-// said simulates a request that succeeds with the given text.
+// said adds the output of a successful request to the database, as if the model had
+// generated it.
 func said(d *Drafter, prompt, output []int32) {
 	d.Begin(prompt)
 	d.Commit(output)

@@ -141,8 +141,9 @@ func TestFullDatabaseKeepsNewerHalf(t *testing.T) {
 }
 
 func TestRejectedTokensAreDraftedAgain(t *testing.T) {
-	// The draft was 5 6 7 8. The model chose 9 and, after the wrong 5, agreed
-	// with 6 and 7. If 5 6 occurs later, 7 must be drafted.
+	// In this test, the draft was 5 6 7 8. The model chose 9 instead of 5 and, in the
+	// rows after the wrong 5, agreed with 6 and 7. If the tokens 5 6 occur later, 7
+	// must be drafted.
 	var tree spec.Tree
 	parent := spec.None
 	for _, token := range []int32{5, 6, 7, 8} {

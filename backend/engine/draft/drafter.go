@@ -24,8 +24,8 @@ type Drafter struct {
 }
 
 // New returns a drafter for one sequence. database may be nil unless the mode's
-// Database is set. The drafter starts with the weights in learned, which all drafters
-// of a mode share.
+// Database is set. The drafter starts with the weights in the argument `learned`, which
+// all drafters of a mode share.
 func New(m Mode, database *Database, learned *Experience) *Drafter {
 	d := &Drafter{mode: m, database: database, text: spec.NewIndex(m.depth())}
 	var source spec.Source

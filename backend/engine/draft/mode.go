@@ -11,7 +11,7 @@ import (
 var ErrMode = errors.New("unknown draft mode")
 
 // Mode selects the sources of draft tokens. The zero Mode drafts nothing; the comment of
-// package draft gives the reason why the zero Mode does not stand for [Auto].
+// package draft gives the reason why the zero Mode does not mean [Auto].
 type Mode struct {
 	// Lookup and Automaton draft tokens that followed the same context earlier in the
 	// text. Lookup uses contexts of up to 3 tokens, Automaton contexts of up to 8.
@@ -58,8 +58,8 @@ var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database
 var Auto = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true, Auto: true}
 
 // Retired reports whether s names a mode that earlier versions of the product accepted
-// and that only the laboratory has now. The keys of a model may still contain such a
-// name; the product reads it as "default".
+// and that only the laboratory has now. The keys of a model may still contain a retired
+// name; the product reads a retired name as "default".
 func Retired(s string) bool {
 	return slices.Contains([]string{"paper", "paper-cal", "paper-ext", "paper-cal-ext"}, s)
 }

@@ -20,7 +20,7 @@ import (
 func drafts(t *testing.T, s *suite) {
 	name, story := s.story()
 	prompt := story[:12]
-	for range 3 { // something to copy
+	for range 3 { // the prompt repeats itself, so that drafts can copy from it
 		prompt = slices.Concat(prompt, story[20:32])
 	}
 	n := s.some(40, 10)

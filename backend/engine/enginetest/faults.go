@@ -16,8 +16,8 @@ import (
 
 var errFault = errors.New("injected fault")
 
-// faulty is a device that calls the function before at the start of each run of a
-// graph. If the function before returns an error, the run of the graph fails with it.
+// faulty is a device that calls the function in its field before at the start of each
+// run of a graph. If that function returns an error, the run fails with this error.
 type faulty struct {
 	backend.Device
 	before atomic.Pointer[func() error]
@@ -45,8 +45,8 @@ func (p *faultyProgram) Run(ctx context.Context, graph string, bindings []backen
 	return p.Program.Run(ctx, graph, bindings)
 }
 
-// at makes the device call the function hook before the k-th run of a graph from now,
-// and before no other run.
+// at makes the device call the function hook once: before the k-th graph run that
+// follows.
 func (d *faulty) at(k int, hook func() error) {
 	runs := 0
 	before := func() error {

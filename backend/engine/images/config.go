@@ -27,8 +27,8 @@ type Config struct {
 	Separate bool
 	// If Swap is set, QNN's library swaps the graphs of one image by itself.
 	Swap bool
-	// Idle is set if nothing waits for the images: they are compiled at a low priority,
-	// and [Loader.Prepare] removes no other images from the cache.
+	// Idle is set if no request waits for the images: they are compiled at a low
+	// priority, and [Loader.Prepare] removes no other images from the cache.
 	Idle bool
 	// Cache keeps images. If no cache is given, images are compiled at each start.
 	Cache *imagecache.Store

@@ -76,7 +76,8 @@ type Job struct {
 	// Digest identifies the graphs. Each process that compiles the job must build equal
 	// graphs from it.
 	Digest [sha256.Size]byte
-	// Idle is set if nothing waits for the image: other work comes first.
+	// Idle is set if no request waits for the image, so the compiler runs at a low
+	// priority.
 	Idle bool
 	// Weights is the size of the graphs' constants, which measures the work.
 	Weights int64

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// sharing is the float device, with or without constant sharing.
+// sharing is the float device, which reports constant sharing if a test asks for it.
 type sharing struct {
 	backend.Device
 	shares   bool

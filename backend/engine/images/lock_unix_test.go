@@ -18,8 +18,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// holderDir makes the test's program a process that takes the lock of the image in
-// its first argument, and waits until its standard input ends.
+// holderDir is an environment variable. If it is set, the test binary takes the lock of
+// the image that its first argument names, and waits until its standard input ends.
 const holderDir = "SDNPU_TEST_IMAGES_HOLDER"
 
 func TestMain(m *testing.M) {

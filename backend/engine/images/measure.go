@@ -54,7 +54,7 @@ type Measurement struct {
 	// number of layers in the block.
 	Block, Layers int
 	Rows          int
-	SizeBytes     int64 // device memory
+	SizeBytes     int64 // device memory in bytes
 	Load          time.Duration
 	// Run is the time of a run in which a row sees Measurements.Context tokens, and
 	// Short of a run in which rows see only the rows of the graph. With the number of
@@ -74,8 +74,8 @@ type Measurements struct {
 	// RunSlowdown is the time of a run during a load divided by the time of a run
 	// alone. RunSlowdown is zero if it could not be measured.
 	RunSlowdown float64
-	// Paced names the phone whose times an emulator simulated, and is empty if none
-	// was; see [backend.Cost].
+	// Paced is the name of the phone whose times an emulator simulated, or empty; see
+	// [backend.Cost].
 	Paced string
 }
 

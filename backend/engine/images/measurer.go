@@ -64,8 +64,9 @@ func (s *measurer) open(ctx context.Context, g *backend.Graph, context int) (_ *
 	return r, err
 }
 
-// fillMasks writes masks in which each row sees itself and all tokens before it, and
-// the middle row sees context tokens.
+// fillMasks writes the attention masks of the measured graph: every row sees itself and
+// the same number of past tokens. The number is chosen so that a text of rows would see
+// `context` tokens at its middle row.
 func (s *measurer) fillMasks(r *runnable, context int) {
 	for _, p := range r.image.graphs[0].Signature.Inputs {
 		if !slices.ContainsFunc(s.views, func(v model.View) bool { return v.Mask == p.Name }) {
@@ -109,7 +110,7 @@ func (s *measurer) measure(ctx context.Context, g *backend.Graph) (m Measurement
 	return m, err
 }
 
-// time returns the time of a device call that took the duration own on the host's
+// time returns the time of a device call that took the duration `own` on the host's
 // clock. If an emulator simulates a phone, time returns the phone's time instead. late
 // is set if an emulated call took longer than it would on the phone.
 func (s *measurer) time(own time.Duration, cost func(backend.Timed) backend.Cost, p backend.Program) (_ time.Duration, late bool) {

@@ -14,8 +14,8 @@ import (
 type Progress struct {
 	// Total is the number of images, and Done the number of images that are ready.
 	Done, Total int
-	// Graph names the graph that is compiled or loaded now. If several graphs share the
-	// image, their names are joined: block0_rows{1,128}.
+	// Graph is the name of the graph that is compiled or loaded now. If several graphs
+	// share the image, their names are joined: block0_rows{1,128}.
 	Graph string
 	// Weights is the size of all constants in bytes, and WeightsDone the size of those that
 	// are compiled or loaded.

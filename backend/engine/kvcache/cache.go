@@ -112,12 +112,7 @@ func (c *Cache) Clear(sequence, from, to int) {
 // returns does not depend on graph widths, blocks, the context or other sequences.
 func (c *Cache) Read(dst []byte, sequence, n int) []byte {
 	for i := range c.layers {
-		for _, r := range c.layers[i].past {
-			for head := range c.layout.KVHeads {
-				from, to := c.layout.span(head, c.layout.Slot(sequence, 0), n)
-				dst = append(dst, r.All()[from:to]...)
-			}
-		}
+		dst = c.ReadLayer(dst, i, sequence, n)
 	}
 	return dst
 }
@@ -135,6 +130,20 @@ func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 					from, end := old.layout.span(head, old.layout.Slot(sequence, 0), n)
 					copy(dst[to:], src[from:end])
 				}
+			}
+		}
+	}
+}
+
+// CopySequence copies the keys and values of the tokens [first, end) of the sequence from
+// to the same positions of the sequence to.
+func (c *Cache) CopySequence(to, from, first, end int) {
+	for i := range c.layers {
+		for _, r := range c.layers[i].past {
+			for head := range c.layout.KVHeads {
+				dst, _ := c.layout.span(head, c.layout.Slot(to, first), end-first)
+				src, stop := c.layout.span(head, c.layout.Slot(from, first), end-first)
+				copy(r.All()[dst:], r.All()[src:stop])
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func newOracle(l Layout) *oracle {
 	return &oracle{l, make(map[place][]byte), make([]int, l.Sequences)}
 }
 
-// each calls f for each array element that one token has.
+// each calls f for each element of the keys and values of one token.
 func (o *oracle) each(f func(layer, kv, head int)) {
 	for layer := range o.layout.Layers {
 		for kv := range 2 {

@@ -21,10 +21,10 @@ import (
 type Voter struct {
 	logger *slog.Logger
 
-	mu       sync.Mutex      // guards what follows
+	mu       sync.Mutex      // mu guards the fields below it
 	device   backend.Powered // device is nil if the device has no clock votes
 	phase    backend.Phase   // phase is the phase of the latest vote
-	requests int             // that run now
+	requests int             // requests is the number of requests that run now
 }
 
 // NewVoter returns a voter for a device.
@@ -55,8 +55,8 @@ func (v *Voter) vote(phase backend.Phase) {
 	v.phase = phase
 }
 
-// Forget makes the next vote call the device in any case, because a restart of the
-// device has dropped the latest vote.
+// Forget makes the next vote call the device even if its phase is that of the latest
+// vote, because a restart of the device has dropped that vote.
 func (v *Voter) Forget() {
 	v.mu.Lock()
 	v.phase = ""

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/power"
 )
 
-// device records votes.
+// device is a device that records the votes that it gets.
 type device struct {
 	backend.Device
 	votes []backend.Phase
@@ -51,7 +51,7 @@ func TestARejectedVoteIsTheLast(t *testing.T) {
 	v.Vote(backend.Prefill)
 	v.Vote(backend.Decode)
 	require.Equal(t, []backend.Phase{backend.Prefill}, d.votes)
-	newVoter(struct{ backend.Device }{}).Vote(backend.Prefill) // takes no votes
+	newVoter(struct{ backend.Device }{}).Vote(backend.Prefill) // a device without clock votes
 }
 
 func ExampleVoter() {

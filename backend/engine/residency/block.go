@@ -44,7 +44,7 @@ type BlockGraph struct {
 // BoundGraph is a loaded graph with the memory that its ports use.
 type BoundGraph struct {
 	*images.Graph
-	bindings [][]backend.Binding // of each part
+	bindings [][]backend.Binding // bindings holds the memory of each slice of rows
 }
 
 // Bind returns a loaded graph that is bound to memory for each slice of rows. If the

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// correction is the weight that the newest ratio of actual time to forecast gets in the
-// learned ratio of a lane.
+// correction is the weight of the newest plan run in the learned ratio of a lane's
+// actual time to its forecast time.
 const correction = 0.3
 
 // Costs holds the times and sizes from which switch plans are computed. The costs of
@@ -23,9 +23,9 @@ const correction = 0.3
 // nil Costs measures nothing.
 type Costs struct {
 	given *graphswap.Cost // given is the given cost model, or nil if the engine measures its graphs
-	rows  []int           // graph widths, descending
+	rows  []int           // rows lists the graph widths, descending
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // mu guards the fields below it
 	// blocks and head hold the measured times of all graphs that have been loaded at
 	// least once.
 	blocks []measured
@@ -259,8 +259,8 @@ func (c *Costs) correct(w graphswap.MeasuredWidth) graphswap.MeasuredWidth {
 	return w
 }
 
-// Learn compares a plan's timeline with its forecast. The plan that Learn gets must
-// have run without deviations.
+// Learn compares a plan's timeline with its forecast. The executed loads and runs must
+// be those of the plan, in the plan's order.
 func (c *Costs) Learn(actual, forecast *graphswap.Timeline) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -78,33 +79,74 @@ func (x *Run) switchGraph(i int) error {
 	}
 	task.Bytes = to.sizeBytes()
 	x.Log.Add(task)
-	if x.Plan.Spare {
+	if x.hasSpare() {
 		return x.freeGraph(b, from)
 	}
 	return nil
 }
 
+// hasSpare reports whether loads of the run use a spare graph slot: the plan has one, and
+// the device has not refused it.
+func (x *Run) hasSpare() bool { return x.Plan.Spare && !x.spareRefused }
+
 // loadReplacement loads the graph `to`, which replaces the graph `from`. Without a
-// spare graph slot, loadReplacement first frees the old graph. If the load fails,
-// loadReplacement loads the old graph again.
+// spare graph slot, or if the device refuses one, loadReplacement first frees the old
+// graph. If the load fails, loadReplacement loads the old graph again.
 func (x *Run) loadReplacement(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
+	if x.hasSpare() && to.bound == nil {
+		bound, err := x.openInSpare(to)
+		if !errors.Is(err, graphswap.ErrNoSpare) {
+			return bound, err
+		}
+	}
+	if x.spareRefused && b.Graph(graphswap.Decode) == to {
+		if err := x.deferLoads(); err != nil {
+			return nil, err
+		}
+	}
+	return x.exchange(b, to, from)
+}
+
+// deferLoads waits until the prompt is computed, because its passes still need the graphs
+// that the loads of the run would free. Until then, passes run the loaded graphs.
+func (x *Run) deferLoads() error {
+	x.switcher.update(func() { x.deferred = true })
+	x.switcher.mu.Lock()
+	defer x.switcher.mu.Unlock()
+	if err := x.switcher.wait(x.ctx, func() bool { return x.promptDone || x.noMoreLoads }); err != nil {
+		return err
+	}
+	if !x.promptDone {
+		return graphswap.ErrNoSpare
+	}
+	return nil
+}
+
+// openInSpare loads a graph into the spare graph slot. If the device has no memory for the
+// slot, openInSpare returns [graphswap.ErrNoSpare], and later loads of the run do without.
+func (x *Run) openInSpare(to *BlockGraph) (*BoundGraph, error) {
+	bound, err := x.open(x.ctx, to)
+	if errors.Is(err, backend.ErrNoMemory) {
+		x.spareRefused = true
+		x.set.costs.refuseSpare()
+		x.loader.Logger().Info("the device has no memory for a spare graph slot: graphs are freed before others are loaded", "reason", err)
+		return nil, fmt.Errorf("%w: %w", graphswap.ErrNoSpare, err)
+	}
+	return bound, err
+}
+
+// exchange frees the graph `from` and loads the graph `to`. If the load fails, exchange
+// loads the old graph again.
+func (x *Run) exchange(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
 	if to.bound != nil { // the new graph is loaded already, which the plan did not know
 		return to.bound, nil
 	}
-	if !x.Plan.Spare {
-		if err := x.freeGraph(b, from); err != nil {
-			return nil, err
-		}
+	if err := x.freeGraph(b, from); err != nil {
+		return nil, err
 	}
 	bound, err := x.open(x.ctx, to)
 	if err == nil {
 		return bound, nil
-	}
-	if x.Plan.Spare && errors.Is(err, backend.ErrNoMemory) {
-		x.set.costs.refuseSpare()
-	}
-	if from.bound != nil {
-		return nil, err
 	}
 	back, again := x.open(context.WithoutCancel(x.ctx), from)
 	x.switcher.update(func() { from.bound = back })
@@ -112,7 +154,9 @@ func (x *Run) loadReplacement(b *Block, to, from *BlockGraph) (*BoundGraph, erro
 }
 
 func (x *Run) open(ctx context.Context, g *BlockGraph) (*BoundGraph, error) {
+	began := time.Now()
 	bound, err := g.open(ctx, x.loader)
+	x.switcher.loadTime.Add(int64(time.Since(began)))
 	if err == nil {
 		x.set.programBytes.Add(g.sizeBytes())
 	}
@@ -134,11 +178,17 @@ func (x *Run) freeGraph(b *Block, g *BlockGraph) error {
 }
 
 // LoadNow carries out one load of a plan run on a virtual clock. LoadNow returns the
-// time that the device would take.
+// time that the device would take. If the device refuses the spare graph slot, LoadNow
+// returns [graphswap.ErrNoSpare], and the next call of LoadNow frees the old graph first.
 func (x *Run) LoadNow(i int) (ms float64, err error) {
 	load := x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)
-	bound, err := x.loadReplacement(b, to, from)
+	var bound *BoundGraph
+	if x.hasSpare() && to.bound == nil {
+		bound, err = x.openInSpare(to)
+	} else {
+		bound, err = x.exchange(b, to, from)
+	}
 	if err != nil {
 		return 0, err
 	}

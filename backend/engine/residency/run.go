@@ -51,20 +51,27 @@ type Run struct {
 	switcher *Switcher
 	set      *Set
 	loader   *images.Loader
-	at       map[graphswap.Step]int // at holds the index in the plan of each step, by chunk and block
+	// at holds the index of each step in the plan; the key gives the step's chunk and
+	// block
+	at map[graphswap.Step]int
+
+	// spareRefused is set if the device had no memory for the plan's spare graph slot. Only
+	// the goroutine that carries out the loads uses the field spareRefused.
+	spareRefused bool
 
 	// The switcher's mutex guards the fields of Run below. Only the goroutine that
 	// computes the prompt changes the field chunk.
 	chunk   int    // chunk is the number of the chunk that the prompt's next pass computes
 	loading int    // loading is the index of the load that runs now, or -1
-	steps   int    // done is one more than the index of the last step that is done
-	loaded  []bool // by load
+	steps   int    // steps is one more than the index of the last plan step that is done
+	loaded  []bool // loaded tells, for each load of the plan, whether it is done
 	// promptDone is set if the whole prompt is computed; the remaining loads then start
 	// at once
 	promptDone  bool
+	deferred    bool  // deferred is set if the loads wait until the prompt is computed
 	noMoreLoads bool  // noMoreLoads is set if the loader may start no further load
 	loaderDone  bool  // loaderDone is set if the loader's goroutine has ended
-	err         error // why it failed
+	err         error // err is the error of failed loads, or nil
 	taught      bool  // taught is set if Costs has learned from the plan run
 	before      *Run  // before is set only for an idle run: it is the last run that belongs to a prompt
 
@@ -108,7 +115,7 @@ func (x *Run) wants(block, chunk int) graphswap.Variant {
 		return graphswap.Both
 	case x.promptDone:
 		return x.Plan.After[block]
-	case chunk == Unplanned:
+	case chunk == Unplanned || x.deferred:
 		return graphswap.Both
 	}
 	if i, ok := x.at[graphswap.Step{Chunk: chunk, Block: block}]; ok {

@@ -46,8 +46,8 @@ type Layout struct {
 	Switched    bool
 	Start, Used graphswap.Variant
 	Resident    []graphswap.Variant
-	// OnDemand is set if Load need not load and free the graphs with which the set does
-	// not start: their images are compiled.
+	// OnDemand is set if the images of all graphs are compiled already. Load then does
+	// not load and free the graphs that are not loaded first.
 	OnDemand bool
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -31,6 +32,8 @@ type Switcher struct {
 	plan *Run
 	// failures is the number of consecutive plan runs with failed loads.
 	failures int
+
+	loadTime atomic.Int64 // loadTime is the time of all loads of plan runs, in nanoseconds
 }
 
 // maxFailures consecutive plan runs with failed loads disable graph switching, because
@@ -43,6 +46,9 @@ var ErrNotResident = errors.New("a block has no loaded graph: the next request l
 
 // NewSwitcher returns a switcher that has no plan run yet.
 func NewSwitcher() *Switcher { return &Switcher{changed: make(chan struct{})} }
+
+// LoadTime returns the time that the loads of all plan runs took.
+func (s *Switcher) LoadTime() time.Duration { return time.Duration(s.loadTime.Load()) }
 
 // countFailure records whether the loads of a plan run failed. The caller of
 // countFailure holds mu. A plan run that was cancelled, or during which the device

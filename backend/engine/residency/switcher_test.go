@@ -24,7 +24,8 @@ const prefillRows, decodeRows = 8, 2
 
 var errLoad = errors.New("injected fault")
 
-// device is the float device. It counts programs, and fails the loads that fail selects.
+// device is the float device. device counts programs, and fails the loads that fail
+// selects.
 type device struct {
 	backend.Device
 	programs, loads atomic.Int64
@@ -234,7 +235,8 @@ func TestARequestEndsIdleLoads(t *testing.T) {
 }
 
 // TestNoRunBeginsOnGraphsThatAreReplaced: a request can make its plan just before the
-// engine replaces the graphs. Its run must not load graphs of the old set.
+// engine replaces the graphs. The plan run of that request must not load graphs of the
+// old set.
 func TestNoRunBeginsOnGraphsThatAreReplaced(t *testing.T) {
 	dev := &device{Device: cpu.New(cpu.Options{})}
 	set, s := attached(openSet(t, dev))

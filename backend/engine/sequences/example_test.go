@@ -10,13 +10,13 @@ import (
 // The second request continues the conversation of the first one.
 func Example() {
 	pool := sequences.NewPool(2)
-	first, held, _ := pool.Acquire(context.Background(), []int32{1, 2, 3}, true)
-	pool.Extend(first, []int32{1, 2, 3, 4})
-	pool.Release(first)
-	fmt.Println(first, held)
+	first, _ := pool.Acquire(context.Background(), []int32{1, 2, 3}, true)
+	pool.Extend(first.Sequence, []int32{1, 2, 3, 4})
+	pool.Release(first.Sequence)
+	fmt.Println(first.Sequence, first.Held)
 
-	second, held, _ := pool.Acquire(context.Background(), []int32{1, 2, 3, 4, 5}, true)
-	fmt.Println(second, held)
+	second, _ := pool.Acquire(context.Background(), []int32{1, 2, 3, 4, 5}, true)
+	fmt.Println(second.Sequence, second.Held)
 	// Output:
 	// 0 0
 	// 0 4

@@ -14,7 +14,7 @@
 //
 // Several goroutines may call all methods of a Pool. Pool.mu guards the sequences and
 // is never held while a request waits. Acquire compares the prompt with the tokens of
-// each free sequence. The cost of every method except Acquire is at most one copy of
+// each sequence. The cost of every method except Acquire is at most one copy of
 // the tokens.
 package sequences
 
@@ -35,7 +35,7 @@ type Pool struct {
 }
 
 type sequence struct {
-	tokens []int32 // committed
+	tokens []int32 // tokens are the committed tokens
 	prompt int     // prompt is the length of the last request's prompt
 	busy   bool
 	used   uint64 // used is the value of Pool.clock when the sequence was last released
@@ -50,52 +50,119 @@ func NewPool(n int) *Pool {
 	return p
 }
 
-// Acquire waits for a free sequence. Acquire returns the index of the sequence and the
-// number of the prompt's first tokens that the request may reuse (see reusable). If
-// reuse is set, Acquire prefers the sequence with the most tokens in common with the
-// prompt, if these are at least half of the sequence or half of the prompt, whichever
-// is shorter. If no sequence has that much in common, Acquire returns the free sequence
-// that was released first.
-func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (index, common int, err error) {
+// Lease is the result of [Pool.Acquire].
+type Lease struct {
+	// Sequence is the index of the sequence that the request uses.
+	Sequence int
+	// Held is the number of the prompt's first tokens that the sequence holds and that
+	// the request may reuse (see reusable).
+	Held int
+	// Source is a sequence that holds Reusable of the prompt's first tokens, more than
+	// Held. The request may copy their keys and values. Source may have another user, who
+	// may change it at any time. If no sequence holds more than Held, Source is -1.
+	Source, Reusable int
+}
+
+// Acquire waits for a free sequence and chooses one for a request: see choose. If reuse
+// is not set, the request may reuse no tokens.
+func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, error) {
 	if err := ctx.Err(); err != nil {
-		return 0, 0, fmt.Errorf("engine: %w", err)
+		return Lease{}, fmt.Errorf("engine: %w", err)
 	}
 	select {
 	case <-p.free:
 	case <-ctx.Done():
-		return 0, 0, fmt.Errorf("engine: wait for a free sequence: %w", ctx.Err())
+		return Lease{}, fmt.Errorf("engine: wait for a free sequence: %w", ctx.Err())
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	index = -1
-	worthwhile := false // worthwhile is set if the sequence and the prompt have enough tokens in common
+	asked := len(prompt)
+	if !reuse {
+		prompt = nil // a prompt without tokens has nothing in common with any sequence
+	}
+	l := Lease{Sequence: p.choose(prompt), Source: -1}
+	s := &p.sequences[l.Sequence]
+	l.Held = s.reusable(commonPrefix(s.tokens, prompt), len(prompt))
+	for i := range p.sequences {
+		other := &p.sequences[i]
+		if n := other.reusable(commonPrefix(other.tokens, prompt), len(prompt)); i != l.Sequence && n > max(l.Held, l.Reusable) {
+			l.Source, l.Reusable = i, n
+		}
+	}
+	s.busy, s.prompt = true, asked
+	return l, nil
+}
+
+// choose returns the free sequence in which a request with the given prompt loses the
+// fewest tokens that a later request may continue. The first rule that applies decides:
+//
+//  1. The prompt continues a free sequence: see continuedBy. If it continues several,
+//     choose takes the one with the most tokens in common.
+//  2. An empty sequence loses nothing.
+//  3. The sequence that has the most tokens in common with the prompt is taken if at least
+//     half of the prompt is in common, and if it loses no more tokens than the sequence
+//     that was released first.
+//  4. Otherwise choose takes the sequence that was released first.
+//
+// Among equal sequences, choose takes the one that was released first.
+func (p *Pool) choose(prompt []int32) int {
+	nearest, continued, oldest, common := -1, -1, -1, make([]int, len(p.sequences))
 	for i := range p.sequences {
 		s := &p.sequences[i]
 		if s.busy {
 			continue
 		}
-		n, w := 0, false
-		if reuse {
-			n = commonPrefix(s.tokens, prompt)
-			w = n > 0 && 2*n >= min(len(s.tokens), len(prompt))
+		common[i] = commonPrefix(s.tokens, prompt)
+		longer := func(than int) bool {
+			return than < 0 || common[i] > common[than] || common[i] == common[than] && s.used < p.sequences[than].used
 		}
-		var better bool
-		switch {
-		case index < 0 || w != worthwhile:
-			better = index < 0 || w
-		case w && n != common:
-			better = n > common
-		default:
-			better = s.used < p.sequences[index].used
+		if longer(nearest) {
+			nearest = i
 		}
-		if better {
-			index, common, worthwhile = i, n, w
+		if s.continuedBy(common[i], len(prompt)) && longer(continued) {
+			continued = i
+		}
+		if oldest < 0 || p.older(i, oldest) {
+			oldest = i
 		}
 	}
-	s := &p.sequences[index]
-	common = s.reusable(common, len(prompt))
-	s.busy, s.prompt = true, len(prompt)
-	return index, common, nil
+	lost := func(i int) int { return len(p.sequences[i].tokens) - common[i] }
+	switch {
+	case continued >= 0:
+		return continued
+	case len(p.sequences[oldest].tokens) == 0:
+		return oldest
+	case common[nearest] > 0 && 2*common[nearest] >= len(prompt) && lost(nearest) <= lost(oldest):
+		return nearest
+	}
+	return oldest
+}
+
+// continuedBy reports whether a prompt probably belongs to the sequence's conversation:
+// it repeats the last prompt, or it begins like at least half of the sequence and contains
+// the last prompt. Users who share only a system prompt do not continue each other's
+// conversations. common is the number of tokens that the sequence and the prompt have in
+// common.
+func (s *sequence) continuedBy(common, prompt int) bool {
+	if common == 0 || common == prompt && common == s.prompt {
+		return common > 0
+	}
+	return 2*common >= len(s.tokens) && (common == prompt || common+templateTail >= s.prompt)
+}
+
+// templateTail is the number of tokens at the end of a prompt that the next prompt of the
+// conversation may not repeat: some chat templates end a prompt with the beginning of a
+// thought, and leave thoughts out later.
+const templateTail = 4
+
+// older reports whether sequence i should be overwritten before sequence j: empty
+// sequences come first, and then those that were released first.
+func (p *Pool) older(i, j int) bool {
+	a, b := &p.sequences[i], &p.sequences[j]
+	if empty := len(a.tokens) == 0; empty != (len(b.tokens) == 0) {
+		return empty
+	}
+	return a.used < b.used
 }
 
 // Reuse of a cached prefix may end only at multiples of reuseStep tokens.
@@ -156,6 +223,13 @@ func (p *Pool) Lengths() []int {
 		n[i] = len(s.tokens)
 	}
 	return n
+}
+
+// Common returns the number of tokens with which both a sequence and the prompt begin.
+func (p *Pool) Common(index int, prompt []int32) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return commonPrefix(p.sequences[index].tokens, prompt)
 }
 
 // Extend appends committed tokens to a sequence.

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// times repeats each token, so that each is a step of reuse.
+// times repeats each token reuseStep times, so that reuse may end after each token of
+// the original text.
 func times(tokens ...int32) (text []int32) {
 	for _, token := range tokens {
 		text = append(text, slices.Repeat([]int32{token}, reuseStep)...)
@@ -42,10 +43,10 @@ func TestAcquirePrefersTheSequenceThatHoldsThePrompt(t *testing.T) {
 					p.sequences[i].used = uint64(i + 1)
 				}
 			}
-			index, common, err := p.Acquire(t.Context(), times(tt.prompt...), tt.reuse)
+			l, err := p.Acquire(t.Context(), times(tt.prompt...), tt.reuse)
 			require.NoError(t, err)
-			require.Equal(t, tt.index, index)
-			require.Equal(t, reuseStep*tt.common, common)
+			require.Equal(t, tt.index, l.Sequence)
+			require.Equal(t, reuseStep*tt.common, l.Held)
 		})
 	}
 }
@@ -53,9 +54,10 @@ func TestAcquirePrefersTheSequenceThatHoldsThePrompt(t *testing.T) {
 func TestAnOnlySequenceKeepsACommonBeginning(t *testing.T) {
 	p := NewPool(1)
 	p.Extend(0, times(1, 2, 3, 4, 5, 6))
-	_, common, err := p.Acquire(t.Context(), append(times(1, 2), 2, 9, 9, 9), true)
+	l, err := p.Acquire(t.Context(), append(times(1, 2), 2, 9, 9, 9), true)
 	require.NoError(t, err)
-	require.Equal(t, 2*reuseStep, common)
+	require.Equal(t, 2*reuseStep, l.Held)
+	require.Equal(t, -1, l.Source)
 }
 
 // A client guesses the prompt of an earlier request token by token: each guess is
@@ -72,13 +74,13 @@ func TestReuseDoesNotTellWhetherOneTokenWasGuessed(t *testing.T) {
 		held := append(slices.Clone(prompt), answer...)
 		ask := func(guess []int32) int {
 			p := NewPool(1)
-			_, _, err := p.Acquire(t.Context(), prompt, true)
+			_, err := p.Acquire(t.Context(), prompt, true)
 			require.NoError(t, err)
 			p.Extend(0, held)
 			p.Release(0)
-			_, common, err := p.Acquire(t.Context(), guess, true)
+			l, err := p.Acquire(t.Context(), guess, true)
 			require.NoError(t, err)
-			return common
+			return l.Held
 		}
 		known := rng.IntN(len(prompt))
 		right, wrong := slices.Clone(prompt[:known+1]), slices.Clone(prompt[:known+1])
@@ -100,13 +102,13 @@ func TestContinuedAndRepeatedTextsAreReusedWhole(t *testing.T) {
 			prompt []int32
 			common int
 		}{{prompt, 0}, {prompt, n}, {slices.Concat(prompt, answer, []int32{8}), n + 3}} {
-			i, common, err := p.Acquire(t.Context(), tt.prompt, true)
+			l, err := p.Acquire(t.Context(), tt.prompt, true)
 			require.NoError(t, err)
-			require.Equal(t, tt.common, common, "turn %d of %d tokens", turn, n)
-			p.Cut(i, common)
-			p.Extend(i, tt.prompt[common:])
-			p.Extend(i, answer)
-			p.Release(i)
+			require.Equal(t, tt.common, l.Held, "turn %d of %d tokens", turn, n)
+			p.Cut(0, l.Held)
+			p.Extend(0, tt.prompt[l.Held:])
+			p.Extend(0, answer)
+			p.Release(0)
 		}
 	}
 }
@@ -114,24 +116,24 @@ func TestContinuedAndRepeatedTextsAreReusedWhole(t *testing.T) {
 func TestAcquireTakesTheSequenceUnusedForLongest(t *testing.T) {
 	p := NewPool(3)
 	for want := range 3 {
-		index, _, err := p.Acquire(t.Context(), nil, false)
+		l, err := p.Acquire(t.Context(), nil, false)
 		require.NoError(t, err)
-		require.Equal(t, want, index)
+		require.Equal(t, want, l.Sequence)
 	}
 	for _, index := range []int{1, 0, 2} {
 		p.Release(index)
 	}
 	for _, want := range []int{1, 0, 2} {
-		index, _, err := p.Acquire(t.Context(), nil, false)
+		l, err := p.Acquire(t.Context(), nil, false)
 		require.NoError(t, err)
-		require.Equal(t, want, index)
+		require.Equal(t, want, l.Sequence)
 	}
 }
 
 func TestWaitingRequestsAreServedInOrderAndMayGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPool(1)
-		_, _, err := p.Acquire(t.Context(), nil, false)
+		_, err := p.Acquire(t.Context(), nil, false)
 		require.NoError(t, err)
 		served := make(chan int, 3)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +143,7 @@ func TestWaitingRequestsAreServedInOrderAndMayGiveUp(t *testing.T) {
 				c = ctx
 			}
 			go func() {
-				if _, _, err := p.Acquire(c, nil, false); err == nil {
+				if _, err := p.Acquire(c, nil, false); err == nil {
 					served <- i
 					p.Release(0)
 				}
@@ -157,7 +159,42 @@ func TestWaitingRequestsAreServedInOrderAndMayGiveUp(t *testing.T) {
 		require.Equal(t, 0, <-served)
 		require.Equal(t, 2, <-served)
 
-		_, _, err = p.Acquire(ctx, nil, false)
+		_, err = p.Acquire(ctx, nil, false)
 		require.ErrorIs(t, err, context.Canceled, "a cancelled request gets no free sequence")
 	})
+}
+
+// TestTakeTakesOnlyAFreeSequence takes and releases random sequences, and compares the
+// results with a list of the busy ones.
+func TestTakeTakesOnlyAFreeSequence(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	p, busy := NewPool(4), make([]bool, 4)
+	for range 2000 {
+		i := rng.IntN(4)
+		switch {
+		case busy[i] && rng.IntN(2) == 0:
+			p.Release(i)
+			busy[i] = false
+		case rng.IntN(3) == 0 && slices.Contains(busy, false):
+			l, err := p.Acquire(t.Context(), []int32{1}, true)
+			require.NoError(t, err)
+			require.False(t, busy[l.Sequence])
+			busy[l.Sequence] = true
+		default:
+			require.Equal(t, !busy[i], p.Take(i))
+			busy[i] = true
+		}
+		n := 0
+		for _, b := range busy {
+			if b {
+				n++
+			}
+		}
+		require.Equal(t, n, p.Busy())
+	}
+	tokens, prompt := []int32{3, 4}, 7
+	p.Set(2, tokens, prompt)
+	got, length := p.Held(2)
+	require.Equal(t, tokens, got)
+	require.Equal(t, prompt, length)
 }

@@ -19,7 +19,7 @@ const unconfirmedPasses = 2
 // PassTimes holds the times of passes of each graph width. [NewPassTimes] creates a
 // PassTimes.
 type PassTimes struct {
-	widths []int // descending
+	widths []int // widths lists the graph widths, descending
 	times  map[int]time.Duration
 	// unconfirmed counts, for each width, the passes that are missing until its time is
 	// trusted

@@ -29,7 +29,7 @@ const calibrationGain = 0.09
 // Statistics holds means over earlier requests. The zero Statistics has no
 // measurements.
 type Statistics struct {
-	mu sync.Mutex // guards all fields
+	mu sync.Mutex // mu guards all other fields
 	// outputs is the mean number of tokens in an answer, and perToken the mean time per
 	// token.
 	outputs  float64

@@ -41,7 +41,7 @@ func (m *Model) setKeys() {
 		{Name: p + "attention.head_count_kv", Value: uint32(m.KVHeads)},
 		{Name: p + "attention.key_length", Value: uint32(m.Dim)},
 		{Name: p + "attention.value_length", Value: uint32(m.Dim)},
-		{Name: p + "attention.layer_norm_rms_epsilon", Value: m.Epsilon},
+		{Name: p + m.epsilonKey(), Value: m.Epsilon},
 		{Name: p + "rope.dimension_count", Value: uint32(m.RopeDim())},
 		{Name: p + "rope.freq_base", Value: float32(m.Base)},
 	}
@@ -59,6 +59,16 @@ func (m *Model) setKeys() {
 	if m.Original > 0 {
 		m.Key(p+"rope.scaling.attn_factor", float32(m.Magnitude))
 		m.Key(p+"rope.scaling.original_context_length", uint32(m.Original))
+	}
+	if m.encoder {
+		m.Key(p+"attention.causal", false)
+		m.Key(p+"pooling_type", uint32(1))
+	}
+	if m.dense > 0 {
+		m.Key(p+"dense_2_feat_in", uint32(m.Hidden))
+		m.Key(p+"dense_2_feat_out", uint32(m.dense))
+		m.Key(p+"dense_3_feat_in", uint32(m.dense))
+		m.Key(p+"dense_3_feat_out", uint32(m.Hidden))
 	}
 	if m.Arch == "granite" {
 		m.Key(p+"attention.scale", m.QueryScale)
@@ -88,6 +98,10 @@ func (m *Model) ropeTensors() {
 
 func (m *Model) layer(p string) {
 	q, k := m.Heads*m.Dim, m.KVHeads*m.Dim
+	if m.layerNorms {
+		m.encoderLayer(p, q, k)
+		return
+	}
 	m.Vector(p+"attn_norm.weight", m.Hidden, 1)
 	if m.fused {
 		m.fuse(p+"attn_qkv.weight", m.Hidden, []string{p + "attn_q.weight", p + "attn_k.weight", p + "attn_v.weight"}, []int{q, k, k})

@@ -10,6 +10,20 @@ import (
 // grouped heads. The rotary angles that Forward uses are those for texts of up to
 // context tokens. The result of Forward is the logits of every position.
 func (m *Model) Forward(tokens []int32, context int) [][]float64 {
+	x := m.states(tokens, context)
+	head := "output"
+	if _, ok := m.Weights["output.weight"]; !ok {
+		head = "token_embd"
+	}
+	logits := make([][]float64, len(x))
+	for i := range x {
+		logits[i] = times(1/m.logitsDividedBy, m.project(head, m.normalise(x[i], "output_norm.weight")))
+	}
+	return logits
+}
+
+// states computes the hidden states after the last layer.
+func (m *Model) states(tokens []int32, context int) [][]float64 {
 	x := make([][]float64, len(tokens))
 	for i, token := range tokens {
 		x[i] = times(m.embed, m.Weights["token_embd.weight"][int(token)*m.Hidden:int(token+1)*m.Hidden])
@@ -26,15 +40,7 @@ func (m *Model) Forward(tokens []int32, context int) [][]float64 {
 			m.add(x[i], m.project(p+"ffn_down", gate), p+"post_ffw_norm.weight")
 		}
 	}
-	head := "output"
-	if _, ok := m.Weights["output.weight"]; !ok {
-		head = "token_embd"
-	}
-	logits := make([][]float64, len(x))
-	for i := range x {
-		logits[i] = times(1/m.logitsDividedBy, m.project(head, m.normalise(x[i], "output_norm.weight")))
-	}
-	return logits
+	return x
 }
 
 func (m *Model) activate(x float64) float64 {
@@ -55,9 +61,15 @@ func (m *Model) attend(l int, x [][]float64, context int) {
 		m.turn(q[i], l, i, context, p+"attn_q_norm.weight")
 		m.turn(k[i], l, i, context, p+"attn_k_norm.weight")
 	}
+	m.mix(l, x, q, k, v)
+}
+
+// mix adds to the hidden states x the values v that the queries q and keys k select.
+func (m *Model) mix(l int, x, q, k, v [][]float64) {
+	p := fmt.Sprintf("blk.%d.", l)
 	window := m.Window
 	if window == 0 || m.Local != nil && !m.Local[l] {
-		window = len(x)
+		window = 2 * len(x) // no window
 	}
 	for i := range x {
 		mixed := make([]float64, m.Heads*m.Dim)
@@ -65,7 +77,8 @@ func (m *Model) attend(l int, x [][]float64, context int) {
 			at, shared := head*m.Dim, head/(m.Heads/m.KVHeads)*m.Dim
 			var sum float64
 			out := mixed[at : at+m.Dim]
-			for j := max(0, i-window+1); j <= i; j++ {
+			from, to := m.seen(i, len(x), window)
+			for j := from; j < to; j++ {
 				var score float64
 				for d := range m.Dim {
 					score += q[i][at+d] * k[j][shared+d]
@@ -82,6 +95,15 @@ func (m *Model) attend(l int, x [][]float64, context int) {
 		}
 		m.add(x[i], m.project(p+"attn_output", mixed), p+"post_attention_norm.weight")
 	}
+}
+
+// seen returns the positions [from, to) to which position i of a text of n tokens
+// attends.
+func (m *Model) seen(i, n, window int) (from, to int) {
+	if !m.encoder {
+		return max(0, i-window+1), i + 1
+	}
+	return max(0, i-window/2), min(n, i+window/2+1)
 }
 
 // turn normalises every head if the family does so, and applies RoPE. RoPE rotates

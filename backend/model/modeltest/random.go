@@ -12,6 +12,10 @@ import (
 // Families lists the names of the architectures, as files contain them.
 var Families = []string{"llama", "qwen2", "qwen3", "gemma3", "phi3", "granite"}
 
+// Encoders lists the names of the architectures that compute embeddings only, as files
+// contain them.
+var Encoders = []string{"bert", "nomic-bert", "gemma-embedding"}
+
 // Model is a random model: the keys and tensors of its file, and the values of its
 // weights. After changing sizes, call [Model.Rebuild].
 type Model struct {
@@ -51,7 +55,11 @@ type Special struct {
 	QueryScale float64
 
 	biases, otherBiases, headNorms, postNorms, fused, gelu, partly bool
-	localBase, embed, residual, logitsDividedBy                    float64
+	// encoder is set if each token sees the whole text. layerNorms is set for BERT's norms.
+	encoder, layerNorms bool
+	// dense is the width between the matrices after pooling, or zero.
+	dense                                       int
+	localBase, embed, residual, logitsDividedBy float64
 }
 
 // New returns a random model whose matrices have the given format.
@@ -78,8 +86,16 @@ func (m *Model) Rebuild() *Model {
 	m.drawSpecial()
 	m.setKeys()
 	m.matrix("token_embd.weight", m.Vocab, m.Hidden)
-	m.Vector("output_norm.weight", m.Hidden, 1)
-	if !m.Tied {
+	if m.layerNorms {
+		m.encoderTables()
+	} else {
+		m.Vector("output_norm.weight", m.Hidden, 1)
+	}
+	if m.dense > 0 {
+		m.matrix("dense_2.weight", m.dense, m.Hidden)
+		m.matrix("dense_3.weight", m.Hidden, m.dense)
+	}
+	if !m.Tied && !m.encoder {
 		m.matrix("output.weight", m.Vocab, m.Hidden)
 	}
 	m.ropeTensors()
@@ -103,6 +119,17 @@ func (m *Model) drawSpecial() {
 		m.biases = true
 	case "qwen3":
 		m.headNorms = true
+	case "bert":
+		m.encoder, m.layerNorms, m.biases, m.otherBiases, m.gelu = true, true, true, true, true
+		m.KVHeads = m.Heads
+		return
+	case "nomic-bert":
+		m.encoder, m.layerNorms = true, true
+		m.fused, m.KVHeads = coin(), m.Heads
+		return
+	case "gemma-embedding":
+		m.encoder, m.dense = true, 32*m.rng.IntN(3)
+		fallthrough
 	case "gemma3":
 		m.headNorms, m.postNorms, m.gelu = true, true, true
 		m.embed, m.localBase = math.Sqrt(float64(m.Hidden)), 700

@@ -110,8 +110,8 @@ func peak(values []float32) float32 {
 
 func abs(f float32) float32 { return math.Float32frombits(math.Float32bits(f) &^ (1 << 31)) }
 
-// code returns the integer from low to high that is nearest to the number v/step. If
-// step is too small to divide by, code returns zero.
+// code returns the integer from `low` to `high` that is nearest to the number v/step.
+// If step is too small to divide by, code returns zero.
 func code(v, step float32, low, high int) int {
 	if step == 0 {
 		return min(max(0, low), high)
@@ -221,7 +221,8 @@ func nearestLevels(src []float32, step float32, levels *[16]float32) (codes [blo
 
 var (
 	// levels4 lists the 16 values that a code in IQ4_NL and IQ4_XS can stand for.
-	levels4 = decodedLevels(quant.IQ4_NL, []byte{0x00, 0x3c}) // scale 1
+	// with a scale of 1, codes stand for the levels themselves
+	levels4 = decodedLevels(quant.IQ4_NL, []byte{0x00, 0x3c})
 	// levelsE2M1 lists the values that a code in MXFP4 can stand for, multiplied by
 	// two.
 	levelsE2M1 = decodedLevels(quant.MXFP4, []byte{128}) // scale 2

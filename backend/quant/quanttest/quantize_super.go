@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// stepsTo returns the number of steps that are needed to reach v, but at most top.
+// stepsTo returns the number of steps that are needed to reach v, but at most `top`.
 func stepsTo(v, step float32, top int) int {
 	if step == 0 {
 		return 0
@@ -15,13 +15,13 @@ func stepsTo(v, step float32, top int) int {
 
 // affine is a block of groups of values, each of which is step·code − minimum.
 type affine struct {
-	scales, minima []byte // by group
+	scales, minima []byte // one entry for each group
 	codes          [superSize]byte
 }
 
 // newAffine rounds the scales and minima of a block up, so that the codes cover each
 // group. top is the largest code, and topScale the largest scale and minimum. newAffine
-// stores the block's float16 numbers d and dmin in the first four bytes of at.
+// stores the block's float16 numbers d and dmin in the first four bytes of `at`.
 func newAffine(at []byte, src []float32, groups, top, topScale int) affine {
 	a := affine{scales: make([]byte, groups), minima: make([]byte, groups)}
 	n := superSize / groups
@@ -56,7 +56,7 @@ type symmetric struct {
 	codes  [superSize]byte
 }
 
-// newSymmetric stores the block's float16 number d in the first two bytes of at.
+// newSymmetric stores the block's float16 number d in the first two bytes of `at`.
 func newSymmetric(at []byte, src []float32, groups, low, topScale int) symmetric {
 	s := symmetric{scales: make([]int8, groups)}
 	n := superSize / groups

@@ -13,11 +13,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant/quanttest"
 )
 
-// bounds are the largest errors of Quantize, relative to the largest magnitude
-// in a block. If codes reach one step further on the peak's side, that whole
-// step counts; otherwise half the widest step does. Blocks of 256 add the
-// rounding of their scales, which is upwards. A float16 scale adds 2^-11 of the
-// peak, and so does a minimum.
+// bounds are the largest errors of Quantize, relative to the largest magnitude in a
+// block. If codes reach one step further on the peak's side, that whole step counts;
+// otherwise half the widest step does. Blocks of 256 add the rounding of their scales,
+// which is upwards. A scale in float16 adds an error of 2^-11 of the peak, and a
+// minimum in float16 adds the same error.
 var bounds = map[quant.Type]float64{
 	quant.F32:    0,
 	quant.F16:    0x1p-11,
@@ -143,7 +143,7 @@ func FuzzDequantize(f *testing.F) {
 			require.True(t, errors.Is(err, errors.ErrUnsupported) || errors.Is(err, quant.ErrLength), "%v", err)
 			return
 		}
-		// A decoded value can be encoded again, within the bound.
+		// Decoded values can be encoded again, with an error within the bound.
 		packed := make([]byte, size)
 		if err := quanttest.Quantize(packed, dst, typ); err != nil {
 			require.ErrorIs(t, err, quanttest.ErrRange)

@@ -6,9 +6,9 @@ import "github.com/sdnpu/sdnpu/spec"
 // decoding). Automaton finds the longest suffix of the text that occurred earlier,
 // and the position of that occurrence, in constant time per token.
 //
-// A state of the automaton keeps the end of its latest occurrence, not of its first
-// one. If copied states kept the end of the first occurrence, every draft would come
-// from the earliest occurrence.
+// A state of the automaton keeps the ends of its two newest occurrences, not of its
+// first one. If copied states kept the end of the first occurrence, every draft would
+// come from the earliest occurrence.
 type Automaton struct {
 	text   []int32
 	states []state

@@ -14,8 +14,8 @@ var (
 )
 
 // Parse returns the mode for a name that the laboratory accepts. The names "pld" and
-// "sam" stand for the published drafters that draft one chain. The name "paper" stands
-// for sd.npu's pipeline; [draft.Parse] reads all other names.
+// "sam" select the published drafters that draft one chain. The name "paper" selects
+// sd.npu's pipeline; [draft.Parse] reads all other names.
 func Parse(s string) (draft.Mode, error) {
 	switch s {
 	case "pld":

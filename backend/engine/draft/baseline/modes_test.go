@@ -44,7 +44,7 @@ func TestChainsDraftTheTextAfterTheirMatch(t *testing.T) {
 	text := []int32{1, 2, 3, 4, 9, 8, 7, 6, 5, 11, 12, 13, 14, 1, 2}
 	for _, mode := range []draft.Mode{PromptLookup, SuffixAutomaton} {
 		d := draft.New(mode, nil, &draft.Experience{})
-		for range 2 { // the second request must not see tokens of the first one
+		for range 2 { // the second request must not draft tokens of the first request's text
 			d.Begin(text)
 			d.Observe(len(text)-1, []int32{40}, []float32{0.1})
 			require.Equal(t, []int32{3, 4, 9, 8, 7, 6}, propose(d, 6), "%v", mode)

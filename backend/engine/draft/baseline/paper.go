@@ -36,7 +36,7 @@ type pipeline struct {
 	// in the final tree, or [spec.None].
 	candidates spec.Tree
 	rows       []int32
-	levels     [2][databaseDepth + 2]float32 // scratch for known
+	levels     [2][databaseDepth + 2]float32 // levels is memory that the method known reuses
 	first      [databaseDepth + 2]int32
 	path, end  []int32
 }
@@ -131,7 +131,7 @@ func (p *pipeline) copyDatabase(text []int32, known float32) {
 		}
 		token, _, _ := p.database.Successor(p.first[n])
 		if token < 0 {
-			return // the text ends
+			return // the database knows no further token of this text
 		}
 		parent = p.add(token, parent, score)
 		score *= stepFactor

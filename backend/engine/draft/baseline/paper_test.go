@@ -30,8 +30,10 @@ func chainOf(tokens ...int32) *spec.Tree {
 // choice after each row, and the segment that is kept.
 func TestReuseKeepsAgreedRuns(t *testing.T) {
 	for _, test := range []struct {
-		name         string
-		drafted, row []int32 // row[i] is the token that the model chose after drafted[i]
+		name string
+		// drafted and row belong together: row[i] is the token that the model chose after
+		// drafted[i]
+		drafted, row []int32
 		want         []int32
 	}{
 		{"synonym: one token differs", []int32{5, 6, 7, 8}, []int32{6, 7, 8, 1}, []int32{6, 7, 8}},
@@ -99,9 +101,10 @@ func TestPaperDraftsMatchAnchorsAndRejectedDrafts(t *testing.T) {
 	d := draft.New(Paper, database, &draft.Experience{})
 	d.Begin([]int32{1, 2, 3, 4, 9, 1, 2})
 	require.Equal(t, []int32{3, 4, 9, 1, 2}, propose(d, 31), "the match alone")
-	d.Observe(1, []int32{3, 50}, []float32{0.5, 0.4}) // after the prompt's 2
+	// tokens that the model found likely after the prompt's token 2
+	d.Observe(1, []int32{3, 50}, []float32{0.5, 0.4})
 	require.Equal(t, []int32{3, 4, 9, 1, 2, 50}, propose(d, 31))
-	d.Commit([]int32{7}) // occurs nowhere else
+	d.Commit([]int32{7}) // the token 7 occurs nowhere else
 	require.Empty(t, propose(d, 31))
 	d.ObserveRejected(6, chainOf(3, 4, 9), 0, []int32{4}, []float32{0.9})
 	require.Equal(t, []int32{4}, propose(d, 31), "the model chose 4 after the wrong 3")

@@ -8,7 +8,7 @@ import (
 
 const (
 	// reuseLife is the number of verification passes for which a rejected segment is
-	// drafted again. reuseSegments bounds the number of segments.
+	// drafted again. reuseSegments bounds the number of segments that are remembered.
 	reuseLife, reuseSegments = 8, 16
 	// reuseAlign bounds the number of the text's newest tokens that are searched for in
 	// a segment.
@@ -23,16 +23,17 @@ const (
 // longest sequence of such tokens. The text often contains the kept tokens a few tokens
 // later.
 type reuse struct {
-	segments []segment // segments is in order of age, the newest last
-	// run holds, for each row of the verified tree, the number of agreed tokens in
-	// sequence that end there. longest holds the tokens of the longest such sequence.
+	segments []segment // segments holds the rejected segments in order of age, the newest last
+	// run holds, for each row of the verified tree, the number of consecutive agreed
+	// tokens that end at this row. longest holds the tokens of the longest such
+	// sequence.
 	run, longest []int32
 }
 
 // segment is a sequence of rejected tokens that will be drafted again.
 type segment struct {
 	tokens []int32
-	age    int // in steps
+	age    int // age is the number of verification passes since the segment was rejected
 	next   int // next is the index of the token of the segment that would continue the text
 }
 

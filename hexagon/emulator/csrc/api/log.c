@@ -1,4 +1,4 @@
-/* log.c: loggers.
+/* log.c implements the loggers, which receive the library's messages.
  *
  * The client's log callback receives the format and a real va_list, as from the vendor's library.
  * Without a logger, error messages go to stderr, so that no rejection is silent.

@@ -126,7 +126,8 @@ typedef struct emu_kernels {
   /* pack_panel transposes 16 columns: dst[k][c] = src[c * stride + k], or zero if c >= columns. */
   void (*pack_panel)(void *dst, const void *src, size_t stride, size_t k, uint32_t columns,
                      bool half);
-  /* nonzero writes the indices k at which any of the rows is not zero, and returns their number. */
+  /* nonzero writes those indices k at which at least one of the rows is not zero, and returns how
+   * many there are. */
   uint32_t (*nonzero)(uint32_t *index, const float *a, size_t stride, uint32_t rows, uint32_t k);
   void (*widen)(float *dst, const void *src, size_t n, bool half);
   void (*narrow)(void *dst, const float *src, size_t n, bool half);

@@ -63,8 +63,8 @@ KERNEL_INLINE void put(char *out, __m512i x, size_t bytes, size_t n) {
 }
 
 /* The struct below holds the sums of a tile after its passes: `low`, plus 256 * `high` if that is
- * not NULL; or `all` in f64 if the sums may exceed 32 bits. The distance between rows of sums is
- * `row` elements. */
+ * not NULL; or `all` in f64 if the sums may exceed 32 bits. `row` is the distance in elements
+ * between the sums of one row of the tile and those of the next. */
 typedef struct {
   const int32_t *low, *high;
   const double *all;

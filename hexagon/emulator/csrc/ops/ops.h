@@ -234,7 +234,7 @@ EMU_OPERATOR(scatter_nd)
 EMU_OPERATOR(scatter_elements)
 
 int emu_check_masked_softmax(const emu_node *node, char *reason,
-                             size_t reason_size); /* always rejects */
+                             size_t reason_size); /* MaskedSoftmax is always rejected */
 size_t emu_packed_fully_connected(const emu_node *node);
 void emu_pack_fully_connected(const emu_node *node, void *dst);
 size_t emu_scratch_fully_connected(const emu_node *node);

@@ -58,7 +58,7 @@ static void *build_both(uint64_t *size, block_ids ids[2], float *want[2]) {
   want[0] = run_block(first, &ids[0], 3);
   want[1] = run_block(second, &ids[1], 3);
   REQUIRE(memcmp(want[0], want[1], BLOCK_OUT * 4) == 0); /* rows are independent */
-  require_chunks(context, 3); /* the same three constants serve both graphs */
+  require_chunks(context, 3); /* both graphs use the same three constants */
   void *blob = save(context, size);
   require_same(context, "long", &ids[0], want[0]); /* the call is repeated after the execute */
   REQUIRE_CODE(0, free_context(context));

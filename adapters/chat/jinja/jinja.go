@@ -1,0 +1,95 @@
+// Package jinja runs the Jinja templates with which chat models format conversations.
+//
+// The package implements the part of Jinja that chat templates use, with the settings
+// of Hugging Face's library transformers: blocks remove the white space around them, and
+// tojson writes plain JSON. Values print as in Python. Templates cannot include or
+// import other templates.
+//
+// # Why not a library
+//
+// A template is a program from an untrusted file, so its time and memory must have
+// bounds, and its text must equal that of llama.cpp. Package gonja has no bounds in
+// its evaluator ("'a' * 10**10" ends the process), cannot parse a condition inside an
+// expression, and sorts the keys of mappings. These are not parts that a caller can
+// replace.
+//
+// # Invariants
+//
+//   - Rendering ends after maxSteps steps and maxBytes bytes of texts, also if the
+//     template repeats a text or calls itself.
+//   - A template reads its variables and the given time only: no files, no network.
+//   - Equal variables and times give equal texts.
+//
+// Inside the package, errors are panics with the type failure, because nearly each
+// function can fail; Parse and Render turn them into errors.
+package jinja
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrTemplate is returned if a template is invalid, or fails while it runs.
+var ErrTemplate = errors.New("the template is invalid")
+
+// maxSource bounds the size of a template in bytes.
+const maxSource = 1 << 20
+
+// failure is the panic with which a template ends early.
+type failure struct{ err error }
+
+// fail ends the template with an error at a line. If line is 0, the error tells no
+// line.
+func fail(line int, format string, args ...any) {
+	why := fmt.Sprintf(format, args...)
+	if line > 0 {
+		why = fmt.Sprintf("line %d: %s", line, why)
+	}
+	panic(failure{fmt.Errorf("%w: %s", ErrTemplate, why)})
+}
+
+// catch turns a failure into an error.
+func catch(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case failure:
+		*err = r.err
+	default:
+		panic(r)
+	}
+}
+
+// Template is a parsed template. The methods of a Template may be called from any
+// goroutine.
+type Template struct{ body []statement }
+
+// Parse parses a template.
+func Parse(source string) (t *Template, err error) {
+	defer catch(&err)
+	if len(source) > maxSource {
+		fail(0, "it has %d bytes: want at most %d", len(source), maxSource)
+	}
+	p := &parser{tokens: split(source)}
+	body, _ := p.block()
+	return &Template{body}, nil
+}
+
+// Render returns the text of the template. Values of variables are those that
+// [FromJSON] returns. now is the time that strftime_now formats.
+func (t *Template) Render(ctx context.Context, variables map[string]any, now time.Time) (string, error) {
+	return t.renderWithin(ctx, variables, now, maxSteps, maxBytes)
+}
+
+func (t *Template) renderWithin(ctx context.Context, variables map[string]any, now time.Time, steps, bytes int) (text string, err error) {
+	defer catch(&err)
+	s := &state{ctx: ctx, out: &strings.Builder{}, now: now, steps: steps, bytes: bytes}
+	c := &scope{variables: make(map[string]any, len(variables))}
+	for name, v := range variables {
+		c.variables[name] = v
+	}
+	s.runAll(t.body, c)
+	return s.out.String(), nil
+}

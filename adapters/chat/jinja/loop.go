@@ -1,0 +1,84 @@
+package jinja
+
+// items returns the items over which a value iterates.
+func (s *state) items(line int, v any) []any {
+	switch v := v.(type) {
+	case *List:
+		return v.Items
+	case *Dict:
+		return v.keys
+	case *namespace:
+		return v.keys
+	case string:
+		s.allocate(20 * len(v))
+		letters := []rune(v)
+		items := make([]any, len(letters))
+		for i, r := range letters {
+			items[i] = string(r)
+		}
+		return items
+	case undefined:
+		return nil
+	}
+	fail(line, "%s cannot be iterated", typeName(v))
+	return nil
+}
+
+func (f *forLoop) run(s *state, c *scope) jump {
+	items := s.items(f.line, s.eval(f.values, c))
+	if f.condition != nil {
+		var kept []any
+		for _, item := range items {
+			inner := c.inner()
+			s.assign(f.line, inner, f.names, f.tuple, item)
+			if truth(s.eval(f.condition, inner)) {
+				kept = append(kept, item)
+			}
+		}
+		items = kept
+	}
+	if len(items) == 0 {
+		return s.runAll(f.otherwise, c)
+	}
+	loop := NewDict("length", int64(len(items)), "depth", int64(1), "depth0", int64(0))
+	lastChanged := any(undefined{})
+	loop.Set("changed", function(func(s *state, a callArguments) any {
+		now := &List{Items: a.positional}
+		changed := !s.equal(lastChanged, now)
+		lastChanged = now
+		return changed
+	}))
+	index := int64(0)
+	loop.Set("cycle", function(func(_ *state, a callArguments) any {
+		if len(a.positional) == 0 {
+			fail(a.line, "cycle has no values")
+		}
+		return a.positional[index%int64(len(a.positional))]
+	}))
+	object := &namespace{*loop}
+	for i, item := range items {
+		index = int64(i)
+		inner := c.inner()
+		s.allocate(256)
+		object.Set("index", index+1)
+		object.Set("index0", index)
+		object.Set("revindex", int64(len(items)-i))
+		object.Set("revindex0", int64(len(items)-i-1))
+		object.Set("first", i == 0)
+		object.Set("last", i == len(items)-1)
+		object.Set("previtem", any(undefined{"previtem"}))
+		object.Set("nextitem", any(undefined{"nextitem"}))
+		if i > 0 {
+			object.Set("previtem", items[i-1])
+		}
+		if i+1 < len(items) {
+			object.Set("nextitem", items[i+1])
+		}
+		inner.variables["loop"] = object
+		s.assign(f.line, inner, f.names, f.tuple, item)
+		if s.runAll(f.body, inner) == "break" {
+			break
+		}
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/chat/jinja"
+)
+
+// takes says which forms of a conversation a template takes.
+type takes struct {
+	text    bool // text is set if the content of a message can be a text
+	parts   bool // parts is set if the content of a message can be a list of parts
+	system  bool // system is set if the template has a place for a system message
+	objects bool // objects is set if the arguments of tool calls can be a mapping
+}
+
+// probe renders short conversations to learn which forms the template takes.
+func (t *Template) probe() takes {
+	const mark = "Jq7marked" // a text that no template contains
+	t.takes = takes{text: true, system: true, parts: true}
+	text := t.shows(mark, Message{Role: "user", Content: mark})
+	parts := t.shows(mark, Message{Role: "user", Parts: []string{mark}})
+	found := takes{text: text || !parts, parts: parts || !text, system: true}
+	if text && (strings.Contains(t.source, "sort(attribute='type')") || strings.Contains(t.source, "List of tools: [")) {
+		found.parts = false // Ministral 3 and LFM2.5 take parts, but llama.cpp gives them texts
+	}
+	t.takes.text, t.takes.parts = found.text, found.parts
+
+	found.system = t.shows(mark, Message{Role: "system", Content: mark}, Message{Role: "user", Content: "Hi"}) ||
+		!t.shows(mark, Message{Role: "user", Content: mark})
+
+	call := func(arguments string) []Message {
+		return []Message{
+			{Role: "user", Content: "Hi"},
+			{Role: "assistant", ToolCalls: []ToolCall{{ID: "call00001", Name: "tool1", Arguments: arguments}}},
+			{Role: "tool", Content: "Hi", ToolCallID: "call00001", Name: "tool1"},
+			{Role: "assistant", Content: "Hi"},
+			{Role: "user", Content: "Hi"},
+		}
+	}
+	t.takes.objects = true
+	found.objects = t.shows(mark, call(`{"arg":"`+mark+`"}`)...)
+	return found
+}
+
+// thinks reports whether the template contains a mark of thoughts.
+func (t *Template) thinks() bool {
+	return slices.ContainsFunc([]string{"<think>", "</think>", "[THINK]", "<|channel", "<seed:think>", "THINKING|>", "<|think|>", "<|inner_prefix|>x"}, func(mark string) bool {
+		return strings.Contains(t.source, mark)
+	})
+}
+
+// shows reports whether the template writes a mark in the messages. A mark inside of a
+// list or a mapping as Python prints it does not count.
+func (t *Template) shows(mark string, messages ...Message) bool {
+	tools, _ := toolValues([]Tool{{"tool1", "A tool", json.RawMessage(`{"type":"object","properties":{"arg":{"type":"string","description":"An argument"}},"required":["arg"]}`)}})
+	variables := map[string]any{"enable_thinking": true}
+	if len(messages) > 2 {
+		variables["tools"] = tools
+	}
+	list := &jinja.List{}
+	for _, m := range messages {
+		list.Items = append(list.Items, t.message(m))
+	}
+	text, err := t.run(context.Background(), list, variables, time.Unix(0, 0))
+	return err == nil && strings.Contains(text, mark) && !strings.Contains(text, "'"+mark+"'}") && !strings.Contains(text, `"text": "`+mark)
+}

@@ -1,0 +1,125 @@
+package llamaserver
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// keptRequests is the number of ended requests that the board remembers.
+const keptRequests = 20
+
+// board knows the generations that run, and the last ones that have ended. board keeps
+// numbers only, and no text of a prompt or an answer.
+type board struct {
+	mu     sync.Mutex // mu guards the fields below it
+	active []*running
+	last   []ended // last lists the ended generations, the latest first
+	tasks  int64   // tasks counts the generations so far
+	// steps and accepted count the verification passes and the accepted drafts of ended
+	// generations. longest is the largest number of tokens of a prompt and its answer.
+	steps, accepted, longest int
+}
+
+// running is a generation that runs. Only output changes after its start.
+type running struct {
+	id       int64
+	slot     int
+	path     string
+	prompt   int
+	most     int // most is the largest number of output tokens, or -1
+	settings map[string]any
+	began    time.Time
+	output   int // output counts the tokens whose text was handed out; guarded by the board's lock
+}
+
+// ended describes a generation that has ended.
+type ended struct {
+	ID         int64   `json:"id"`
+	Path       string  `json:"path"`
+	At         string  `json:"at"`
+	Outcome    string  `json:"outcome"`
+	Prompt     int     `json:"prompt_tokens"`
+	Cached     int     `json:"cached_tokens"`
+	Output     int     `json:"output_tokens"`
+	Accept     float64 `json:"accept_length"`
+	FirstMS    float64 `json:"first_token_ms"`
+	PerSecond  float64 `json:"tokens_per_second"`
+	DurationMS float64 `json:"duration_ms"`
+}
+
+// begin adds a generation, in the free slot with the lowest number.
+func (b *board) begin(path string, r engine.Request) *running {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tasks++
+	g := &running{id: b.tasks, path: path, prompt: len(r.Prompt), most: r.MaxTokens, settings: settings(r), began: time.Now()}
+	delete(g.settings, "stop") // stop strings are left out, because they are text of the client
+	for slices.ContainsFunc(b.active, func(other *running) bool { return other.slot == g.slot }) {
+		g.slot++
+	}
+	b.active = append(b.active, g)
+	return g
+}
+
+// add counts tokens that were handed out.
+func (b *board) add(g *running, tokens int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g.output += tokens
+}
+
+// end removes a generation and remembers its result.
+func (b *board) end(g *running, r engine.Report, outcome string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.active = slices.DeleteFunc(b.active, func(other *running) bool { return other == g })
+	_, perSecond := rates(r.OutputTokens, milliseconds(r.Decode))
+	e := ended{
+		ID: g.id, Path: g.path, At: time.Now().UTC().Format(time.RFC3339), Outcome: outcome,
+		Prompt: r.PromptTokens + r.CachedTokens, Cached: r.CachedTokens, Output: r.OutputTokens, Accept: r.AcceptLength(),
+		FirstMS: milliseconds(r.FirstToken), PerSecond: perSecond, DurationMS: milliseconds(time.Since(g.began)),
+	}
+	b.steps += r.DecodeSteps
+	b.accepted += r.AcceptedRows
+	b.longest = max(b.longest, e.Prompt+e.Output)
+	b.last = append([]ended{e}, b.last[:min(len(b.last), keptRequests-1)]...)
+}
+
+// acceptLength returns the mean number of output tokens per verification pass, and 1
+// before the first one.
+func (b *board) acceptLength() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.steps == 0 {
+		return 1
+	}
+	return 1 + float64(b.accepted)/float64(b.steps)
+}
+
+// longestText returns the largest number of tokens of a prompt and its answer so far.
+func (b *board) longestText() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return float64(b.longest)
+}
+
+// running returns copies of the generations that run.
+func (b *board) running() []running {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make([]running, len(b.active))
+	for i, g := range b.active {
+		list[i] = *g
+	}
+	return list
+}
+
+// latest returns the generations that have ended, the latest first.
+func (b *board) latest() []ended {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.last)
+}

@@ -1,0 +1,283 @@
+package llamaserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/chat"
+	"github.com/sdnpu/sdnpu/adapters/chat/parse"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// chatRequest is the body of a request to /v1/chat/completions or /apply-template.
+// chatRequest has the fields of a completion and those of a conversation.
+type chatRequest struct {
+	completionRequest
+	Model    string          `json:"model"`
+	Messages json.RawMessage `json:"messages"`
+	Tools    json.RawMessage `json:"tools"`
+	// TemplateVariables are variables of the chat template.
+	TemplateVariables map[string]json.RawMessage `json:"chat_template_kwargs"`
+	MaxTokens         *int                       `json:"max_tokens"`
+	// MaxCompletionTokens is the newer name of MaxTokens.
+	MaxCompletionTokens *int       `json:"max_completion_tokens"`
+	N                   *int       `json:"n"`
+	ToolChoice          toolChoice `json:"tool_choice"`
+	// ReasoningFormat "none" leaves thoughts in the content.
+	ReasoningFormat string `json:"reasoning_format"`
+	StreamOptions   struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+	ResponseFormat responseFormat `json:"response_format"`
+	Logprobs       bool           `json:"logprobs"`
+	TopLogprobs    int            `json:"top_logprobs"`
+
+	parser *parse.Parser // parser splits the answer; nil if all of it is content
+}
+
+// responseFormat is the format of an answer in OpenAI's form.
+type responseFormat struct {
+	Type       string          `json:"type"`
+	Schema     json.RawMessage `json:"schema"` // Schema holds the schema in llama-server's form
+	JSONSchema struct {
+		Schema json.RawMessage `json:"schema"`
+	} `json:"json_schema"`
+}
+
+// schema returns the JSON schema of a format, or nothing if any text is allowed.
+func (f *responseFormat) schema() (json.RawMessage, error) {
+	switch f.Type {
+	case "", "text":
+		return nil, nil
+	case "json_object":
+		if len(f.Schema) > 0 {
+			return f.Schema, nil
+		}
+		return json.RawMessage(`{"type":"object"}`), nil
+	case "json_schema":
+		if len(f.JSONSchema.Schema) > 0 {
+			return f.JSONSchema.Schema, nil
+		}
+		if len(f.Schema) > 0 {
+			return f.Schema, nil
+		}
+		return nil, refuse(http.StatusBadRequest, "response_format has the type json_schema without json_schema.schema: add the schema")
+	}
+	return nil, refuse(http.StatusBadRequest, "response_format has the type %q: want text, json_object or json_schema", f.Type)
+}
+
+// newChatRequest returns a chat request in which missing fields have llama-server's
+// values.
+func (s *Server) newChatRequest(m Model) *chatRequest { return newChatRequest(m, s.keep) }
+
+func newChatRequest(m Model, keep int) *chatRequest {
+	body := &chatRequest{completionRequest: defaults()}
+	body.NKeep, body.completionRequest.Prompt.limit = keep, m.Limits().Context
+	return body
+}
+
+// conversation returns the messages, tools and variables of a request.
+func (c *chatRequest) conversation() (v chat.Conversation, err error) {
+	if len(c.Messages) == 0 {
+		return v, refuse(http.StatusBadRequest, "the request has no messages")
+	}
+	v.Variables = c.TemplateVariables
+	if err := json.Unmarshal(c.Messages, &v.Messages); err != nil {
+		return v, refuse(http.StatusBadRequest, "the messages are not understood: %v", err)
+	}
+	if len(c.Tools) > 0 {
+		if err := json.Unmarshal(c.Tools, &v.Tools); err != nil {
+			return v, refuse(http.StatusBadRequest, "the tools are not understood: %v", err)
+		}
+	}
+	return v, nil
+}
+
+// templateOf returns the chat template of a model, or an error for the client.
+func templateOf(m Model) (*chat.Template, error) {
+	template, err := m.Template()
+	switch {
+	case errors.Is(err, chat.ErrNoTemplate):
+		return nil, refuse(http.StatusNotImplemented, "the model file has no chat template. Give the model a TEMPLATE in its Modelfile "+
+			"and create it again; then Ollama renders the prompts. Or send a prompt to /completion.")
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, "%v", err)
+	}
+	return template, nil
+}
+
+// render returns the prompt of a conversation. If the tokenizer adds a BOS token to each
+// text, render removes the one that the template has written.
+func render(ctx context.Context, m Model, template *chat.Template, conversation chat.Conversation) (string, error) {
+	text, err := template.Render(ctx, conversation)
+	if err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", refuse(http.StatusBadRequest, "%v", err)
+	}
+	start, err := encode(ctx, m, "", true, true)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(text, m.Decode(start)), nil
+}
+
+// applyTemplate handles /apply-template.
+func (s *Server) applyTemplate(w http.ResponseWriter, r *http.Request, m Model) error {
+	body := s.newChatRequest(m)
+	return s.intake.request(w, r, m.Limits().completionBody(), body, func(ctx context.Context) (func() error, error) {
+		text, err := body.rendered(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return func() error {
+			writeJSON(w, http.StatusOK, map[string]string{"prompt": text})
+			return nil
+		}, nil
+	})
+}
+
+// rendered returns the prompt of the conversation, as the template writes it.
+func (c *chatRequest) rendered(ctx context.Context, m Model) (string, error) {
+	template, err := templateOf(m)
+	if err != nil {
+		return "", err
+	}
+	conversation, err := c.conversation()
+	if err != nil {
+		return "", err
+	}
+	return render(ctx, m, template, conversation)
+}
+
+// engineRequest converts the body of a chat to an engine's request, or returns an error
+// for the client.
+func (c *chatRequest) engineRequest(ctx context.Context, g *grammars, m Model) (request engine.Request, err error) {
+	if c.N != nil && *c.N != 1 {
+		return request, refuse(http.StatusBadRequest, "n is %d: the server writes one answer for each request, so leave n out", *c.N)
+	}
+	for _, most := range []*int{c.MaxTokens, c.MaxCompletionTokens} {
+		if most != nil {
+			c.NPredict = *most
+		}
+	}
+	if c.Logprobs {
+		c.NProbs = max(c.TopLogprobs, 1)
+	}
+	schema, err := c.ResponseFormat.schema()
+	if err != nil {
+		return request, err
+	}
+	if schema != nil {
+		if len(c.JSONSchema) > 0 || c.Grammar != "" {
+			return request, refuse(http.StatusBadRequest, "a request has a response_format, a grammar or a json_schema, not several of them")
+		}
+		c.JSONSchema = schema
+	}
+	if err := c.setPrompt(ctx, m); err != nil {
+		return request, err
+	}
+	c.Prompt.given = true
+	if request, err = c.completionRequest.engineRequest(ctx, m); err != nil {
+		return request, err
+	}
+	request.Grammar, err = g.of(&c.completionRequest)
+	return request, err
+}
+
+// setPrompt renders the conversation, and chooses the parser that splits the answer
+// into thoughts, content and tool calls.
+func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
+	template, err := templateOf(m)
+	if err != nil {
+		return err
+	}
+	conversation, err := c.conversation()
+	if err != nil {
+		return err
+	}
+	forced := c.ToolChoice.mode == "required"
+	if forced && (len(c.JSONSchema) > 0 || c.Grammar != "") {
+		return refuse(http.StatusBadRequest, "tool_choice requires a call, so the request cannot have a format, too")
+	}
+	if forced {
+		if c.JSONSchema, err = c.ToolChoice.forced(conversation.Tools); err != nil {
+			return err
+		}
+	}
+	formatted := len(c.JSONSchema) > 0 && string(c.JSONSchema) != "null" || c.Grammar != ""
+	if formatted {
+		// The answer must match the format from its first token on, so the model cannot
+		// think before it.
+		variables := map[string]json.RawMessage{}
+		maps.Copy(variables, conversation.Variables)
+		variables["enable_thinking"] = json.RawMessage("false")
+		conversation.Variables = variables
+	}
+	if c.Prompt.text, err = render(ctx, m, template, conversation); err != nil {
+		return err
+	}
+	format := parse.FormatOf(template.Source(), len(conversation.Tools) > 0 && c.ToolChoice.mode != "none")
+	switch {
+	case formatted:
+		if end := format.Opened(c.Prompt.text); end != "" {
+			c.Prompt.text += "\n" + end + "\n\n"
+		}
+		format = parse.Format{}
+		if forced {
+			format = parse.Forced()
+		}
+	case c.ReasoningFormat == "none":
+		format = format.WithoutThoughts()
+	}
+	if !format.None() {
+		c.parser = parse.New(format, c.Prompt.text)
+		for _, mark := range format.Marks() {
+			c.Preserved = append(c.Preserved, mark)
+		}
+	}
+	return nil
+}
+
+// chatCompletions handles /v1/chat/completions.
+func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request, m Model) error {
+	body := s.newChatRequest(m)
+	var request engine.Request
+	err := s.intake.request(w, r, m.Limits().completionBody(), body, func(ctx context.Context) (_ func() error, err error) {
+		request, err = body.engineRequest(ctx, &s.grammars, m)
+		request.Shift = s.shift
+		body.Messages, body.Tools, body.Prompt, body.JSONSchema = nil, nil, prompt{}, nil // the request keeps no part of the body
+		return nil, err
+	})
+	if err != nil {
+		return err
+	}
+	ctx := r.Context()
+	release, err := s.takeSlot(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	out := newChatStream(s, w, body, request.Logprobs > 0)
+	defer out.close()
+	report, err := s.generate(ctx, r.URL.Path, m, request, out.piece)
+	if err == nil {
+		err = out.finish(report)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil || errors.Is(err, errGone):
+		panic(http.ErrAbortHandler) // the client has closed the connection
+	case out.began:
+		s.lines.Failure(err)
+		return out.fail(err)
+	default:
+		return refusalFor(err)
+	}
+}

@@ -1,0 +1,197 @@
+package llamaserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/grammar"
+)
+
+// plainTemplate writes each message with its role.
+const plainTemplate = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+
+// readChat returns the events of a streamed chat, which must end with [DONE].
+func readChat(t *testing.T, raw []byte) (events []chatEvent) {
+	parts := strings.Split(strings.TrimSuffix(string(raw), "\n\n"), "\n\n")
+	require.Equal(t, "data: [DONE]", parts[len(parts)-1])
+	for _, part := range parts[:len(parts)-1] {
+		line, ok := strings.CutPrefix(part, "data: ")
+		require.True(t, ok, part)
+		var e chatEvent
+		require.NoError(t, json.Unmarshal([]byte(line), &e), line)
+		events = append(events, e)
+	}
+	return events
+}
+
+func TestChatIsRenderedStreamedAndCounted(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{template: plainTemplate, pieces: texted("Hello", " from", "\n", "Oslo")}
+	s.SetModel(m)
+	_, raw, err := exchange(t, "POST", url+"/apply-template", []byte(`{"messages":[{"role":"system","content":"S"},{"role":"user","content":"Hi"}],"n_predict":-1}`))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"prompt":"<s><system>S<user>Hi<assistant>"}`, string(raw))
+
+	response, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"model":"mine","messages":[{"role":"user","content":"Hi"}],"stream":true,
+		"stop":null,"stream_options":{"include_usage":true},"logprobs":true,"top_logprobs":2,"max_tokens":9}`))
+	require.NoError(t, err)
+	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+	events := readChat(t, raw)
+	text, probs := "", 0
+	for _, e := range events[:len(events)-1] {
+		require.Equal(t, "chat.completion.chunk", e.Object)
+		require.Equal(t, "mine", e.Model)
+		require.Equal(t, events[0].ID, e.ID)
+		require.Len(t, e.Choices, 1)
+		if c := e.Choices[0].Delta.Content; c != nil {
+			text += *c
+		}
+		if l := e.Choices[0].Logprobs; l != nil {
+			probs += len(l.Content)
+			require.Len(t, l.Content[0].Top, 2)
+		}
+	}
+	require.Equal(t, "assistant", events[0].Choices[0].Delta.Role)
+	require.Equal(t, "Hello from\nOslo", text)
+	require.Equal(t, 4, probs)
+	final, usage := events[len(events)-2], events[len(events)-1]
+	require.Equal(t, "stop", *final.Choices[0].FinishReason)
+	require.Equal(t, 4, final.Timings.PredictedN)
+	require.Empty(t, usage.Choices)
+	saw := m.lastSeen(t)
+	require.Equal(t, "<s><user>Hi<assistant>", m.Decode(saw.Prompt))
+	require.Equal(t, chatUsage{PromptTokens: len(saw.Prompt), CompletionTokens: 4, TotalTokens: len(saw.Prompt) + 4, Details: usage.Usage.Details}, *usage.Usage)
+	require.Equal(t, 9, saw.MaxTokens)
+	require.Equal(t, 2, saw.Logprobs)
+
+	m.report = &engine.Report{Stop: engine.StopLimit, PromptTokens: 3, CachedTokens: 2, OutputTokens: 4}
+	_, raw, err = exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"json_object"}}`))
+	require.NoError(t, err)
+	var whole chatEvent
+	require.NoError(t, json.Unmarshal(raw, &whole))
+	require.Equal(t, "chat.completion", whole.Object)
+	require.Equal(t, "Hello from\nOslo", *whole.Choices[0].Message.Content)
+	require.Equal(t, "length", *whole.Choices[0].FinishReason)
+	require.Equal(t, 9, whole.Usage.TotalTokens)
+	require.NotNil(t, m.lastSeen(t).Grammar)
+}
+
+func TestBadChatsAreRefused(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{template: plainTemplate}
+	s.SetModel(m)
+	for _, test := range []struct{ body, want string }{
+		{`{}`, "no messages"},
+		{`{"messages":[{"role":"user","content":"x"}],"tool_choice":"required"}`, "not among the tools"},
+		{`{"messages":[{"role":"user","content":"x"}],"tool_choice":"some"}`, "want auto, none, required"},
+		{`{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"magic"}]}`, "want function"},
+		{`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`, "cannot read images"},
+		{`{"messages":3}`, "messages are not understood"},
+		{`{"messages":[{"role":"user","content":"x"}],"n":2}`, "n is 2"},
+		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"xml"}}`, `type "xml"`},
+		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema"}}`, "add the schema"},
+		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"},"grammar":"root ::= \"a\""}`, "not several"},
+	} {
+		response, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(test.body))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, response.StatusCode, test.body)
+		require.Contains(t, string(raw), test.want)
+	}
+	require.Empty(t, m.seen)
+}
+
+const (
+	thinkTemplate = plainTemplate + "{% if enable_thinking %}<think>\n{% endif %}{# </think> <tool_call></tool_call> #}"
+	toolTemplate  = "{% if tools %}{{ tools | tojson }}{% endif %}" + thinkTemplate
+	weatherTool   = `[{"type":"function","function":{"name":"weather","description":"w","parameters":{"type":"object","properties":{"at":{"$ref":"#/$defs/place"}},"required":["at"],"$defs":{"place":{"type":"string","enum":["Oslo","Rome"]}}}}}]`
+)
+
+// message joins the deltas of a streamed chat.
+func message(t *testing.T, events []chatEvent) (m chatMessage, finish string) {
+	text := ""
+	for _, e := range events {
+		d := e.Choices[0].Delta
+		if d.Content != nil {
+			text += *d.Content
+		}
+		m.Reasoning += d.Reasoning
+		m.ToolCalls = append(m.ToolCalls, d.ToolCalls...)
+		if e.Choices[0].FinishReason != nil {
+			finish = *e.Choices[0].FinishReason
+		}
+	}
+	for i, c := range m.ToolCalls {
+		require.Equal(t, i, c.Index)
+		require.NotEmpty(t, c.ID)
+		require.Equal(t, "function", c.Type)
+	}
+	m.Content = &text
+	return m, finish
+}
+
+func TestThoughtsAndCallsAreSplitFromTheContent(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{template: toolTemplate, pieces: texted("Hm", ".\n</th", "ink>", "\n\nI ask", ".\n<tool", "_call>\n{\"name\": \"weather\", \"argu", "ments\": {\"at\": \"Oslo\"}}\n</tool_call>")}
+	s.SetModel(m)
+	for _, stream := range []string{"true", "false"} {
+		_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}],"logprobs":true,"top_logprobs":1,"tools":`+weatherTool+`,"stream":`+stream+`}`))
+		require.NoError(t, err)
+		var got chatMessage
+		finish := ""
+		if stream == "true" {
+			got, finish = message(t, readChat(t, raw))
+		} else {
+			var whole chatEvent
+			require.NoError(t, json.Unmarshal(raw, &whole))
+			got, finish = *whole.Choices[0].Message, *whole.Choices[0].FinishReason
+		}
+		require.Equal(t, "Hm.", got.Reasoning, stream)
+		require.Equal(t, "I ask.", *got.Content, stream)
+		require.Len(t, got.ToolCalls, 1)
+		require.Equal(t, "weather", got.ToolCalls[0].Function.Name)
+		require.JSONEq(t, `{"at":"Oslo"}`, got.ToolCalls[0].Function.Arguments)
+		require.Equal(t, "tool_calls", finish)
+	}
+	saw := m.lastSeen(t)
+	require.Contains(t, m.Decode(saw.Prompt), `"name": "weather"`)
+	require.Subset(t, saw.Preserve, []int32{300, 301}, "the marks of calls are shown")
+}
+
+func TestRequiredCallsAreForced(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{template: toolTemplate, pieces: texted(`{"name":"weather","arguments":{"at":"Rome"}}`)}
+	s.SetModel(m)
+	bytes := grammar.NewVocabulary(257, func(token int32) []byte { return []byte{byte(token)} }, func(token int32) bool { return token == 256 })
+	for _, choice := range []string{`"required"`, `{"type":"function","function":{"name":"weather"}}`} {
+		_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}],"stream":true,"tools":`+weatherTool+`,"tool_choice":`+choice+`}`))
+		require.NoError(t, err)
+		got, finish := message(t, readChat(t, raw))
+		require.Equal(t, "tool_calls", finish)
+		require.JSONEq(t, `{"at":"Rome"}`, got.ToolCalls[0].Function.Arguments)
+		saw := m.lastSeen(t)
+		require.NotContains(t, m.Decode(saw.Prompt), "<think>", "a forced answer has no thoughts")
+		for text, allowed := range map[string]bool{
+			`{"name":"weather","arguments":{"at":"Rome"}}`: true, `{"name":"weather","arguments":{"at":"Bonn"}}`: false,
+			`{"name":"other","arguments":{"at":"Rome"}}`: false, `{"name":"weather","arguments":{}}`: false, `Hello`: false,
+		} {
+			matcher := saw.Grammar.NewMatcher(bytes)
+			require.Equal(t, allowed, matcher.AcceptBytes([]byte(text)) && matcher.Final(), text)
+		}
+	}
+}
+
+func TestAnswersInAFormatHaveNoThoughts(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{template: plainTemplate + "{# </think> #}<think>", pieces: texted(`{"a":1}`)}
+	s.SetModel(m)
+	_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}],"stream":true,"response_format":{"type":"json_object"},"chat_template_kwargs":{"enable_thinking":true}}`))
+	require.NoError(t, err)
+	got, _ := message(t, readChat(t, raw))
+	require.JSONEq(t, `{"a":1}`, *got.Content)
+	require.True(t, strings.HasSuffix(m.Decode(m.lastSeen(t).Prompt), "<think>\n</think>\n\n"))
+}

@@ -1,0 +1,305 @@
+package llamaserver
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sdnpu/sdnpu/adapters/chat/parse"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// chatEvent is one event of a streamed chat, or a whole answer, in OpenAI's form.
+type chatEvent struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []chatChoice `json:"choices"`
+	Usage   *chatUsage   `json:"usage,omitempty"`
+	Timings *timings     `json:"timings,omitempty"`
+	Sdnpu   *effects     `json:"sdnpu,omitempty"`
+}
+
+type chatChoice struct {
+	Index        int           `json:"index"`
+	Delta        *chatMessage  `json:"delta,omitempty"`
+	Message      *chatMessage  `json:"message,omitempty"`
+	Logprobs     *chatLogprobs `json:"logprobs,omitempty"`
+	FinishReason *string       `json:"finish_reason"`
+}
+
+// chatMessage is the assistant's message, or a part of it.
+type chatMessage struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+	// Reasoning holds the thoughts of the model.
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	ToolCalls []chatCall `json:"tool_calls,omitempty"`
+}
+
+// chatCall is a call of a tool.
+type chatCall struct {
+	Index    int    `json:"index"`
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+type chatUsage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	TotalTokens      int `json:"total_tokens"`
+	Details          struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+type chatLogprobs struct {
+	Content []chatLogprob `json:"content"`
+}
+
+type chatLogprob struct {
+	ID      int32         `json:"id"`
+	Token   string        `json:"token"`
+	Bytes   []int         `json:"bytes"`
+	Logprob float32       `json:"logprob"`
+	Top     []chatLogprob `json:"top_logprobs"`
+}
+
+func chatLogprobsOf(tokens []engine.TokenLogprob) *chatLogprobs {
+	if len(tokens) == 0 {
+		return nil
+	}
+	return &chatLogprobs{chatLogprobList(tokens)}
+}
+
+func chatLogprobList(tokens []engine.TokenLogprob) []chatLogprob {
+	list := make([]chatLogprob, 0, len(tokens))
+	for _, t := range tokens {
+		bytes := make([]int, len(t.Text))
+		for i := range len(t.Text) {
+			bytes[i] = int(t.Text[i])
+		}
+		list = append(list, chatLogprob{t.ID, t.Text, bytes, finite(t.Logprob), chatLogprobList(t.Top)})
+	}
+	return list
+}
+
+// chatStream writes an answer as the events of a chat, or collects the answer and
+// writes it in one piece.
+type chatStream struct {
+	stream
+	frame  chatEvent // frame has the fields that all events share
+	usage  bool
+	parser *parse.Parser // parser splits the answer; nil if all of it is content
+	called int           // called counts the calls of tools
+	// waiting holds the tokens whose text the parser still keeps.
+	waiting []engine.TokenLogprob
+}
+
+func newChatStream(s *Server, w http.ResponseWriter, body *chatRequest, probs bool) *chatStream {
+	model := body.Model
+	if model == "" {
+		model = "sdnpu"
+	}
+	return &chatStream{
+		stream: stream{
+			w: w, control: http.NewResponseController(w), patience: stallTimeout, probs: probs,
+			whole: !body.Stream, total: &s.answers,
+		},
+		frame: chatEvent{ID: "chatcmpl-" + randomName(), Object: "chat.completion.chunk", Created: time.Now().Unix(), Model: model},
+		usage: body.StreamOptions.IncludeUsage, parser: body.parser,
+	}
+}
+
+// randomName returns a random name for an answer or a call.
+func randomName() string {
+	var b [15]byte
+	_, _ = rand.Read(b[:]) // rand.Read never fails
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+}
+
+// piece sends or keeps a piece of the answer.
+func (c *chatStream) piece(p engine.Piece) error {
+	if c.whole {
+		return c.stream.piece(p)
+	}
+	if c.parser == nil {
+		return c.content(p)
+	}
+	c.waiting = append(c.waiting, p.Tokens...)
+	return c.parsed(c.parser.Add(p.Text))
+}
+
+// content sends a part of the content, or keeps it for the next event.
+func (c *chatStream) content(p engine.Piece) error {
+	if p, ok := c.merger.add(p); ok {
+		return c.delta(p)
+	}
+	return nil
+}
+
+// flush sends the content that was kept.
+func (c *chatStream) flush() error {
+	if p, ok := c.merger.rest(); ok {
+		return c.delta(p)
+	}
+	return nil
+}
+
+// parsed sends the thoughts, content and tool calls that the parser has found.
+func (c *chatStream) parsed(d parse.Delta) error {
+	if d.Reasoning != "" {
+		if err := c.part(chatMessage{Reasoning: d.Reasoning}); err != nil {
+			return err
+		}
+	}
+	if d.Content != "" {
+		p := engine.Piece{Text: d.Content, Tokens: c.waiting}
+		c.waiting = nil
+		if err := c.content(p); err != nil {
+			return err
+		}
+	}
+	if len(d.Calls) > 0 {
+		return c.part(chatMessage{ToolCalls: c.calls(d.Calls)})
+	}
+	return nil
+}
+
+// part sends thoughts or tool calls, after the content that was kept.
+func (c *chatStream) part(m chatMessage) error {
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if err := c.first(); err != nil {
+		return err
+	}
+	choice := chatChoice{Delta: &m}
+	if c.probs {
+		choice.Logprobs = chatLogprobsOf(c.waiting)
+	}
+	c.waiting = nil
+	return c.choice(choice)
+}
+
+// calls converts tool calls to OpenAI's form, with an index and a random ID for each.
+func (c *chatStream) calls(list []parse.Call) (calls []chatCall) {
+	for _, call := range list {
+		v := chatCall{Index: c.called, ID: "call_" + randomName(), Type: "function"}
+		v.Function.Name, v.Function.Arguments = call.Name, call.Arguments
+		calls = append(calls, v)
+		c.called++
+	}
+	return calls
+}
+
+// first sends the event with the role.
+func (c *chatStream) first() error {
+	if c.began {
+		return nil
+	}
+	return c.choice(chatChoice{Delta: &chatMessage{Role: "assistant", Content: new(string)}})
+}
+
+// delta sends a part of the message.
+func (c *chatStream) delta(p engine.Piece) error {
+	if err := c.first(); err != nil {
+		return err
+	}
+	choice := chatChoice{Delta: &chatMessage{Content: &p.Text}}
+	if c.probs {
+		choice.Logprobs = chatLogprobsOf(p.Tokens)
+	}
+	return c.choice(choice)
+}
+
+func (c *chatStream) choice(choice chatChoice) error {
+	e := c.frame
+	e.Choices = []chatChoice{choice}
+	return c.send(e)
+}
+
+// finish sends the rest of the message and the final events.
+func (c *chatStream) finish(r engine.Report) error {
+	reason := "stop"
+	if r.Stop == engine.StopLimit {
+		reason = "length"
+	}
+	final, end := c.frame, finalEvent(r)
+	final.Timings, final.Sdnpu = end.Timings, end.Sdnpu
+	usage := &chatUsage{
+		PromptTokens: r.PromptTokens + r.CachedTokens, CompletionTokens: r.OutputTokens,
+		TotalTokens: r.PromptTokens + r.CachedTokens + r.OutputTokens,
+	}
+	usage.Details.CachedTokens = r.CachedTokens
+	choice := chatChoice{FinishReason: &reason}
+	if c.whole {
+		text := c.text.String()
+		message := &chatMessage{Role: "assistant", Content: &text}
+		if c.parser != nil {
+			all := c.parser.Add(text)
+			rest := c.parser.Close()
+			text = all.Content + rest.Content
+			message.Reasoning = all.Reasoning + rest.Reasoning
+			message.ToolCalls = append(c.calls(all.Calls), c.calls(rest.Calls)...)
+		}
+		if c.called > 0 && reason == "stop" {
+			reason = "tool_calls"
+		}
+		final.Object, final.Usage, choice.Message = "chat.completion", usage, message
+		if c.probs {
+			choice.Logprobs = chatLogprobsOf(c.tokens)
+		}
+		final.Choices = []chatChoice{choice}
+		writeJSON(c.w, http.StatusOK, final)
+		return nil
+	}
+	if c.parser != nil {
+		if err := c.parsed(c.parser.Close()); err != nil {
+			return err
+		}
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if c.called > 0 && reason == "stop" {
+		reason = "tool_calls"
+	}
+	choice.Delta = &chatMessage{}
+	if c.probs {
+		choice.Logprobs = chatLogprobsOf(c.waiting)
+	}
+	final.Choices = []chatChoice{choice}
+	if err := c.send(final); err != nil {
+		return err
+	}
+	if c.usage {
+		last := c.frame
+		last.Choices, last.Usage = []chatChoice{}, usage
+		if err := c.send(last); err != nil {
+			return err
+		}
+	}
+	return c.sendLine([]byte("data: [DONE]\n\n"))
+}
+
+// fail ends a stream with an error event. Ollama shows the error to its client.
+func (c *chatStream) fail(err error) error {
+	status, message := http.StatusInternalServerError, err.Error()
+	if reason := (*refusal)(nil); errors.As(err, &reason) {
+		status = reason.status
+	}
+	event := map[string]any{"error": map[string]any{"code": status, "message": message, "type": "server_error"}}
+	if err := c.send(event); err != nil {
+		panic(http.ErrAbortHandler) // the client has closed the connection
+	}
+	return nil
+}

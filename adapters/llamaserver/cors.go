@@ -1,0 +1,79 @@
+package llamaserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// localSites is the value of --cors-origins that allows all sites of this machine, and
+// anySite the value that allows all sites.
+const localSites, anySite = "localhost", "*"
+
+// cors lists the web sites whose pages may send requests and read the answers. Without
+// sites, no page of another site gets an answer.
+type cors struct {
+	sites      []string
+	local, any bool
+}
+
+// parseCORS reads the value of --cors-origins. hasKey says whether requests need an API
+// key: without one, a server for all sites would answer every page that its user opens.
+func parseCORS(list string, hasKey bool) (c cors, err error) {
+	for site := range strings.SplitSeq(list, ",") {
+		switch site = strings.TrimSpace(site); site {
+		case "":
+		case localSites:
+			c.local = true
+		case anySite:
+			if !hasKey {
+				return c, fmt.Errorf("--cors-origins *: every web page could use the server: name the sites, or set a key with --api-key-file")
+			}
+			c.any = true
+		default:
+			u, err := url.Parse(site)
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+				return c, fmt.Errorf("--cors-origins %.80q: want sites such as https://chat.example, separated by commas, or localhost", site)
+			}
+			c.sites = append(c.sites, strings.ToLower(site))
+		}
+	}
+	return c, nil
+}
+
+// allows reports whether pages of an origin may send requests. The origin "null" hides
+// the site of a page, so only a server for all sites accepts it.
+func (c cors) allows(origin string) bool {
+	return c.any || c.local && loopbackOrigin(origin) || slices.Contains(c.sites, strings.ToLower(origin))
+}
+
+// asks reports whether a page of an allowed site sends the request, and tells the
+// browser that the page may read the answer.
+func (c cors) asks(w http.ResponseWriter, r *http.Request) bool {
+	if len(c.sites) == 0 && !c.local && !c.any {
+		return false
+	}
+	w.Header().Add("Vary", "Origin")
+	origins := r.Header.Values("Origin")
+	if len(origins) != 1 || !c.allows(origins[0]) {
+		return false
+	}
+	w.Header().Set("Access-Control-Allow-Origin", origins[0])
+	return true
+}
+
+// preflight answers the question of a browser whether a page may send a request, and
+// reports whether the request is such a question. Browsers send this question without a
+// key.
+func preflight(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	w.Header().Set("Access-Control-Allow-Methods", "GET, POST")
+	w.Header().Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key")
+	w.Header().Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}

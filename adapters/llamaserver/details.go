@@ -1,0 +1,125 @@
+package llamaserver
+
+import (
+	"cmp"
+	"math"
+	"net/http"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// Details describes a loaded model to clients.
+type Details struct {
+	// Path is the path of the model's file, and Name is the model's name in the
+	// metadata of that file.
+	Path, Name string
+	// Architecture is the model's architecture, Parameters the number of its weights, and
+	// SizeBytes the size of its file. TrainedContext is the longest context for which the
+	// model was trained, Embedding the length of a hidden state, and Layers the number of
+	// layers.
+	Architecture      string
+	Parameters        int64
+	SizeBytes         int64
+	TrainedContext    int
+	Embedding, Layers int
+	// VocabType is llama.cpp's number of the tokenizer's kind: 1 is SentencePiece, 2 is
+	// BPE and 3 is WordPiece.
+	VocabType int
+	// Template is the chat template of the file. BOS and EOS are the spellings of the
+	// tokens that begin and end texts.
+	Template, BOS, EOS string
+	// Device is the name of the device that runs the model, and Recipe the name of the
+	// model's recipe.
+	Device, Recipe string
+	// Sequences saves and restores slots. Sequences is nil if the model has no slots.
+	Sequences SequenceStore
+	// State returns the engine's work since its start, and the memory and graphs that
+	// it holds now. State is nil if no engine runs the model.
+	State func() engine.State
+}
+
+// alias returns the name under which clients know the model.
+func (s *Server) alias(m Model) string {
+	return cmp.Or(s.name, filepath.Base(m.Details().Path))
+}
+
+// build is this program's name and version, as answers give them.
+var build = func() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return "sdnpu-" + strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return "sdnpu"
+}()
+
+// models handles /v1/models and /models, which list the one model of the server.
+func (s *Server) models(w http.ResponseWriter, _ *http.Request, m Model) error {
+	d, id := m.Details(), s.alias(m)
+	writeJSON(w, http.StatusOK, map[string]any{
+		"object": "list",
+		"models": []any{map[string]any{"name": id, "model": id, "type": "model", "capabilities": []string{"completion"}}},
+		"data": []any{map[string]any{
+			"id": id, "object": "model", "created": s.began.Unix(), "owned_by": "sdnpu",
+			"meta": map[string]any{
+				"vocab_type": d.VocabType, "n_vocab": m.Limits().Vocab, "n_ctx": m.Limits().Context, "n_ctx_train": d.TrainedContext,
+				"n_embd": d.Embedding, "n_params": d.Parameters, "size": d.SizeBytes,
+			},
+		}},
+	})
+	return nil
+}
+
+// props handles GET /props, which describes the server and the defaults of requests.
+func (s *Server) props(w http.ResponseWriter, _ *http.Request, m Model) error {
+	d, body := m.Details(), defaults()
+	params := settings(engine.Request{Sampling: body.sampling(), MaxTokens: body.NPredict, Keep: s.keep})
+	params["seed"] = uint32(math.MaxUint32) // this number stands for a random seed
+	writeJSON(w, http.StatusOK, map[string]any{
+		"default_generation_settings": map[string]any{
+			"n_ctx": m.Limits().Context, "speculative": true,
+			"params": params,
+		},
+		"total_slots": cap(s.slots), "model_alias": s.alias(m), "model_path": d.Path, "chat_template": d.Template,
+		"bos_token": d.BOS, "eos_token": d.EOS, "build_info": build, "is_sleeping": false,
+		"modalities":       map[string]bool{"vision": false, "audio": false, "video": false},
+		"endpoint_slots":   !s.hideSlots,
+		"endpoint_props":   false,
+		"endpoint_metrics": s.metrics != nil,
+		"sdnpu":            map[string]any{"device": d.Device, "recipe": d.Recipe, "architecture": d.Architecture, "layers": d.Layers},
+	})
+	return nil
+}
+
+// slotList handles GET /slots. With fail_on_no_slot=1, the answer has the status 503 if
+// every slot is busy. The answer contains numbers and no text of a prompt or an answer.
+func (s *Server) slotList(w http.ResponseWriter, r *http.Request, m Model) error {
+	if s.hideSlots {
+		return refuse(http.StatusNotImplemented, "this server does not show its slots: start it without --no-slots")
+	}
+	running := s.board.running()
+	if r.URL.Query().Get("fail_on_no_slot") == "1" && len(running) >= cap(s.slots) {
+		return busy("no slot available: all %d slots are busy", cap(s.slots))
+	}
+	list := make([]map[string]any, 0, cap(s.slots))
+	for id := range cap(s.slots) {
+		slot := map[string]any{"id": id, "n_ctx": m.Limits().Context, "speculative": true, "is_processing": false}
+		for _, g := range running {
+			if g.slot != id {
+				continue
+			}
+			left := -1
+			if g.most >= 0 {
+				left = g.most - g.output
+			}
+			slot["is_processing"], slot["id_task"], slot["params"] = true, g.id, g.settings
+			slot["next_token"] = []any{map[string]any{"has_next_token": true, "n_remain": left, "n_decoded": g.output}}
+			slot["sdnpu"] = map[string]any{"path": g.path, "prompt_tokens": g.prompt, "running_ms": milliseconds(time.Since(g.began))}
+		}
+		list = append(list, slot)
+	}
+	writeJSON(w, http.StatusOK, list)
+	return nil
+}

@@ -1,0 +1,150 @@
+package llamaserver
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// ask sends a request with headers, each of the form "Name: value", and returns the
+// status and the body of the answer.
+func ask(t *testing.T, method, url, body string, headers ...string) (int, string) {
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(answer)
+}
+
+func TestClientsThatAskForJSONGetErrorObjects(t *testing.T) {
+	s, url, _ := start(t, 1)
+	s.SetModel(&fakeModel{})
+	for path := range hostPaths {
+		status, answer := ask(t, "POST", url+path, "{", "Accept: application/json")
+		var object struct {
+			Error struct {
+				Code          int
+				Message, Type string
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(answer), &object), "%s: %s", path, answer)
+		require.Equal(t, status, object.Error.Code)
+		require.NotEmpty(t, object.Error.Message)
+		require.Contains(t, []string{"invalid_request_error", "not_supported_error"}, object.Error.Type)
+		_, plain := ask(t, "POST", url+path, "{")
+		require.Equal(t, object.Error.Message, strings.TrimSpace(plain), "Ollama gets the same sentence")
+	}
+}
+
+func TestSlotsShowRunningGenerationsWithoutTheirText(t *testing.T) {
+	s, url, out := start(t, 2)
+	handedOut, ended := make(chan struct{}), make(chan struct{})
+	s.SetModel(&fakeModel{generate: func(_ context.Context, _ engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+		err := emit(engine.Piece{Text: "secret answer", Tokens: make([]engine.TokenLogprob, 3)})
+		close(handedOut)
+		<-ended
+		return engine.Report{OutputTokens: 3, Stop: engine.StopEOS, DecodeSteps: 2, AcceptedRows: 1}, err
+	}})
+	done := make(chan string)
+	go func() {
+		_, answer := ask(t, "POST", url+"/completion", `{"prompt":"secret prompt","n_predict":10,"stop":["secret stop"],"seed":7}`)
+		done <- answer
+	}()
+	<-handedOut
+	status, slots := ask(t, "GET", url+"/slots?fail_on_no_slot=1", "")
+	require.Equal(t, http.StatusOK, status, "one of two slots is free")
+	require.NotContains(t, slots, "secret")
+	var list []struct {
+		ID           int
+		IsProcessing bool `json:"is_processing"`
+		Params       struct{ Seed int }
+		NextToken    []struct {
+			Remaining int `json:"n_remain"`
+			Decoded   int `json:"n_decoded"`
+		} `json:"next_token"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(slots), &list))
+	require.Len(t, list, 2)
+	require.True(t, list[0].IsProcessing)
+	require.Equal(t, 7, list[0].Params.Seed)
+	require.Equal(t, 3, list[0].NextToken[0].Decoded)
+	require.Equal(t, 7, list[0].NextToken[0].Remaining)
+	require.False(t, list[1].IsProcessing)
+	close(ended)
+	require.Contains(t, <-done, "secret answer")
+	out.await("sdnpu report")
+	_, slots = ask(t, "GET", url+"/slots", "")
+	require.NotContains(t, slots, `"is_processing":true`)
+	require.InDelta(t, 1.5, s.board.acceptLength(), 1e-9)
+}
+
+func TestFailOnNoSlotRefusesIfAllSlotsAreBusy(t *testing.T) {
+	s, url, _ := start(t, 1)
+	ended := make(chan struct{})
+	s.SetModel(endless(ended))
+	body, cancel := open(t, url)
+	defer body.Close()
+	status, answer := ask(t, "GET", url+"/slots?fail_on_no_slot=1", "")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, answer, "no slot available")
+	cancel()
+	<-ended
+}
+
+// TestBoardAgreesWithAPlainList compares the board with a list of generations that
+// begin and end at random.
+func TestBoardAgreesWithAPlainList(t *testing.T) {
+	var b board
+	var list []*running
+	rng := rand.New(rand.NewPCG(1, 2))
+	for step := range 2000 {
+		if len(list) > 0 && rng.IntN(2) == 0 {
+			i := rng.IntN(len(list))
+			g := list[i]
+			list = append(list[:i:i], list[i+1:]...)
+			b.end(g, engine.Report{OutputTokens: g.output, Decode: time.Second}, "eos")
+			require.Equal(t, g.id, b.latest()[0].ID)
+			require.LessOrEqual(t, len(b.latest()), keptRequests)
+		} else {
+			g := b.begin("/completion", engine.Request{Prompt: make([]int32, step)})
+			used := map[int]bool{}
+			for _, other := range list {
+				used[other.slot] = true
+			}
+			for slot := range g.slot {
+				require.True(t, used[slot], "slot %d is free and %d was taken", slot, g.slot)
+			}
+			require.False(t, used[g.slot])
+			list = append(list, g)
+		}
+		require.Len(t, b.running(), len(list))
+	}
+}
+
+// record sends a request to a server's handler, with a key if one is given.
+func record(s *Server, method, path, key string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "http://localhost"+path, nil)
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	answer := httptest.NewRecorder()
+	s.Handler().ServeHTTP(answer, r)
+	return answer
+}

@@ -1,0 +1,165 @@
+package llamaserver
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// metrics counts requests for Prometheus. The methods of a nil metrics do nothing.
+type metrics struct {
+	handler http.Handler
+
+	promptTokens, promptSeconds, outputTokens, outputSeconds prometheus.Counter
+	promptRate, outputRate                                   prometheus.Gauge
+	drafted, accepted, verified                              prometheus.Counter
+	switches, stalls                                         prometheus.Counter
+	requests                                                 *prometheus.CounterVec
+	first                                                    prometheus.Histogram
+}
+
+// newMetrics returns the metrics of a server: those of llama-server under its names,
+// and sdnpu's own.
+func newMetrics(s *Server) *metrics {
+	registry := prometheus.NewRegistry()
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		registry.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+		registry.MustRegister(g)
+		return g
+	}
+	current := func(name, help string, value func() float64) {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	m := &metrics{
+		promptTokens:  counter("llamacpp:prompt_tokens_total", "Number of prompt tokens that were computed."),
+		promptSeconds: counter("llamacpp:prompt_seconds_total", "Time of prompts in seconds."),
+		promptRate:    gauge("llamacpp:prompt_tokens_seconds", "Prompt tokens per second of the last request."),
+		outputTokens:  counter("llamacpp:tokens_predicted_total", "Number of output tokens."),
+		outputSeconds: counter("llamacpp:tokens_predicted_seconds_total", "Time of decoding in seconds."),
+		outputRate:    gauge("llamacpp:predicted_tokens_seconds", "Output tokens per second of the last request."),
+		drafted:       counter("llamacpp:spec_decode_num_draft_tokens_total", "Number of drafted tokens."),
+		accepted:      counter("llamacpp:spec_decode_num_accepted_tokens_total", "Number of accepted drafts."),
+		verified:      counter("llamacpp:spec_decode_num_drafts_total", "Number of verification passes of all requests."),
+		switches:      counter("sdnpu_graph_switches_total", "Number of graphs that switch plans loaded for prompts."),
+		stalls:        counter("sdnpu_stall_seconds_total", "Time in seconds that prompts waited for loads of graphs."),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sdnpu_requests_total", Help: "Number of ended generations by outcome: eos, word, limit, cancelled or failed.",
+		}, []string{"outcome"}),
+		first: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sdnpu_first_token_seconds", Help: "Time from the start of a generation to its first token, in seconds.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
+		}),
+	}
+	registry.MustRegister(m.requests, m.first, engineMetrics{s}, collectors.NewGoCollector())
+	current("llamacpp:requests_processing", "Number of generations that run.", func() float64 { return float64(len(s.board.running())) })
+	current("llamacpp:requests_deferred", "Number of requests that wait for a slot.", func() float64 {
+		return float64(max(0, s.waiting.Load()-int64(len(s.slots))))
+	})
+	current("llamacpp:n_busy_slots_per_decode", "Number of busy slots now.", func() float64 { return float64(len(s.slots)) })
+	current("sdnpu_accept_length", "Mean number of output tokens per verification pass so far.", s.board.acceptLength)
+	current("llamacpp:n_tokens_max", "Largest number of tokens of a prompt and its answer so far.", s.board.longestText)
+	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
+	return m
+}
+
+// observe counts a generation that has ended.
+func (m *metrics) observe(r engine.Report, outcome string) {
+	if m == nil {
+		return
+	}
+	m.requests.WithLabelValues(outcome).Inc()
+	m.promptTokens.Add(float64(r.PromptTokens))
+	m.promptSeconds.Add(r.Prefill.Seconds())
+	m.outputTokens.Add(float64(r.OutputTokens))
+	m.outputSeconds.Add(r.Decode.Seconds())
+	if _, rate := rates(r.PromptTokens, milliseconds(r.Prefill)); rate > 0 {
+		m.promptRate.Set(rate)
+	}
+	if _, rate := rates(r.OutputTokens, milliseconds(r.Decode)); rate > 0 {
+		m.outputRate.Set(rate)
+	}
+	m.drafted.Add(float64(r.DraftedRows))
+	m.accepted.Add(float64(r.AcceptedRows))
+	m.verified.Add(float64(r.DecodeSteps))
+	if r.FirstToken > 0 {
+		m.first.Observe(r.FirstToken.Seconds())
+	}
+	if p := r.Plan; p != nil {
+		m.switches.Add(float64(p.Switches))
+		m.stalls.Add(max(0, p.Timeline.StallMs) / 1000)
+	}
+}
+
+// showMetrics handles /metrics, also while the model loads.
+func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) {
+	if s.metrics == nil {
+		refuse(http.StatusNotImplemented, "this server shows no metrics: start it with --metrics").write(w, r)
+		return
+	}
+	limitWrite(w)
+	s.metrics.handler.ServeHTTP(w, r)
+}
+
+// engineMetrics reads the state of the engine when the metrics are collected.
+type engineMetrics struct{ server *Server }
+
+var (
+	passesMetric = prometheus.NewDesc("llamacpp:n_decode_total", "Number of passes.", nil, nil)
+	lanesMetric  = prometheus.NewDesc("sdnpu_lane_busy_seconds_total", "Time in seconds that a lane worked: npu runs graphs, io loads them, cpu drafts and draws.", []string{"lane"}, nil)
+	graphsMetric = prometheus.NewDesc("sdnpu_resident_graphs", "Number of loaded block graphs.", nil, nil)
+	memoryMetric = prometheus.NewDesc("sdnpu_device_memory_bytes", "Memory of the device in use: model, kv or compute.", []string{"kind"}, nil)
+	tierMetric   = prometheus.NewDesc("sdnpu_context_tier_tokens", "Context tier of the loaded graphs in tokens.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (engineMetrics) Describe(list chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{passesMetric, lanesMetric, graphsMetric, memoryMetric, tierMetric} {
+		list <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. While no model is loaded, the engine has no
+// state, and Collect sends nothing.
+func (e engineMetrics) Collect(list chan<- prometheus.Metric) {
+	state, ok := e.server.engineState()
+	if !ok {
+		return
+	}
+	send := func(d *prometheus.Desc, t prometheus.ValueType, value float64, labels ...string) {
+		list <- prometheus.MustNewConstMetric(d, t, value, labels...)
+	}
+	send(passesMetric, prometheus.CounterValue, float64(state.Passes))
+	send(lanesMetric, prometheus.CounterValue, state.NPU.Seconds(), "npu")
+	send(lanesMetric, prometheus.CounterValue, state.IO.Seconds(), "io")
+	send(lanesMetric, prometheus.CounterValue, state.CPU.Seconds(), "cpu")
+	send(graphsMetric, prometheus.GaugeValue, float64(state.Loaded))
+	send(memoryMetric, prometheus.GaugeValue, float64(state.Memory.Programs), "model")
+	send(memoryMetric, prometheus.GaugeValue, float64(state.Memory.Cache), "kv")
+	send(memoryMetric, prometheus.GaugeValue, float64(state.Memory.IO), "compute")
+	send(tierMetric, prometheus.GaugeValue, float64(state.Context))
+}
+
+// engineState returns the state of the engine, if a model is loaded. The caller must
+// hold no lock of the server.
+func (s *Server) engineState() (state engine.State, ok bool) {
+	s.running.RLock()
+	defer s.running.RUnlock()
+	st := s.state.Load()
+	if st.model == nil {
+		return engine.State{}, false
+	}
+	read := st.model.Details().State
+	if read == nil {
+		return engine.State{}, false
+	}
+	return read(), true
+}

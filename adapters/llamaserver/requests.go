@@ -1,0 +1,129 @@
+package llamaserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/sdnpu/sdnpu/adapters/chat/parse"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// Requests converts requests in the form of llama-server for a program that holds the
+// model itself and runs no HTTP server. Such a program gets the same checks and the same
+// answers as a client of [Server].
+//
+// The methods of Requests may be called from any goroutine. Their errors say what to do;
+// [Status] returns the HTTP status that Server would send. When ctx is done, the methods
+// soon return the context's error.
+type Requests struct {
+	model    Model
+	shift    bool
+	grammars grammars
+}
+
+// NewRequests returns the requests of a model. shift is the option ContextShift of
+// [Options].
+func NewRequests(m Model, shift bool) *Requests { return &Requests{model: m, shift: shift} }
+
+// Completion converts the body of a request to /completion.
+func (q *Requests) Completion(ctx context.Context, body []byte) (engine.Request, error) {
+	v := defaults()
+	v.Prompt.limit = q.model.Limits().Context
+	if err := decode(body, q.model.Limits().completionBody(), &v); err != nil {
+		return engine.Request{}, err
+	}
+	request, err := v.engineRequest(ctx, q.model)
+	if err != nil {
+		return engine.Request{}, err
+	}
+	request.Shift = q.shift
+	request.Grammar, err = q.grammars.of(&v)
+	return request, err
+}
+
+// Chat converts the body of a request to /v1/chat/completions. The parser splits the
+// answer into content, thoughts and calls of tools. If the parser is nil, the whole
+// answer is content.
+func (q *Requests) Chat(ctx context.Context, body []byte) (engine.Request, *parse.Parser, error) {
+	v := newChatRequest(q.model, 0)
+	if err := decode(body, q.model.Limits().completionBody(), v); err != nil {
+		return engine.Request{}, nil, err
+	}
+	request, err := v.engineRequest(ctx, &q.grammars, q.model)
+	request.Shift = q.shift
+	return request, v.parser, err
+}
+
+// Generate runs a converted request, as [Model].Generate does.
+func (q *Requests) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+	return q.model.Generate(ctx, r, emit)
+}
+
+// Prompt returns the prompt of a conversation. body is the body of a request to
+// /apply-template.
+func (q *Requests) Prompt(ctx context.Context, body []byte) (string, error) {
+	v := newChatRequest(q.model, 0)
+	if err := decode(body, q.model.Limits().completionBody(), v); err != nil {
+		return "", err
+	}
+	return v.rendered(ctx, q.model)
+}
+
+// Embeddings returns one embedding for each text of a request to /v1/embeddings, and the
+// number of tokens of all texts.
+func (q *Requests) Embeddings(ctx context.Context, body []byte) (list [][]float32, tokens int, err error) {
+	m, err := pooled(q.model)
+	if err != nil {
+		return nil, 0, err
+	}
+	v := embeddingsRequest{Normalize: euclideanNorm, Encoding: "float"}
+	if err := decode(body, m.Limits().embeddingsBody(), &v); err != nil {
+		return nil, 0, err
+	}
+	if err := v.encode(ctx, m); err != nil {
+		return nil, 0, err
+	}
+	rows, _, err := v.compute(ctx, m)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, text := range rows {
+		list = append(list, text[0])
+		tokens += len(v.tokens[i])
+	}
+	return list, tokens, nil
+}
+
+// Tokens returns the tokens of a text.
+func (q *Requests) Tokens(ctx context.Context, text string, addSpecial bool) ([]int32, error) {
+	return encode(ctx, q.model, text, addSpecial, true)
+}
+
+// Text returns the text of tokens, including control tokens.
+func (q *Requests) Text(ids []int32) (string, error) {
+	if err := checkTokens(ids, q.model); err != nil {
+		return "", err
+	}
+	return q.model.Decode(ids), nil
+}
+
+// Status returns the HTTP status with which [Server] answers a request that failed with
+// the given error.
+func Status(err error) int {
+	reason := refuse(http.StatusInternalServerError, "")
+	errors.As(refusalFor(err), &reason)
+	return reason.status
+}
+
+// decode decodes the body of a request, which may have at most limit bytes.
+func decode(body []byte, limit int, v any) error {
+	if len(body) > limit {
+		return tooLarge(limit)
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		return notJSON(err)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package llamaserver
+
+import (
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// textRequest is the body of a request to /v1/completions: OpenAI's fields, and all
+// fields of /completion.
+type textRequest struct {
+	completionRequest
+	MaxTokens     *int           `json:"max_tokens"`
+	N             *int           `json:"n"`
+	BestOf        *int           `json:"best_of"`
+	Echo          bool           `json:"echo"`
+	Suffix        *string        `json:"suffix"`
+	Logprobs      *int           `json:"logprobs"`
+	LogitBias     present        `json:"logit_bias"`
+	StreamOptions *streamOptions `json:"stream_options"`
+}
+
+// streamOptions is the field stream_options of OpenAI's requests.
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// check refuses what the server cannot do, and moves OpenAI's fields to those of
+// /completion.
+func (t *textRequest) check() error {
+	switch {
+	case t.N != nil && *t.N != 1, t.BestOf != nil && *t.BestOf != 1:
+		return refuse(http.StatusBadRequest, "n and best_of must be 1: send one request for each answer; requests run at the same time")
+	case t.Echo:
+		return refuse(http.StatusBadRequest, "echo is not supported: the client has the prompt already")
+	case t.Suffix != nil && *t.Suffix != "":
+		return refuse(http.StatusBadRequest, "suffix is not supported: sdnpu does not fill in the middle of a text")
+	case bool(t.LogitBias):
+		return refuse(http.StatusBadRequest, "logit_bias is not supported: use a grammar to exclude texts")
+	case t.Logprobs != nil && *t.Logprobs < 0:
+		return refuse(http.StatusBadRequest, "logprobs is %d: want 0..%d", *t.Logprobs, maxProbs)
+	}
+	if t.MaxTokens != nil {
+		t.NPredict = *t.MaxTokens
+	}
+	if t.Logprobs != nil {
+		t.NProbs = max(*t.Logprobs, 1) // the log-probability of the drawn token itself needs one alternative
+	}
+	return nil
+}
+
+// textCompletion handles /v1/completions and /completions.
+func (s *Server) textCompletion(w http.ResponseWriter, r *http.Request, m Model) error {
+	body := textRequest{completionRequest: defaults()}
+	request, err := s.readCompletion(w, r, m, &body.completionRequest, &body)
+	if err != nil {
+		return err
+	}
+	f := &textForm{id: newID("cmpl-"), created: time.Now().Unix(), model: s.alias(m), alternatives: -1}
+	f.usage = body.StreamOptions != nil && body.StreamOptions.IncludeUsage
+	switch {
+	case body.Logprobs != nil:
+		f.alternatives = *body.Logprobs
+	case body.NProbs > 0:
+		f.alternatives = body.NProbs
+	}
+	return s.answer(w, r, m, request, body.Stream, f)
+}
+
+// newID returns a random name for an answer, which begins with the given prefix.
+func newID(prefix string) string { return prefix + rand.Text() }
+
+// textForm writes an answer in OpenAI's form, for /v1/completions.
+type textForm struct {
+	id, model string
+	created   int64
+	// alternatives is the number of alternatives to list for each token, or -1 for no
+	// log-probabilities.
+	alternatives int
+	usage        bool // usage asks for an event with the numbers of tokens
+	offset       int  // offset is the length in characters of the text that was sent
+}
+
+// textAnswer is an answer of /v1/completions, or an event of one.
+type textAnswer struct {
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Fingerprint string       `json:"system_fingerprint"`
+	Choices     []textChoice `json:"choices"`
+	Usage       *usage       `json:"usage,omitempty"`
+	Timings     *timings     `json:"timings,omitempty"`
+}
+
+type textChoice struct {
+	Text     string        `json:"text"`
+	Index    int           `json:"index"`
+	Logprobs *textLogprobs `json:"logprobs"`
+	Finish   *string       `json:"finish_reason"`
+}
+
+// textLogprobs holds one entry for each token of a text. Offsets count characters.
+type textLogprobs struct {
+	Tokens  []string             `json:"tokens"`
+	Chosen  []float32            `json:"token_logprobs"`
+	Top     []map[string]float32 `json:"top_logprobs"`
+	Offsets []int                `json:"text_offset"`
+}
+
+// usage counts the tokens of a request in OpenAI's form.
+type usage struct {
+	Prompt     int          `json:"prompt_tokens"`
+	Completion int          `json:"completion_tokens"`
+	Total      int          `json:"total_tokens"`
+	Details    usageDetails `json:"prompt_tokens_details"`
+}
+
+type usageDetails struct {
+	Cached int `json:"cached_tokens"`
+}
+
+func usageOf(r engine.Report) *usage {
+	prompt := r.PromptTokens + r.CachedTokens
+	return &usage{prompt, r.OutputTokens, prompt + r.OutputTokens, usageDetails{r.CachedTokens}}
+}
+
+// finishReason returns OpenAI's word for the end of an answer.
+func finishReason(r engine.Report) string {
+	if r.Stop == engine.StopLimit {
+		return "length"
+	}
+	return "stop"
+}
+
+func (f *textForm) with(choices ...textChoice) *textAnswer {
+	return &textAnswer{ID: f.id, Object: "text_completion", Created: f.created, Model: f.model, Fingerprint: build, Choices: choices}
+}
+
+func (f *textForm) piece(p engine.Piece) any {
+	return f.with(textChoice{Text: p.Text, Logprobs: f.logprobs(p.Tokens)})
+}
+
+func (f *textForm) end(rest []engine.TokenLogprob, r engine.Report) []any {
+	reason := finishReason(r)
+	last := f.with(textChoice{Finish: &reason})
+	if len(rest) > 0 {
+		last.Choices[0].Logprobs = f.logprobs(rest)
+	}
+	last.Timings = timingsOf(r)
+	events := []any{last}
+	if f.usage {
+		numbers := f.with()
+		numbers.Choices, numbers.Usage = []textChoice{}, usageOf(r)
+		events = append(events, numbers)
+	}
+	return append(events, doneMark)
+}
+
+func (f *textForm) whole(text string, tokens []engine.TokenLogprob, r engine.Report) any {
+	reason := finishReason(r)
+	answer := f.with(textChoice{Text: text, Logprobs: f.logprobs(tokens), Finish: &reason})
+	answer.Usage, answer.Timings = usageOf(r), timingsOf(r)
+	return answer
+}
+
+func (f *textForm) failure(r *refusal) any { return r.object() }
+
+// logprobs returns the log-probabilities of tokens, or nil if the request wants none.
+func (f *textForm) logprobs(tokens []engine.TokenLogprob) *textLogprobs {
+	if f.alternatives < 0 {
+		return nil
+	}
+	l := &textLogprobs{Tokens: []string{}, Chosen: []float32{}, Top: []map[string]float32{}, Offsets: []int{}}
+	for _, t := range tokens {
+		top := make(map[string]float32, f.alternatives)
+		for _, other := range t.Top[:min(f.alternatives, len(t.Top))] {
+			top[other.Text] = finite(other.Logprob)
+		}
+		l.Tokens, l.Chosen = append(l.Tokens, t.Text), append(l.Chosen, finite(t.Logprob))
+		l.Top, l.Offsets = append(l.Top, top), append(l.Offsets, f.offset)
+		f.offset += len([]rune(t.Text))
+	}
+	return l
+}

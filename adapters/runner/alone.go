@@ -1,0 +1,73 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// errAloneGone is the error with which an Alone ends if it has lost the NPU. No host
+// starts an Alone again.
+var errAloneGone = errors.New("this process has lost the NPU and exits: start it again")
+
+// Alone is a server that a person starts, without Ollama.
+type Alone struct {
+	Settings launch.Settings
+	// Program is the name by which this program was called.
+	Program string
+	// Args are the arguments of a llama-server that has this model. The model need not
+	// be selected for the NPU.
+	Args   llamaserver.Args
+	Config config.Config
+	Logger *slog.Logger
+	// Lines receives the lines that a llama-server prints: reports of requests, and
+	// sizes of buffers. If Lines is nil, only failures and warnings are printed, to
+	// Failures.
+	Lines, Failures io.Writer
+	// Listening is called when the server listens, Progress during the load, and Ready
+	// when the server has its model.
+	Listening func(address net.Addr, access llamaserver.Access)
+	Progress  func(engine.Progress)
+	Ready     func(m *launch.Model)
+}
+
+// Serve answers requests until ctx is done.
+func (a Alone) Serve(ctx context.Context) error {
+	lines := a.Lines
+	if lines == nil {
+		lines = &important{a.Failures}
+	}
+	l := llamaserver.NewLines(lines)
+	if err := watchCrash(); err != nil {
+		a.Logger.Debug("a crash will not be explained", "reason", err)
+	}
+	return Program{}.run(ctx, instance{
+		settings: a.Settings, program: a.Program, args: a.Args, config: a.Config, lines: l, logger: a.Logger,
+		listening: a.Listening, ready: a.Ready, gone: errAloneGone,
+		open: func(ctx context.Context, o launch.Options) (*launch.Model, error) {
+			o.Progress = a.Progress
+			return a.Settings.Open(ctx, a.Program, o)
+		},
+	})
+}
+
+// important passes on the lines that a person must see: failures and warnings.
+type important struct{ w io.Writer }
+
+// Write implements [io.Writer]. Each write is one line.
+func (i *important) Write(line []byte) (int, error) {
+	for _, prefix := range []string{"error: ", "sdnpu warning "} {
+		if bytes.HasPrefix(line, []byte(prefix)) {
+			return i.w.Write(line)
+		}
+	}
+	return len(line), nil
+}

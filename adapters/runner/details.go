@@ -1,0 +1,36 @@
+package runner
+
+import (
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+)
+
+// vocabTypes holds llama.cpp's numbers of the kinds of tokenizers.
+var vocabTypes = map[string]int{"llama": 1, "gpt2": 2, "bert": 3, "t5": 4}
+
+// detailsOf describes a loaded model to clients.
+func detailsOf(m *launch.Model) llamaserver.Details {
+	f, t, c := m.File, m.Tokenizer, m.Device.Capabilities()
+	d := llamaserver.Details{
+		Path: f.Path(), Name: launch.ModelName(f), Architecture: f.Architecture(), SizeBytes: f.Size(),
+		TrainedContext: m.LongestContext, Layers: m.Layers, Device: c.Name, Recipe: m.Recipe.Name,
+	}
+	if m.Engine != nil {
+		d.State, d.Sequences = m.Engine.State, m.Engine
+	}
+	for tensor := range f.Tensors() {
+		weights := int64(1)
+		for _, n := range tensor.Shape {
+			weights *= int64(n)
+		}
+		d.Parameters += weights
+	}
+	// Ignore the errors below: if the file does not contain a key, the value stays zero
+	// or empty.
+	width, _ := f.ArchUint("embedding_length")
+	kind, _ := f.Str("tokenizer.ggml.model")
+	d.Template, _ = f.Str("tokenizer.chat_template")
+	d.Embedding, d.VocabType = int(width), vocabTypes[kind]
+	d.BOS, d.EOS = string(t.PieceSpecial(t.BOS())), string(t.PieceSpecial(t.EOS()))
+	return d
+}

@@ -1,0 +1,25 @@
+// Package embed computes embeddings of texts.
+//
+// An [Embedder] holds the graphs of a model without a KV cache: a graph computes all
+// tokens of a text in one execute, so a text has at most as many tokens as the widest
+// graph has rows ([Embedder.Longest]). One pass holds several texts; masks keep them
+// separate. Texts of requests that wait at the same time share passes.
+//
+// The host looks up the embeddings of the tokens, and computes from the hidden states of
+// the last layer the embedding of each text (pooling). All layers run on the device.
+//
+// Package embed neither tokenizes nor scales embeddings to length 1; the server does.
+//
+// # Concurrency
+//
+// Any goroutine may call [Embedder.Embed]. The goroutine that gets the device lock
+// computes passes with the texts of all waiting calls until its own texts are done. A
+// pass is not cancelled when a call is, because other calls share it. Lock order: the
+// device lock before the lock of the queue.
+//
+// # Cost
+//
+// A pass costs about as much as its graph's width, plus 11 rows, and packing chooses the
+// width with the least cost per token. A text of 128 tokens fills a graph of 128 rows,
+// so further texts in the same pass save little; short texts save most.
+package embed

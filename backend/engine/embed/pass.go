@@ -1,0 +1,242 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/internal/mapped"
+)
+
+// pass holds the texts that the graphs compute together, one after the other in its
+// rows.
+type pass struct {
+	texts  []*item
+	width  int
+	report Report
+}
+
+// runUntil computes passes until all the given texts are done. The caller holds the
+// device lock, and runUntil releases it.
+func (e *Embedder) runUntil(ctx context.Context, own []*item) {
+	defer func() { <-e.deviceLock }()
+	for _, it := range own {
+		for !it.finished() && ctx.Err() == nil {
+			e.runNext(ctx)
+		}
+	}
+}
+
+// runNext computes one pass of waiting texts and delivers their embeddings. If the
+// device panics, the texts of the pass end with an error.
+func (e *Embedder) runNext(ctx context.Context) {
+	p := &pass{}
+	p.width, p.texts = e.queue.take(e.options.Rows)
+	err := errors.New("embed: the device panicked")
+	defer func() {
+		for _, it := range p.texts {
+			if it.pass = p; err != nil {
+				it.err, it.rows = err, nil
+			}
+			close(it.done)
+		}
+	}()
+	err = e.run(context.WithoutCancel(ctx), p) // other calls share the pass, so a cancelled ctx must not end it
+}
+
+// run computes a pass. If the device restarts during the pass, run loads the graphs
+// again and repeats the pass once.
+func (e *Embedder) run(ctx context.Context, p *pass) error {
+	if e.closed {
+		return fmt.Errorf("embed: %w", backend.ErrClosed)
+	}
+	s, at, err := e.graphsFor(ctx, p.width)
+	if err != nil {
+		return err
+	}
+	for again := false; ; again = true {
+		e.power.Vote(backend.Prefill)
+		began := time.Now()
+		p.report = Report{}
+		err := e.forward(ctx, s, at, p)
+		if err == nil {
+			err = mapped.Verify() // Verify fails if another process has changed a mapped model or image
+		}
+		if err == nil {
+			p.report.Passes, p.report.Took = 1, time.Since(began)
+			return nil
+		}
+		e.power.Forget()
+		if again || !errors.Is(err, backend.ErrRestarted) {
+			return err
+		}
+		for _, set := range e.sets {
+			if err := e.reload(ctx, set); err != nil {
+				return err
+			}
+		}
+		e.options.Logger.Warn("all graphs were lost, and have been loaded again", "blocks", e.options.Blocks)
+	}
+}
+
+// graphsFor returns the graph set that has graphs of the given width, and the index of
+// the width in that set. If no loaded set has the width, graphsFor loads one.
+func (e *Embedder) graphsFor(ctx context.Context, width int) (s *graphSet, at int, err error) {
+	for _, s := range e.sets {
+		for i, w := range s.rows {
+			if w == width {
+				return s, len(s.rows) - 1 - i, nil
+			}
+		}
+	}
+	e.options.Logger.Info("loading wider graphs for a long text: this happens once", "rows", width)
+	if s, err = e.load(ctx, []int{width}); err != nil {
+		return nil, 0, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sets = append(e.sets, s)
+	return s, 0, nil
+}
+
+// forward runs a pass through all blocks and computes the embeddings of its texts.
+func (e *Embedder) forward(ctx context.Context, s *graphSet, at int, p *pass) error {
+	rows, err := e.fill(s, p)
+	if err != nil {
+		return err
+	}
+	p.report.ValidRows, p.report.PaddingRows = rows, p.width-rows
+	for _, block := range s.graphs {
+		g := block[at]
+		if err := g.Program.Run(ctx, g.Name, g.Bindings(0)); err != nil {
+			return fmt.Errorf("embed: run %s: %w", g.Name, err)
+		}
+		if t, ok := g.Program.(backend.Timed); ok {
+			if c := t.RunCost(); c.Virtual || c.Paced != "" {
+				p.report.Simulated, p.report.Paced = p.report.Simulated+c.Took, c.Paced
+			}
+		}
+		p.report.Ops += int64(g.Signature.Nodes)
+	}
+	t := e.options.Recipe.Activations
+	hidden := make([]float32, rows*e.config.Hidden)
+	if err := quant.DecodeFloats(hidden, s.hidden[len(s.graphs)%2].Bytes(len(hidden)*t.Size()), t); err != nil {
+		return fmt.Errorf("embed: %w", err)
+	}
+	if quant.FirstBeyond(hidden, math.MaxFloat32) >= 0 {
+		return fmt.Errorf("embed: %w: take recipe f32, which holds larger numbers", ErrOverflow)
+	}
+	for _, it := range p.texts {
+		n := len(it.tokens) * e.config.Hidden
+		if it.rows, err = e.pool(hidden[:n]); err != nil {
+			return err
+		}
+		hidden = hidden[n:]
+	}
+	return nil
+}
+
+// fill writes the hidden states, angles and masks that the graphs read into their
+// memory, and returns the number of rows with tokens.
+func (e *Embedder) fill(s *graphSet, p *pass) (rows int, err error) {
+	var tokens []int32
+	positions := make([]int32, 0, p.width)
+	for _, it := range p.texts {
+		tokens = append(tokens, it.tokens...)
+		for i := range it.tokens {
+			positions = append(positions, int32(i))
+		}
+	}
+	t := e.options.Recipe.Activations
+	row := e.config.Hidden * t.Size()
+	x := s.hidden[0].Bytes(p.width * row)
+	if err := e.model.EmbedAt(x[:len(tokens)*row], tokens, positions, e.options.Recipe); err != nil {
+		return 0, fmt.Errorf("embed: %w", err)
+	}
+	clear(x[len(tokens)*row:])
+	groups := e.config.Heads / e.config.KVHeads
+	for i, v := range e.views {
+		in := &s.views[i]
+		if e.config.RopeDim > 0 {
+			size := p.width * e.config.RopeDim / 2 * t.Size()
+			v.Rope(in.cos.Bytes(size), in.sin.Bytes(size), positions[:p.width], e.options.Recipe)
+		}
+		fillMask(in.mask.Bytes(groups*p.width*p.width*t.Size()), v, p, groups, t)
+	}
+	return len(tokens), nil
+}
+
+// fillMask writes an attention mask, indexed (group, row, column). A row sees those rows
+// of its own text that the view shows. A padding row sees itself only.
+func fillMask(mask []byte, v model.View, p *pass, groups int, t backend.DataType) {
+	element, blind := t.Size(), model.HiddenRow(p.width, t)
+	show := func(row, from, to int) { clear(mask[row*len(blind):][from*element : to*element]) }
+	for row := range p.width {
+		copy(mask[row*len(blind):], blind)
+		show(row, row, row+1)
+	}
+	start := 0
+	for _, it := range p.texts {
+		n := len(it.tokens)
+		for i := range n {
+			first, end := v.Span(i, n)
+			show(start+i, start+first, start+end)
+		}
+		start += n
+	}
+	one := p.width * len(blind)
+	for g := 1; g < groups; g++ {
+		copy(mask[g*one:(g+1)*one], mask[:one])
+	}
+}
+
+// pool returns the embeddings of a text from the hidden states of its tokens.
+func (e *Embedder) pool(hidden []float32) (embeddings [][]float32, err error) {
+	width := e.config.Hidden
+	n := len(hidden) / width
+	add := func(rows ...[]float32) error {
+		x := make([]float64, width)
+		for _, row := range rows {
+			for j, v := range row {
+				x[j] += float64(v) / float64(len(rows))
+			}
+		}
+		if x, err = e.model.Finish(x); err != nil {
+			return fmt.Errorf("embed: %w", err)
+		}
+		embedding := make([]float32, len(x))
+		for j, v := range x {
+			embedding[j] = float32(v)
+		}
+		embeddings = append(embeddings, embedding)
+		return nil
+	}
+	row := func(i int) []float32 { return hidden[i*width : (i+1)*width] }
+	switch e.Pooling() {
+	case model.PoolFirst:
+		err = add(row(0))
+		return embeddings, err
+	case model.PoolLast:
+		err = add(row(n - 1))
+		return embeddings, err
+	}
+	all := make([][]float32, n)
+	for i := range all {
+		all[i] = row(i)
+	}
+	if e.Pooling() == model.PoolMean {
+		err = add(all...)
+		return embeddings, err
+	}
+	for _, one := range all {
+		if err := add(one); err != nil {
+			return nil, err
+		}
+	}
+	return embeddings, nil
+}

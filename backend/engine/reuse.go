@@ -1,0 +1,32 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/sdnpu/sdnpu/backend/engine/sequences"
+)
+
+// reuse cuts a request's sequence to the tokens that it has in common with the prompt,
+// and copies further ones from another sequence, if the lease names one. Keys and values
+// are on the host, so a copy costs no pass. reuse returns the number of the prompt's first
+// tokens that the sequence now holds.
+func (e *Engine) reuse(ctx context.Context, l sequences.Lease, prompt []int32) (held int, err error) {
+	if err := e.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer e.unlock()
+	held = min(l.Held, len(prompt))
+	e.truncate(l.Sequence, held)
+	if l.Source < 0 {
+		return held, nil
+	}
+	// The user of the other sequence may have cut it since the lease was made. While the
+	// device lock is held, the tokens and the cache slots of all sequences agree.
+	n := min(l.Reusable, len(prompt), e.sequences.Common(l.Source, prompt))
+	if n <= held {
+		return held, nil
+	}
+	e.graphs.Load().memory.Cache().CopySequence(l.Sequence, l.Source, held, n)
+	e.sequences.Extend(l.Sequence, prompt[held:n])
+	return n, nil
+}

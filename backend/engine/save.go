@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sdnpu/sdnpu/backend/engine/kvcache"
+	"github.com/sdnpu/sdnpu/backend/engine/saved"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// save.go writes a sequence to a file and reads it again. Keys and values are copied layer
+// by layer, each under the device lock, so that passes of other requests run in between.
+
+var (
+	// ErrSequenceBusy is returned if a request uses the sequence.
+	ErrSequenceBusy = errors.New("a request uses the sequence")
+	// ErrSaved is returned for a file that this engine cannot restore.
+	ErrSaved = errors.New("the saved sequence cannot be restored")
+)
+
+// Saved describes a sequence that was saved or restored.
+type Saved struct {
+	// Tokens is the number of tokens, and Bytes the size of the file.
+	Tokens int
+	Bytes  int64
+}
+
+// SaveSequence writes a sequence to w: its tokens, and their keys and values. If a request
+// uses the sequence, SaveSequence returns [ErrSequenceBusy].
+func (e *Engine) SaveSequence(ctx context.Context, sequence int, w io.Writer) (Saved, error) {
+	release, err := e.takeSequence(sequence)
+	if err != nil {
+		return Saved{}, err
+	}
+	defer release()
+	h, l := e.savedHeader()
+	h.Tokens, h.Prompt = e.sequences.Held(sequence)
+	if h.Identity, err = e.identity(); err != nil {
+		return Saved{}, err
+	}
+	out, err := saved.NewWriter(w, h)
+	if err != nil {
+		return Saved{}, fmt.Errorf("engine: save a sequence: %w", err)
+	}
+	data := make([]byte, 0, l.SequenceBytes(len(h.Tokens)))
+	for layer := range l.Layers {
+		if err := e.withCache(ctx, func(c *kvcache.Cache) { data = c.ReadLayer(data[:0], layer, sequence, len(h.Tokens)) }); err != nil {
+			return Saved{}, err
+		}
+		if _, err := out.Write(data); err != nil {
+			return Saved{}, fmt.Errorf("engine: save a sequence: %w", err)
+		}
+	}
+	n, err := out.Finish()
+	if err != nil {
+		return Saved{}, fmt.Errorf("engine: save a sequence: %w", err)
+	}
+	return Saved{len(h.Tokens), n}, nil
+}
+
+// RestoreSequence replaces a sequence by one that SaveSequence has written. The next
+// request with these tokens continues as if the engine had never stopped. If the file is
+// damaged, or if another model, recipe or device has computed it, RestoreSequence returns
+// [ErrSaved] and the sequence stays as it was. After an error of a later read the sequence
+// is empty. If a request uses the sequence, RestoreSequence returns [ErrSequenceBusy].
+func (e *Engine) RestoreSequence(ctx context.Context, sequence int, r io.ReadSeeker) (Saved, error) {
+	release, err := e.takeSequence(sequence)
+	if err != nil {
+		return Saved{}, err
+	}
+	defer release()
+	h, size, err := e.checkSaved(r)
+	if err != nil {
+		return Saved{}, err
+	}
+	e.requestStarted()
+	defer e.requestEnded()
+	if _, err := e.reserve(ctx, len(h.Tokens)); err != nil {
+		return Saved{}, err
+	}
+	// No change of graphs may run now: it would copy the keys and values of each sequence's
+	// tokens, and this sequence has no tokens until the end.
+	select {
+	case e.growing <- struct{}{}:
+		defer func() { <-e.growing }()
+	case <-ctx.Done():
+		return Saved{}, fmt.Errorf("engine: restore a sequence: %w", ctx.Err())
+	}
+	if err := e.Truncate(sequence, 0); err != nil {
+		return Saved{}, err
+	}
+	if err := e.readLayers(ctx, sequence, len(h.Tokens), r); err != nil {
+		clean := e.withCache(context.WithoutCancel(ctx), func(c *kvcache.Cache) { c.Clear(sequence, 0, len(h.Tokens)) })
+		return Saved{}, errors.Join(err, clean)
+	}
+	e.sequences.Set(sequence, h.Tokens, h.Prompt)
+	return Saved{len(h.Tokens), size}, nil
+}
+
+// EraseSequence removes the tokens of a sequence and returns their number. If a request uses
+// the sequence, EraseSequence returns [ErrSequenceBusy].
+func (e *Engine) EraseSequence(sequence int) (tokens int, err error) {
+	release, err := e.takeSequence(sequence)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	tokens = e.sequences.Len(sequence)
+	return tokens, e.Truncate(sequence, 0)
+}
+
+// takeSequence takes a sequence that no request uses.
+func (e *Engine) takeSequence(sequence int) (release func(), err error) {
+	if sequence < 0 || sequence >= e.options.Sequences {
+		return nil, fmt.Errorf("engine: %w: sequence=%d: want 0..%d", ErrRequest, sequence, e.options.Sequences-1)
+	}
+	if !e.sequences.Take(sequence) {
+		return nil, fmt.Errorf("engine: %w: sequence=%d", ErrSequenceBusy, sequence)
+	}
+	return func() { e.sequences.Release(sequence) }, nil
+}
+
+// withCache calls use with the KV cache under the device lock.
+func (e *Engine) withCache(ctx context.Context, use func(*kvcache.Cache)) error {
+	if err := e.lock(ctx); err != nil {
+		return err
+	}
+	defer e.unlock()
+	use(e.graphs.Load().memory.Cache())
+	return nil
+}
+
+// readLayers copies keys and values of n tokens from r to the slots of a sequence.
+func (e *Engine) readLayers(ctx context.Context, sequence, n int, r io.Reader) error {
+	_, l := e.savedHeader()
+	data := make([]byte, l.SequenceBytes(n))
+	for layer := range l.Layers {
+		if _, err := io.ReadFull(r, data); err != nil {
+			return fmt.Errorf("engine: restore a sequence: %w", err)
+		}
+		if !l.Finite(data) { // one NaN would spoil the rows of all sequences
+			return fmt.Errorf("engine: %w: layer %d holds a value that is not finite", ErrSaved, layer)
+		}
+		if err := e.withCache(ctx, func(c *kvcache.Cache) { c.WriteLayer(data, layer, sequence, n) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// savedHeader returns the header of each file that this engine writes, without tokens and
+// identity, and the layout of the keys and values in it.
+func (e *Engine) savedHeader() (*saved.Header, kvcache.Layout) {
+	c, r := e.config, e.options.Recipe
+	h := &saved.Header{Recipe: r.Name, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Type: int(r.Cache)}
+	return h, kvcache.Layout{Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Type: r.Cache}
+}
+
+// checkSaved compares a file with this engine and checks it to its last byte. After
+// checkSaved, r is at the first byte of keys and values.
+func (e *Engine) checkSaved(r io.ReadSeeker) (h *saved.Header, sizeBytes int64, err error) {
+	if h, err = saved.ReadHeader(r, e.options.Context); err != nil {
+		return nil, 0, savedError(err)
+	}
+	own, l := e.savedHeader()
+	switch {
+	case h.Recipe != own.Recipe:
+		return nil, 0, fmt.Errorf("engine: %w: it was computed with the recipe %.40q, and this model runs with %q: start the model with that recipe (sdnpu.recipe)", ErrSaved, h.Recipe, own.Recipe)
+	case h.Layers != own.Layers || h.KVHeads != own.KVHeads || h.HeadDim != own.HeadDim || h.Type != own.Type:
+		return nil, 0, fmt.Errorf("engine: %w: its model has %d layers with %d heads of %d elements, and this model has %d with %d of %d: restore it with the model that saved it",
+			ErrSaved, h.Layers, h.KVHeads, h.HeadDim, own.Layers, own.KVHeads, own.HeadDim)
+	case h.Prompt > e.options.Context:
+		return nil, 0, fmt.Errorf("engine: %w: its last prompt has %d tokens, and the context has %d: start the server with a longer context", ErrSaved, h.Prompt, e.options.Context)
+	}
+	if own.Identity, err = e.identity(); err != nil {
+		return nil, 0, err
+	}
+	if h.Identity != own.Identity {
+		return nil, 0, fmt.Errorf("engine: %w: another model, calibration or version of the device's library has computed it: compute the prompt again", ErrSaved)
+	}
+	for i, t := range h.Tokens {
+		if t < 0 || int(t) >= e.config.Vocab {
+			return nil, 0, fmt.Errorf("engine: %w: token number %d has the id %d, but the vocabulary has %d tokens", ErrSaved, i, t, e.config.Vocab)
+		}
+	}
+	data := int64(l.Layers) * int64(l.SequenceBytes(len(h.Tokens)))
+	if err := saved.Check(r, h, data); err != nil {
+		return nil, 0, savedError(err)
+	}
+	return h, h.SizeBytes() + data + sha256.Size, nil
+}
+
+// savedError marks errors of invalid files as [ErrSaved].
+func savedError(err error) error {
+	if errors.Is(err, saved.ErrFile) {
+		return fmt.Errorf("engine: %w: %w", ErrSaved, err)
+	}
+	return fmt.Errorf("engine: read a saved sequence: %w", err)
+}
+
+// identityOf returns a hash over everything that decides the keys and values of a text:
+// the model's file, what a layer computes with the recipe, the angles, and the device.
+func (e *Engine) identityOf() (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	c := e.config
+	g, err := e.model.Block(model.Block{Name: "identity", First: 0, End: c.Layers, Rows: 1, Context: 1, Recipe: e.options.Recipe})
+	if err != nil {
+		return sum, fmt.Errorf("engine: describe the model: %w", err)
+	}
+	long := c.OriginalContext > 0 && e.options.Context > c.OriginalContext
+	fmt.Fprintf(h, "%s\n%x\n%v\n%s", e.model.Digest(), g.Digest(), long, e.dev.Capabilities().Fingerprint)
+	h.Sum(sum[:0])
+	return sum, nil
+}

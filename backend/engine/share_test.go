@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sd8gen2 holds times of passes of a 1.5B model on 8 Gen 2, as the fitted profile
+// simulates them: see graphswap/devices/sd8gen2.json.
+var sd8gen2 = map[int]time.Duration{
+	1: 47500 * time.Microsecond, 2: 48 * time.Millisecond, 4: 48700 * time.Microsecond,
+	8: 51 * time.Millisecond, 32: 60 * time.Millisecond, 128: 169 * time.Millisecond,
+}
+
+// played is the result of play: the time in which the prompt was computed, the times
+// between tokens of each answer meanwhile, and the rows of each pass.
+type played struct {
+	prompt  time.Duration
+	between []time.Duration
+	tokens  int
+}
+
+// play lets answers and one prompt share an engine that runs no graphs, until the prompt
+// is computed. times holds the time of a pass of each width.
+func play(times map[int]time.Duration, rows []int, answers, prompt int, exact bool) (p played) {
+	e := fillEngine(times, rows...)
+	e.policy = tableTime{e.policy, times}
+	e.shape().exact = exact
+	var items []*workItem
+	for i := range answers + 1 {
+		w := &workItem{sequence: i, tokens: make([]int32, 1), answering: true}
+		if i == 0 {
+			w.tokens, w.answering = make([]int32, prompt), false
+		}
+		items = append(items, w)
+		e.queue.enter()
+		e.queue.add(w)
+	}
+	last := make([]time.Duration, answers+1)
+	for now := time.Duration(0); len(items[0].tokens) > 0; {
+		list, tokens := e.nextRows(), 0
+		for _, s := range list {
+			tokens += s.n
+		}
+		now += times[e.shape().widthFor(tokens)]
+		turn := e.queue.reserveTurns(len(list))
+		for i, s := range list {
+			w := s.item
+			if w.tokens = w.tokens[s.n:]; w.answering {
+				w.tokens = make([]int32, 1)
+				p.between = append(p.between, now-last[w.sequence])
+				p.tokens, last[w.sequence] = p.tokens+1, now
+			}
+			if len(w.tokens) > 0 {
+				e.queue.putBack(w, turn+uint64(i))
+			}
+		}
+		p.prompt = now
+	}
+	return p
+}
+
+func (p *played) mean() time.Duration {
+	var sum time.Duration
+	for _, b := range p.between {
+		sum += b
+	}
+	return sum / time.Duration(max(1, len(p.between)))
+}
+
+// TestALongPromptHoldsAnswersUpLittle plays a prompt of 4096 tokens and three answers with
+// the times of 8 Gen 2. No time between tokens exceeds twice the time alone, and the
+// prompt takes less than twice its time alone.
+func TestALongPromptHoldsAnswersUpLittle(t *testing.T) {
+	rows := []int{128, 32, 8, 4, 2, 1}
+	alone := play(sd8gen2, rows, 0, 4096, false)
+	require.Equal(t, 32*sd8gen2[128], alone.prompt)
+	shared := play(sd8gen2, rows, 3, 4096, false)
+	for _, between := range shared.between {
+		require.LessOrEqual(t, between, 2*sd8gen2[1])
+	}
+	require.Less(t, shared.prompt, 2*alone.prompt)
+	t.Logf("prompt %v alone, %v with three answers; between tokens %v, alone %v", alone.prompt, shared.prompt, shared.mean(), sd8gen2[1])
+}
+
+// TestAnswersAndPromptsShareEveryDevice plays random devices. The mean time between tokens
+// keeps to the bound, except for one wide pass, and the prompt does not starve.
+func TestAnswersAndPromptsShareEveryDevice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 300 {
+		rows := [][]int{{128, 32, 8, 4, 2, 1}, {128, 4, 1}, {128, 32, 4, 1}, {256, 4, 1}}[rng.IntN(4)]
+		times, at := map[int]time.Duration{}, float64(10+rng.IntN(60))
+		for i := len(rows) - 1; i >= 0; i-- {
+			times[rows[i]] = time.Duration(at * float64(time.Millisecond))
+			growth := 4.0
+			if rows[i] < 4 { // a pass of up to four rows costs less than two passes of one row
+				growth = 1.6
+			}
+			at *= 1 + (growth-1)*rng.Float64()*rng.Float64()
+		}
+		if times[4] >= 2*times[1] {
+			continue // the answers alone exceed the bound
+		}
+		answers, exact := 1+rng.IntN(4), false
+		where := fmt.Sprintf("times %v, %d answers", times, answers)
+		shared := play(times, rows, answers, 4000, exact)
+		slack := 2 * times[rows[0]] * time.Duration(answers) / time.Duration(max(1, len(shared.between)))
+		require.LessOrEqual(t, shared.mean(), 2*times[1]+slack, where)
+		alone := play(times, rows, 0, 4000, false)
+		free := 1 - float64(answers)/float64(rows[0])
+		wide := float64(times[rows[0]])
+		plain := float64(times[4])
+		spare := max(2*float64(times[1])-plain, float64(times[1])/4)
+		most := (wide + max(0, wide-2*float64(times[1]))/spare*plain) / wide / free
+		require.LessOrEqual(t, float64(shared.prompt), 1.5*most*float64(alone.prompt)+3*wide, where)
+	}
+}
+
+// TestAnswersOfExactWidthAreHeldUpLittle plays a long prompt with exact widths: answers and
+// prompts share no pass, and the bound on the mean holds.
+func TestAnswersOfExactWidthAreHeldUpLittle(t *testing.T) {
+	times := map[int]time.Duration{128: 169 * time.Millisecond, 32: 60 * time.Millisecond}
+	shared := play(times, []int{128, 32}, 3, 4096, true)
+	require.LessOrEqual(t, shared.mean(), 2*times[32]+times[128]/8)
+	require.Less(t, shared.prompt, 5*32*times[128])
+}
+
+// TestAPassDoesNotWaitTwiceForALateRequest: if one of two requests does not send its next
+// token in time, the next pass waits only for the other request.
+func TestAPassDoesNotWaitTwiceForALateRequest(t *testing.T) {
+	q := newRequestQueue()
+	for range 3 {
+		q.enter()
+	}
+	q.update(func() { q.late = 1 })
+	q.add(&workItem{tokens: make([]int32, 1)})
+	require.Equal(t, 1, q.coming-q.late, "one more is awaited")
+	q.add(&workItem{tokens: make([]int32, 1)})
+	require.Equal(t, 0, q.coming-q.late, "the late one is not")
+	q.leave()
+	require.Zero(t, q.late)
+}

@@ -1,0 +1,35 @@
+package model
+
+// Finish computes what follows the pooling of hidden states: the two matrices of
+// EmbeddingGemma. Finish returns x itself if the model has no such matrices. The host
+// computes the products, which take less work than one token takes in the layers.
+func (m *Model) Finish(x []float64) ([]float64, error) {
+	matrices, err := m.dense()
+	if err != nil {
+		return nil, err
+	}
+	for _, values := range matrices {
+		y := make([]float64, len(values)/len(x))
+		for i := range y {
+			for j, v := range values[i*len(x):][:len(x)] {
+				y[i] += v * x[j]
+			}
+		}
+		x = y
+	}
+	return x, nil
+}
+
+// readDense reads the matrices of Finish in their order.
+func (m *Model) readDense() (matrices [][]float64, err error) {
+	for _, role := range []role{denseFirst, denseSecond} {
+		if w := m.global[role]; w != nil {
+			values, err := w.floats()
+			if err != nil {
+				return nil, err
+			}
+			matrices = append(matrices, values)
+		}
+	}
+	return matrices, nil
+}

@@ -1,0 +1,56 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// layerNorm subtracts the mean of each row of x [M,N], normalises the rest like norm,
+// and adds beta. The mean is a projection to one number per row. Its weights are a
+// power of two, which float16 holds exactly, and a factor from 1 to 2 completes the
+// mean.
+func (w *writer) layerNorm(name string, x backend.TensorID, gamma, beta *weight) backend.TensorID {
+	n := gamma.rows
+	power := 1 << (bits.Len(uint(n)) - 1) // power is at most n
+	sum := w.FullyConnected(name+"_sum", x, w.filled(fmt.Sprintf("mean_of%d", n), 1/float64(power), 1, n), -1)
+	mean := w.multiply(name+"_mean", sum, w.filled(fmt.Sprintf("mean_factor%d", n), float64(power)/float64(n), 1))
+	centred := w.Apply(name+"_centred", backend.Subtract, []backend.TensorID{x, mean})
+	return w.add(name, w.norm(name+"_scaled", centred, gamma), w.weight(beta))
+}
+
+// filled returns a constant whose elements are all v. filled declares each name once.
+func (w *writer) filled(name string, v float64, shape ...int) backend.TensorID {
+	id, ok := w.constants[name]
+	if !ok {
+		t, n := w.recipe.Activations, 1
+		for _, d := range shape {
+			n *= d
+		}
+		data := make([]byte, n*t.Size())
+		for i := range n {
+			put(data, i, v, t)
+		}
+		id = w.Constant(name, t, backend.Literal(data), shape...)
+		w.constants[name] = id
+	}
+	return id
+}
+
+// layerNormRow normalises one row on the host like the function layerNorm of a graph.
+func layerNormRow(x, gamma, beta []float64, epsilon float64) {
+	var mean, squares float64
+	for _, v := range x {
+		mean += v
+	}
+	mean /= float64(len(x))
+	for _, v := range x {
+		squares += (v - mean) * (v - mean)
+	}
+	scale := 1 / math.Sqrt(squares/float64(len(x))+epsilon)
+	for i, v := range x {
+		x[i] = (v-mean)*scale*gamma[i] + beta[i]
+	}
+}

@@ -1,0 +1,107 @@
+package integration_test
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/model/modeltest"
+	"github.com/sdnpu/sdnpu/backend/quant"
+)
+
+// embeddingModel writes a random model that computes embeddings, and returns the path of
+// its file and its oracle. A text of the model's letters has one token for each letter,
+// after BOS.
+func embeddingModel(t *testing.T, arch string, pooling uint32) (path string, m *modeltest.Model) {
+	t.Helper()
+	m = shaped(rand.New(rand.NewPCG(1, 2)), arch, quant.F16, 256, 2)
+	m.Key(arch+".pooling_type", pooling)
+	m.Key("tokenizer.ggml.add_space_prefix", false)
+	m.Key("tokenizer.ggml.add_eos_token", true)
+	return writeModel(t, m), m
+}
+
+// letters returns the text of tokens of a random model.
+func letters(tokens ...int32) string {
+	var b strings.Builder
+	for _, id := range tokens {
+		b.WriteRune(rune(0x4e00 + id))
+	}
+	return b.String()
+}
+
+func cosineOf(a, b []float64) float64 {
+	var dot, aa, bb float64
+	for i, v := range a {
+		dot, aa, bb = dot+v*b[i], aa+v*v, bb+b[i]*b[i]
+	}
+	return dot / math.Sqrt(aa*bb)
+}
+
+// TestOllamaEmbeds asks a real Ollama for the embeddings of a decoder whose embedding
+// is that of the last token, as for qwen3-embedding.
+func TestOllamaEmbeds(t *testing.T) {
+	s := server(t)
+	path, oracle := embeddingModel(t, "qwen3", 3)
+	marked := filepath.Join(t.TempDir(), "marked.gguf")
+	sdnpu(t, "select", path, "-o", marked)
+	require.NoError(t, s.Create(t.Context(), "embedder", "FROM "+marked+"\n"))
+	want := func(tokens ...int32) []float64 {
+		states := oracle.HiddenStates(append(append([]int32{1}, tokens...), 2))
+		return states[len(states)-1]
+	}
+	embeds := func(endpoint string, request body, answer any) { // Ollama sends each text in a request of its own
+		require.NoError(t, s.Call(t.Context(), http.MethodPost, endpoint, request, answer))
+	}
+	var answer struct {
+		Embeddings [][]float64
+		Count      int `json:"prompt_eval_count"`
+	}
+	inputs := []string{letters(5, 6, 7), letters(9), letters(5, 6, 8, 30, 31)}
+	embeds("/api/embed", body{"model": "embedder", "input": inputs}, &answer)
+	require.Len(t, answer.Embeddings, 3)
+	require.Equal(t, 9+6, answer.Count)
+	for i, tokens := range [][]int32{{5, 6, 7}, {9}, {5, 6, 8, 30, 31}} {
+		got := answer.Embeddings[i]
+		require.GreaterOrEqual(t, cosineOf(got, want(tokens...)), 0.999, "text %d", i)
+		require.InDelta(t, 1, cosineOf(got, got)*length(got), 1e-3)
+	}
+	var legacy struct{ Embedding []float64 }
+	embeds("/api/embeddings", body{"model": "embedder", "prompt": inputs[1]}, &legacy)
+	require.GreaterOrEqual(t, cosineOf(legacy.Embedding, answer.Embeddings[1]), 0.9999)
+	var openAI struct {
+		Data []struct {
+			Embedding string
+		}
+		Usage struct {
+			Prompt int `json:"prompt_tokens"`
+		}
+	}
+	embeds("/v1/embeddings", body{"model": "embedder", "input": inputs, "encoding_format": "base64"}, &openAI)
+	require.Len(t, openAI.Data, 3)
+	require.Equal(t, 15, openAI.Usage.Prompt)
+	raw, err := base64.StdEncoding.DecodeString(openAI.Data[2].Embedding)
+	require.NoError(t, err)
+	require.Len(t, raw, 4*len(answer.Embeddings[2]))
+	for i, v := range answer.Embeddings[2] {
+		require.InDelta(t, v, math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])), 1e-6)
+	}
+	long := strings.Repeat(letters(5, 6), 2000) // Ollama cuts it to the context
+	embeds("/api/embed", body{"model": "embedder", "input": long}, &answer)
+	require.Len(t, answer.Embeddings, 1)
+}
+
+func length(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum)
+}

@@ -1,0 +1,76 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLiteLLMServesOneModelFromTwoInstances puts LiteLLM's proxy in front of two servers
+// of one model, as docs/several-boards.md says, and kills one of them halfway.
+// Each request is answered, with the same text.
+func TestLiteLLMServesOneModelFromTwoInstances(t *testing.T) {
+	const masterKey = "sk-0123456789abcdef0123456789abcdef0123456789abcdef"
+	tool := pythonTool(t, "litellm", "litellm[proxy]")
+	model := modelFile(t, "stories260K-f16.gguf")
+	first, second := startServe(t, model, "--alias", "story"), startServe(t, model, "--alias", "story")
+	dir := t.TempDir()
+	config := "model_list:\n"
+	for _, s := range []*served{first, second} {
+		config += "  - model_name: story\n    litellm_params: {model: text-completion-openai/story, api_base: " + s.url + "/v1, api_key: none}\n"
+	}
+	config += "router_settings: {num_retries: 3, allowed_fails: 1, cooldown_time: 60, routing_strategy: simple-shuffle}\n"
+	file := filepath.Join(dir, "litellm.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := free.Addr().(*net.TCPAddr).Port
+	require.NoError(t, free.Close())
+	log, err := os.Create(filepath.Join(dir, "log"))
+	require.NoError(t, err)
+	defer log.Close()
+	cmd := exec.Command(tool, "--config", file, "--host", "127.0.0.1", "--port", fmt.Sprint(port), "--telemetry", "False")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Env = append(os.Environ(), "HOME="+dir, "LITELLM_LOCAL_MODEL_COST_MAP=True", "LITELLM_MASTER_KEY="+masterKey, "PATH="+filepath.Dir(tool)+":"+os.Getenv("PATH"))
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // Ignore the error: the proxy may have ended
+		_, _ = cmd.Process.Wait()
+	})
+	proxy := &served{url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	eventually(t, "the proxy answers", func() bool {
+		response, err := http.Get(proxy.url + "/health/liveliness")
+		if err != nil {
+			return false
+		}
+		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	})
+	want := ""
+	for i := range 24 {
+		if i == 12 {
+			for name, s := range map[string]*served{"first": first, "second": second} {
+				_, metrics := s.ask(t, "GET", "/metrics", "")
+				require.NotContains(t, metrics, "llamacpp:tokens_predicted_total 0\n", "the %s instance has served requests", name)
+			}
+			require.NoError(t, second.cmd.Process.Kill())
+		}
+		status, raw := proxy.ask(t, "POST", "/v1/completions", `{"model":"story","prompt":"One day, Tom","temperature":0,"max_tokens":30}`, "Authorization: Bearer "+masterKey)
+		said, _ := os.ReadFile(log.Name())
+		require.Equal(t, http.StatusOK, status, "request %d: %s\n%s", i, raw, said)
+		var answer struct{ Choices []struct{ Text string } }
+		require.NoError(t, json.Unmarshal([]byte(raw), &answer))
+		if want == "" {
+			want = answer.Choices[0].Text
+		}
+		require.Equal(t, want, answer.Choices[0].Text, "request %d", i)
+	}
+	require.True(t, strings.HasPrefix(strings.TrimSpace(want), "and his mom"), want)
+}

@@ -1,0 +1,86 @@
+package integration_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+)
+
+// pythonTool returns a command of a Python package. SDNPU_PYTHON_TOOLS names the folder
+// of the command, unless it is in PATH.
+func pythonTool(t *testing.T, name, packages string) string {
+	t.Helper()
+	path, err := exec.LookPath(filepath.Join(pythonTools, name))
+	if err != nil {
+		missing(t, name, "no "+name+": pip install '"+packages+"', and name its folder in SDNPU_PYTHON_TOOLS")
+	}
+	return path
+}
+
+// pythonTools is the folder in SDNPU_PYTHON_TOOLS. TestMain removes the variable.
+var pythonTools = os.Getenv("SDNPU_PYTHON_TOOLS")
+
+// TestRandomRequestsOfTheAPIGetNoServerError lets schemathesis send requests that fit
+// docs/openapi.yaml, and requests that almost do. The statuses 501 (not supported) are
+// allowed, and no other from 500 on; each answer must have the documented form.
+func TestRandomRequestsOfTheAPIGetNoServerError(t *testing.T) {
+	tool := pythonTool(t, "schemathesis", "schemathesis")
+	dir := t.TempDir()
+	model := filepath.Join(dir, "chat.gguf")
+	addTemplate(t, modelFile(t, "stories260K-f16.gguf"), model)
+	s := startServe(t, model, "--parallel", "4", "--context", "64", "--no-context-shift")
+	settings := filepath.Join(dir, "schemathesis.toml")
+	require.NoError(t, os.WriteFile(settings, []byte("[checks]\nnot_a_server_error.expected-statuses = [\"2xx\", \"3xx\", \"4xx\", 501]\n"), 0o600))
+	schema, err := filepath.Abs(filepath.Join("..", "docs", "openapi.yaml"))
+	require.NoError(t, err)
+	cmd := exec.Command(tool, "--config-file", settings, "run", schema, "--url", s.url, "--max-examples", "40", "--seed", "1",
+		"--phases", "examples,coverage,fuzzing", "--request-timeout", "60", "--no-color",
+		"--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Logf("%s", out[max(0, len(out)-600):])
+	status, _ := s.ask(t, "GET", "/health", "")
+	require.Equal(t, 200, status)
+	require.NotContains(t, s.said(t), "error:")
+}
+
+// TestOpenAPIHasTheEndpointsOfTheDocument compares docs/openapi.yaml with the table of
+// endpoints in docs/api.md. Endpoints that answer 501 only are left out of the former.
+func TestOpenAPIHasTheEndpointsOfTheDocument(t *testing.T) {
+	table, err := os.ReadFile(filepath.Join("..", "docs", "api.md"))
+	require.NoError(t, err)
+	openAPI, err := os.ReadFile(filepath.Join("..", "docs", "openapi.yaml"))
+	require.NoError(t, err)
+	paths := regexp.MustCompile("`(?:GET |POST )?(/[\\w./-]*)`")
+	found := 0
+	for line := range strings.Lines(string(table)) {
+		first, rest, ok := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		if !ok || !strings.HasPrefix(line, "| `") || strings.HasPrefix(rest, " 501 ") {
+			continue
+		}
+		for _, m := range paths.FindAllStringSubmatch(first, -1) {
+			require.Contains(t, string(openAPI), "\n  "+m[1]+":", "docs/openapi.yaml has no path %s", m[1])
+			found++
+		}
+	}
+	require.GreaterOrEqual(t, found, 17)
+}
+
+// addTemplate copies a model and adds a chat template.
+func addTemplate(t *testing.T, from, to string) {
+	f, err := gguf.Open(from)
+	require.NoError(t, err)
+	defer f.Close()
+	out, err := os.Create(to)
+	require.NoError(t, err)
+	require.NoError(t, f.WriteWith(out, []gguf.KeyValue{{Name: "tokenizer.chat_template", Value: "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"}}))
+	require.NoError(t, out.Close())
+}

@@ -1,0 +1,219 @@
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/integration_test/host"
+)
+
+// scenarioPrograms lists the programs of the folder clients. Each runs its scenarios
+// through the library of a client, and prints one line of JSON for each.
+var scenarioPrograms = []string{
+	"python/ollama_answers.py", "python/ollama_formats.py", "python/ollama_models.py",
+	"python/openai_client.py", "javascript/ollama_client.js",
+}
+
+// notYet maps reasons to the scenarios that fail today for this reason. A listed
+// scenario that passes fails the test, so that the list stays true.
+var notYet = map[string][]string{}
+
+// TestClientsGetWhatTheyAskFor runs the official clients against a real Ollama. A
+// program can be run alone with -run 'Clients.*/openai'.
+func TestClientsGetWhatTheyAskFor(t *testing.T) {
+	skipShort(t)
+	emulatorLibrary(t)
+	realOllama(t)
+	libraries := clientLibraries(t)
+	s := scenarioServer(t)
+	seen, finished := map[string]bool{}, map[string]bool{}
+	for _, program := range scenarioPrograms {
+		t.Run(program, func(t *testing.T) {
+			for _, result := range runScenarios(t, s, libraries, program) {
+				name := program + "/" + result.Name
+				require.False(t, seen[name], "%s ran twice", name)
+				seen[name] = true
+				t.Run(result.Name, func(t *testing.T) { judge(t, name, result) })
+			}
+			finished[program] = true
+		})
+	}
+	for _, names := range notYet {
+		for _, name := range names {
+			require.True(t, seen[name] || !finished[path.Dir(name)], "notYet lists %s, which does not exist", name)
+		}
+	}
+	require.NotContains(t, s.Log(), "panic:")
+	eventually(t, "the runner computes what the clients have cancelled", func() bool {
+		return cancelled(host.Lines(s.Log(), host.ReportLine)) >= streamsCut*cutting(seen)
+	})
+}
+
+// streamsCut is the number of streams that each scenario of cancellation cuts.
+const streamsCut = 5
+
+// cutting counts the scenarios that have run and that cut streams.
+func cutting(seen map[string]bool) (n int) {
+	for name := range seen {
+		if strings.Contains(name, "/cancelled_streams_") || strings.Contains(name, "/abort_") {
+			n++
+		}
+	}
+	return n
+}
+
+// cancelled counts the requests that ended because their clients left.
+func cancelled(reports []host.Fields) (n int) {
+	for _, r := range reports {
+		if r["outcome"] == "cancelled" {
+			n++
+		}
+	}
+	return n
+}
+
+// scenarioResult is the line that a program prints for a scenario. Error is empty if
+// the scenario passed.
+type scenarioResult struct {
+	Name, Error string
+	Seconds     float64
+}
+
+func judge(t *testing.T, name string, r scenarioResult) {
+	t.Logf("%.1f s", r.Seconds)
+	for reason, names := range notYet {
+		if slices.Contains(names, name) {
+			require.NotEmpty(t, r.Error, "the scenario passes: remove it from notYet")
+			t.Skipf("not yet: %s", reason)
+		}
+	}
+	require.Empty(t, r.Error)
+}
+
+// runScenarios runs a program to its end and returns its results.
+func runScenarios(t *testing.T, s *host.Server, libraries, program string) (results []scenarioResult) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	interpreter, folder := "python3", filepath.Join("clients", filepath.Dir(program))
+	if strings.HasSuffix(program, ".js") {
+		interpreter, folder = "node", scriptsWithModules(t, folder, libraries)
+	}
+	cmd := exec.CommandContext(ctx, interpreter, filepath.Base(program))
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "OLLAMA_HOST="+s.URL, "SCENARIO_EXPECTED="+modelFile(t, "expected.json"),
+		"PYTHONPATH="+filepath.Join(libraries, "python"), "PYTHONDONTWRITEBYTECODE=1")
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s: %s%s", program, out, &complaints)
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var r scenarioResult
+		require.NoError(t, decoder.Decode(&r), "%s printed %s", program, out)
+		results = append(results, r)
+	}
+	require.NotEmpty(t, results, "%s ran no scenario: %s", program, &complaints)
+	return results
+}
+
+// scriptsWithModules copies scripts into a folder where node finds the libraries.
+func scriptsWithModules(t *testing.T, folder, libraries string) string {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(folder)))
+	require.NoError(t, os.Symlink(filepath.Join(libraries, "node_modules"), filepath.Join(dir, "node_modules")))
+	return dir
+}
+
+// clientLibraries installs the libraries of the clients, if they are not in the cache
+// yet, and returns their folder.
+func clientLibraries(t *testing.T) string {
+	for _, tool := range []string{"python3", "node"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing(t, "clients", tool+" is missing: apt-get install python3 python3-pip nodejs npm")
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "../.ci/clients.sh")
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		missing(t, "clients", fmt.Sprintf("the clients cannot be installed: %v: %s", err, &complaints))
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// scenarioServer starts an Ollama with the models that the scenarios use; see
+// clients/python/harness.py.
+func scenarioServer(t testing.TB) *host.Server {
+	t.Helper()
+	smol := smolFile(t)
+	dir := t.TempDir()
+	s := server(t, "OLLAMA_NUM_PARALLEL=4", "OLLAMA_CONTEXT_LENGTH=512", "OLLAMA_KEEP_ALIVE=10m")
+	add := func(name, from, adapter, template string) {
+		file := "FROM " + from + "\nADAPTER " + adapter + "\n"
+		if template != "" {
+			file += "TEMPLATE \"\"\"" + template + "\"\"\"\n"
+		}
+		require.NoError(t, s.Create(t.Context(), name, file+"PARAMETER repeat_penalty 1\n"))
+	}
+	story := modelFile(t, "stories260K-f16.gguf")
+	storyAdapter := adapter(t, dir, story)
+	add("story", story, storyAdapter, "{{ .Prompt }}")
+	add("fill", story, storyAdapter, "{{ if .Suffix }}{{ .Suffix }} {{ .Prompt }}{{ else }}{{ .Prompt }}{{ end }}")
+	pooled := filepath.Join(dir, "pooled.gguf")
+	rewrite(t, story, pooled, gguf.KeyValue{Name: "llama.pooling_type", Value: uint32(1)})
+	add("embed", pooled, storyAdapter, "")
+
+	smolAdapter := adapter(t, dir, smol)
+	add("smol", smol, smolAdapter, scenarioFile(t, "smol.gotmpl"))
+	add("think", smol, smolAdapter, scenarioFile(t, "think.gotmpl"))
+	for _, name := range []string{"native", "native-think"} {
+		path := filepath.Join(dir, name+".gguf")
+		template := scenarioFile(t, name+".jinja")
+		rewrite(t, smol, path, gguf.KeyValue{Name: "tokenizer.chat_template", Value: template})
+		add(name, path, adapter(t, dir, path), "")
+	}
+	return s
+}
+
+func scenarioFile(t testing.TB, name string) string {
+	text, err := os.ReadFile(filepath.Join("clients", name))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// smolFile returns the path of SmolLM2-135M-Instruct.
+func smolFile(t testing.TB) string {
+	for _, path := range []string{
+		filepath.Join(os.Getenv("SDNPU_MODELS"), "SmolLM2-135M-Instruct.Q4_1.gguf"),
+		filepath.Join(os.Getenv("SDNPU_DATA"), "models", "smollm2-135m-instruct-q4_1.gguf"),
+	} {
+		if _, err := os.Stat(path); err == nil && filepath.IsAbs(path) {
+			return path
+		}
+	}
+	missing(t, "clients", "neither SDNPU_MODELS nor SDNPU_DATA has SmolLM2-135M: run make models, and set SDNPU_MODELS to its folder")
+	return ""
+}
+
+// rewrite copies a model file with other keys.
+func rewrite(t testing.TB, from, to string, changes ...gguf.KeyValue) {
+	f, err := gguf.Open(from)
+	require.NoError(t, err)
+	defer f.Close()
+	out, err := os.Create(to)
+	require.NoError(t, err)
+	require.NoError(t, f.WriteWith(out, changes))
+	require.NoError(t, out.Close())
+}
