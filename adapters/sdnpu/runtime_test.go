@@ -2,11 +2,9 @@ package main
 
 import (
 	"archive/zip"
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -153,22 +151,6 @@ func TestUnknownWheelNeedsItsChecksum(t *testing.T) {
 	require.ErrorIs(t, err, qnnruntime.ErrPin)
 	require.ErrorContains(t, err, fmt.Sprintf("--sha256 %x", sha256.Sum256(data)))
 	require.NoDirExists(t, to)
-}
-
-// TestWheelIsReadOnce changes a wheel after its checksum was compared.
-func TestWheelIsReadOnce(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	path, data := writeRuntime(t)
-	f := runtimeFlags{from: path, sum: fmt.Sprintf("%x", sha256.Sum256(data))}
-	wheel, err := f.open(t.Context(), os.Stderr, qnnruntime.Here(), t.TempDir())
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("x"), len(data)), 0o600))
-	got, err := io.ReadAll(io.NewSectionReader(wheel, 0, 1<<30))
-	require.NoError(t, err)
-	require.Equal(t, data, got)
-	require.NoError(t, wheel.Close())
-	require.NoFileExists(t, wheel.Name())
-	require.FileExists(t, path)
 }
 
 // TestLicenceIsNotWrittenThroughALink puts files of the user at the names that are

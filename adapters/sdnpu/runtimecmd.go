@@ -2,7 +2,7 @@ package main
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +17,6 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/qnnruntime"
-	"github.com/sdnpu/sdnpu/internal/rootfile"
 )
 
 // errNoConsent is returned if the user did not accept the vendor's licence.
@@ -78,7 +77,13 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	if err := qnnruntime.CheckFolder(folder); err != nil { // the folder is checked before the download, and before a kept wheel is opened
 		return err
 	}
-	file, err := f.open(cmd.Context(), cmd.ErrOrStderr(), target, folder)
+	file, err := qnnruntime.Source{
+		File: f.from, SHA256: f.sum, Index: qnnruntime.Index{URL: cmp.Or(f.index, os.Getenv("PIP_INDEX_URL"))},
+		Version: f.version, Target: target, Folder: folder,
+		Downloading: func(wheel string) (func(done, total int64), func()) {
+			return byteBar(cmd.ErrOrStderr(), "downloading "+wheel)
+		},
+	}.Open(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -89,10 +94,10 @@ func (f *runtimeFlags) install(cmd *cobra.Command) (err error) {
 	}
 	archive, err := qnnruntime.OpenArchive(file, info.Size(), f.all)
 	if err != nil {
-		return fmt.Errorf("%s: %w", file.label, err)
+		return fmt.Errorf("%s: %w", file.Label, err)
 	}
 	if archive.Target != target {
-		return fmt.Errorf("the wheel %s is for %v, want %v: use --system %v to install it anyway", file.label, archive.Target, target, archive.Target)
+		return fmt.Errorf("the wheel %s is for %v, want %v: use --system %v to install it anyway", file.Label, archive.Target, target, archive.Target)
 	}
 	if err := f.consent(cmd, archive, file, folder); err != nil {
 		return err
@@ -121,7 +126,7 @@ func (f *runtimeFlags) folder() (string, error) {
 // consent shows the vendor's licence, as a file because it is a PDF, and asks the user
 // for consent. If there is no terminal for the question, the wheel is kept for a second
 // call with --accept-license.
-func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, wheel *wheelFile, folder string) (err error) {
+func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, wheel *qnnruntime.WheelFile, folder string) (err error) {
 	stderr := cmd.ErrOrStderr()
 	fmt.Fprintf(stderr, "Qualcomm's QNN runtime, release %s for %v, %s. It is Qualcomm's and not a part of this program.\n",
 		archive.Version, archive.Target, cmdline.Bytes(archive.SizeBytes()))
@@ -138,41 +143,21 @@ func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, 
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	if err := writeLicence(root, text); err != nil {
+	if err := qnnruntime.WriteLicence(root, text); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "Its licence is %s. ", filepath.Join(folder, licenceName))
+	fmt.Fprintf(stderr, "Its licence is %s. ", filepath.Join(folder, qnnruntime.LicenceName))
 	in := cmd.InOrStdin()
 	if file, ok := in.(*os.File); ok && !term.IsTerminal(int(file.Fd())) {
 		fmt.Fprintln(stderr, "Read it, then run this command again with --accept-license. The downloaded wheel is kept.")
-		return errors.Join(errNoConsent, wheel.keep(root))
+		return errors.Join(errNoConsent, wheel.Keep(root))
 	}
 	fmt.Fprint(stderr, "Read it. Do you accept it? [y/N] ")
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer counts as no consent
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return errNoConsent
 	}
-	return root.Remove(licenceName) // the licence is installed together with the libraries
-}
-
-// licenceName is the name of the licence's file while the user is asked for consent.
-const licenceName = "Qualcomm_LICENSE.pdf"
-
-// writeLicence writes the vendor's licence to a file for the user to read. If an
-// earlier call left the same licence, its file is kept; another file or a link with its
-// name is not touched.
-func writeLicence(root *os.Root, text []byte) error {
-	err := rootfile.Create(root, licenceName, bytes.NewReader(text), 0o644)
-	if !errors.Is(err, os.ErrExist) {
-		return err
-	}
-	info, statErr := root.Lstat(licenceName)
-	if statErr == nil && info.Mode().IsRegular() && info.Size() == int64(len(text)) {
-		if old, readErr := root.ReadFile(licenceName); readErr == nil && bytes.Equal(old, text) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s: %w: move it away, or name another folder with --to", filepath.Join(root.Name(), licenceName), qnnruntime.ErrForeign)
+	return root.Remove(qnnruntime.LicenceName) // the licence is installed together with the libraries
 }
 
 // byteBar shows progress as a bar on a terminal, and as one line elsewhere.

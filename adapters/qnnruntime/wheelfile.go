@@ -1,0 +1,187 @@
+package qnnruntime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/internal/rootfile"
+)
+
+// Source describes where the wheel of an installation comes from.
+type Source struct {
+	// File is the path of the user's own wheel. If File is empty, the wheel is
+	// downloaded from Index.
+	File string
+	// SHA256 is the checksum that the user expects. If SHA256 is empty, the wheel must
+	// have a checksum that this program knows.
+	SHA256  string
+	Index   Index
+	Version string
+	Target  Target
+	// Folder is the folder of the installation, in which an earlier call may have kept
+	// the wheel.
+	Folder string
+	// Downloading, if set, is called when a download of the named wheel begins. It
+	// returns the function that [Index.Fetch] calls, and one for the end of the
+	// download.
+	Downloading func(wheel string) (progress func(done, total int64), end func())
+}
+
+// WheelFile is an open wheel in a file of our own, whose checksum was compared. Close
+// deletes the file, unless the wheel was kept.
+type WheelFile struct {
+	*os.File
+	Label     string // Label is the name of the wheel in messages
+	temporary bool
+	name      string // name is the file name of a downloaded wheel in the package index
+}
+
+// keptName returns the path of a wheel that is kept for a second call. No other program
+// uses names that begin with ".fetched-", so a file at this path may be deleted.
+func keptName(folder, wheel string) string {
+	return filepath.Join(folder, ".fetched-"+filepath.Base(wheel))
+}
+
+// Open opens the user's own wheel, or one that an earlier call kept; otherwise Open
+// downloads one.
+func (s Source) Open(ctx context.Context) (*WheelFile, error) {
+	if s.File != "" {
+		return s.openNamed()
+	}
+	wheel, err := s.Index.Find(ctx, s.Version, s.Target)
+	if err != nil {
+		return nil, err
+	}
+	if err := wheel.CheckPin(s.SHA256); err != nil {
+		return nil, err
+	}
+	if kept, err := openKept(s.Folder, wheel); err == nil {
+		return kept, nil // a kept wheel that cannot be used is downloaded again
+	}
+	w, err := newWheelFile(wheel.Name)
+	if err != nil {
+		return nil, err
+	}
+	w.name = wheel.Name
+	var progress func(done, total int64)
+	if s.Downloading != nil {
+		var end func()
+		progress, end = s.Downloading(wheel.Name)
+		defer end()
+	}
+	if err := s.Index.Fetch(ctx, wheel, w.File, progress); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// newWheelFile creates a temporary file for a wheel.
+func newWheelFile(label string) (*WheelFile, error) {
+	file, err := os.CreateTemp("", "sdnpu-wheel-*")
+	if err != nil {
+		return nil, err
+	}
+	return &WheelFile{File: file, Label: label, temporary: true}, nil
+}
+
+// openNamed copies the user's own wheel and opens the copy. The wheel is read once, so
+// its owner cannot change it after its checksum was compared. The checksum must be the
+// one that the user expects or, without one, a checksum that this program knows: the
+// checksums inside a wheel prove nothing about who made it.
+func (s Source) openNamed() (*WheelFile, error) {
+	from, err := os.Open(s.File)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = from.Close() }() // an error of closing does not matter after reading
+	w, err := newWheelFile(s.File)
+	if err != nil {
+		return nil, err
+	}
+	sum, _, err := rootfile.Sum(io.TeeReader(from, w.File))
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	if s.SHA256 == "" && !Pinned(sum) {
+		err := fmt.Errorf("%s: %w: it has the SHA-256 %s: if the one who made it confirms this checksum, run it again with --sha256 %s",
+			s.File, ErrPin, sum, sum)
+		return nil, errors.Join(err, w.Close())
+	}
+	if s.SHA256 != "" && !strings.EqualFold(s.SHA256, sum) {
+		return nil, errors.Join(fmt.Errorf("%s: %w: it has %s, want %s", s.File, ErrChecksum, sum, s.SHA256), w.Close())
+	}
+	return w, nil
+}
+
+// openKept opens a wheel that an earlier call of the command kept. If the kept wheel
+// has a wrong checksum, openKept deletes it.
+func openKept(folder string, wheel Wheel) (*WheelFile, error) {
+	file, err := os.Open(keptName(folder, wheel.Name))
+	if err != nil {
+		return nil, err
+	}
+	sum, _, err := rootfile.Sum(file)
+	if err == nil && !strings.EqualFold(sum, wheel.SHA256) {
+		err = ErrChecksum
+	}
+	w := &WheelFile{File: file, Label: wheel.Name, temporary: true, name: wheel.Name}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// Keep stores a downloaded wheel in the folder, where a later call of the command finds
+// it. A copy of the user's own wheel is not stored.
+func (w *WheelFile) Keep(folder *os.Root) error {
+	if w.name == "" {
+		return nil
+	}
+	to := keptName(folder.Name(), w.name)
+	if to == w.Name() {
+		w.temporary = false
+		return nil
+	}
+	if _, err := w.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if err := folder.Remove(filepath.Base(to)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return rootfile.Create(folder, filepath.Base(to), w.File, 0o644)
+}
+
+// Close closes the file, and deletes it unless the wheel was kept.
+func (w *WheelFile) Close() error {
+	err := w.File.Close()
+	if w.temporary {
+		err = errors.Join(err, os.Remove(w.Name()))
+	}
+	return err
+}
+
+// LicenceName is the name of the licence's file while the user is asked for consent.
+const LicenceName = "Qualcomm_LICENSE.pdf"
+
+// WriteLicence writes the vendor's licence to a file for the user to read. If an
+// earlier call left the same licence, its file is kept; another file or a link with its
+// name is not touched.
+func WriteLicence(root *os.Root, text []byte) error {
+	err := rootfile.Create(root, LicenceName, bytes.NewReader(text), 0o644)
+	if !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	info, statErr := root.Lstat(LicenceName)
+	if statErr == nil && info.Mode().IsRegular() && info.Size() == int64(len(text)) {
+		if old, readErr := root.ReadFile(LicenceName); readErr == nil && bytes.Equal(old, text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w: move it away, or name another folder with --to", filepath.Join(root.Name(), LicenceName), ErrForeign)
+}
