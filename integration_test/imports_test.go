@@ -141,6 +141,7 @@ var walls = []wall{
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/llamaserver", internal: []string{"adapters/atomicfile", "adapters/chat", "adapters/chat/parse", "internal/printable", "internal/trust", "backend", "backend/engine", "backend/engine/embed", "backend/grammar", "backend/sampler", "graphswap"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys", "github.com/prometheus/client_golang"}},
+	{folder: "adapters/llamaserver/parent", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime", internal: []string{"internal/rootfile", "internal/trust"}},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},
 	{folder: "adapters/lab/conversation", internal: []string{
@@ -156,7 +157,7 @@ var walls = []wall{
 	}},
 	{folder: "adapters/runner", internal: []string{
 		"internal/trust",
-		"adapters/atomicfile", "adapters/chat", "adapters/cmdline", "adapters/config", "adapters/crash", "adapters/launch", "adapters/llamaserver", "adapters/ollama",
+		"adapters/atomicfile", "adapters/chat", "adapters/cmdline", "adapters/config", "adapters/crash", "adapters/launch", "adapters/llamaserver", "adapters/llamaserver/parent", "adapters/ollama",
 		"backend", "backend/engine", "backend/engine/embed", "backend/gguf", "backend/tokenizer",
 	}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/enable", internal: []string{"adapters/atomicfile", "adapters/config", "backend/gguf", "internal/filelock", "internal/printable"}},

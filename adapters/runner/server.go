@@ -16,6 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/crash"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/parent"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
@@ -54,7 +55,7 @@ func (p Program) Serve(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// Start to watch at once, so that a host that exits early is noticed.
-	watched := llamaserver.WatchParent(ctx, func() { cancel(errHostEnded) })
+	watched := parent.Watch(ctx, func() { cancel(errHostEnded) })
 
 	// Models that are not selected for the NPU must run even if the settings of
 	// sdnpu are invalid.

@@ -1,4 +1,4 @@
-package llamaserver
+package parent
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 
 // The test runs itself twice: as a parent, which starts a child and is killed, and
 // as that child, which watches its parent.
-const roleVariable = "LLAMASERVER_TEST_ROLE"
+const roleVariable = "PARENT_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 	case "child":
 		exited := make(chan struct{})
-		wait := WatchParent(context.Background(), func() { close(exited) })
+		wait := Watch(context.Background(), func() { close(exited) })
 		fmt.Println("watching")
 		select {
 		case <-exited:
@@ -60,7 +60,7 @@ func TestKilledParentIsNoticed(t *testing.T) {
 
 func TestRunningParentIsNotReported(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := WatchParent(ctx, func() { t.Error("the parent is running") })
+	wait := Watch(ctx, func() { t.Error("the parent is running") })
 	require.NoError(t, unix.Kill(os.Getpid(), unix.SIGUSR1), "the signal alone means nothing")
 	cancel()
 	wait()

@@ -1,6 +1,6 @@
 //go:build !linux && !windows
 
-package llamaserver
+package parent
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {
-		tick := time.NewTicker(parentPoll)
+		tick := time.NewTicker(pollTime)
 		defer tick.Stop()
 		for os.Getppid() == parent {
 			select {

@@ -1,4 +1,4 @@
-package llamaserver
+package parent
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func rememberParent() func(context.Context) bool {
 		// If the signal cannot be requested, polling still notices the parent's exit.
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGUSR1), 0, 0, 0)
 		defer func() { _ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) }()
-		tick := time.NewTicker(parentPoll)
+		tick := time.NewTicker(pollTime)
 		defer tick.Stop()
 		for os.Getppid() == parent {
 			select {

@@ -1,4 +1,4 @@
-package llamaserver
+package parent
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func rememberParent() func(context.Context) bool {
 // short intervals, because a context cannot cancel a wait for a process.
 func waitForEnd(ctx context.Context, process windows.Handle) bool {
 	for ctx.Err() == nil {
-		event, err := windows.WaitForSingleObject(process, uint32(parentPoll/time.Millisecond))
+		event, err := windows.WaitForSingleObject(process, uint32(pollTime/time.Millisecond))
 		switch {
 		case err != nil:
 			<-ctx.Done()

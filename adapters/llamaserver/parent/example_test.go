@@ -1,0 +1,17 @@
+package parent_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/parent"
+)
+
+func ExampleWatch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	wait := parent.Watch(ctx, func() { fmt.Println("the parent has exited") })
+	cancel() // the work is done while the parent still runs
+	wait()
+	fmt.Println("no longer watching")
+	// Output: no longer watching
+}
