@@ -19,6 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/enable"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
+	"github.com/sdnpu/sdnpu/adapters/selection"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
@@ -140,7 +141,7 @@ func describe(s enable.Status) string {
 }
 
 func (f *enableFlags) enable(cmd *cobra.Command, model string) error {
-	keys, notes, err := selectKeys(f.set)
+	keys, notes, err := selection.Keys(f.set)
 	if err != nil {
 		return fmt.Errorf("enable: %w", err)
 	}
@@ -160,7 +161,7 @@ func (f *enableFlags) enable(cmd *cobra.Command, model string) error {
 			return err
 		}
 	}
-	r := enable.Request{Model: model, Name: f.name, Adapter: func(path string) ([]byte, error) { return adapterFor(path, keys) }}
+	r := enable.Request{Model: model, Name: f.name, Adapter: func(path string) ([]byte, error) { return selection.Adapter(path, keys) }}
 	if process, found := enable.FindProcess(o.URL); found && isOllama(process) {
 		if err := checkRunner(process); err != nil {
 			return fmt.Errorf("enable: %w", err)

@@ -1,4 +1,4 @@
-package main
+package selection
 
 import (
 	"testing"
@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSelectWritesTheCurrentPlanAndSaysSo(t *testing.T) {
-	keys, notes, err := selectKeys([]string{"plan=greedy"})
+func TestKeysReplaceAValueOfAnEarlierVersionWithANote(t *testing.T) {
+	keys, notes, err := Keys([]string{"plan=greedy"})
 	require.NoError(t, err)
 	require.Len(t, notes, 1)
 	require.Contains(t, notes[0], "sdnpu.plan = greedy is a value of an earlier version")
 	require.NotEqual(t, "greedy", keys[1].Value)
-	_, notes, err = selectKeys([]string{"plan=switch"})
+	_, notes, err = Keys([]string{"plan=switch"})
 	require.NoError(t, err)
 	require.Empty(t, notes)
 }

@@ -1,0 +1,12 @@
+// Package selection writes the keys that select a model for the NPU: into a copy of the
+// model's GGUF file, or into an adapter file of a few hundred bytes.
+//
+// [Keys] checks settings and turns them into keys. [WriteCopy] and [WriteAdapter] first
+// check that the model can run with the keys, because otherwise the user would see the
+// problem only when Ollama loads the model. The package prints nothing.
+//
+// # Invariants
+//
+//   - A file is written completely or not at all.
+//   - No further user can read a copy or an adapter than could read the model.
+package selection
