@@ -164,6 +164,9 @@ var walls = []wall{
 	{folder: "adapters/selection", internal: []string{
 		"adapters/atomicfile", "adapters/config", "adapters/enable", "adapters/launch", "backend/gguf", "backend/model", "backend/quant", "backend/tokenizer",
 	}},
+	{folder: "adapters/variant", internal: []string{
+		"adapters/choose", "adapters/config", "adapters/enable", "adapters/findings", "adapters/launch", "backend/engine", "backend/gguf", "backend/model",
+	}},
 	{folder: "adapters/ollama", internal: []string{"internal/rootfile", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "internal/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",

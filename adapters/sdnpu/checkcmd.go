@@ -125,6 +125,14 @@ func (c *checkFlags) choose(cmd *cobra.Command, stdout io.Writer, s launch.Setti
 	return printChoice(stdout, choice)
 }
 
+// contest returns a comparison of the recipes of a model, which prints its steps.
+func contest(cmd *cobra.Command, s launch.Settings, o launch.Options) choose.Contest {
+	return choose.Contest{
+		Settings: s, Program: os.Args[0], Version: cmdline.Version(), Options: o,
+		Say: func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) },
+	}
+}
+
 // printChoice prints a table of the compared recipes.
 func printChoice(w io.Writer, c *findings.Choice) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -20,6 +20,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/adapters/selection"
+	"github.com/sdnpu/sdnpu/adapters/variant"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
@@ -168,9 +169,13 @@ func (f *enableFlags) enable(cmd *cobra.Command, model string) error {
 		}
 		o.RunnerKnown = true
 		if process.Own {
-			adopt(process.Environment)
+			process.Adopt()
 			r.Prepare = func(ctx context.Context, m enable.Model, adapter string) error {
-				return prepareVariant(cmd, m, adapter)
+				bar := launch.NewBar(cmd.ErrOrStderr())
+				defer bar.Close()
+				return variant.Preparation{
+					Program: os.Args[0], Version: cmdline.Version(), Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step, Say: o.Say,
+				}.Run(ctx, m, adapter)
 			}
 		}
 	}

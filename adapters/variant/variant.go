@@ -1,58 +1,38 @@
-package main
+package variant
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
-	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/choose"
-	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/enable"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// adopted lists the variables in addition to sdnpu's own that decide where Ollama's
-// runner finds images and libraries, and how many requests share passes.
-var adopted = []string{"HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "ADSP_LIBRARY_PATH", "OLLAMA_NUM_PARALLEL", "OLLAMA_CONTEXT_LENGTH"}
-
-func isAdopted(name string) bool {
-	for _, a := range adopted {
-		if name == a {
-			return true
-		}
-	}
-	return strings.HasPrefix(name, "SDNPU_")
+// Preparation prepares NPU variants.
+type Preparation struct {
+	// Program is the name by which this program was called, and Version its version.
+	Program, Version string
+	Logger           *slog.Logger
+	// Progress, if set, is called while images are compiled.
+	Progress func(engine.Progress)
+	// Say gets a line for each step and result.
+	Say func(format string, args ...any)
 }
 
-// adopt sets the environment variables of Ollama's server in this process, because the
-// runner that the server starts reads them. With the variables of its own process, the
-// runner might not find what sdnpu enable has compiled.
-func adopt(environment []string) {
-	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); isAdopted(name) {
-			_ = os.Unsetenv(name) // Unsetenv fails only for an invalid name
-		}
-	}
-	for _, entry := range environment {
-		if name, value, _ := strings.Cut(entry, "="); isAdopted(name) {
-			_ = os.Setenv(name, value) // Setenv fails only for an invalid name
-		}
-	}
-}
-
-// prepareVariant calibrates, checks and compiles a model with the keys of an
-// adapter, as Ollama's runner would load it.
-func prepareVariant(cmd *cobra.Command, m enable.Model, adapter string) (err error) {
-	ctx := cmd.Context()
+// Run calibrates, checks and compiles a model with the keys of an adapter, as Ollama's
+// runner would load it. A recipe below its quality gate is an error.
+func (p Preparation) Run(ctx context.Context, m enable.Model, adapter string) error {
 	s, err := launch.ReadSettings()
 	if err != nil {
 		return err
@@ -68,29 +48,25 @@ func prepareVariant(cmd *cobra.Command, m enable.Model, adapter string) (err err
 	if err != nil {
 		return err
 	}
-	bar := launch.NewBar(cmd.ErrOrStderr())
-	defer bar.Close()
 	options := launch.Options{
 		Path: m.Path, Config: c, Context: tokens, Sequences: max(1, number(os.Getenv("OLLAMA_NUM_PARALLEL"))),
-		Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step, ServesEmbeddings: true,
+		Logger: p.Logger, Progress: p.Progress, ServesEmbeddings: true,
 	}
 	embeds, err := launch.Embeds(m.Path)
 	if err != nil {
 		return err
 	}
-	if embeds { // a check compares the next tokens that recipes predict, and the model predicts none
-		l, err := s.Open(ctx, os.Args[0], options)
-		if err != nil {
+	if !embeds { // a check compares the next tokens that recipes predict, and a model of embeddings predicts none
+		if err := p.check(ctx, s, options); err != nil {
 			return err
 		}
-		return l.Close()
 	}
-	if err := checkVariant(cmd, s, options); err != nil {
-		return err
-	}
-	l, err := s.Open(ctx, os.Args[0], options)
+	l, err := s.Open(ctx, p.Program, options)
 	if err != nil {
 		return err
+	}
+	if embeds {
+		return l.Close()
 	}
 	return errors.Join(l.Engine.CompileContexts(ctx), l.Close())
 }
@@ -112,11 +88,11 @@ func variantConfig(path, adapter string) (config.Config, error) {
 	return c, err
 }
 
-// checkVariant measures the quality of a recipe that rounds to integers, unless it is
+// check measures the quality of a recipe that rounds to integers, unless it is
 // known, and rejects a recipe below its quality gate.
-func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err error) {
+func (p Preparation) check(ctx context.Context, s launch.Settings, o launch.Options) (err error) {
 	if o.Config.Recipe == config.AutoRecipe {
-		return chooseRecipe(cmd, s, o)
+		return p.choose(ctx, s, o)
 	}
 	recipe, err := model.FindRecipe(o.Config.Recipe)
 	if err != nil || recipe.Linear.Bits == 0 || s.GateOff {
@@ -127,49 +103,42 @@ func checkVariant(cmd *cobra.Command, s launch.Settings, o launch.Options) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if recipe, err = s.Findings().Calibrated(cmd.Context(), o.Recipe(m)); err != nil {
+	if recipe, err = s.Findings().Calibrated(ctx, o.Recipe(m)); err != nil {
 		return err
 	}
 	c, known := s.Findings().LastCheck(m.Digest(), recipe)
 	if !known {
-		if c, err = choose.Check(cmd.Context(), s, os.Args[0], o, findings.CheckText()); err != nil {
+		if c, err = choose.Check(ctx, s, p.Program, o, findings.CheckText()); err != nil {
 			return err
 		}
-		if err := s.Findings().KeepCheck(cmd.Context(), c); err != nil {
+		if err := s.Findings().KeepCheck(ctx, c); err != nil {
 			return err
 		}
 	}
 	if err := c.GateError(); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "recipe %s: %s\n", c.Recipe, c.Gate.Verdict(c))
+	p.Say("recipe %s: %s", c.Recipe, c.Gate.Verdict(c))
 	return nil
 }
 
-// chooseRecipe compares the recipes of a model, unless one was chosen for this device
+// choose compares the recipes of a model, unless one was chosen for this device
 // already. If no recipe passes its gate, the model runs with a recipe that needs no
 // calibration.
-func chooseRecipe(cmd *cobra.Command, s launch.Settings, o launch.Options) error {
-	choice, err := contest(cmd, s, o).Known(cmd.Context())
+func (p Preparation) choose(ctx context.Context, s launch.Settings, o launch.Options) error {
+	contest := choose.Contest{Settings: s, Program: p.Program, Version: p.Version, Options: o, Say: p.Say}
+	choice, err := contest.Known(ctx)
 	if errors.Is(err, findings.ErrNoChoice) || errors.Is(err, findings.ErrStaleChoice) || errors.Is(err, findings.ErrDamagedChoice) {
-		choice, err = contest(cmd, s, o).Run(cmd.Context())
+		choice, err = contest.Run(ctx)
 	}
 	if errors.Is(err, choose.ErrNone) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%v: a recipe that needs no calibration is used\n", err)
+		p.Say("%v: a recipe that needs no calibration is used", err)
 		return nil
 	}
 	if err == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "recipe %s\n", choice.Figures())
+		p.Say("recipe %s", choice.Figures())
 	}
 	return err
-}
-
-// contest returns a comparison of the recipes of a model, which prints its steps.
-func contest(cmd *cobra.Command, s launch.Settings, o launch.Options) choose.Contest {
-	return choose.Contest{
-		Settings: s, Program: os.Args[0], Version: cmdline.Version(), Options: o,
-		Say: func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) },
-	}
 }
 
 // contextOf returns the length of the context with which Ollama loads a model: its

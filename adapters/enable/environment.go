@@ -1,0 +1,31 @@
+package enable
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// adopted lists the variables in addition to sdnpu's own that decide where Ollama's
+// runner finds images and libraries, and how many requests share passes.
+var adopted = []string{"HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "ADSP_LIBRARY_PATH", "OLLAMA_NUM_PARALLEL", "OLLAMA_CONTEXT_LENGTH"}
+
+func isAdopted(name string) bool {
+	return slices.Contains(adopted, name) || strings.HasPrefix(name, "SDNPU_")
+}
+
+// Adopt sets the environment variables of Ollama's server in this process, because the
+// runner that the server starts reads them. With this process's own variables,
+// preparing a model might compile into a folder in which the runner does not look.
+func (p Process) Adopt() {
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); isAdopted(name) {
+			_ = os.Unsetenv(name) // Unsetenv fails only for an invalid name
+		}
+	}
+	for _, entry := range p.Environment {
+		if name, value, _ := strings.Cut(entry, "="); isAdopted(name) {
+			_ = os.Setenv(name, value) // Setenv fails only for an invalid name
+		}
+	}
+}
