@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/connections"
 )
 
 func TestBodyOverTheLimitIsRejected(t *testing.T) {
@@ -65,7 +67,7 @@ func TestIncompleteBodyTimesOut(t *testing.T) {
 			require.Equal(t, http.StatusRequestTimeout, r.Code)
 			require.Contains(t, r.Body.String(), "within 30s")
 			require.Equal(t, readTimeout, time.Since(begin))
-			require.Equal(t, []time.Time{begin.Add(readTimeout), {}, begin.Add(readTimeout + drainTime)}, r.set, "the connection is closed soon")
+			require.Equal(t, []time.Time{begin.Add(readTimeout), {}, begin.Add(readTimeout + connections.DrainTime)}, r.set, "the connection is closed soon")
 		}
 	})
 }

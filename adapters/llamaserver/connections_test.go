@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +17,7 @@ import (
 func limited(t *testing.T, most int, m *fakeModel) (address string) {
 	s, err := New(Options{Addr: "127.0.0.1:0"})
 	require.NoError(t, err)
-	s.connections.most, s.connections.reserve = most, 2
+	s.connections.Most, s.connections.Reserve = most, 2
 	s.SetModel(m)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
@@ -95,11 +94,6 @@ func TestConnectionsWithRequestsStayOpen(t *testing.T) {
 	<-ended
 }
 
-func TestLimitFollowsTheDescriptors(t *testing.T) {
-	require.Equal(t, min(512, max(16, descriptors()/2)), newConnections(1).most)
-	require.Equal(t, min(20*100, max(16, descriptors()/2)), newConnections(100).most)
-}
-
 func TestLargeHeadersAreRejected(t *testing.T) {
 	address := limited(t, 3, &fakeModel{})
 	connection := dial(t, address, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", maxHeader)+"\r\n")
@@ -114,87 +108,6 @@ func TestServerHasTimeouts(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	require.Equal(t, [3]time.Duration{headerTimeout, idleTimeout, idleTimeout}, [3]time.Duration{s.http.ReadHeaderTimeout, s.http.ReadTimeout, s.http.IdleTimeout})
-}
-
-// pipe returns the server's end of a connection.
-func pipe(t *testing.T) (server net.Conn) {
-	server, client := net.Pipe()
-	t.Cleanup(func() { server.Close(); client.Close() })
-	return server
-}
-
-func closed(conn net.Conn) bool { return conn.SetDeadline(time.Time{}) != nil }
-
-// A new connection gets time for its request while the reserve has room, and no
-// connection waits to be accepted.
-func TestYoungConnectionsAreNotClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newConnections(1)
-		c.most, c.reserve = 2, 2
-		began := time.Now()
-		var all []net.Conn
-		add := func() {
-			all = append(all, pipe(t))
-			c.changed(all[len(all)-1], http.StateNew)
-		}
-		requireClosed := func(want ...bool) {
-			t.Helper()
-			got := make([]bool, len(all))
-			for i, conn := range all {
-				got[i] = closed(conn)
-			}
-			require.Equal(t, want, got)
-		}
-		for range 4 {
-			add()
-		}
-		requireClosed(false, false, false, false)
-		add()
-		requireClosed(true, false, false, false, false) // now the reserve is full
-		require.Zero(t, time.Since(began))
-		time.Sleep(patience)
-		c.changed(all[1], http.StateActive) // only a part of its request has come
-		add()
-		requireClosed(true, false, true, true, true, false)
-		c.changed(all[5], http.StateIdle)
-		add()
-		// the idle connection is closed first, although it is the youngest
-		requireClosed(true, false, true, true, true, true, false)
-		for _, conn := range all {
-			c.changed(conn, http.StateClosed)
-		}
-		require.Empty(t, c.open)
-		require.Zero(t, c.idle.Len()+c.sending.Len()+c.working.Len())
-	})
-}
-
-// Connections with requests on which the server works are never closed, and do not use
-// the reserve.
-func TestWorkingConnectionsAreSafe(t *testing.T) {
-	c := newConnections(1)
-	c.most, c.reserve = 3, 2
-	kept := 0
-	var safe []net.Conn
-	for range 40 {
-		conn := pipe(t)
-		c.changed(conn, http.StateNew)
-		q := connectionOf(c.remember(t.Context(), conn))
-		c.changed(conn, http.StateActive)
-		if q.keep() {
-			safe = append(safe, conn)
-			kept++
-		}
-		require.LessOrEqual(t, len(c.open), c.most+c.reserve)
-	}
-	require.Equal(t, c.most, kept)
-	for _, conn := range safe {
-		require.False(t, closed(conn))
-	}
-	connectionOf(c.remember(t.Context(), safe[1])).release()
-	for range 3 {
-		c.changed(pipe(t), http.StateNew)
-	}
-	require.Equal(t, []bool{false, true, false}, []bool{closed(safe[0]), closed(safe[1]), closed(safe[2])})
 }
 
 // Each answer that is given without the body is sent at once and ends the connection.

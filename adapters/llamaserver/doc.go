@@ -25,7 +25,8 @@
 //     prompt that cannot fit is not tokenized.
 //   - The memory of all requests together is bounded, whatever they contain and
 //     however slowly their clients write or read: bodies, texts in work, the queue,
-//     answers that are not streamed, and connections (limits.go, intake.go).
+//     answers that are not streamed, and connections (limits.go, intake.go,
+//     package connections).
 //   - Web pages of other sites and requests without a key of the server are rejected
 //     (guard.go, access.go).
 //   - A request for something that the server cannot do is rejected with a

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/connections"
 )
 
 // intake reads HTTP requests. intake bounds the memory and the processor time of all
@@ -80,9 +82,10 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 	var exceeded *http.MaxBytesError
 	switch {
 	case err == io.EOF: //nolint:errorlint // the error is returned unwrapped, as readers do
-		if err = arrived(w, r); err == nil {
+		if connections.Arrived(w, r) {
 			return body, release, nil
 		}
+		err = busy("no slot available: too many requests are answered already. Ask again later.")
 	case err == nil, errors.As(err, &exceeded):
 		err = large
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -150,6 +153,6 @@ func (in *intake) request(w http.ResponseWriter, r *http.Request, limit int, v a
 	if err != nil || answer == nil {
 		return err
 	}
-	connectionOf(r.Context()).release()
+	connections.Of(r.Context()).Release()
 	return answer()
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/connections"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -110,7 +111,7 @@ type Server struct {
 	lines       *Lines
 	access      Access
 	loopback    bool // loopback is set if the server can be reached from this machine only
-	connections *connections
+	connections *connections.Limit
 	state       atomic.Pointer[state]
 	serving     atomic.Bool
 	// handlers that use the model hold the lock running for reading; Serve waits until
@@ -166,7 +167,7 @@ func New(o Options) (*Server, error) {
 	if o.Metrics {
 		s.metrics = newMetrics(s)
 	}
-	s.connections = newConnections(cap(s.slots))
+	s.connections = connections.New((queuePerSlot + 4) * cap(s.slots))
 	s.state.Store(&state{})
 	s.http = &http.Server{
 		Handler:           s.Handler(),
@@ -174,8 +175,8 @@ func New(o Options) (*Server, error) {
 		ReadTimeout:       idleTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ConnState:         s.connections.changed,
-		ConnContext:       s.connections.remember,
+		ConnState:         s.connections.Changed,
+		ConnContext:       s.connections.Remember,
 		// Without the option below, "OPTIONS *" would be answered without the checks of
 		// Handler.
 		DisableGeneralOptionsHandler: true,
@@ -219,7 +220,7 @@ func (s *Server) Close() error { return s.http.Close() }
 // Handler returns the server's handler without its port. Handler rejects web
 // pages of other sites and requests without a key.
 func (s *Server) Handler() http.Handler {
-	return unread(guard(s.loopback, s.cors, s.access.require(s.endpoints())))
+	return connections.Unread(guard(s.loopback, s.cors, s.access.require(s.endpoints())))
 }
 
 // endpoints returns the handler of those requests that guard and keys have let through.

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package llamaserver
+package connections
 
 import "math"
 
