@@ -53,8 +53,8 @@ type Arena struct {
 	regions   []*Region
 }
 
-// Place reserves size bytes for r. [Arena.Allocate] then sets the buffer and offset of
-// r.
+// Place reserves size bytes for r. The region r has no buffer and no offset until
+// [Arena.Allocate] sets them.
 func (a *Arena) Place(r *Region, size int) {
 	r.Offset, r.Size = a.sizeBytes, size
 	a.sizeBytes += (size + Alignment - 1) &^ (Alignment - 1)

@@ -17,8 +17,8 @@ type Text struct {
 	stops   []matcher
 	partial []byte // partial holds the last bytes of the output, which may be an incomplete character
 	pending []byte // pending holds characters of the output that are not handed out yet
-	// read counts the token bytes that have become characters, and written the bytes of
-	// these characters. The last pending byte is byte number written of the output.
+	// read counts the token bytes that have become characters, and written the bytes of these
+	// characters. The bytes in pending end at the offset written of the output.
 	read, written int
 	tokens        []textToken // tokens holds the tokens that are not handed out yet
 	begin         int         // begin is the offset in the output of the first token that is not handed out

@@ -23,8 +23,8 @@
 //
 // # Invariants and locks
 //
-//   - A Drafter belongs to one goroutine. A Database and an Experience may be used
-//     from several; each has one lock, and no code holds both.
+//   - A Drafter belongs to one goroutine. Several goroutines may use a Database and an
+//     Experience; each has one lock, and no code holds both.
 //   - A Database is a source only inside its read method, which holds its lock.
 //   - A failure of the database's files ends no request: drafts continue without them.
 //

@@ -128,7 +128,7 @@ func (d *Drafter) Propose(t *spec.Tree, rows int) {
 		d.database.read(d.fill)
 	}
 	if d.allowed != nil {
-		t.Keep(d.allowed) // some proposers do not check themselves which tokens are allowed
+		t.Keep(d.allowed) // some proposers draft tokens without checking whether they are allowed
 	}
 }
 

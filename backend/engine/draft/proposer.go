@@ -21,8 +21,9 @@ type Proposer interface {
 	// Observe records the tokens that the model found likely after the text context,
 	// the most likely first.
 	Observe(context, tokens []int32, probabilities []float32)
-	// ObserveRejected records the tokens that the model found likely after a row that
-	// was not accepted. In this call, the draft tree t continued the text named text.
+	// ObserveRejected records the tokens that the model found likely after a row that was not
+	// accepted. The argument t is the draft tree that continued the text in the argument
+	// `text`.
 	ObserveRejected(text []int32, t *spec.Tree, row int32, tokens []int32, probabilities []float32)
 	// Propose fills an empty draft tree with at most rows rows that continue text.
 	Propose(t *spec.Tree, text []int32, rows int)

@@ -38,11 +38,11 @@ type Embedder struct {
 type Report struct {
 	// Texts and Tokens count the call's texts and their tokens.
 	Texts, Tokens int
-	// Passes counts the passes that held texts of the call. ValidRows counts the rows of
-	// these passes that held tokens, and PaddingRows the others.
+	// Passes counts the passes that held texts of the call. ValidRows counts the rows of the
+	// call's passes that held tokens, and PaddingRows the rows that held none.
 	Passes, ValidRows, PaddingRows int
-	// Took is the time of the passes on the host's clock. Simulated is their time on a
-	// simulated device's clock, or zero.
+	// Took is the time of the passes on the host's clock. Simulated is the time of the passes
+	// on a simulated device's clock, or zero.
 	Took, Simulated time.Duration
 	// Paced is the name of the phone whose times an emulator simulates, or empty.
 	Paced string

@@ -56,9 +56,9 @@ type Measurement struct {
 	Rows          int
 	SizeBytes     int64 // device memory in bytes
 	Load          time.Duration
-	// Run is the time of a run in which a row sees Measurements.Context tokens, and
-	// Short of a run in which rows see only the rows of the graph. With the number of
-	// visible tokens, the time of a graph grows from Short to Run.
+	// Run is the time of a run in which a row sees Measurements.Context tokens. Short is the
+	// time of a run in which rows see only the rows of the graph. With the number of visible
+	// tokens, the time of a graph grows from Short to Run.
 	Run, Short time.Duration
 	// Overruns counts runs that took longer on the emulator than on the simulated
 	// phone.

@@ -88,9 +88,9 @@ func graphNames(graphs []*backend.Graph) (names []string) {
 }
 
 // Prepare compiles the image of the given graphs into the cache, unless the cache has it,
-// without loading it. Prepare reports whether it has compiled the image. If the config
-// has Idle set, and the cache has room for the image only without other images, the error
-// is [imagecache.ErrStore].
+// without loading it. Prepare reports whether it has compiled the image. If the config has Idle
+// set, and storing the image would remove other images from the cache, the error is
+// [imagecache.ErrStore].
 func (l *Loader) Prepare(ctx context.Context, graphs []*backend.Graph) (compiled bool, err error) {
 	r := newReporter(l.config.Progress, l.progress, graphs)
 	defer r.start()()

@@ -18,15 +18,15 @@
 // therefore costs nothing, and a pass that fails does not change the keys and values of
 // past tokens.
 //
-// A pass with more rows than its graph is computed in slices of rows. [Cache.Collect]
-// saves the rows of each slice before the next slice overwrites them. [Cache.Store]
-// copies them to free slots, where the next slice sees them, and [Cache.ClearSlots]
-// clears these slots afterwards.
+// A pass with more rows than its graph is computed in slices of rows. [Cache.Collect] saves the
+// rows of each slice before the next slice overwrites them. [Cache.Store] copies the saved rows
+// to free slots, where the next slice sees them, and [Cache.ClearSlots] clears these slots
+// afterwards.
 //
 // # Invariants
 //
-//   - a slot that holds no token is zero, except while a block is computed in
-//     parts or a window of chunks is under way;
+//   - a slot that holds no token is zero, except while a block is computed in slices of rows,
+//     or while a window of chunks is computed;
 //   - the past of one sequence never depends on another sequence, on the width
 //     of the graphs or on how layers were grouped into blocks.
 //

@@ -189,7 +189,7 @@ func (c *Costs) PassMs(width int, heads []int) (ms float64) {
 	return ms
 }
 
-// Source returns the end of a sentence that names the source of the times in plans.
+// Source returns words, for the end of a sentence, that name the source of the times in plans.
 func (c *Costs) Source() string {
 	switch {
 	case c.given == nil:

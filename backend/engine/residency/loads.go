@@ -107,8 +107,9 @@ func (x *Run) loadReplacement(b *Block, to, from *BlockGraph) (*BoundGraph, erro
 	return x.exchange(b, to, from)
 }
 
-// deferLoads waits until the prompt is computed, because its passes still need the graphs
-// that the loads of the run would free. Until then, passes run the loaded graphs.
+// deferLoads waits until the prompt is computed, because its passes still need the graphs that
+// the loads of the run would free. Until the prompt is computed, passes run the graphs that are
+// loaded.
 func (x *Run) deferLoads() error {
 	x.switcher.update(func() { x.deferred = true })
 	x.switcher.mu.Lock()
@@ -138,7 +139,7 @@ func (x *Run) openInSpare(to *BlockGraph) (*BoundGraph, error) {
 // exchange frees the graph `from` and loads the graph `to`. If the load fails, exchange
 // loads the old graph again.
 func (x *Run) exchange(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
-	if to.bound != nil { // the new graph is loaded already, which the plan did not know
+	if to.bound != nil { // the graph that the plan loads is loaded already, although the plan assumes that it is not
 		return to.bound, nil
 	}
 	if err := x.freeGraph(b, from); err != nil {

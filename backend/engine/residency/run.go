@@ -42,8 +42,8 @@ type Run struct {
 	Forecast *Forecast
 	// Owner is the value by which the caller identifies the prompt.
 	Owner any
-	// Reason, if set, is a reason for reports that goes before the plan's own. Reason must not
-	// change after Begin.
+	// Reason, if set, is a reason that reports print before the plan's own reason. Reason must
+	// not change after Begin.
 	Reason string
 	// Log records what the plan run has done.
 	Log *Recorder
@@ -73,7 +73,7 @@ type Run struct {
 	loaderDone  bool  // loaderDone is set if the loader's goroutine has ended
 	err         error // err is the error of failed loads, or nil
 	taught      bool  // taught is set if Costs has learned from the plan run
-	before      *Run  // before is set only for an idle run: it is the last run that belongs to a prompt
+	before      *Run  // before is set only for an idle run: it is the last plan run before the idle run that belongs to a prompt
 
 	// idle is set if the run belongs to no prompt. idle does not change after NewRun.
 	idle   bool

@@ -106,9 +106,9 @@ func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
 	return blocks
 }
 
-// loadSwitched loads the graphs that are loaded first if plans switch graphs. Before
-// that, loadSwitched loads and frees all other graphs, so that their images exist when
-// a plan needs them.
+// loadSwitched loads the graphs that are loaded first if plans switch graphs. First,
+// loadSwitched loads and frees all other graphs, so that their images exist when a plan needs
+// them.
 func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) error {
 	for _, keep := range []bool{false, true} {
 		if !keep && o.OnDemand {

@@ -63,8 +63,8 @@ type Lease struct {
 	Source, Reusable int
 }
 
-// Acquire waits for a free sequence and chooses one for a request: see choose. If reuse
-// is not set, the request may reuse no tokens.
+// Acquire waits until a sequence is free and chooses a free sequence for a request: see choose.
+// If reuse is not set, the request may reuse no tokens.
 func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return Lease{}, fmt.Errorf("engine: %w", err)
@@ -96,9 +96,8 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, 
 // choose returns the free sequence in which a request with the given prompt loses the
 // fewest tokens that a later request may continue. The first rule that applies decides:
 //
-//  1. The prompt continues a free sequence: see continuedBy. If it continues several,
-//     choose takes the one with the most tokens in common.
-//  2. An empty sequence loses nothing.
+//  1. The prompt continues a free sequence: see continuedBy. If it continues several, choose
+//     takes the one with the most tokens in common. 2. An empty sequence loses nothing.
 //  3. The sequence that has the most tokens in common with the prompt is taken if at least
 //     half of the prompt is in common, and if it loses no more tokens than the sequence
 //     that was released first.
@@ -195,7 +194,7 @@ func (p *Pool) Release(index int) {
 	p.free <- struct{}{}
 }
 
-// Busy returns the number of sequences that requests use now.
+// Busy returns the number of sequences that requests are using.
 func (p *Pool) Busy() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

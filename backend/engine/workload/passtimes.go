@@ -54,8 +54,8 @@ func (p *PassTimes) Move() { p.moved = true }
 // would seem slow. On a simulated device's clock, other load does not change the times.
 func (p *PassTimes) ShareChanges() { p.shared = sharedChange }
 
-// sharedChange leaves a fifth of each change of time to the width itself, so that wrong
-// ratios of widths are corrected too.
+// sharedChange is less than one, so that a fifth of each change is attributed to the measured
+// width alone, and wrong ratios between widths are corrected, too.
 const sharedChange = 0.8
 
 // follow multiplies the times of all other widths by the factor by which the time of

@@ -2,9 +2,9 @@
 // prompt lookup, the suffix automaton, and sd.npu's pipeline, which adds calibration
 // and draft extension to them.
 //
-// The laboratory compares the product's blend of draft sources with these drafters. The
-// product must not import this package. [Parse] returns the mode for a baseline's name;
-// the engine's options accept it like any other mode.
+// The laboratory compares the product's blend of draft sources with these drafters. The product
+// must not import package baseline. [Parse] returns the mode for a baseline's name; the
+// engine's options accept it like any other mode.
 //
 // # Invariants
 //
