@@ -6,10 +6,10 @@ import "time"
 // addition to [Device] and [Program]. The engine finds out with a type assertion
 // whether a device implements an optional interface.
 
-// Binder is a [Program] whose device must register memory before the program can use
-// it. Bind registers the memory of bindings in advance, so that the first run with them
-// need not do it. Bind may be called while other programs run. If the device has no
-// room to register the memory, Bind's error wraps [ErrNoMemory].
+// Binder is a [Program] whose device must register memory before the program can use it. Bind
+// registers the memory of bindings in advance, so that the first run with them need not do it.
+// Bind may be called while programs run. If the device has no room to register the memory,
+// Bind's error wraps [ErrNoMemory].
 type Binder interface {
 	Bind(graph string, bindings []Binding) error
 }

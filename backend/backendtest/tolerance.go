@@ -59,8 +59,8 @@ func Half(op backend.Op, t backend.DataType) float64 {
 	return 8e-4
 }
 
-// moves reports whether an operator only moves elements of its inputs, without
-// computing new ones.
+// moves reports whether an operator only copies elements of its inputs and computes no new
+// numbers.
 func moves(op backend.Op) bool {
 	switch op {
 	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat, backend.TopK:

@@ -16,11 +16,11 @@
 //     goroutines, and during other runs: a row has the same bits alone and among
 //     others. The vector unit's lanes are rows, and it rounds products before it adds
 //     them.
-//   - A masked slot has a Softmax share of exactly zero. MatMul leaves exact zeros of its
-//     left operand out of the sum (unless the right operand is transposed). So the
-//     contents of padding and unused slots never influence other rows.
-//   - No compiler may fuse a product with a sum here. Only math.Exp can differ between
-//     machines, in the last bit of a float64.
+//   - A masked slot has a Softmax share of exactly zero. MatMul leaves exact zeros of its left
+//     operand out of the sum (unless the right operand is transposed). Therefore the contents
+//     of padding and unused slots never influence other rows.
+//   - The code is written so that no compiler may fuse a product with a sum. Only math.Exp can
+//     differ between machines, in the last bit of a float64.
 //   - A graph passes [backend.Graph.Validate] before it is used, also one from an image.
 //     A hostile image gives an error, never a panic.
 //

@@ -11,7 +11,7 @@ import (
 type cursor struct {
 	data  []byte
 	pos   int
-	limit int // limit is a byte that pos may not pass, even in a longer file; zero means no limit
+	limit int // limit is a position that pos may not exceed, even in a longer file; zero means no limit
 	err   error
 }
 
@@ -55,10 +55,10 @@ func (c *cursor) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads the number of the entries that follow in the header. Each entry that
-// count counts takes at least minBytes bytes. count fails if the entries do not fit the
-// file, or if there are more than `most`. A file may be sparse, so its size proves
-// nothing. Callers therefore allocate memory for an entry only when they have read it.
+// count reads the number of the entries that follow in the header. Each entry that count counts
+// takes at least minBytes bytes. count fails if the entries do not fit the file, or if there
+// are more than `most`. A file may be sparse, so its size does not show how much data it holds.
+// Callers therefore allocate memory for an entry only when they have read it.
 func (c *cursor) count(what string, minBytes, most uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {

@@ -14,8 +14,8 @@ var (
 	// ErrMagic is returned if a file does not start with GGUF's magic number, so it is
 	// probably not a GGUF file. [errors.Is] also matches it with [ErrMalformed].
 	ErrMagic = fmt.Errorf("%w: not GGUF", ErrMalformed)
-	// ErrUnsupported is returned for a valid file with a version, byte order or type
-	// that package gguf does not read. [errors.Is] also matches it with
+	// ErrUnsupported is returned for a valid file with a version, byte order or type that
+	// package gguf does not read. [errors.Is] also matches ErrUnsupported with
 	// [errors.ErrUnsupported].
 	ErrUnsupported = fmt.Errorf("unsupported file: %w", errors.ErrUnsupported)
 	// ErrNoKey is returned if the file has no key with the given name.

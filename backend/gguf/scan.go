@@ -84,8 +84,9 @@ const (
 // of tensors that the header claims.
 func scanKeys(c *cursor) (h header, tensors int) {
 	h.version = scanVersion(c)
-	// Two counts follow. The number of tensors is checked here against the whole file,
-	// which also holds the keys. scanTensors checks again how many fit after the keys.
+	// Two counts follow. The number of tensors is checked here against the whole file, which
+	// also holds the keys. scanTensors checks again whether the tensors fit into the file after
+	// the keys.
 	tensors = c.count("tensors", minTensorBytes, maxTensors)
 	keys := c.count("keys", minKeyBytes, maxKeys)
 	if c.err != nil {

@@ -19,8 +19,8 @@ const (
 	maxMaskBytes = 4 << 20
 )
 
-// Grammar is a compiled grammar. A Grammar may be used from several goroutines, and
-// keeps states and masks that one use has computed for the others.
+// Grammar is a compiled grammar. Several goroutines may use a Grammar, which keeps the states
+// and masks that one of them has computed for the others.
 type Grammar struct {
 	program *program
 	// A class is a set of bytes that no instruction of the grammar distinguishes.
@@ -52,7 +52,7 @@ type state struct {
 	next []*state
 	live byteSet // live holds the bytes that an instruction of the state reads
 	mask *Mask
-	of   *Vocabulary // of is the vocabulary to which the field mask belongs
+	of   *Vocabulary // The field `of` is the vocabulary to which the field mask belongs
 	// plain tells whether plain characters (see plain.go) lead to one state, and
 	// onPlain is that state if they do.
 	plain   plainNext

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// frames is a set of stacks of rule calls. Each frame is an instruction at which a
-// called rule continues when it ends, together with the stacks below it. Equal sets of
-// frames are one object, and a set does not change. Therefore sets of frames share
+// frames is a set of stacks of rule calls. Each frame is an instruction at which a called rule
+// continues when it ends, together with the stacks below it. Equal sets of frames are one
+// object, and a set does not change. Because equal sets of frames are one object, stacks share
 // their lower parts, and any number of stacks takes little memory.
 type frames struct {
 	list  []frame // ascending by to
@@ -34,8 +34,8 @@ type stacks struct {
 	unions map[[2]*frames]*frames
 	nextID uint64
 	key    []byte
-	// work counts the steps since the caller last set it to zero. If the method
-	// exhausted returns true, the sets of frames are wrong.
+	// work counts the steps since the caller last set it to zero. If the method `exhausted`
+	// returns true, the sets of frames are incomplete and must not be used.
 	work int
 	size int // size counts the frames in all sets, to bound their memory
 }

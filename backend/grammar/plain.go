@@ -47,7 +47,7 @@ func plainLengths(piece []byte, list []uint8) {
 // preparePlain fills the fields of plainTokens from the given tokens.
 func (v *Vocabulary) preparePlain(order []int32) {
 	tails := make([][]byte, v.Size())
-	var whole, with [maxPlain + 1][]int32 // by the number of plain characters: tokens without and with a tail
+	var whole, with [maxPlain + 1][]int32 // with holds the tokens that have a tail
 	for _, t := range order {
 		piece, n := v.pieces[t], 0
 		for len(piece) > 0 && n < maxPlain {

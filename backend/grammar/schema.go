@@ -78,7 +78,7 @@ func never(e expression) bool {
 	return ok && len(c) == 0
 }
 
-// addRule adds a rule to the grammar and returns a reference to it.
+// addRule adds a rule to the grammar and returns a reference to that rule.
 func (c *converter) addRule(body expression) reference {
 	c.rules = append(c.rules, rule{fmt.Sprint("rule-", len(c.rules)), body})
 	return reference{rule: len(c.rules) - 1}

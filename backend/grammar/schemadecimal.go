@@ -51,7 +51,7 @@ func (c *converter) decimal(o *object, path string) (expression, error) {
 // numberBound returns the narrower bound of two keywords, or nil. inward is the direction
 // of the allowed numbers.
 func numberBound(o *object, inclusive, exclusive, path string, inward int) (bound *big.Rat, strict bool, err error) {
-	flag := o.get(exclusive) == true // in older drafts of JSON Schema, the exclusive bound is a flag
+	flag := o.get(exclusive) == true // in older drafts of JSON Schema, exclusiveMinimum and exclusiveMaximum are flags, not numbers
 	for _, key := range []string{inclusive, exclusive} {
 		if _, isFlag := o.get(key).(bool); !o.has(key) || key == exclusive && isFlag {
 			continue
@@ -125,8 +125,9 @@ func followed(first choice, then expression) choice {
 	return choice{sequence{oneOf(first), then}}
 }
 
-// digitBounds are the bounds of the digits that come next after a point. A bound counts
-// while it is tight: while all earlier digits are its own.
+// digitBounds are the bounds of the digits that come next after a point. A bound limits the
+// next digit only while it is tight, that is, while all earlier digits of the number equal
+// those of the bound.
 type digitBounds struct {
 	low, high             string
 	lowTight, highTight   bool

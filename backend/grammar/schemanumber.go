@@ -47,7 +47,7 @@ func (c *converter) integer(o *object, path string) (expression, error) {
 // integerBound returns the last integer that two keywords allow, or nil. inward is the
 // direction of the allowed integers.
 func integerBound(o *object, inclusive, exclusive, path string, inward int64) (bound *big.Int, err error) {
-	strict := o.get(exclusive) == true // here, the keyword has the notation of older drafts of JSON Schema
+	strict := o.get(exclusive) == true // the value of this keyword has the form that older drafts of JSON Schema prescribe
 	for _, key := range []string{inclusive, exclusive} {
 		if _, isFlag := o.get(key).(bool); !o.has(key) || key == exclusive && isFlag {
 			continue

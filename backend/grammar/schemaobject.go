@@ -124,8 +124,8 @@ func (c *converter) additional(o *object, path string) (additional, required exp
 // the size of the grammar is linear.
 func (c *converter) members(list []property) expression {
 	s := c.space()
-	var after expression = literal("") // after matches the members from a place on, after another member
-	var first expression = literal("") // first matches the members from a place on, as the first ones
+	var after expression = literal("") // after matches the members from a place in the list on, if another member precedes them
+	var first expression = literal("") // first matches the members from a place in the list on, if no member precedes them
 	empty := true                      // empty is set if `first` may match nothing
 	for _, p := range slices.Backward(list) {
 		next := sequence{s, literal(","), s, p.member, after}
@@ -142,7 +142,7 @@ func (c *converter) members(list []property) expression {
 		}
 	}
 	if empty {
-		// A JSON object without members has no second white space.
+		// In a JSON object without members, white space is allowed in one place only.
 		return sequence{literal("{"), s, choice{sequence{first, s}, literal("")}, literal("}")}
 	}
 	return sequence{literal("{"), s, first, s, literal("}")}
@@ -160,7 +160,7 @@ func (c *converter) array(o *object, path string) (expression, error) {
 		return nil, &SchemaError{path + "/prefixItems", "must be a list"}
 	}
 	if listed, ok := rest.([]any); ok && !o.has("prefixItems") {
-		prefix, rest = listed, nil // here, the keyword has the notation of older drafts of JSON Schema
+		prefix, rest = listed, nil // the value of this keyword has the form that older drafts of JSON Schema prescribe
 	}
 	least, most, err := bounds(o, "minItems", "maxItems", path)
 	if err != nil {

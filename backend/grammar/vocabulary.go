@@ -36,8 +36,8 @@ func NewVocabulary(size int, piece func(token int32) []byte, ends func(token int
 	return v
 }
 
-// Split returns tokens whose bytes together are text, the longest possible token first.
-// If some bytes of the text are in no token, Split leaves out the text from there on.
+// Split returns tokens whose bytes together are text, the longest possible token first. If a
+// byte of the text is in no token, Split leaves out the text from that byte on.
 func (v *Vocabulary) Split(text []byte) (tokens []int32) {
 	for len(text) > 0 {
 		token, length := v.all.longest(text)
@@ -74,8 +74,8 @@ type treeNode struct {
 	lo, own, hi int32
 }
 
-// newTree returns the tree of some tokens. newTree changes the order of the tokens:
-// tokens with equal bytes ascend.
+// newTree returns the tree of some tokens. newTree sorts the tokens by their bytes, and tokens
+// with equal bytes by ascending number.
 func newTree(order []int32, pieces [][]byte) *tree {
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(bytes.Compare(pieces[a], pieces[b]), cmp.Compare(a, b)) })
 	t := &tree{order: order, values: []byte{0}, nodes: []treeNode{{hi: int32(len(order))}}}

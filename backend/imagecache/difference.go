@@ -196,7 +196,8 @@ func (s *Store) fillDifference(e *Entry, want key, lost func(error)) error {
 	if err == nil {
 		e.whole, err = mapEntry(image, name, want, lost)
 	}
-	// Systems other than Windows keep the bytes of a removed file as long as it is mapped.
+	// On systems other than Windows, the bytes of a removed file stay readable while the file
+	// is mapped.
 	if removed := os.Remove(name); removed != nil {
 		if e.whole == nil {
 			return errors.Join(err, removed)

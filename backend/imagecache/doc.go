@@ -26,28 +26,27 @@
 // distance, so the compiler may place weights elsewhere. The header of a difference
 // describes the whole image and also names the base.
 //
-// Get of a difference writes the whole image to a temporary file, maps it, and removes
-// the file at once; its room on the disk is free again after Close. A difference without
-// its base is a damaged file. A base is always a whole image, so Get reads two files at
-// most.
+// For a difference, Get writes the whole image to a temporary file, maps it, and removes the
+// file at once; the disk space is free again after Close. A difference without its base is a
+// damaged file. A base is always a whole image, so Get reads two files at most.
 //
 // # Invariants
 //
 //   - An entry is complete or absent: it is written to a temporary file, flushed and
 //     renamed, and the folder is flushed.
-//   - [Store.Get] returns only an image that it has just checked. It removes a damaged or
-//     foreign file, logs a warning and returns [ErrMiss].
+//   - [Store.Get] returns only an image that it has just checked. If an image file is damaged
+//     or foreign, Get removes it, logs a warning and returns [ErrMiss].
 //   - An open [Entry] keeps its bytes, even if its file is written or shortened: see
-//     [mapped.Keep] for the exceptions, of which [Options].Lost or a warning tells.
-//   - This package never removes an open [Entry], in any process: the file is locked until
-//     Close or the end of its process.
+//     [mapped.Keep] for the exceptions, which are reported to [Options].Lost or in a warning.
+//   - Package imagecache never removes the file of an open [Entry], in any process: the file is
+//     locked until Close or the end of its process.
 //   - Adding an image removes the least recently used ones until the folder is within its
 //     limit. If all remaining images are in use, the limit is exceeded. Using a difference
 //     uses its base too, so a base is removed last, and its differences with it.
-//   - Processes may share the folder. With [Store.Lock], one of them makes an image while
-//     the others wait. Without it, two processes may write a key; both succeed and one
-//     file stays. A later [Open] removes the files of a dead process, a minute after its
-//     last write.
+//   - Processes may share the folder. With [Store.Lock], one process makes an image while the
+//     others wait. Without [Store.Lock], two processes may write the same key; both succeed,
+//     and one of the two files stays. A later [Open] removes the files of a dead process, a
+//     minute after its last write.
 //
 // On file systems without locks, and on systems other than Linux, macOS, FreeBSD and
 // Windows, package imagecache cannot tell which files are in use. Without locks,

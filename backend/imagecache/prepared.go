@@ -15,7 +15,7 @@ import (
 
 // errUnlisted is returned for an image that the maker of a prepared folder did not
 // list.
-var errUnlisted = errors.New("it is not the image that the folder's maker has signed")
+var errUnlisted = errors.New("the image is not the one that the folder's maker has signed")
 
 // Prepared is a folder of images that were compiled elsewhere. The caller decides
 // whether a prepared folder may be used.

@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// file has those methods of os.File that Put needs.
+// The interface file has those methods of os.File that Put needs.
 type file interface {
 	io.Writer
 	io.WriterAt
@@ -38,11 +38,11 @@ func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error
 	return s.PutSimilar(key, "", label, fill)
 }
 
-// PutSimilar stores an image as [Store.Put] does. If most bytes of an image are those
-// of the image of the key similar, PutSimilar stores only the difference. Get of a
-// difference writes the whole image to a temporary file, so images that are needed at
-// every start should be stored by Put. PutSimilar stores the whole image if the folder
-// has no image of the key similar, or only a difference of it.
+// PutSimilar stores an image as [Store.Put] does. If most bytes of an image are those of the
+// image of the key similar, PutSimilar stores only the difference. To read a difference, Get
+// writes the whole image to a temporary file, so images that are needed at every start should
+// be stored by Put. PutSimilar stores the whole image if the folder has no image of the key
+// similar, or only a difference of it.
 func (s *Store) PutSimilar(key, similar string, label Label, fill func(w io.Writer) error) error {
 	k, err := parseKey(key)
 	if err != nil {

@@ -60,8 +60,8 @@ type Config struct {
 	// DenseWidth is the width between the two matrices after the pooling of
 	// EmbeddingGemma, or zero.
 	DenseWidth int
-	// Bidirectional is set if each token of a text also sees the tokens after it. Such a
-	// model can only compute embeddings.
+	// Bidirectional is set if each token of a text also sees the tokens after it. A
+	// bidirectional model can only compute embeddings.
 	Bidirectional bool
 }
 

@@ -1,8 +1,8 @@
 package model
 
-// Finish computes what follows the pooling of hidden states: the two matrices of
-// EmbeddingGemma. Finish returns x itself if the model has no such matrices. The host
-// computes the products, which take less work than one token takes in the layers.
+// Finish multiplies a pooled hidden state by the two matrices of EmbeddingGemma. If the model
+// does not have these matrices, Finish returns x itself. The host computes the products, which
+// take less work than one token takes in the layers.
 func (m *Model) Finish(x []float64) ([]float64, error) {
 	matrices, err := m.dense()
 	if err != nil {

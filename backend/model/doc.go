@@ -57,9 +57,9 @@
 //     with equal contents for every group.
 //   - 1/√D is applied to the rotated queries, not to the scores: the tensor is smaller
 //     by T/D, and unscaled scores of large models overflow float16.
-//   - With 16-bit integer activations, graphs of 2 to 64 rows have other shapes around
-//     queries, angles and the output of attention. With them the NPU takes 2 to 6 % less
-//     time for a layer of 32 rows. The results have the same bits.
+//   - With 16-bit integer activations, graphs of 2 to 64 rows have other shapes around queries,
+//     angles and the output of attention. With these other shapes, the NPU takes 2 to 6 % less
+//     time for a layer of 32 rows, and the results have the same bits.
 //   - RoPE always pairs element j with j+R/2 and consists of operators that every
 //     version of the vendor's library computes. Llama files pair neighbouring rows of Q
 //     and K; those rows are reordered when the weights are converted. Scores do not
@@ -67,9 +67,9 @@
 //   - Hidden states have rank 2. The vendor's validation rejects a FullyConnected that
 //     keeps rank 3 ("keep_dims … expected equal to 0"), and its float16 RmsNorm is wrong
 //     for rank 4.
-//   - Factors that an architecture applies to activations are folded into the weights
-//     before them: those of residuals into attn_output and ffn_down, that of the logits
-//     into the final norm. Embed scales embeddings.
+//   - Factors that an architecture applies to activations are folded into the weights before
+//     them: those of residuals into attn_output and ffn_down, that of the logits into the final
+//     norm. [Model.Embed] multiplies embeddings by their factor.
 //   - If a file holds Q, K and V (or gate and up) in one tensor, they become separate
 //     projections: slices of a joint result would be copies.
 //   - Every RmsNorm has an all-zero beta, without which older versions of the vendor's

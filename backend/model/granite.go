@@ -15,7 +15,7 @@ var granite = architecture{
 		"embedding_scale": anything,
 		"residual_scale":  anything,
 		"logit_scale":     anything,
-		// In Granite, the value false turns RoPE off.
+		// In Granite files, the value false of the key rope.scaling.finetuned turns RoPE off.
 		"rope.scaling.finetuned": truth(true),
 	},
 	configure: func(r *keyReader, c *Config) {

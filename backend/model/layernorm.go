@@ -8,10 +8,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// layerNorm subtracts the mean of each row of x [M,N], normalises the rest like norm,
-// and adds beta. The mean is a projection to one number per row. Its weights are a
-// power of two, which float16 holds exactly, and a factor from 1 to 2 completes the
-// mean.
+// layerNorm subtracts the mean of each row of x [M,N], normalises the rest like norm, and adds
+// beta. The mean is a projection to one number per row. The weights of that projection are a
+// power of two, which float16 holds exactly, and a factor from 1 to 2 completes the mean.
 func (w *writer) layerNorm(name string, x backend.TensorID, gamma, beta *weight) backend.TensorID {
 	n := gamma.rows
 	power := 1 << (bits.Len(uint(n)) - 1) // power is at most n

@@ -218,9 +218,9 @@ type Range struct {
 	RMS  float32 `json:"rms,omitempty"`
 }
 
-// spike is the ratio of a tensor's largest number to its root mean square above which
-// the tensor is not rounded with one scale. Above the ratio spike, a scale that covers
-// the outliers is too coarse for the other numbers. In some projections, the first
+// spike is the ratio of a tensor's largest number to its root mean square above which the
+// tensor is not rounded with one scale. If the ratio of a tensor is larger than spike, a scale
+// that covers the outliers is too coarse for the other numbers. In some projections, the first
 // token of each text makes single channels hundreds of times larger than the others.
 //
 // Of SmolLM2-135M's 210 projections, 36 are above the ratio spike, including all 30

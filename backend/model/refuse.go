@@ -60,9 +60,9 @@ var commonKeys = map[string]neutral{
 	"rope.scaling.type":                text("none", "", "linear"),
 	"rope.scaling.factor":              anything,
 	"rope.scale_linear":                anything,
-	// The keys in the next lines are allowed in a file and ignored. The embedding
-	// table's shape decides the vocabulary, there is only one norm, and linear scaling
-	// does not depend on the original context.
+	// A file may have the keys in the next lines, and they are ignored. The embedding table's
+	// shape decides the vocabulary, there is only one norm, and linear scaling does not depend
+	// on the original context.
 	"vocab_size":                           anything,
 	"attention.layer_norm_epsilon":         anything,
 	"rope.scaling.original_context_length": anything,

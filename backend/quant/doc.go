@@ -42,9 +42,9 @@
 //
 // # Invariants
 //
-//   - Every product is exact in float32 (a scale of 11 bits, an integer scale of up to 7
-//     and a code of up to 7). So the result has the same bits on every machine, with or
-//     without fused multiply-add, and equals ggml's.
+//   - Every product is exact in float32 (a scale of 11 bits, an integer scale of up to 7 and a
+//     code of up to 7). Therefore the result of Dequantize has the same bits on every machine,
+//     with or without fused multiply-add, and equals ggml's.
 //   - Rounding to a 16-bit float is to nearest, ties to even. Overflow gives infinity,
 //     and a NaN stays a NaN.
 //   - A wrong length is an error before anything is written.

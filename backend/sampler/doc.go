@@ -15,8 +15,9 @@
 // # Invariants
 //
 //   - Equal options, logits, masks and accepted tokens give equal tokens.
-//   - A token takes one number from the generator. A greedy token, or a failing Sample,
-//     takes none. So decoding with and without drafts draws alike.
+//   - A token takes one number from the generator. A greedy draw, or a failing call of Sample,
+//     takes no number. Therefore decoding with drafts draws the same tokens as decoding
+//     without.
 //   - Equal logits are ordered by id, the lowest first.
 //   - A logit of -Inf is never drawn. If a logit is +Inf, only such tokens are drawn.
 //

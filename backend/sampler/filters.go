@@ -78,9 +78,9 @@ func (s *Sampler) minP() {
 	s.cands = slices.DeleteFunc(s.cands, func(c candidate) bool { return float64(c.logit) < least })
 }
 
-// keepUntil keeps candidates, in the order that the function first defines, until
-// enough returns true for their total probability. keepUntil uses a heap, so that
-// unlikely tokens need not be sorted.
+// keepUntil keeps candidates in the order that the function `first` defines, until the function
+// `enough` returns true for their total probability. keepUntil uses a heap, so that unlikely
+// tokens need not be sorted.
 func (s *Sampler) keepUntil(first func(a, b *candidate) bool, enough func(mass float64) bool) {
 	heapify(s.cands, first)
 	mass := 0.0

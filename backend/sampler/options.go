@@ -15,8 +15,8 @@ var (
 	ErrNoToken = errors.New("the mask and the logits allow no token")
 )
 
-// Mask limits the tokens that may come next, as a grammar does. Sample calls only the
-// method Allowed of a Mask. The caller that keeps a drawn token calls Accept.
+// Mask limits the tokens that may come next, as a grammar does. Sample calls only the method
+// Allowed of a Mask. If the caller keeps a drawn token, the caller calls Accept.
 type Mask interface {
 	// Allowed reports whether token may come next. Sample calls Allowed only for tokens
 	// that can be chosen.
@@ -40,7 +40,7 @@ type Options struct {
 	// the best token after penalties and typical-p. Among equal tokens Sample selects
 	// the one with the lowest id.
 	Temperature float32
-	// TopK keeps the k best tokens. If TopK is zero or less, it keeps all tokens.
+	// TopK keeps the k best tokens. If TopK is zero or less, all tokens are kept.
 	TopK int
 	// TopP is a probability: the likeliest tokens are kept until their total
 	// probability reaches TopP. TopP has no effect if it is zero, one or more.

@@ -61,8 +61,9 @@ func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	return s.choose(), nil
 }
 
-// only returns the token of a mask that allows one token. As every draw, choosing the
-// only token takes one number from the generator, unless the options are greedy.
+// The method `only` returns the token of a mask that allows exactly one token. Choosing that
+// token takes one number from the random generator, as every draw does, unless the options are
+// greedy.
 func (s *Sampler) only(mask Mask) (token int32, ok bool) {
 	if c, counts := mask.(Counter); counts {
 		if token, ok = c.Only(); ok && s.options.Temperature > 0 {

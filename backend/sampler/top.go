@@ -50,11 +50,11 @@ func (o Options) needed(n int) int {
 // caller calls Sample with all logits.
 //
 // The logit of a token that is not in the top is at most the last logit in the top, and
-// penalties only lower it. Therefore the best tokens of the row are those whose logits,
-// after penalties and mask, are above the last logit in the top. If the last token that
-// is needed has a logit equal to the last one in the top, an equal token outside the
-// top may have a lower id. If the mask is a [Counter] and all tokens that it allows are
-// in the top, the others do not matter.
+// penalties only lower that token's logit. Therefore a token of the top is among the best of
+// the whole row if its logit, after penalties and mask, is above the last logit of the top. If
+// the last token that is needed has a logit equal to the last one in the top, an equal token
+// outside the top may have a lower id. If the mask is a [Counter] and all tokens that it allows
+// are in the top, the others do not matter.
 func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	if token, ok := s.only(mask); ok {
 		return token, true

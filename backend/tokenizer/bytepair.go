@@ -63,7 +63,7 @@ func newBytePair(f *gguf.File, v *vocabulary) (*bytePair, error) {
 		left, right := v.id(merge[:cut]), v.id(merge[cut+1:])
 		joined, ok := v.ids[string(both)]
 		if left == None || right == None || !ok {
-			continue // a merge is skipped if its result is not in the vocabulary, which someone has reduced
+			continue // a merge is skipped if its result is not in the vocabulary, because some files have a reduced vocabulary
 		}
 		key := newPair(left, right)
 		if _, twice := bp.joins[key]; !twice {

@@ -12,7 +12,7 @@ import (
 // pretokenizer splits text into words. Byte-pair encoding joins bytes only within a
 // word.
 type pretokenizer struct {
-	patterns   []*regexp.Regexp // each pattern splits the parts that the patterns before it have left
+	patterns   []*regexp.Regexp // each pattern splits the parts that the earlier patterns have left whole
 	wholeWords bool             // wholeWords is set if a word that is itself a token is not split
 	addBOS     bool             // addBOS is the default, unless a key of the file sets it
 }

@@ -48,8 +48,7 @@ func newSpecials(v *vocabulary, types ...tokenType) specials {
 	}
 	slices.SortFunc(s.spellings, func(a, b spelling) int { return cmp.Compare(a.text, b.text) })
 	for i := range s.spellings {
-		// in sorted order, a prefix of a spelling is the previous spelling, or a prefix of the
-		// previous spelling
+		// in sorted order, each prefix of a spelling is the previous spelling or a prefix of it
 		sp := &s.spellings[i]
 		for sp.shorter = int32(i) - 1; sp.shorter >= 0; sp.shorter = s.spellings[sp.shorter].shorter {
 			if strings.HasPrefix(sp.text, s.spellings[sp.shorter].text) {
@@ -69,8 +68,8 @@ func (s *specials) longest(text string) int32 {
 	if n == 0 {
 		return -1
 	}
-	// Because spellings are sorted, the longest spelling is the one before the text's
-	// place, or a beginning of that one.
+	// Because spellings are sorted, the longest one is directly before the position at which
+	// the text would be inserted, or is a prefix of the spelling there.
 	same, before := 0, s.spellings[n-1].text
 	for same < len(before) && same < len(text) && before[same] == text[same] {
 		same++
@@ -148,8 +147,8 @@ func (s *specials) find(text string) []match {
 	for len(all) > 0 {
 		f := heap.Pop(&all).(found)
 		switch {
-		// Earlier matches are at least as long as this one, so a match that overlaps it
-		// covers at least one of its ends.
+		// Matches are tried from the longest to the shortest, so an accepted match that
+		// overlaps the current one covers at least one of its ends.
 		case taken[f.start]:
 		case taken[f.end-1]:
 			if s.shorten(&f, taken) {

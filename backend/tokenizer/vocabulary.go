@@ -77,11 +77,11 @@ func (v *vocabulary) id(text string) int32 {
 	return None
 }
 
-// endings lists names of tokens that end a generation, even if no key of the file says
-// so. llama.cpp has the same list. The list endings leaves out a plain "</s>", which is
-// an HTML tag in some vocabularies, and names that occur only in models that this
-// program cannot run. Some files mark tokens that end a generation as ordinary ones by
-// mistake; the tokenizer makes them control tokens.
+// endings lists names of tokens that end a generation, even if no key of the file says so.
+// llama.cpp has the same list. The list endings leaves out a plain "</s>", which is an HTML tag
+// in some vocabularies, and names that occur only in models that this program cannot run. Some
+// files mark tokens that end a generation as ordinary tokens by mistake; the tokenizer treats
+// these tokens as control tokens.
 var endings = map[string]bool{
 	"<|im_end|>": true, "<|eot_id|>": true, "<|eom_id|>": true, "<|endoftext|>": true,
 	"<|end_of_text|>": true, "<end_of_turn>": true, "<|end|>": true, "<EOT>": true,
@@ -94,9 +94,9 @@ var endings = map[string]bool{
 	"<|file_sep|>": true,
 }
 
-// readSpecial reads the keys that name special tokens. The kind of tokenizer has set
-// the defaults of the special tokens before readSpecial. An id outside the vocabulary,
-// such as the -1 that some converters write, means that there is no such token.
+// readSpecial reads the keys that name special tokens. Before readSpecial is called, the reader
+// of the kind of tokenizer has set the defaults of the special tokens. An id outside the
+// vocabulary, such as the -1 that some converters write, means that there is no such token.
 func (v *vocabulary) readSpecial(f *gguf.File) error {
 	eot, eom := None, None
 	for _, s := range []struct {

@@ -39,8 +39,8 @@ func newWordPiece(f *gguf.File, v *vocabulary) (*wordPiece, error) {
 	return w, nil
 }
 
-// encode implements encoder. Words do not depend on the text before them, so encode
-// ignores first.
+// encode implements encoder. Words do not depend on the text before them, so encode ignores its
+// argument `first`.
 func (w *wordPiece) encode(ctx context.Context, ids []int32, text string, _ bool) ([]int32, error) {
 	if w.plain {
 		text = norm.NFD.String(text)

@@ -106,8 +106,8 @@ func (m *Model) seen(i, n, window int) (from, to int) {
 	return max(0, i-window/2), min(n, i+window/2+1)
 }
 
-// turn normalises every head if the family does so, and applies RoPE. RoPE rotates
-// neighbouring elements in llama and granite, and elements of the two halves in other
+// turn applies RoPE. If the family normalises heads, turn first normalises every head. RoPE
+// rotates neighbouring elements in llama and granite, and elements of the two halves in other
 // families.
 func (m *Model) turn(x []float64, l, position, context int, gamma string) {
 	n := m.RopeDim()
@@ -146,8 +146,8 @@ func (m *Model) Frequency(l, j, context int) float64 {
 	return f
 }
 
-// add adds y to the hidden states x. If the family does so, add normalises and scales y
-// before it adds it.
+// add adds y to the hidden states x. If the family normalises or scales y before the addition,
+// add does so too.
 func (m *Model) add(x, y []float64, gamma string) {
 	if m.postNorms {
 		y = m.normalise(y, gamma)
