@@ -2,7 +2,7 @@ package calibration
 
 import "github.com/sdnpu/sdnpu/spec/ngram"
 
-// Options tunes a [Table]. The zero Options are ready to use.
+// Options tunes a [Table]. The zero Options select the defaults.
 type Options struct {
 	// Depth is the length in tokens of the longest context that a Table keeps. A zero
 	// Depth means 4.

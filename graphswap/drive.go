@@ -202,7 +202,7 @@ func (d *driver) start(l Load, at float64) (started bool, err error) {
 		own := *d.plan
 		own.Spare, d.refused = false, true
 		d.plan, d.timeline.Plan = &own, &own
-		return true, nil // settle tries the load again
+		return true, nil // the next call of settle tries the load again
 	}
 	if err != nil {
 		return false, err

@@ -110,12 +110,11 @@ type Request struct {
 	// AllLogits asks for the logits of every row of the prompt, not only of the
 	// last row.
 	AllLogits bool
-	// Heads are the widths of the head's graphs, in ascending order. For each chunk,
-	// the head runs on the smallest graph that holds the chunk's rows with logits, or
-	// several times on the largest graph. If Heads is empty, default widths apply. If
-	// AllLogits is set, the default head graph for the prompt is as wide as the decode
-	// graph, otherwise it has one row. Decode passes use a graph of the head that has
-	// their own width.
+	// Heads are the widths of the head's graphs, in ascending order. For each chunk, the head
+	// runs on the smallest graph that holds the chunk's rows with logits, or several times on
+	// the largest graph. If Heads is empty, the head has graphs of the default widths. If
+	// AllLogits is set, the default head graph for the prompt is as wide as the decode graph,
+	// otherwise it has one row. Decode passes use a graph of the head that has their own width.
 	Heads []int
 	// DecodeLogits is the largest number of rows of a decode pass for which the head runs.
 	// If DecodeLogits is zero, the head runs for all rows.

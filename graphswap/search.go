@@ -22,7 +22,7 @@ type search struct {
 	allowedCuts []int
 	allLoadsMs  float64 // allLoadsMs is the time of loading all decode graphs
 	slow        float64
-	ready       []float64 // ready is scratch memory for the end time of each block's latest load
+	ready       []float64 // ready is working memory that holds the end time of each block's latest load
 	effort      *int      // effort is the number of window steps that the search may still evaluate
 }
 

@@ -2,8 +2,8 @@ package graphswap
 
 import "slices"
 
-// promising limits the starting points of the search: those whose plan ends later than
-// promising times the best end are left out.
+// promising limits the starting points of the search: if a starting point's plan takes more
+// than `promising` times as long as the best one, the search leaves it out.
 const promising = 1.1
 
 // rankedStarts implements [searcher].

@@ -41,7 +41,7 @@ const (
 // pass may risk only a share of the time that was spent before it, or the time that
 // earlier passes saved.
 //
-// If every pass that Guard allows takes its expected time, these limits hold at any
+// If every pass that Guard allows takes its expected time, the two limits below hold at any
 // moment:
 //
 //   - the loss of all passes is at most [TotalLimit] of their time without drafts;

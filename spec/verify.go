@@ -24,10 +24,10 @@ func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, toke
 	}
 }
 
-// Trust compares how many drafts were accepted with the number that their scores
-// promised. Scores estimate the probability that a draft is accepted. Within one text,
-// the scores of drafts are wrong by about the same factor, so Trust measures that
-// factor. A zero Trust does not correct the scores.
+// Trust compares how many drafts were accepted with the number that their scores promised.
+// Scores estimate the probability that a draft is accepted. Within one text, the scores of
+// drafts are wrong by about the same factor, so Trust measures that factor. A Trust without
+// observations does not correct the scores.
 type Trust struct{ expected, accepted float64 }
 
 // forget is the factor by which older draft trees count less than the next one, so that

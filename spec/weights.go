@@ -127,8 +127,8 @@ func (d *Drafter) climb(k int, l *vote, own, shorter, rate float32) {
 // scale multiplies a weight by e to the power of x, within the limits that bound sets.
 func scale(w, x float32) float32 { return bound(w * float32(math.Exp(float64(x)))) }
 
-// bound limits a weight to the range from 1/64 to 64, so that a source that was useless
-// for long can recover quickly.
+// bound limits a weight to the range from 1/64 to 64, so that the weight of a source that was
+// useless for a long time can recover quickly.
 func bound(w float32) float32 { return min(max(w, 1.0/64), 64) }
 
 // Change multiplies each weight by the factor by which it grew from before to

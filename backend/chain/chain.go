@@ -22,7 +22,7 @@ type Options struct {
 	// Recipe is the precision recipe in which the chain computes. If Recipe is the zero
 	// value, the first of [model.Recipes] is used.
 	Recipe model.Recipe
-	// Rows is the width of the chain's graphs. A zero Rows means 128.
+	// Rows is the width of the chain's graphs. If Rows is zero, it is 128.
 	Rows int
 	// Context is the largest number of tokens that a text may have. A zero Context
 	// means 512.

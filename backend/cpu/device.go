@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Options configures a Device. The zero Options are ready to use.
+// Options configures a Device. The zero Options select the defaults.
 type Options struct {
 	// Workers is the number of goroutines that compute one operator together. If
 	// Workers is zero, GOMAXPROCS goroutines compute an operator.

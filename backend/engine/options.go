@@ -36,7 +36,7 @@ const (
 	databaseTokens = 1 << 20
 )
 
-// Options configures an Engine. The zero Options are ready to use.
+// Options configures an Engine. The zero Options select the defaults.
 type Options struct {
 	// Recipe is the precision of weights, activations and KV cache. If Recipe is the
 	// zero value, the first of [model.Recipes] is used.

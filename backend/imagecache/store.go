@@ -35,7 +35,7 @@ const (
 	lookTime = 30 * time.Second
 )
 
-// Options configures a Store. The zero Options are ready to use.
+// Options configures a Store. The zero Options select the defaults.
 type Options struct {
 	// Limit is the largest total size in bytes of the images in the folder, without
 	// those in use. If Limit is zero, the size has no limit.

@@ -252,9 +252,9 @@ func (b *Between) expect(context int) (all []Expectation, turns []turn) {
 const (
 	// leastGain is the smallest share of a turn's time for which a configuration is changed.
 	leastGain = 0.01
-	// lostPausing is a share of the time of a change's loads. Conversation turns must
-	// have lost this share of time before the configuration changes in a pause. The
-	// share lostPausing is small, because no request waits for loads in a pause.
+	// Before the configuration changes in a pause, past conversation turns must have lost at
+	// least the share lostPausing of the time that the change's loads take. The share
+	// lostPausing is small, because no request waits for loads in a pause.
 	lostPausing = 0.03
 	// savedPausing is the share of the loads' time that a change must save in the turns to
 	// come, because a request that comes during the loads may wait for them.

@@ -1,5 +1,5 @@
-// Package replay scores a drafter on recorded texts without running the model.
-// Package replay is part of the laboratory.
+// Package replay scores a drafter on recorded texts without running the model. Only the
+// laboratory uses package replay.
 //
 // Under greedy decoding the text depends on the prompt only: drafts change the number
 // of passes, never the tokens. Package replay therefore computes the exact accept

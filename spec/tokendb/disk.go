@@ -28,7 +28,8 @@ func (d *disk) ask(call, name string) error {
 	return d.before(call, name)
 }
 
-// openFolder opens the folder of the database, again if it is open already.
+// openFolder opens the folder of the database. If the folder is open already, openFolder closes
+// it and opens it again.
 func (d *disk) openFolder() error {
 	root, err := os.OpenRoot(d.dir)
 	if err != nil {

@@ -52,9 +52,9 @@
 //     writes copies the other records to a new log and keeps the damaged one in a file
 //     "damaged-…", which Forget and Purge remove. Only an incomplete record at the end,
 //     which a stopped process leaves, is cut off.
-//   - A process writes only to a folder that no other user can change (package trust).
-//     It never changes the mode of a folder that exists, and follows no symbolic link
-//     in it.
+//   - A process writes only to a folder that no other user can change (package trust). The
+//     database never changes the mode of a folder that exists, and follows no symbolic link in
+//     the folder.
 //   - The database rejects contents with a wrong checksum, databases of another
 //     tokenizer, and folders that hold other files. Reading a segment never panics,
 //     even if its file is damaged.

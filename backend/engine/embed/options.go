@@ -35,7 +35,7 @@ const longestText = 2048
 // loaded when a text needs them.
 const eagerRows = 512
 
-// Options configures an Embedder. The zero Options are ready to use.
+// Options configures an Embedder. The zero Options select the defaults.
 type Options struct {
 	// Recipe is the precision of the graphs. If Recipe is the zero value, the first of
 	// [model.Recipes] is used.

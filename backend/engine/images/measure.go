@@ -15,10 +15,10 @@ const WarmUps = 2
 // defaultRepeats is the number of repeats if [MeasureOptions].Repeats is zero.
 const defaultRepeats = 5
 
-// MeasureOptions tunes [Measure]. The zero MeasureOptions are ready to use.
+// MeasureOptions tunes [Measure]. The zero MeasureOptions select the defaults.
 type MeasureOptions struct {
 	// Repeats is the number of loads and of runs of each graph that are measured, after
-	// [WarmUps] unmeasured runs. A zero Repeats means 5.
+	// [WarmUps] unmeasured runs. If Repeats is zero, it is 5.
 	Repeats int
 	// HeadRows lists the widths of the head's graphs that are measured. If HeadRows is
 	// empty, the widths come from the engine's options.

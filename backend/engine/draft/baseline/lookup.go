@@ -8,9 +8,9 @@ import "github.com/sdnpu/sdnpu/spec"
 type Lookup struct {
 	blind
 	// MaxNgram is the length of the longest suffix of the text that is searched for;
-	// shorter suffixes are tried next. A zero MaxNgram means 3.
+	// shorter suffixes are tried next. If MaxNgram is zero, it is 3.
 	MaxNgram int
-	// Tokens is the number of tokens in a draft. A zero Tokens means 10.
+	// Tokens is the number of tokens in a draft. If Tokens is zero, it is 10.
 	Tokens int
 	// If Latest is set, Lookup takes the latest occurrence, even if fewer than Tokens
 	// tokens follow it. If Latest is not set, Lookup takes the first occurrence that
