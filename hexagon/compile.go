@@ -26,8 +26,8 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err := check(graphs); err != nil {
 		return err
 	}
-	// A single graph has nothing to share, and an image with sharing has another
-	// format.
+	// Constants are not shared in an image of a single graph, because it would gain nothing,
+	// and an image with sharing has another format.
 	shared := len(graphs) > 1 && d.sharesConstants()
 	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{WeightSharing: shared})
 	if err != nil {

@@ -99,8 +99,8 @@ type Device struct {
 	// fastRPC allocates buffers that contexts register; it is nil if the library takes
 	// no registered memory.
 	fastRPC *qnn.FastRPC
-	// memoryRefused is set when the library has refused to register memory,
-	// although it claims that it can.
+	// memoryRefused is set when the library has refused to register memory, although the
+	// library claims that it can register memory.
 	memoryRefused atomic.Bool
 	// inPlaceRefused is set when the library has refused to use a mapped image without
 	// copying it.

@@ -20,10 +20,10 @@
 // manipulation, so keep images in a folder where only their owner can write. If the
 // library can use a mapped image, a loaded program uses it without a copy.
 //
-// Graphs that are compiled together store equal constants once, if the library can load
-// such images. [Device.Capabilities] finds out with a test image whether it can. The
-// emulator can load images with shared constants; the vendor's x86-64 library compiles
-// them but refuses to load them.
+// Graphs that are compiled together store equal constants once, if the library can load such
+// images. [Device.Capabilities] finds out with a test image whether the library can load images
+// with shared constants. The emulator can load images with shared constants; the vendor's
+// x86-64 library compiles them but refuses to load them.
 //
 // # Invariants
 //
@@ -41,9 +41,9 @@
 //     (program.go). [Device.Compile] frees its own context before it returns
 //     (compile.go). The engine's package residency decides when programs are
 //     closed.
-//   - The documentation of package backend lists every place that a new operator
-//     needs. In this package the place is lower.go: droppedParams, impliedParams,
-//     lowerNode.
+//   - The documentation of package backend lists every place that a new operator needs. In
+//     package hexagon, a new operator needs changes in lower.go only: droppedParams,
+//     impliedParams, lowerNode.
 //   - power.go has power votes, memory.go the memory shared with the DSP, and
 //     fault.go the causes and remedies of the library's error codes.
 //

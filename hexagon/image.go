@@ -35,7 +35,7 @@ type imageHeader struct {
 	BinarySum    uint32
 	BinaryStart  uint64
 	BinarySize   uint64
-	HeaderSum    uint32 // HeaderSum is the checksum of all fields above it
+	HeaderSum    uint32 // HeaderSum is the checksum of all header fields before it
 }
 
 // imageHeaderSize is the size of an image's header in bytes.

@@ -26,14 +26,13 @@
 //
 // # Where the emulator is stricter than the vendor's library
 //
-// The vendor's x86-64 library accepts the errors listed below without a message. The
-// emulator rejects these errors with a fitting code and an error line that names graph,
-// node, tensor and reason. The errors that the emulator rejects are static data or
-// buffers of a wrong size, a wrong data type or shape at execute, quantizations that do
-// not fit their tensor, overlapping output buffers, duplicate names, nodes that the
-// operator refuses (at addNode, not at finalize), tensors that no node writes or reads,
-// damaged or foreign context binaries, a binary of another SoC, and options that would
-// be ignored.
+// The vendor's x86-64 library accepts the errors listed below without a message. The emulator
+// rejects these errors with a fitting code and an error line that names graph, node, tensor and
+// reason. The emulator rejects static data and buffers of a wrong size, and tensors with a
+// wrong data type or shape at execute. It rejects quantizations that do not fit their tensor,
+// overlapping output buffers, duplicate names, and tensors that no node writes or reads. It
+// rejects nodes that the operator refuses (at addNode, not at finalize), and options that would
+// be ignored. It rejects damaged or foreign context binaries, and binaries of another SoC.
 //
 // # Rule of sums
 //
@@ -74,13 +73,12 @@
 // the model's own shapes and sizes and the profile's generic costs. Without the key
 // `as`, all of a row's time is charged to the blocks, and none to the head.
 //
-//   - A graph with inputs named past_k<layer> is a block graph. The part
-//     _layers<K>of<T> of its name gives its share of the model. Without that part,
-//     the share is its number of past_k inputs divided by the number of layers of
-//     the model given by as. The rows of a block graph are the rows of its input x,
-//     including padding rows. The number of past tokens of an execute is the number
-//     of slots that its input mask makes visible: the mean over the rows that see
-//     any slot, plus half of the rows.
+//   - A graph with inputs named past_k<layer> is a block graph. The part _layers<K>of<T> of its
+//     name gives its share of the model. Without that part, the share is its number of past_k
+//     inputs divided by the number of layers of the model that the key `as` names. The rows of
+//     a block graph are the rows of its input x, including padding rows. The number of past
+//     tokens of an execute is the number of slots that its input mask makes visible: the mean
+//     over the rows that see any slot, plus half of the rows.
 //   - A graph whose name begins with "head" is charged for all of its rows, but not
 //     for the submission of an execute, because profiles count submissions per
 //     block. For any other graph, an execute costs one submission, and a load costs
@@ -91,19 +89,19 @@
 //     starts during a load is slower by the profile's factor, or by the factor of
 //     the key slowdown=1.2. With pace=virtual, calls do not influence each other; a
 //     caller that simulates overlap applies the factor itself.
-//   - A DSP session holds the memory that loaded contexts would take on the phone
-//     and the files of registered memory, each counted once. Its size is limited by
-//     the profile's window, or by the key window=0.5, in 10^9 bytes. Without as, a
-//     context takes the bytes of its constants in the bits of their encodings, and
-//     of their scales. A context that would exceed the window fails with code
-//     1002, and registered memory with code 8003. Contexts that are being compiled
-//     do not count for the window.
+//   - A DSP session holds the memory that loaded contexts would take on the phone and the files
+//     of registered memory, each counted once. The size of the DSP session is limited by the
+//     profile's window, or by a key such as window=0.5, in 10^9 bytes. Without the key `as`,
+//     the size of a context is that of its constants, packed to the bits of their encodings,
+//     and of their scales. A context that would exceed the window fails with code 1002, and
+//     registered memory with code 8003. Contexts that are being compiled do not count for the
+//     window.
 //
-// Profile events report the cost of a call: the event of the whole call in µs (with
-// pace=wall its real duration), and events of the simulation: 9100 (the simulated
-// device, with the profile's kind as text), in nanoseconds 9101 (simulated time,
-// without scale) and 9102 (how much longer than simulated time multiplied by scale
-// the call took), and with pace=wall 9103, the scale in millionths.
+// Profile events report the cost of a call. The event of the whole call is in µs; with
+// pace=wall it is the real duration. Event 9100 names the simulated device and the profile's
+// kind. Event 9101 is the simulated time in nanoseconds, without scale. Event 9102 tells in
+// nanoseconds how much longer the call took than the simulated time multiplied by scale. With
+// pace=wall, event 9103 is the scale in millionths.
 //
 // # Cost
 //

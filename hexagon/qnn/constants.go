@@ -2,9 +2,9 @@ package qnn
 
 import "fmt"
 
-// BackendHTP is the provider number of the Hexagon NPU's library, and BackendCPU that
-// of the vendor's reference library for the CPU. AnyBackend stands for every provider
-// number.
+// BackendHTP is the provider number of the Hexagon NPU's library, and BackendCPU that of the
+// vendor's reference library for the CPU. AnyBackend is the value with which every provider
+// number is accepted.
 const (
 	BackendHTP uint32 = 6
 	BackendCPU uint32 = 3

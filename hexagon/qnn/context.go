@@ -24,7 +24,7 @@ const (
 	htpFastInit         = 8
 )
 
-// ContextOptions configures a [Context]. The zero ContextOptions are ready to use. The
+// ContextOptions configures a [Context]. The zero ContextOptions select the defaults. The
 // vendor's x86-64 library refuses some fields of ContextOptions with [ErrNotSupported].
 type ContextOptions struct {
 	// Priority orders contexts that compete for the device. If Priority is zero, the

@@ -144,7 +144,7 @@ func (b *Binding) Execute(p *Profile) error {
 	}
 	b.args = [...]uintptr{
 		id, uintptr(unsafe.Pointer(unsafe.SliceData(b.inputs.tensors))), uintptr(len(b.inputs.tensors)),
-		// 0 stands for no signal
+		// the signal handle 0 means that no signal is used
 		uintptr(unsafe.Pointer(unsafe.SliceData(b.outputs.tensors))), uintptr(len(b.outputs.tensors)), profile, 0,
 	}
 	library := b.graph.context.handle.library

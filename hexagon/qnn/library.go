@@ -177,11 +177,11 @@ func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
 	return err
 }
 
-// callByValue calls a C function whose second argument is an operator config that C
-// passes by value. In the System V calling convention of amd64, the ten words of the
-// config are copied to the stack, after the six arguments in registers. In all other
-// calling conventions the caller passes the address of a copy of the operator config.
-// The parameter op is the copy.
+// callByValue calls a C function whose second argument is an operator config that C passes by
+// value. In the System V calling convention of amd64, the ten words of the config are copied to
+// the stack, after the six arguments in registers. In all other calling conventions the caller
+// passes the address of a copy of the operator config. The parameter op of callByValue is the
+// copy of the operator config.
 func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
 	defer runtime.KeepAlive(call)
 	op := &call.config

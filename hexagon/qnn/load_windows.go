@@ -44,7 +44,7 @@ func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }
 
-// vsnprintf returns 0, because on Windows there is no such function that fits. Windows
-// has several C runtimes, and a va_list can be read only by the runtime of the library
-// that made it.
+// vsnprintf returns 0, the address of no function, because on Windows no vsnprintf fits the
+// library's va_list. Windows has several C runtimes, and a va_list can be read only by the
+// runtime of the library that made it.
 func vsnprintf() uintptr { return 0 }

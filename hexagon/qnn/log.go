@@ -156,8 +156,8 @@ func (e *errorLines) add(text string) {
 	e.count++
 }
 
-// mark returns the number of error lines that were logged so far. Give this number to
-// the method since.
+// mark returns the number of error lines that were logged so far. The caller passes the
+// returned number to the method since.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

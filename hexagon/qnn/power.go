@@ -123,8 +123,8 @@ type PowerConfig struct {
 	closed  bool
 }
 
-// NewPowerConfig opens a power vote for a core of a device. Devices and cores are
-// counted from 0.
+// NewPowerConfig opens a power vote for a core of a device. The numbers of devices and cores
+// begin with 0.
 func (l *Library) NewPowerConfig(device, core uint32) (*PowerConfig, error) {
 	var infra *cInfrastructure
 	if err := l.call(fnDeviceGetInfrastructure, uintptr(unsafe.Pointer(&infra))); err != nil {

@@ -5,7 +5,7 @@
  * in this order.
  *
  * The vendor's library accepts scales that are zero or NaN, counts that do not fit, wrong axes, and
- * block sizes of zero (by which it later divides). The emulator rejects such encodings.
+ * block sizes of zero (by which it later divides). The emulator rejects encodings with these errors.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>

@@ -31,11 +31,12 @@ KERNEL_INLINE prefetch_stream prefetch_stream_of(const emu_prefetch *prefetch, s
                            (share + steps - 1) / steps};
 }
 
-/* prefetch_line prefetches the weights of step s. A Zen 4 processor ignores a prefetch if the
- * address of its page is not in the TLB. A load is never ignored, so every TOUCH_PERIOD steps a
- * load reads (touches) a line of the weights one page ahead. Without the touching loads, 8 rows of
- * f16 take 10 to 50 % longer on a Zen 4, and 3 to 6 % longer on a Zen 5, which does not ignore
- * prefetches. Measurements showed that one touching load per page is not enough. */
+/* prefetch_line prefetches the part of the weights that belongs to step s. A Zen 4 processor
+ * ignores a prefetch if the address of its page is not in the TLB. A load is never ignored, so
+ * every TOUCH_PERIOD steps a load reads (touches) a line of the weights one page ahead. Without the
+ * touching loads, 8 rows of f16 take 10 to 50 % longer on a Zen 4, and 3 to 6 % longer on a Zen 5,
+ * which does not ignore prefetches. Measurements showed that one touching load per page is not
+ * enough. */
 KERNEL_INLINE void prefetch_line(const prefetch_stream *f, size_t s) {
   enum { TOUCH_DISTANCE = 4096, TOUCH_PERIOD = 16 };
   const char *line = f->from + s * f->step, *lead = line + TOUCH_DISTANCE;
