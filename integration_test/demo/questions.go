@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// story and chatted are the four requests: for a model that only continues stories, and
-// for a model that chats.
+// story holds the four requests for a model that only continues stories, and chatted the four
+// requests for a model that chats.
 var (
 	story = []bench.Prompt{
 		prompt("park", "One day, Tom and Lily went to the park. They saw a big dog."),

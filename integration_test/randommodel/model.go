@@ -2,9 +2,9 @@
 // models. Random models serve to measure time, memory and disk of a first run, which
 // depend on sizes alone. The texts of random models are meaningless.
 //
-// Equal shape, type and seed give equal files. All tensors differ, so that storing
-// equal constants once gains nothing. Each tensor is a window into one run of random
-// blocks, so that writing is about as fast as the disk. Activations stay finite in
+// Equal shape, type and seed give equal files. All tensors differ, so that storing equal
+// constants once gains nothing. The data of each tensor is a section of one sequence of random
+// quantization blocks, so that writing is about as fast as the disk. Activations stay finite in
 // float16, because matrices keep the magnitude of their input.
 package randommodel
 
@@ -33,7 +33,8 @@ var Shapes = map[string]Shape{
 	"qwen2.5-1.5b": {"random Qwen2.5 1.5B", 28, 1536, 8960, 12, 2, 151936, 32768},
 }
 
-// Parameters returns the number of weights. The embedding is also the head.
+// Parameters returns the number of weights. The embedding table also serves as the head's
+// matrix.
 func (s Shape) Parameters() int {
 	n := 0
 	for _, t := range s.tensors() {
@@ -123,7 +124,7 @@ func (s Shape) keys(tokens *gguf.File) ([]gguf.KeyValue, error) {
 	return append(keys, copied...), err
 }
 
-// drawer takes tensors from one run of random blocks.
+// drawer takes the data of tensors from one sequence of random quantization blocks.
 type drawer struct {
 	rng    *rand.Rand
 	format quant.Type
@@ -151,7 +152,7 @@ func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
 		return w, fmt.Errorf("randommodel: tensor %s: %w", t.name, err)
 	}
 	block := d.format.TypeSize()
-	d.at += block // so that the next window differs
+	d.at += block // each tensor starts at another block, so that no two tensors are equal
 	if len(d.run) < d.at+size {
 		if err := d.grow(d.at + size); err != nil {
 			return w, err
@@ -165,7 +166,7 @@ func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
 // 1/deviation² columns.
 const deviation = 0.02
 
-// grow adds blocks to the run. Windows into the old run stay valid.
+// grow adds blocks to the run. Tensors that use the old sequence of random blocks stay valid.
 func (d *drawer) grow(size int) error {
 	block := d.format.TypeSize()
 	scale := map[quant.Type]float32{quant.Q4_0: deviation / 4.6, quant.Q8_0: deviation / 74}[d.format]

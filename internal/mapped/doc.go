@@ -32,17 +32,16 @@
 // memory did not suffice for the copy. [Verify] finds lost bytes before results are
 // used that were computed from such bytes.
 //
-// The copy of a kept file takes memory of the file's size. If 3/4 of the available
-// memory are less than the file's size, files that are read inside Guard become
-// unreadable ([ErrGone]); for other files, [Keeping].Lost is called before the writer
-// continues.
+// The copy of a kept file takes memory of the file's size. If a file is larger than 3/4 of the
+// available memory, it is not copied: inside Guard its bytes become unreadable ([ErrGone]); for
+// files that are read outside Guard, [Keeping].Lost is called before the writer continues.
 //
 // On Windows, Keep refuses writers by a second handle that does not share the file.
 //
-// Leases do not exist on macOS and BSD, on network file systems and FUSE, of files that
-// another user owns, and of files that a process has open for writing at that moment.
-// Without a lease, Keep copies an unguarded file at once, up to 1 GiB in the process;
-// other files are unprotected. [File.Protection] tells which way was taken.
+// Leases do not exist on macOS and BSD, on network file systems and FUSE, of files that another
+// user owns, and of files that a process has open for writing at that moment. Without a lease,
+// Keep copies an unguarded file at once, up to 1 GiB in the process; other files are
+// unprotected. [File.Protection] tells how the bytes of a kept file are protected.
 //
 // A failing disk is not handled like a write: a page that cannot be read ends the
 // process, except inside Guard.

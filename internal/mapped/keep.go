@@ -25,8 +25,8 @@ type Protection string
 
 // The constants below are the ways in which [Keep] protects a file.
 const (
-	// Leased files are protected by a lease: the system makes whoever writes to the
-	// file wait until it is copied.
+	// Leased files are protected by a lease: if a process wants to write to the file, the
+	// system makes that process wait until the file is copied.
 	Leased Protection = "lease"
 	// Shared files are opened so that the system refuses to open them for writing.
 	Shared Protection = "sharing mode"

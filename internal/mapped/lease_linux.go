@@ -34,7 +34,7 @@ func protect(f *os.File, k Keeping) (Protection, holder, error) {
 		return "", nil, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
 	}
 	l := &lease{Keeping: k, fd: fd, path: f.Name()}
-	l.mu.Lock() // mu is held because a check that runs before the lease exists would take it for one that ended
+	l.mu.Lock() // mu is held because a check that runs before the lease exists would conclude that the lease has ended
 	register(l) // the lease is registered before it is taken, so that no signal is missed
 	// Without F_SETOWN, the signal goes to the current thread, which may end.
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETOWN, os.Getpid()); err == nil {
@@ -82,7 +82,7 @@ func (l *lease) Close() error {
 	unregister(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.release() // release fails if there is no lease, or no longer one
+	_ = l.release() // release fails if the file has no lease, or if its lease has ended
 	if l.lost {
 		l.lost = false
 		lost.Add(-1)
@@ -101,7 +101,7 @@ func (l *lease) release() (err error) {
 }
 
 // errLate is the reason if a writer continued before the mapped bytes were copied.
-var errLate = errors.New("this process did not run for longer than the system holds a writer (/proc/sys/fs/lease-break-time)")
+var errLate = errors.New("this process was stopped for longer than the system makes a writer wait (/proc/sys/fs/lease-break-time)")
 
 // check replaces the mapped bytes by a copy if a process waits to write the file.
 func (l *lease) check() {
@@ -169,8 +169,8 @@ func (l *lease) secure() error {
 	return nil
 }
 
-// hide makes the mapped bytes unreadable, so that Guard reports them as gone instead of
-// returning what was written.
+// hide makes the mapped bytes unreadable, so that Guard returns [ErrGone] and no code reads the
+// changed bytes.
 func (l *lease) hide() {
 	at := unsafe.Pointer(unsafe.SliceData(l.bytes))
 	if _, err := unix.MmapPtr(-1, 0, at, uintptr(len(l.bytes)), unix.PROT_NONE, unix.MAP_FIXED|unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {

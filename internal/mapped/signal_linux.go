@@ -135,7 +135,7 @@ var breakTime = func() time.Duration {
 		_, _ = fmt.Sscan(string(text), &seconds) // if the text is no number, the default is kept
 	}
 	if seconds <= 0 {
-		seconds = 1 << 30 // for zero, the system holds writers without limit
+		seconds = 1 << 30 // the value zero means that the system makes writers wait without a limit
 	}
 	return time.Duration(seconds) * time.Second
 }

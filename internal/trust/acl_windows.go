@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// The rights by which a user changes what a path leads to. Windows names two rights of a
-// folder as the rights of a file that have the same bits: adding files is writing data,
-// and adding folders is appending data.
+// The constants below are the rights with which an account can change the file or folder at a
+// path. Windows names two rights of a folder as the rights of a file that have the same bits:
+// adding files is writing data, and adding folders is appending data.
 const (
 	deleteChild windows.ACCESS_MASK = 0x40
 
@@ -25,8 +25,8 @@ const (
 // the form of [windows.ACCESS_ALLOWED_ACE]: the ordinary type and that with a condition.
 var allowedTypes = map[uint8]bool{windows.ACCESS_ALLOWED_ACE_TYPE: true, 9: true}
 
-// stranger returns an account that a security descriptor gives one of the rights and
-// that is not trusted. If there is none, stranger returns nil. Entries that deny rights
+// stranger returns an account that a security descriptor gives one of the rights and that is
+// not trusted. If no account has such a right, stranger returns nil. Entries that deny rights
 // are ignored, so stranger can name an account whose right another entry takes back.
 func stranger(descriptor *windows.SECURITY_DESCRIPTOR, me *windows.SID, rights windows.ACCESS_MASK) (*windows.SID, error) {
 	list, _, err := descriptor.DACL()

@@ -11,9 +11,9 @@
 //     The owner of the program is included because that user could replace the
 //     program itself. An example is an Ollama service with a user of its own that
 //     runs a program from a user's home.
-//   - No entry is writable by everybody. A folder with the sticky bit, such as
-//     /tmp, is accepted on the way to another entry: its users cannot replace
-//     entries of others. It is not accepted as the folder to use.
+//   - No entry is writable by everybody. A folder with the sticky bit, such as /tmp, is
+//     accepted on the way to another entry: its users cannot replace entries of others. A
+//     folder with the sticky bit is not accepted as the folder to use.
 //   - No entry is writable by a group, unless only trusted users belong to the
 //     group. Systems with private groups use umask 002, so an ordinary home is
 //     full of such folders. Members are read from /etc/passwd and /etc/group.
@@ -22,9 +22,9 @@
 //     listed and has the number of the owner, as directory services and
 //     containers number private groups. An access control list that comes with a
 //     group's write permission is refused.
-//   - In a user namespace, an owner that is not mapped is accepted for a folder on
-//     the way, because the system's own folders look like that. It is not accepted
-//     for the entry itself.
+//   - In a user namespace, an owner that is not mapped is accepted for a folder on the way,
+//     because the system's own folders look like that. An owner that is not mapped is not
+//     accepted for the entry itself.
 //
 // On Windows, the entry and its folder belong to the user, the Administrators, SYSTEM or
 // TrustedInstaller. No other account may write the entry, and none may delete, rename or

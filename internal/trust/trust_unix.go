@@ -134,8 +134,8 @@ func (r rules) check(path string) error {
 	return nil
 }
 
-// entry checks one file, folder or symbolic link. onTheWay tells that the path goes
-// through it.
+// entry checks one file, folder or symbolic link. onTheWay is set if the entry is a folder or
+// link on the way to the end of the path.
 func (r rules) entry(path string, onTheWay bool) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
