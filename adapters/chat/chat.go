@@ -1,8 +1,8 @@
 // Package chat formats a conversation with the Jinja chat template of a model's GGUF.
 //
-// A template is a program from an untrusted file. The template can read the
-// conversation only: no file and no environment variable. Package jinja bounds its time
-// and memory. Images and audio are not supported.
+// A template is a program from an untrusted file. The template can read the conversation only:
+// no file and no environment variable. Package jinja bounds the time and the memory that a
+// template takes. Images and audio are not supported.
 //
 // Templates differ in the forms that they accept. [New] therefore renders short
 // conversations to find out whether a template takes a message's content as a text or
@@ -38,7 +38,8 @@ type Conversation struct {
 	Tools []Tool
 	// Variables are further variables of the template, such as enable_thinking.
 	Variables map[string]json.RawMessage
-	// Now is the time that the template may write. The zero Now means the present.
+	// Now is the time that the template may write. If Now is zero, the template gets the
+	// present time.
 	Now time.Time
 }
 
@@ -127,7 +128,7 @@ func (t *Template) run(ctx context.Context, messages *jinja.List, variables map[
 // messages returns the messages in the form that the template takes.
 func (t *Template) messages(list []Message) *jinja.List {
 	values := &jinja.List{}
-	system := "" // a system message that the template has no place for
+	system := "" // system is the text of a system message for which the template has no place
 	for i, m := range list {
 		if m.Role == "developer" && !strings.Contains(t.source, "<|channel|>") {
 			m.Role = "system" // only gpt-oss has the role developer

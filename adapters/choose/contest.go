@@ -65,7 +65,7 @@ func (c Contest) Run(ctx context.Context) (choice *findings.Choice, err error) {
 	return choice, c.Settings.Findings().KeepChoice(ctx, *choice)
 }
 
-// Known returns the stored choice. The errors are those of [findings.Store.Choice].
+// Known returns the stored choice. The errors are the same as those of [findings.Store.Choice].
 func (c Contest) Known(ctx context.Context) (choice *findings.Choice, err error) {
 	f, m, err := launch.OpenModel(c.Options.Path)
 	if err != nil {
@@ -159,9 +159,9 @@ func (r *run) time(ctx context.Context, name string) (ms float64, err error) {
 	return ms, err
 }
 
-// perToken adds up the times of all blocks and the head. If a graph is missing,
-// perToken returns the error with which the measurement failed. The time of runs during
-// loads is not needed, so its failure does not matter.
+// perToken adds up the times of all blocks and the head. If the measurement of a graph failed,
+// perToken returns the error of the measurement. The time of runs during loads is not needed,
+// so its failure does not matter.
 func perToken(m *engine.Measurements, layers int, failed error) (ms float64, err error) {
 	var sum time.Duration
 	heads := 0

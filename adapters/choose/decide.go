@@ -21,8 +21,8 @@ const margin = 1.05
 // ErrNone is returned if no recipe can run on the device and passes its gate.
 var ErrNone = errors.New("no recipe passes its gate on this device")
 
-// judge measures recipes. If an error of a judge concerns one recipe, the others are
-// compared without it.
+// judge measures recipes. If an error of a judge concerns one recipe only, the comparison
+// continues without this recipe.
 type judge interface {
 	// time returns the time of a token in ms.
 	time(ctx context.Context, recipe string) (ms float64, err error)
@@ -32,8 +32,9 @@ type judge interface {
 	open(ctx context.Context, recipe string) error
 }
 
-// decide compares recipes, which are in descending order of their quality, and returns
-// the figures of each. One of them is chosen; if there is none, the error is [ErrNone].
+// decide compares recipes, which are in descending order of their quality, and returns the
+// figures of each. decide marks one of the recipes as chosen. If no recipe can be chosen, the
+// error is [ErrNone].
 func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, error) {
 	trials := make([]findings.Trial, len(names))
 	var open []*findings.Trial // open lists the trials whose outcome is not known yet

@@ -1,10 +1,10 @@
 // Package choose finds the fastest recipe of a model that keeps the model's quality on
 // a device, and stores the choice.
 //
-// The package measures the time of each recipe on the device, and then checks recipes
-// against their gates, the fastest first, until one passes. A recipe is preferred to
-// one of better quality only if it is at least 5 % faster. Recipes with a KV cache of 8
-// bits and f32 are not compared. Package launch uses the stored choice.
+// The package measures the time of each recipe on the device, and then checks recipes against
+// their gates, the fastest first, until one passes. A recipe is preferred to one of better
+// quality only if it is at least 5 % faster. The comparison leaves out f32 and recipes with a
+// KV cache of 8 bits. Package launch uses the stored choice.
 //
 // # Invariants
 //

@@ -43,9 +43,9 @@ func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, fill
 	return c.converse(ctx, request{Device: c.Device, Model: c.Model, Job: job}, &listener{w: w, filled: filled})
 }
 
-// Shares reports whether the device stores weights once that are equal in several
-// graphs of an image. Asking for sharing needs no model. Shares returns the same errors
-// as [Compiler.Compile].
+// Shares reports whether the device stores weights once that are equal in several graphs of an
+// image. The question whether a device shares weights needs no model. Shares returns the same
+// errors as [Compiler.Compile].
 func (c Compiler) Shares(ctx context.Context) (bool, error) {
 	l := &listener{w: io.Discard, filled: func(int) {}}
 	err := c.converse(ctx, request{Device: c.Device, Ask: true}, l)
@@ -81,7 +81,7 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	sent := gob.NewEncoder(stdin).Encode(r)
 	answered, err := l.listen()
 	if answered {
-		watch.Reset(exitTimeout) // after its answer the child exits, or is killed
+		watch.Reset(exitTimeout) // after its answer the child exits by itself, or is killed after exitTimeout
 	} else if err != nil {
 		cancel(err)
 	}

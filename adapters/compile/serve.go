@@ -171,8 +171,8 @@ func (a *answerer) send(r reply, image []byte) error {
 	return a.err
 }
 
-// tell sends a reply to the parent process. The reply may be lost without harm. If the
-// parent has exited, the next [answerer.Write] will fail.
+// tell sends a reply to the parent process. The parent does not need the reply, so losing it
+// does no harm. If the parent has exited, the next [answerer.Write] will fail.
 func (a *answerer) tell(r reply) { _ = a.send(r, nil) }
 
 func (a *answerer) step(graph, step string) { a.tell(reply{Graph: graph, Step: step}) }

@@ -9,9 +9,9 @@ import (
 // [Nearest].
 const maxEdit = 2
 
-// Nearest returns the known name that a misspelt name probably means, or "". A known
-// name is near if one edit turns it into the misspelt name. One edit can change a few
-// letters. An edit adds, removes, changes or swaps at most two neighbouring letters.
+// Nearest returns the known name that a misspelt name probably means, or "". A known name is
+// near if one edit turns it into the misspelt name. One edit can change up to maxEdit letters.
+// An edit adds, removes, changes or swaps at most two neighbouring letters.
 func Nearest(name string, known []string) string {
 	best, edits := "", maxEdit+1
 	for _, k := range known {

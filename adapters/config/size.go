@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// sizeUnits lists the units in which a size can be given, such as MiB. The longest
-// names come first.
+// sizeUnits lists the units in which a size can be given, such as MiB. The longest names of
+// units come first in the list.
 var sizeUnits = []struct {
 	name  string
 	bytes float64
@@ -40,8 +40,8 @@ func ParseDatabaseSize(text string) (int64, error) {
 	return size, err
 }
 
-// ParseSize parses "8GiB", "500 MB", "20%" of total (if total is positive), or
-// "unlimited", for which the result is 0. An error says what is allowed. The caller names
+// ParseSize parses "8GiB", "500 MB", "20%" of total (if total is positive), or "unlimited", for
+// which the result is 0. The error of ParseSize says which values are allowed. The caller names
 // the text and its source.
 func ParseSize(text string, total int64) (int64, error) {
 	wrong := errors.New("want a size such as 8GiB, 20% or unlimited")

@@ -16,8 +16,8 @@ const reportPattern = "sdnpu-crash-*.txt"
 // maxReports limits the reports of this user in the folder of temporary files.
 const maxReports = 5
 
-// maxEntries limits how many entries of the folder of temporary files are read. Any
-// user can create entries there.
+// maxEntries limits how many entries of the folder of temporary files are read. Any user can
+// create entries in the folder of temporary files.
 const maxEntries = 100_000
 
 // Serve relays what the watched process writes to its descriptor 2.
@@ -35,9 +35,9 @@ func Serve() error {
 	})
 }
 
-// removeOldReports removes the oldest reports of this user until only `keep` reports
-// are left. Other users may own other entries of the folder. Files that they own and
-// links are never touched, whatever their names are.
+// removeOldReports removes the oldest reports of this user until only `keep` reports are left.
+// Other users may own other entries of the folder. Files of other users, and links, are never
+// removed, whatever their names are.
 func removeOldReports(folder string, keep int) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

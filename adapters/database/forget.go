@@ -9,9 +9,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Selection tells Forget which conversations to remove. A Selection selects a
-// conversation if any of its conditions holds. A Selection must set at least one
-// condition.
+// A Selection tells [Forget] which conversations to remove. A Selection selects a conversation
+// if any of its conditions holds. A Selection must set at least one condition.
 type Selection struct {
 	// IDs lists conversations by the numbers that identify them.
 	IDs []string

@@ -31,7 +31,7 @@ func ParseAddress(text string) (*url.URL, error) {
 	}
 	rest, path, _ := strings.Cut(rest, "/")
 	host, given, err := net.SplitHostPort(rest)
-	if err != nil { // the address names no port
+	if err != nil { // the address contains no port, so SplitHostPort has failed
 		host, given = strings.Trim(rest, "[]"), port
 	}
 	ip := net.ParseIP(host)

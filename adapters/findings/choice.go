@@ -286,7 +286,7 @@ func (s Store) Choices() (list []*Choice, damaged []error) {
 	if s.Cache == "" {
 		return nil, nil
 	}
-	files, _ := os.ReadDir(filepath.Join(s.Cache, ChoicesFolder)) // without the folder there is no choice
+	files, _ := os.ReadDir(filepath.Join(s.Cache, ChoicesFolder)) // if the folder does not exist, no choice is stored
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), FileSuffix) || strings.HasPrefix(f.Name(), ".") {
 			continue

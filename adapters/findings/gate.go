@@ -65,12 +65,11 @@ const MinPositions = 500
 // with a gate.
 var ErrFewPositions = errors.New("too few positions to judge a recipe")
 
-// Failure describes the figures of a check that are worse than the gate with 95 %
-// certainty. If no figure is worse than the gate, Failure returns "". Other texts of
-// the same length would give other figures, so the end of the confidence interval that
-// is better for the recipe is compared. With this rule, a recipe whose true quality is
-// exactly at its gate is rejected in one of twenty checks; comparing the plain figures
-// would reject it in every second check.
+// Failure describes the figures of a check that are worse than the gate with 95 % certainty. If
+// no figure is worse than the gate, Failure returns "". Other texts of the same length would
+// give other figures, so the end of the confidence interval that is better for the recipe is
+// compared. A recipe whose true quality is exactly at its gate therefore fails one of twenty
+// checks; if the plain figures were compared, it would fail every second check.
 func (g Gate) Failure(c *Check) string {
 	return g.below(c, UpperBound(c.Top1, c.Positions), float64(c.Perplexity.Ratio)*math.Exp(-certainty*c.Perplexity.Uncertainty))
 }

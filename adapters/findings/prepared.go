@@ -176,7 +176,7 @@ func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 
 // manifestPatience limits how long to wait for another process that writes the
 // manifest. Writing a manifest takes moments, unless the writing process is stopped.
-var manifestPatience = time.Minute // tests set a shorter time
+var manifestPatience = time.Minute // the value is a variable because tests set a shorter time
 
 // Keep adds the entry to a folder's manifest and signs the manifest if there is a key.
 // If the manifest already has an entry for the same model, chip, library and options,

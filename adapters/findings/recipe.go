@@ -12,13 +12,14 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// RecipeRequest asks [Recipe] to make a recipe ready for use with a model.
+// RecipeRequest holds the arguments of [Recipe]: the name of a recipe and the model that will
+// run with it.
 type RecipeRequest struct {
 	// Name is the name of the recipe, such as "w8a16".
 	Name  string
 	Model Model
-	// Choice, if set, chose the recipe. If Choice is set, only the check of the recipe
-	// on this device counts, and no check on another device.
+	// Choice, if set, is the stored choice that named the recipe. If Choice is set, only the
+	// check of the recipe on this device counts, and no check on another device.
 	Choice *Choice
 	// Logger receives warnings. Progress, if set, is called while the request's model
 	// is calibrated.
@@ -26,10 +27,10 @@ type RecipeRequest struct {
 	Progress func(engine.Progress)
 }
 
-// Recipe returns a recipe that is ready for use with a model. If the recipe needs
-// ranges and none are stored, Recipe calibrates the model. For a recipe that has failed
-// its quality gate, the error is [ErrGate]. If the recipe was never checked on the
-// model, Recipe logs a warning.
+// Recipe returns a recipe with everything that a model needs to run with it. If the recipe
+// needs ranges and none are stored, Recipe calibrates the model. For a recipe that has failed
+// its quality gate, the error is [ErrGate]. If the recipe was never checked on the model,
+// Recipe logs a warning.
 func (s Store) Recipe(ctx context.Context, r RecipeRequest) (model.Recipe, error) {
 	recipe, err := s.Calibrated(ctx, r)
 	if err != nil {

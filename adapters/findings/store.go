@@ -26,7 +26,7 @@ const (
 	ChoicesFolder  = "choices"
 	TimesFolder    = "times"
 	// ConfigurationsFolder holds the blocks and widths that plan auto has chosen. Package
-	// launch writes them.
+	// launch writes the files of ConfigurationsFolder.
 	ConfigurationsFolder = "configurations"
 
 	// FileSuffix is the end of the name of each file with a measured result.
@@ -58,9 +58,9 @@ type Store struct {
 	Prepared []string
 	// Keys lists the public keys that are accepted as signers of prepared folders.
 	Keys []signing.PublicKey
-	// If CheckCodes is set, rounded weights are compared with their checksums before
-	// they are used. Checking reads all rounded weights; otherwise only those that are
-	// compiled are read.
+	// If CheckCodes is set, rounded weights are compared with their checksums before they are
+	// used. Comparing checksums reads all rounded weights; without the comparison, only weights
+	// that are compiled are read.
 	CheckCodes bool
 	// GateOff allows recipes that have failed their quality gate.
 	GateOff bool

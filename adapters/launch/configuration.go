@@ -37,8 +37,8 @@ func (s Settings) configurationFile(c backend.Capabilities, m *model.Model, o *e
 }
 
 // rememberConfiguration lets an engine with plan auto start with the blocks and widths with
-// which the last one of this model and device has ended, and stores those to which it
-// changes. The engine checks what it is given.
+// which the last one of this model and device has ended, and stores those to which it changes.
+// The engine itself rejects a remembered configuration that its options do not allow.
 func (s Settings) rememberConfiguration(c backend.Capabilities, m *model.Model, o *engine.Options, logger *slog.Logger) {
 	if o.Plan != engine.PlanAuto || c.SharesConstants || s.Cache == "" {
 		return

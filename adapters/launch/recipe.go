@@ -17,7 +17,7 @@ import (
 // Recipe is a recipe with which a model can be opened.
 type Recipe struct {
 	Name string
-	// Reason says why this recipe is used.
+	// Reason says why the model runs with the recipe.
 	Reason string
 
 	choice *findings.Choice // choice is the stored choice that named the recipe, or nil

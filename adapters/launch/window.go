@@ -18,9 +18,9 @@ import (
 // has 32-bit addresses, and the DSP's system keeps a part of them for itself.
 const SessionBytes = 3_750_000_000
 
-// CheckWindow returns an error that wraps [backend.ErrNoMemory] if a recipe's weights
-// alone are larger than the memory that the device is known to address. So a model that
-// is much too large is refused before it is compiled. If the memory is not known, or if
+// CheckWindow returns an error that wraps [backend.ErrNoMemory] if a recipe's weights alone are
+// larger than the memory that the device is known to address. CheckWindow therefore refuses a
+// model that is much too large before the model is compiled. If the memory is not known, or if
 // the weights leave room, the device decides when the graphs are loaded.
 func (s Settings) CheckWindow(f *gguf.File, recipe string, c backend.Capabilities) error {
 	r, err := model.FindRecipe(recipe)

@@ -58,7 +58,7 @@ type Options struct {
 	// selects a free port.
 	Addr string
 	// Slots is the number of generations that run at the same time. Further ones
-	// wait. A zero Slots means one.
+	// wait. If Slots is zero, it is one.
 	Slots int
 	// ContextShift drops the older half of a full context instead of ending the answer.
 	// Keep is the number of leading tokens that a context shift keeps if the request

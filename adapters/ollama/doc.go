@@ -10,6 +10,6 @@
 // Programs that embed Ollama's Go packages use package inprocess instead, which is in a
 // folder and a module of its own.
 //
-// The installation itself is never changed. The package starts Ollama only to ask
-// for its version.
+// Ollama's own installation is never changed. The package starts Ollama only to ask for its
+// version.
 package ollama

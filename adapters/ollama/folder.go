@@ -116,10 +116,9 @@ func (f *folder) create(name string, from io.Reader, mode fs.FileMode) error {
 	return rootfile.Create(f.root, name, from, mode)
 }
 
-// linkOrCopy creates name as a hard link of a file outside the folder, or as a copy
-// if they are on different file systems. No file may have the name. The system call
-// for a hard link follows no link at name, and openTrusted has checked the folders
-// on the way.
+// linkOrCopy creates name as a hard link of a file outside the folder, or as a copy if they are
+// on different file systems. No file with the given name may exist. The system call for a hard
+// link follows no link at name, and openTrusted has checked the folders on the way.
 func (f *folder) linkOrCopy(from, name string) error {
 	if os.Link(from, f.path(name)) == nil {
 		return nil

@@ -14,9 +14,9 @@ import (
 // OriginalName is the name of Ollama's own llama-server in a layout.
 const OriginalName = "llama-server.orig"
 
-// ErrOriginalIsUs is returned if this program is found where Ollama's own llama-server
-// should be. This program must not start itself in place of Ollama's, because each
-// start would start the next one.
+// ErrOriginalIsUs is returned if this program is found where Ollama's own llama-server should
+// be. If this program started itself in place of Ollama's llama-server, each process would
+// start another one without end.
 var ErrOriginalIsUs = errors.New("this is sdnpu and not Ollama's own llama-server: put Ollama's there")
 
 // FindOriginal returns the path of Ollama's own llama-server, or "" if there is

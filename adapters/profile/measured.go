@@ -31,8 +31,8 @@ const (
 	Fastest = 1000
 )
 
-// AboutModel returns an About for a model: the name is that of its file, without the
-// extension. The caller must add the device.
+// AboutModel returns an About for a model: the name is that of its file, without the extension.
+// The caller must add the name of the device.
 func AboutModel(path string, c model.Config, recipe string) About {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	return About{Model: name, Recipe: recipe, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab}

@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// errAloneGone is the error with which an Alone ends if it has lost the NPU. No host
-// starts an Alone again.
+// errAloneGone is the error with which an Alone ends if it has lost the NPU. If an Alone ends,
+// no host starts it again.
 var errAloneGone = errors.New("this process has lost the NPU and exits: start it again")
 
 // Alone is a server that a person starts, without Ollama.
@@ -62,7 +62,7 @@ func (a Alone) Serve(ctx context.Context) error {
 // important passes on the lines that a person must see: failures and warnings.
 type important struct{ w io.Writer }
 
-// Write implements [io.Writer]. Each write is one line.
+// Write implements [io.Writer]. Each call of Write gets one line.
 func (i *important) Write(line []byte) (int, error) {
 	for _, prefix := range []string{"error: ", "sdnpu warning "} {
 		if bytes.HasPrefix(line, []byte(prefix)) {

@@ -26,8 +26,8 @@ func readConfig(args llamaserver.Args, modes config.Modes) (c config.Config, rea
 		source, err := launch.ConfigSource(name, path)
 		if err != nil {
 			if !errors.Is(err, config.ErrSetting) {
-				// The model file cannot be read. The original llama-server can
-				// either read it, or reports why not.
+				// The model file cannot be read. The original llama-server can read the model
+				// file, or reports why it cannot.
 				return c, err.Error(), nil
 			}
 			return c, "", err

@@ -54,7 +54,7 @@ func Serve(ctx context.Context, argv []string, version string) error {
 func (p Program) Serve(ctx context.Context, argv []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Start to watch at once, so that a host that exits early is noticed.
+	// The watch of the host starts at once, so that a host that exits early is noticed.
 	watched := parent.Watch(ctx, func() { cancel(errHostEnded) })
 
 	// Models that are not selected for the NPU must run even if the settings of
@@ -70,7 +70,7 @@ func (p Program) Serve(ctx context.Context, argv []string) error {
 		return originalErr
 	}
 	become := func() error {
-		cancel(nil) // stop watching: the original program must not be stopped by this watch
+		cancel(nil) // the watch of the host ends here, because it must not stop the original program
 		watched()
 		return handOver(original, argv[1:])
 	}
@@ -262,7 +262,7 @@ type answers struct {
 	template    *chat.Template
 	templateErr error
 	lines       *llamaserver.Lines
-	end         context.CancelCauseFunc // end stops the server
+	end         context.CancelCauseFunc // end cancels the context of the server, which stops the server
 }
 
 // Answers returns an open model that answers the requests of a server. The caller closes

@@ -20,7 +20,7 @@ const schema = "sdnpu-timeline/1"
 
 // Record holds the measured tasks of a request, and their forecast.
 type Record struct {
-	Schema string `json:"schema"` // Schema is set by the function Write
+	Schema string `json:"schema"` // the function Write sets the field Schema
 	Title  string `json:"title"`
 	// Device is the device whose times the timelines have: a phone's profile (with its
 	// kind), or this machine.

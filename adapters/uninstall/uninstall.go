@@ -115,7 +115,7 @@ func (p *Part) Remove() error {
 		}
 	}
 	errs = append(errs, root.Close())                                          // Windows removes no folder that is open
-	slices.SortFunc(folders, func(a, b string) int { return len(b) - len(a) }) // the inner folders come first
+	slices.SortFunc(folders, func(a, b string) int { return len(b) - len(a) }) // inner folders are removed before the folders that contain them
 	for _, folder := range folders {
 		_ = os.Remove(folder) // the call fails if the folder holds other files
 	}

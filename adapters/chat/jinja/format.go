@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// format implements the method format of strings. Its fields are "{}", "{0}", "{name}",
-// "{name.key}" and "{:spec}".
+// format implements the method format of strings. The format text can contain the fields "{}",
+// "{0}", "{name}", "{name.key}" and "{:spec}".
 func (s *state) format(text string, a callArguments) string {
 	var b strings.Builder
 	automatic := 0

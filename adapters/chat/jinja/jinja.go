@@ -1,17 +1,16 @@
 // Package jinja runs the Jinja templates with which chat models format conversations.
 //
-// The package implements the part of Jinja that chat templates use, with the settings
-// of Hugging Face's library transformers: blocks remove the white space around them, and
-// tojson writes plain JSON. Values print as in Python. Templates cannot include or
+// The package implements the part of Jinja that chat templates use, with the settings of
+// Hugging Face's library transformers: blocks remove the white space around them, and tojson
+// writes plain JSON. Values are printed as Python prints them. Templates cannot include or
 // import other templates.
 //
 // # Why not a library
 //
-// A template is a program from an untrusted file, so its time and memory must have
-// bounds, and its text must equal that of llama.cpp. Package gonja has no bounds in
-// its evaluator ("'a' * 10**10" ends the process), cannot parse a condition inside an
-// expression, and sorts the keys of mappings. These are not parts that a caller can
-// replace.
+// A template is a program from an untrusted file, so its time and memory must have bounds, and
+// its text must equal that of llama.cpp. Package gonja has no bounds in its evaluator ("'a' *
+// 10**10" ends the process), cannot parse a condition inside an expression, and sorts the keys
+// of mappings. A caller of gonja cannot replace the parts with these problems.
 //
 // # Invariants
 //
@@ -41,8 +40,7 @@ const maxSource = 1 << 20
 // failure is the panic with which a template ends early.
 type failure struct{ err error }
 
-// fail ends the template with an error at a line. If line is 0, the error tells no
-// line.
+// fail ends the template with an error at a line. If line is 0, the error names no line.
 func fail(line int, format string, args ...any) {
 	why := fmt.Sprintf(format, args...)
 	if line > 0 {

@@ -26,7 +26,7 @@ func FromJSON(raw []byte) (any, error) {
 	return v, nil
 }
 
-// decode reads one value. The decoder bounds the nesting.
+// decode reads one value. The decoder of encoding/json bounds the nesting of values.
 func decode(d *json.Decoder) (any, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -74,7 +74,7 @@ func decode(d *json.Decoder) (any, error) {
 type jsonWriter struct {
 	state  *state
 	b      strings.Builder
-	indent string // indent is empty for one line
+	indent string // indent is empty if the JSON is written on one line
 	item   string // item separates items, and key a key from its value
 	key    string
 	sort   bool

@@ -47,7 +47,7 @@ var operators = []string{
 func split(source string) []token {
 	source = strings.ReplaceAll(source, "\r\n", "\n")
 	l := &lexer{source: strings.TrimSuffix(source, "\n"), line: 1}
-	trim, trimLine := false, false // remove white space, or a line end, at the start of the data
+	trim, trimLine := false, false // trim is set if white space at the start of the data is removed, and trimLine if one line end is removed
 	for l.at < len(l.source) {
 		next := l.nextTag()
 		data := l.source[l.at:next]
@@ -107,7 +107,8 @@ func (l *lexer) beforeTag(data string, atStart bool) string {
 	case mark == '+' || l.source[l.at+1] == '{':
 		return data
 	}
-	// A block or a comment: remove the white space with which its line begins.
+	// If the tag is a block or a comment, the white space with which the tag's line begins is
+	// removed.
 	trimmed := strings.TrimRight(data, " \t")
 	if strings.HasSuffix(trimmed, "\n") || trimmed == "" && (atStart || l.source[:l.at-len(data)] == "" || l.source[l.at-len(data)-1] == '\n') {
 		return trimmed

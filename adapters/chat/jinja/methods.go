@@ -250,7 +250,8 @@ func every(is func(rune) bool) method[string] {
 	}
 }
 
-// affix returns the method startswith or endswith. Both also take a tuple of texts.
+// affix returns the method startswith or endswith. The methods startswith and endswith also
+// take a tuple of texts.
 func affix(has func(text, part string) bool) method[string] {
 	return func(_ *state, v string, a callArguments) any {
 		part, _ := a.take(0, "")

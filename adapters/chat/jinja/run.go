@@ -192,8 +192,9 @@ func (o *output) run(s *state, c *scope) jump {
 	return ""
 }
 
-// print writes a value as llama.cpp does: none and mappings have no text, and the items
-// of a list follow each other. Python would write "None", "{…}" and "[…]".
+// print writes a value as llama.cpp does: none and mappings have no text, and the items of a
+// list follow each other. For none, mappings and lists, Python would write "None", "{…}" and
+// "[…]".
 func (s *state) print(v any, depth int) {
 	switch v := v.(type) {
 	case nil, *Dict, *namespace, function:

@@ -86,7 +86,7 @@ func (p *parser) statement(line int, name string) statement {
 		}
 		p.close()
 		return jump(name)
-	case "generation": // Hugging Face marks the assistant's text with it
+	case "generation": // templates of Hugging Face mark the assistant's text with the tag "generation"
 		p.close()
 		body, _ := p.block("endgeneration")
 		p.close()

@@ -25,8 +25,8 @@ func read(start, text string) []Call {
 	return values(text)
 }
 
-// values reads JSON objects and lists of them, one after another. Llama 3 separates them
-// with semicolons.
+// values reads JSON objects and lists of them, one after another. Llama 3 separates several
+// calls with semicolons.
 func values(text string) (calls []Call) {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimLeft(text, "; \t\r\n") {
 		d := json.NewDecoder(strings.NewReader(text))
@@ -146,8 +146,8 @@ var (
 	keyword      = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=\s*`)
 )
 
-// tagged reads Qwen's form with tags. A value that is JSON counts as that value, and any
-// other as a text.
+// tagged reads Qwen's form with tags. If the text of an argument is valid JSON, the argument is
+// the JSON value, and otherwise the text itself.
 func tagged(text string) (calls []Call) {
 	for text != "" {
 		f := functionTag.FindStringSubmatch(text)

@@ -74,7 +74,7 @@ func FormatOf(template string, tools bool) Format {
 		{"<|START_ACTION|>", "<|END_ACTION|>"},       // Command-R 7B
 		{"Action:", ""},                              // Command-R
 		{"<|tool_call|>", ""},                        // Granite
-		{"<|tool_call_start|>", "<|tool_call_end|>"}, // other models that write JSON there
+		{"<|tool_call_start|>", "<|tool_call_end|>"}, // other models write calls as JSON after this mark
 		{"<function_call>", "</function_call>"},
 	} {
 		shown := strings.Contains(template, p.start) && (p.end == "" || strings.Contains(template, p.end))
@@ -127,11 +127,11 @@ func (f Format) Opened(prompt string) string {
 type place int
 
 const (
-	atStart place = iota // before thoughts and content
+	atStart place = iota // atStart is the place before thoughts and content
 	inThoughts
 	inContent
 	inCall
-	inBare // in a JSON value that may be a call
+	inBare // inBare is the place in a JSON value that may be a call
 )
 
 // Parser splits one answer.
@@ -201,7 +201,7 @@ func (p *Parser) begin(last bool) {
 			return
 		}
 		if !last && strings.HasPrefix(t.start, trimmed) {
-			return // the mark may follow
+			return // the rest of the mark may be in the next piece
 		}
 	}
 	p.place = inContent
@@ -217,7 +217,7 @@ func (p *Parser) marked(text string, last bool) bool {
 	})
 }
 
-// thoughts reads thoughts. White space around them is dropped.
+// thoughts reads thoughts. White space around thoughts is dropped.
 func (p *Parser) thoughts(last bool) (out Delta) {
 	if !p.wrote {
 		p.text = strings.TrimLeft(p.text, " \t\r\n")
@@ -231,7 +231,7 @@ func (p *Parser) thoughts(last bool) (out Delta) {
 	}
 	trimmed := strings.TrimRight(text, " \t\r\n")
 	if !ended {
-		p.text = text[len(trimmed):] + p.text // white space may be the last
+		p.text = text[len(trimmed):] + p.text // white space is kept for now, because the thoughts may end after it
 		if last {
 			p.text = ""
 		}

@@ -77,8 +77,8 @@ var ablationTitles = []string{"NPU", "+G", "+SD", "+G+SD", "ours"}
 // decode graph.
 const ablationPrefill, ablationDecode = 256, 32
 
-// ablationBlocks lists the numbers of blocks with which the planner plans. The best
-// of these plans counts.
+// ablationBlocks lists the numbers of blocks with which the planner plans. The table shows the
+// best plan of all numbers of blocks.
 var ablationBlocks = []int{2, 3, 4, 7}
 
 // RunAblation computes the ablation table. In columns without graph switching (G),

@@ -147,7 +147,7 @@ func timingOf(r *engine.Report) Timing {
 // divides times with automatic drafts by times without drafts.
 type Compared struct {
 	Device   string  `json:"device"`
-	Limit    int     `json:"limit"` // Limit is 0 for all limits together
+	Limit    int     `json:"limit"` // Limit is 0 in the sum over all limits
 	Requests int     `json:"requests"`
 	Tokens   float64 `json:"tokens_per_pass"`
 	// Off is the decoding time per token without drafts, and Auto the time with
@@ -241,7 +241,7 @@ func (t Timing) add(o Timing) Timing {
 	}
 }
 
-// worstTenth returns the mean of the largest tenth of some values. The tenth has at
+// worstTenth returns the mean of the largest tenth of some values. The largest tenth has at
 // least one value. For no values, worstTenth returns 0.
 func worstTenth(values []float64) float64 {
 	negative := make([]float64, len(values))

@@ -12,9 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// Regimes is a map of the plans that the engine's chooser takes. The map Regimes has
-// one panel per device and per change of the device's profile. In a panel of the map,
-// prompts get longer to the right, and the session's memory grows upwards.
+// Regimes is a map of the plans that the engine's chooser takes. The map Regimes has one panel
+// per device and per change of the device's profile. In each panel of the map, the horizontal
+// axis is the length of the prompt, and the vertical axis is the session's memory.
 type Regimes struct {
 	Model  string
 	SetGB  float64 // SetGB is the size of one set of block graphs, the head and the KV cache
@@ -96,7 +96,7 @@ func devicesWith(model string) (devices []string, m graphswap.Model, err error) 
 		}
 		cost, err := profile.Cost(model)
 		if err != nil {
-			continue // this profile does not list the model
+			continue // the device's profile does not list the model
 		}
 		if devices = append(devices, device); len(devices) == 1 {
 			m = cost.Model

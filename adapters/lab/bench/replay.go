@@ -32,8 +32,8 @@ type ReplayOptions struct {
 	Progress func(done, total int)
 }
 
-// databaseTokens is the size limit of the token database in a replay. No trace file
-// reaches this limit.
+// databaseTokens is the size limit of the token database in a replay. No trace file is so large
+// that it reaches databaseTokens.
 const databaseTokens = 64 << 20
 
 // Replay holds the scores of drafts over all replayed requests, and for each task.

@@ -166,7 +166,7 @@ func sum(list []Measured, first map[string][]int32) Run {
 	return r
 }
 
-// worstDecile returns the mean of the lowest tenth of some values. The tenth has at
+// worstDecile returns the mean of the lowest tenth of some values. The lowest tenth has at
 // least one value. For no values, worstDecile returns 0.
 func worstDecile(values []float64) float64 {
 	if len(values) == 0 {

@@ -2,11 +2,10 @@
 // second, and the time between the tokens of one client while another client's long
 // prompt is computed.
 //
-// The clients speak HTTP with a real server of package llamaserver. Times come from
-// the passes in the engine's reports. If the device simulates a phone in virtual time,
-// its clock advances by the time of each pass, and the work of the host takes no time.
-// Otherwise the times are those of this machine's clock, divided by the scale of the
-// simulated device.
+// The clients speak HTTP with a real server of package llamaserver. Times come from the passes
+// in the engine's reports. If the device simulates a phone in virtual time, its clock advances
+// by the time of each pass, and the work of the host takes no time. On any other device the
+// times are those of this machine's clock, divided by the scale of the simulated device.
 package clients
 
 import (

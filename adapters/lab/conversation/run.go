@@ -40,7 +40,8 @@ type Result struct {
 type Fixed struct {
 	Count int `json:"fixed"` // Count is the number of fixed configurations that the device holds
 	// BestMs is the time of the best fixed configuration, which Best describes. BestTurns
-	// describes its turns. WorstMs is the time of the worst fixed configuration.
+	// describes the turns of the best fixed configuration. WorstMs is the time of the worst
+	// fixed configuration.
 	BestMs    float64    `json:"best_ms"`
 	WorstMs   float64    `json:"worst_ms"`
 	Best      string     `json:"best"`

@@ -34,7 +34,7 @@ func completionFields(o *api.Options, format json.RawMessage) (map[string]any, e
 		"frequency_penalty": o.FrequencyPenalty, "presence_penalty": o.PresencePenalty,
 	}
 	if o.NumPredict == 0 {
-		fields["n_predict"] = -1 // Ollama leaves a zero out
+		fields["n_predict"] = -1 // Ollama leaves out a field whose value is zero
 	}
 	if o.TypicalP != 0 {
 		fields["typical_p"] = o.TypicalP
@@ -202,7 +202,7 @@ func logprobs(tokens []engine.TokenLogprob, asked bool, alternatives int) (list 
 // one returns a token's log-probability as a number that JSON has.
 func one(t engine.TokenLogprob) llm.TokenLogprob {
 	p := float64(t.Logprob)
-	if !(p >= -math.MaxFloat32) { // minus infinity, or no number
+	if !(p >= -math.MaxFloat32) { // the log-probability is minus infinity or NaN
 		p = -math.MaxFloat32
 	}
 	return llm.TokenLogprob{Token: t.Text, Logprob: p}

@@ -113,7 +113,7 @@ func (r *Runner) Load(ctx context.Context, _ ml.SystemInfo, _ []ml.DeviceInfo, _
 	m, err := r.open(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err == nil && r.ended.Err() != nil { // Close was called meanwhile
+	if err == nil && r.ended.Err() != nil { // Close was called while the model was loaded
 		err = errors.Join(context.Cause(r.ended), m.Close())
 	}
 	if err != nil {
@@ -226,7 +226,7 @@ func (r *Runner) Close() error {
 	if loading {
 		<-r.loaded
 	}
-	r.mu.Lock() // no request begins after r.end
+	r.mu.Lock() // when r.end is called, no further request can begin
 	m := r.model
 	r.model = nil
 	r.mu.Unlock()
