@@ -49,13 +49,3 @@ type Piece = detok.Piece
 // TokenLogprob describes one output token. Logprob and Top are set if the request asked
 // for log-probabilities.
 type TokenLogprob = detok.TokenLogprob
-
-// StopReason is the reason why an output ended.
-type StopReason string
-
-// The stop reasons have llama-server's names.
-const (
-	StopEOS   StopReason = "eos"
-	StopWord  StopReason = "word"
-	StopLimit StopReason = "limit"
-)

@@ -1,26 +1,8 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/sdnpu/sdnpu/graphswap"
 )
-
-// Calibration describes what the drafter learned from the logits of a prompt's rows.
-type Calibration struct {
-	// Rows is the number of prompt rows whose logits were read: all computed rows of
-	// the prompt, or none.
-	Rows int
-	// Cost is the predicted time that the head takes for the prompt's rows, and Gain
-	// the decoding time that calibration is expected to save. Cost and Gain are 0 if no
-	// times have been measured yet, or if the options alone decide whether to
-	// calibrate.
-	Cost, Gain time.Duration
-	// Took is the time for which the drafter learned on the CPU while the device
-	// computed. CPU is the processor time that learning took, if the [Policy] measures
-	// it.
-	Took, CPU time.Duration
-}
 
 // calibrates asks the policy whether the head runs for all tokens of the prompt, so
 // that the drafter can learn from them.

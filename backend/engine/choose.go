@@ -3,9 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -133,31 +131,6 @@ func (c *chooser) finished(r *Report, s *shape, would *wouldAccept) {
 		c.between.Refused(c.between.Config(), true)
 	}
 	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens) // Finished returns an error if no plan exists for the prompt, and then learns nothing from it
-}
-
-// Choice describes the configuration of the graphs that answered a request, and the other
-// configurations.
-type Choice struct {
-	Config graphswap.Config
-	// Reason is one sentence that explains why the configuration was chosen.
-	Reason string
-	// Expected lists the times that requests like the last ones would take in each
-	// configuration, the best configuration first.
-	Expected []session.Expectation
-}
-
-// Name describes the configuration in a few words.
-func (c *Choice) Name() string { return session.Name(c.Config) }
-
-// Alternatives describes the times that requests like the last ones would take in the best
-// configurations. It lists at most the given number of configurations, and the one in use
-// can be among them.
-func (c *Choice) Alternatives(most int) string {
-	var list []string
-	for _, x := range c.Expected[:min(most, len(c.Expected))] {
-		list = append(list, fmt.Sprintf("%s: %.0f ms, %.1f ms per token", session.Name(x.Config), x.TurnMs, x.PerTokenMs))
-	}
-	return strings.Join(list, "; ")
 }
 
 // choice describes the engine's configuration for a report. If the engine has no chooser,

@@ -31,26 +31,6 @@ func TestDeviceTimesAddUpToTheCallsOfTheDevice(t *testing.T) {
 	}
 }
 
-// TestDeviceTimesOfASlowedClockAreThePhones: the calls of the device last four times as
-// long as on the phone.
-func TestDeviceTimesOfASlowedClockAreThePhones(t *testing.T) {
-	const ms = time.Millisecond
-	r := engine.Report{
-		Clock: engine.Clock{Paced: "a test", Scale: 4}, FirstToken: 80 * ms, Decode: 40 * ms,
-		PromptPasses:  []engine.PromptPass{{Pass: 60 * ms}, {Pass: 8 * ms}},
-		Verifications: []engine.Verification{{Pass: 20 * ms}, {Pass: 12 * ms}},
-	}
-	got, ok := r.DeviceTimes()
-	require.True(t, ok)
-	require.Equal(t, engine.DeviceTimes{First: 20 * ms, Decode: 10 * ms, NPU: 25 * ms}, got)
-
-	r.Plan = &engine.PlanReport{Problem: &graphswap.Problem{}, Timeline: graphswap.Timeline{
-		StallMs: 12, Plan: &graphswap.Plan{Blocks: 1}, PrefillMs: 80, Tasks: []graphswap.Task{{Kind: graphswap.Create, StartMs: 4, EndMs: 24}},
-	}}
-	got, _ = r.DeviceTimes()
-	require.Equal(t, engine.DeviceTimes{First: 20 * ms, Decode: 10 * ms, NPU: 25 * ms, Loads: 5 * ms, Switching: 3 * ms}, got)
-}
-
 func TestDeviceTimesNeedASimulatedClock(t *testing.T) {
 	e, _ := start(t, newDevice(), engine.Options{Rows: []int{8, 1}})
 	r := generate(t, e, begin, 4)

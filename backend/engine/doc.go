@@ -39,7 +39,7 @@
 //   - Package draft proposes tokens, and package detok makes text of tokens and finds stop
 //     strings.
 //   - Package workload learns output lengths and pass times, and package power votes for
-//     clock rates.
+//     clock rates. Package report describes what the engine did for a request.
 //   - A request passes through api.go ([Request]), generate.go, chunks.go (which cuts a
 //     prompt), queue.go, fill.go (which gives drafts to a pass), batch.go, passrun.go
 //     (blocks), head.go (logits), output.go (a request's part of a pass) and verify.go
@@ -51,8 +51,7 @@
 //   - The file plans.go chooses a switch plan, planned.go starts the plan, and package
 //     residency carries it out. A [Policy] (policy.go) may choose instead, within what
 //     planoptions.go allows. The files window.go and drive.go compute several chunks of a
-//     plan, planreport.go reports on the plan, and idle.go loads graphs while no request
-//     runs.
+//     plan, and idle.go loads graphs while no request runs.
 //
 // # Locks
 //

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
-	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/power"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/engine/sequences"
@@ -172,7 +171,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		return nil, err
 	}
 	e.clock = clockOf(f.Set)
-	if !e.clock.simulated() {
+	if !e.clock.Simulated() {
 		shape.passTimes.ShareChanges()
 	}
 	if err = e.measureWidths(ctx, f); err != nil {
@@ -205,26 +204,6 @@ func (r *resolved) explainNoMemory(c backend.Capabilities, auto bool, err error)
 		remedy = one + "; " + remedy
 	}
 	return fmt.Errorf("engine: the model does not fit into the device's memory: %s: %w", remedy, err)
-}
-
-// Memory describes the memory that an Engine uses, in bytes.
-type Memory struct {
-	// Programs is the device memory of loaded images. Cache is the memory of keys and
-	// values. IO is the memory of all other inputs and outputs of graphs.
-	Programs, Cache, IO int64
-}
-
-func (m Memory) total() int64 { return m.Programs + m.Cache + m.IO }
-
-// Memory returns the memory that the engine uses now. The result changes when the
-// context grows.
-func (e *Engine) Memory() Memory {
-	f := e.graphs.Load()
-	return Memory{
-		Programs: f.ProgramBytes() + images.TotalBytes(f.head.images),
-		Cache:    f.memory.Cache().SizeBytes(),
-		IO:       f.memory.IOBytes() + f.head.memory.sizeBytes(),
-	}
 }
 
 // ContextLength returns the largest number of tokens that one sequence can hold. The

@@ -6,24 +6,6 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Lossless describes what can make a text with drafts differ from the text without
-// drafts: graph widths differ, and a token's logits may depend on the graph width.
-type Lossless struct {
-	// Exact tells whether [Options].Exact is set. If Exact is set, Width is the graph
-	// width that computed each token after the prompt. If Exact is not set, Width of a
-	// Lossless is zero.
-	Exact bool
-	Width int
-	// Flips is the measured rate at which the graph width changes the top token. If
-	// every pass has one row, Flips counts zero positions. If nothing was measured,
-	// Flips is nil.
-	Flips *Flips
-	// MeasuredOn is the plan with which the graph widths of this engine can be
-	// compared, or "" for the empty plan. MeasureFlips needs a plan that does not
-	// switch graphs, because it compares widths that must all stay loaded.
-	MeasuredOn string
-}
-
 // lossless tells for a report whether texts with and without drafts can differ on graphs of
 // a shape, and how often the top token flips.
 func (e *Engine) lossless(s *shape) Lossless {

@@ -10,39 +10,6 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Flips is the measured rate at which the graph width changes the top token. Flips
-// compares a text that was computed token by token on the graphs with the fewest rows
-// with the same text in full passes, once for each width that passes with drafts may
-// have.
-type Flips struct {
-	// Positions is the number of tokens that were compared. Flipped counts the tokens
-	// for which at least one width gave another top token.
-	Positions int         `json:"positions"`
-	Flipped   int         `json:"flipped"`
-	Widths    []WidthFlip `json:"widths"`
-}
-
-// WidthFlip describes the comparison of one graph width: passes of Valid tokens on
-// graphs of Rows rows are compared with passes of one token. Flipped counts the
-// positions whose top token differs, and Equal those whose logits are equal to the last
-// bit.
-type WidthFlip struct {
-	Rows    int `json:"rows"`
-	Valid   int `json:"valid"`
-	Flipped int `json:"flipped"`
-	Equal   int `json:"equal"`
-}
-
-// PerThousand returns the number of flips per thousand positions.
-func (f *Flips) PerThousand() float64 {
-	return 1000 * float64(f.Flipped) / float64(max(1, f.Positions))
-}
-
-// Equal reports whether the logits of all positions were equal at each width.
-func (f *Flips) Equal() bool {
-	return !slices.ContainsFunc(f.Widths, func(w WidthFlip) bool { return w.Equal < f.Positions })
-}
-
 // MeasureFlips computes a text in passes of each width that Generate uses, and compares
 // the top token at each position after the first lead tokens; see [Flips]. MeasureFlips
 // runs one pass for each token and a few more. The caller must not call Generate before

@@ -323,10 +323,9 @@ func (g *generation) finish(err error) {
 		e.chooser.finished(&g.report, e.shape(), &g.would)
 	}
 	if x := g.planRun; x != nil {
-		addDecode(x.Log, g.report.Verifications, g.report.CPU, x.Plan.Blocks, x.Plan.PrefillRows)
-		g.report.Plan = e.planReport(x)
+		g.report.AddRun(x)
 	} else {
-		g.report.Plan = g.residentReport()
+		g.report.AddResident(e.resident())
 	}
 	g.report.Context = e.graphs.Load().context
 	e.expectTurn(g.cached, e.sequences.Len(g.item.sequence))

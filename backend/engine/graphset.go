@@ -165,3 +165,10 @@ func (e *Engine) loadHead(ctx context.Context, f *graphSet) error {
 	}
 	return f.head.load(ctx, images.NewLoader(e.dev, e.model, c, f.slots, [][]*backend.Graph{graphs}), graphs)
 }
+
+// clockOf finds out which clock a device keeps, from the cost that the device reports
+// for a load.
+func clockOf(s *residency.Set) Clock {
+	c, _ := s.LoadCost()
+	return Clock{Paced: c.Paced, Virtual: c.Virtual, Scale: c.Scale}
+}

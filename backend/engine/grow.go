@@ -9,24 +9,6 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Growth describes one change of the engine to the graphs of a longer context tier.
-type Growth struct {
-	// From and To are the old and the new context, in tokens of one sequence.
-	From, To int
-	// Took is the duration of the whole change. Moved is the part of Took in which no pass
-	// could run. Moved includes the copy of keys and values and, if the device cannot hold two
-	// graph sets, also the loads.
-	Took, Moved time.Duration
-	// Loads is the time for which the request waited for loads, on the clock of a device whose
-	// calls take no time on this machine. On other devices, Loads is zero.
-	Loads time.Duration
-	// Prompt is set if the context grew before the first token of the answer was drawn.
-	Prompt bool
-	// PeakBytes is the largest total size of programs, KV cache and other buffers
-	// during the change.
-	PeakBytes int64
-}
-
 // firstContext is the default of [Options].FirstContext: enough for a question and its
 // answer.
 const firstContext = 512

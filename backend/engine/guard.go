@@ -28,7 +28,7 @@ func (c passCost) of(accepted int) (plain, took float64) {
 // other load of the host must not change the engine's decisions.
 func (g *generation) countDrafting(o *passOutput) {
 	spent := g.report.Drafting
-	if g.engine.clock.simulated() {
+	if g.engine.clock.Simulated() {
 		spent = g.report.DraftingCPU
 	}
 	o.cost.drafting = (spent - g.counted).Seconds()

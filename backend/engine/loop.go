@@ -142,6 +142,6 @@ func (g *generation) settle(o *passOutput) (refused error) {
 	if verified {
 		g.paced += o.result.paced
 	}
-	g.report.addPass(o, len(path), verified, time.Since(began))
+	g.report.AddPass(o.describe(len(path), verified, time.Since(began)))
 	return refused
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/report"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
@@ -180,4 +182,26 @@ func (e *Engine) deliver(own *generation, outputs []*passOutput) {
 	}
 	waiting.Wait()
 	e.learnFromPass(outputs)
+}
+
+// countLogits returns the number of tokens of a pass for whose rows the head ran.
+func (o *passOutput) countLogits() (n int) {
+	for i := range o.rows.n {
+		if len(o.tops[i].IDs) > 0 || o.logits[i] != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// describe describes for the request's report the pass of an output. kept is the number
+// of the request's rows that became text.
+func (o *passOutput) describe(kept int, verified bool, commit time.Duration) *report.Pass {
+	pass := o.result
+	return &report.Pass{
+		Began: pass.began, Took: pass.took, Commit: commit, Device: pass.virtual + o.extra.virtual,
+		ValidRows: pass.ValidRows, PaddingRows: pass.PaddingRows,
+		Tokens: o.rows.n, Drafts: o.rows.drafts, Logits: o.countLogits(),
+		Kept: kept, Accepted: o.accepted, Verified: verified, Ops: pass.Ops, HeadOps: o.extra.Ops,
+	}
 }

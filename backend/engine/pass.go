@@ -174,3 +174,24 @@ func (e *Engine) ReadCache(dst []byte, sequence int) ([]byte, error) {
 	}
 	return e.graphs.Load().memory.Cache().Read(dst, sequence, e.sequences.Len(sequence)), nil
 }
+
+// count adds the simulated time of one execute to the pass.
+func (r *Result) count(c backend.Cost) {
+	if c.Virtual {
+		r.virtual += c.Took
+	}
+	if c.Virtual || c.Paced != "" {
+		r.paced += c.Took
+	}
+}
+
+// device returns the time of a pass on the device's clock. The argument of device is
+// the time on the host's clock. All decisions that rest on times use the device's
+// clock: otherwise the decisions for a simulated device would follow from the speed of
+// the computer that simulates it.
+func (r *Result) device(host time.Duration) time.Duration {
+	if r.paced > 0 {
+		return r.paced
+	}
+	return host
+}

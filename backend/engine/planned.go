@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sdnpu/sdnpu/backend/engine/report"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
 
@@ -69,7 +70,7 @@ func (e *Engine) PlanDone(ctx context.Context) (*PlanReport, error) {
 	}
 	select {
 	case <-x.Done():
-		return e.planReport(x), nil
+		return report.OfRun(x), nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("engine: wait for the loads of a plan: %w", ctx.Err())
 	}

@@ -77,7 +77,7 @@ func (r *replacement) otherShape() bool { return r.shape != r.old.shape }
 // Graphs whose costs are measured run while they are loaded, so they are loaded while no
 // pass runs.
 func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement) error {
-	before := e.Memory().total()
+	before := e.Memory().Total()
 	err := error(backend.ErrNoMemory)
 	if measured := r.otherShape() && r.shape.costs.Measured(); !measured {
 		err = e.loadNext(ctx, next, r.old)
@@ -157,7 +157,7 @@ func (e *Engine) loadInPlace(ctx context.Context, next *graphSet, r *replacement
 		err = e.loadNext(ctx, next, r.old)
 	}
 	if err == nil {
-		r.peakBytes = e.Memory().total() + next.sizeBytes()
+		r.peakBytes = e.Memory().Total() + next.sizeBytes()
 	}
 	return err
 }

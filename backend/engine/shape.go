@@ -184,7 +184,7 @@ func (e *Engine) shapeFor(rows []int, blocks int, plan string) (*shape, error) {
 	}
 	s := r.shape
 	s.begin(&r.settings, device, e.config.Layers)
-	if !e.clock.simulated() {
+	if !e.clock.Simulated() {
 		s.passTimes.ShareChanges()
 	}
 	return &s, nil

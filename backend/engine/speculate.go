@@ -161,3 +161,14 @@ func (g *generation) endDrafts(complete bool) {
 	g.waitForDrafter()
 	g.drafter.End(complete)
 }
+
+// recordCPU adds a task of the CPU to the report. On a virtual clock, a task of the CPU
+// lasts as long as its processor time, if the processor time is known.
+func (g *generation) recordCPU(kind string, s Elapsed) {
+	took := s.Wall
+	g.engine.activity.cpu.Add(int64(took))
+	if g.engine.clock.Virtual && s.CPU > 0 {
+		took = s.CPU
+	}
+	g.report.AddWork(kind, s.Began, took)
+}

@@ -4,28 +4,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
-
-// State describes the work of an engine since its start, and the memory and graphs that
-// the engine holds now. All times are times of this machine's clock.
-type State struct {
-	// Passes counts the passes of all blocks and the head.
-	Passes int64
-	// NPU is the time in which graphs ran, IO the time in which images were loaded after
-	// the start, and CPU the time that requests spent on drafts, draws and calibration.
-	NPU, IO, CPU time.Duration
-	// Memory is the memory in use. Context is the context tier of the loaded graphs, and
-	// Widths lists the widths of the graphs, descending.
-	Memory  Memory
-	Context int
-	Widths  []int
-	// Resident tells for each block which of its graphs are loaded. If no plan switches
-	// graphs, all graphs of all widths are loaded, and Resident is nil.
-	Resident []graphswap.Variant
-	// Loaded counts the loaded block graphs.
-	Loaded int
-}
 
 // activity counts the work of an engine. activity is safe for concurrent use.
 type activity struct {
@@ -55,4 +36,15 @@ func (e *Engine) State() State {
 		}
 	}
 	return s
+}
+
+// Memory returns the memory that the engine uses now. The result changes when the
+// context grows.
+func (e *Engine) Memory() Memory {
+	f := e.graphs.Load()
+	return Memory{
+		Programs: f.ProgramBytes() + images.TotalBytes(f.head.images),
+		Cache:    f.memory.Cache().SizeBytes(),
+		IO:       f.memory.IOBytes() + f.head.memory.sizeBytes(),
+	}
 }

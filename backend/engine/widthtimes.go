@@ -112,7 +112,7 @@ func (e *Engine) timeGraphs(ctx context.Context, f *graphSet) (*WidthTimes, erro
 // pages of memory.
 func (e *Engine) timeGraph(ctx context.Context, g *residency.BoundGraph) (time.Duration, error) {
 	first, err := residency.TimeRun(ctx, g, residency.DeviceTime)
-	if err != nil || e.clock.simulated() {
+	if err != nil || e.clock.Simulated() {
 		return first, err
 	}
 	second, err := residency.TimeRun(ctx, g, residency.DeviceTime)

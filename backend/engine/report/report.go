@@ -1,4 +1,4 @@
-package engine
+package report
 
 import (
 	"time"
@@ -137,44 +137,99 @@ type Report struct {
 	Ops map[backend.Lane]int64
 }
 
-// addPass counts a pass with rows of the request in its report; valid is the number of
-// these rows that became text. addPass records the pass as a verification if it gave output
-// tokens, and otherwise as a pass of the prompt.
-func (r *Report) addPass(o *passOutput, valid int, verified bool, commit time.Duration) {
-	pass, rows := o.result, o.rows.n+o.rows.drafts
+// Pass describes a pass with rows of a request.
+type Pass struct {
+	// Began is the start of the pass, Took the time that its graphs took, and Commit the
+	// time that it took to copy the request's keys and values into the KV cache. Device is
+	// the simulated time of the pass's graphs, or 0 if the device simulates none.
+	Began                time.Time
+	Took, Commit, Device time.Duration
+	// ValidRows and PaddingRows count the rows of the pass, for all requests.
+	ValidRows, PaddingRows int
+	// Of the pass's rows, Tokens are tokens of the request and Drafts its drafts. The head
+	// ran for Logits of the Tokens.
+	Tokens, Drafts, Logits int
+	// Kept is the number of the request's rows that became text, and Accepted the number of
+	// its accepted drafts. Verified is set if the pass gave output tokens after the first
+	// one.
+	Kept, Accepted int
+	Verified       bool
+	// Ops counts the operators that ran in the pass, and HeadOps those that ran later to
+	// read more logits of the request.
+	Ops, HeadOps map[backend.Lane]int64
+}
+
+// AddPass counts a pass in the report of a request. AddPass records the pass as a
+// verification if it gave output tokens, and otherwise as a pass of the prompt.
+func (r *Report) AddPass(p *Pass) {
+	rows := p.Tokens + p.Drafts
 	r.Steps++
-	r.ValidRows += valid
-	r.WastedRows += rows - valid
-	r.SharedRows += pass.ValidRows - rows
-	r.PaddingRows += pass.PaddingRows
+	r.ValidRows += p.Kept
+	r.WastedRows += rows - p.Kept
+	r.SharedRows += p.ValidRows - rows
+	r.PaddingRows += p.PaddingRows
 	if r.Ops == nil {
 		r.Ops = make(map[backend.Lane]int64)
 	}
-	for _, ops := range []map[backend.Lane]int64{pass.Ops, o.extra.Ops} {
+	for _, ops := range []map[backend.Lane]int64{p.Ops, p.HeadOps} {
 		for lane, n := range ops {
 			r.Ops[lane] += n
 		}
 	}
-	width, device := pass.ValidRows+pass.PaddingRows, pass.virtual+o.extra.virtual
+	width := p.ValidRows + p.PaddingRows
 	if r.DecodeSteps == 0 && len(r.PromptPasses) < maxVerified {
 		r.PromptPasses = append(r.PromptPasses, PromptPass{
-			Width: width, Rows: o.rows.n, Logits: o.countLogits(), Began: pass.began, Pass: pass.took, Device: device,
+			Width: width, Rows: p.Tokens, Logits: p.Logits, Began: p.Began, Pass: p.Took, Device: p.Device,
 		})
 	}
-	if verified {
+	if p.Verified {
 		r.Verifications = append(r.Verifications, Verification{
-			Width: width, Drafted: o.rows.drafts, Accepted: o.accepted, Shared: pass.ValidRows - rows,
-			Began: pass.began, Pass: pass.took, Commit: commit, Device: device,
+			Width: width, Drafted: p.Drafts, Accepted: p.Accepted, Shared: p.ValidRows - rows,
+			Began: p.Began, Pass: p.Took, Commit: p.Commit, Device: p.Device,
 		})
 	}
 }
 
-// countLogits returns the number of tokens of a pass for whose rows the head ran.
-func (o *passOutput) countLogits() (n int) {
-	for i := range o.rows.n {
-		if len(o.tops[i].IDs) > 0 || o.logits[i] != nil {
-			n++
-		}
-	}
-	return n
+// StopReason is the reason why an output ended.
+type StopReason string
+
+// The stop reasons have llama-server's names.
+const (
+	StopEOS   StopReason = "eos"
+	StopWord  StopReason = "word"
+	StopLimit StopReason = "limit"
+)
+
+// Growth describes one change of the engine to the graphs of a longer context tier.
+type Growth struct {
+	// From and To are the old and the new context, in tokens of one sequence.
+	From, To int
+	// Took is the duration of the whole change. Moved is the part of Took in which no pass
+	// could run. Moved includes the copy of keys and values and, if the device cannot hold two
+	// graph sets, also the loads.
+	Took, Moved time.Duration
+	// Loads is the time for which the request waited for loads, on the clock of a device whose
+	// calls take no time on this machine. On other devices, Loads is zero.
+	Loads time.Duration
+	// Prompt is set if the context grew before the first token of the answer was drawn.
+	Prompt bool
+	// PeakBytes is the largest total size of programs, KV cache and other buffers
+	// during the change.
+	PeakBytes int64
+}
+
+// Calibration describes what the drafter learned from the logits of a prompt's rows.
+type Calibration struct {
+	// Rows is the number of prompt rows whose logits were read: all computed rows of
+	// the prompt, or none.
+	Rows int
+	// Cost is the predicted time that the head takes for the prompt's rows, and Gain
+	// the decoding time that calibration is expected to save. Cost and Gain are 0 if no
+	// times have been measured yet, or if the options alone decide whether to
+	// calibrate.
+	Cost, Gain time.Duration
+	// Took is the time for which the drafter learned on the CPU while the device
+	// computed. CPU is the processor time that learning took, if the [Policy] measures
+	// it.
+	Took, CPU time.Duration
 }

@@ -1,4 +1,4 @@
-package engine
+package report
 
 import (
 	"slices"
@@ -26,25 +26,19 @@ const maxVerified = 1 << 11
 // maxVerified decode passes.
 const maxWork = 3 * maxVerified
 
-// recordCPU adds a task of the CPU to the report. On a virtual clock, a task of the CPU
-// lasts as long as its processor time, if the processor time is known.
-func (g *generation) recordCPU(kind string, s Elapsed) {
-	took := s.Wall
-	g.engine.activity.cpu.Add(int64(took))
-	if g.engine.clock.Virtual && s.CPU > 0 {
-		took = s.CPU
-	}
-	if len(g.report.CPU) < maxWork {
-		g.report.CPU = append(g.report.CPU, Work{kind, s.Began, took})
+// AddWork adds a task of the CPU to the report, which lists only the first tasks.
+func (r *Report) AddWork(kind string, began time.Time, took time.Duration) {
+	if len(r.CPU) < maxWork {
+		r.CPU = append(r.CPU, Work{kind, began, took})
 	}
 }
 
 // addDecode adds to a timeline all work after the prompt: the decode passes with their
 // accepted drafts, and the CPU's tasks. In virtual time no tasks overlap, so each task
-// starts at the end of the task before it. The CPU lane shows one task at a time: a task that overlaps an earlier
-// task is drawn at the end of that task.
-func addDecode(r *residency.Recorder, passes []Verification, work []Work, blocks, widest int) {
-	r.Update(func(t *graphswap.Timeline) { appendDecode(t, r, passes, work, blocks, widest) })
+// starts at the end of the task before it. The CPU lane shows one task at a time: a task that
+// overlaps an earlier task is drawn at the end of that task.
+func (r *Report) addDecode(log *residency.Recorder, blocks, widest int) {
+	log.Update(func(t *graphswap.Timeline) { appendDecode(t, log, r.Verifications, r.CPU, blocks, widest) })
 }
 
 // appendDecode adds decode passes and CPU tasks to a timeline, in the order of their

@@ -1,0 +1,54 @@
+package report
+
+import "slices"
+
+// Lossless describes what can make a text with drafts differ from the text without
+// drafts: graph widths differ, and a token's logits may depend on the graph width.
+type Lossless struct {
+	// Exact tells whether [Options].Exact is set. If Exact is set, Width is the graph
+	// width that computed each token after the prompt. If Exact is not set, Width of a
+	// Lossless is zero.
+	Exact bool
+	Width int
+	// Flips is the measured rate at which the graph width changes the top token. If
+	// every pass has one row, Flips counts zero positions. If nothing was measured,
+	// Flips is nil.
+	Flips *Flips
+	// MeasuredOn is the plan with which the graph widths of this engine can be
+	// compared, or "" for the empty plan. MeasureFlips needs a plan that does not
+	// switch graphs, because it compares widths that must all stay loaded.
+	MeasuredOn string
+}
+
+// Flips is the measured rate at which the graph width changes the top token. Flips
+// compares a text that was computed token by token on the graphs with the fewest rows
+// with the same text in full passes, once for each width that passes with drafts may
+// have.
+type Flips struct {
+	// Positions is the number of tokens that were compared. Flipped counts the tokens
+	// for which at least one width gave another top token.
+	Positions int         `json:"positions"`
+	Flipped   int         `json:"flipped"`
+	Widths    []WidthFlip `json:"widths"`
+}
+
+// WidthFlip describes the comparison of one graph width: passes of Valid tokens on
+// graphs of Rows rows are compared with passes of one token. Flipped counts the
+// positions whose top token differs, and Equal those whose logits are equal to the last
+// bit.
+type WidthFlip struct {
+	Rows    int `json:"rows"`
+	Valid   int `json:"valid"`
+	Flipped int `json:"flipped"`
+	Equal   int `json:"equal"`
+}
+
+// PerThousand returns the number of flips per thousand positions.
+func (f *Flips) PerThousand() float64 {
+	return 1000 * float64(f.Flipped) / float64(max(1, f.Positions))
+}
+
+// Equal reports whether the logits of all positions were equal at each width.
+func (f *Flips) Equal() bool {
+	return !slices.ContainsFunc(f.Widths, func(w WidthFlip) bool { return w.Equal < f.Positions })
+}
