@@ -169,6 +169,7 @@ var walls = []wall{
 	{folder: "adapters/variant", internal: []string{
 		"adapters/choose", "adapters/config", "adapters/enable", "adapters/findings", "adapters/launch", "backend/engine", "backend/gguf", "backend/model",
 	}},
+	{folder: "adapters/cache", internal: []string{"adapters/cmdline", "adapters/findings", "backend/gguf", "backend/imagecache", "internal/printable"}},
 	{folder: "adapters/ollama", internal: []string{"internal/rootfile", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/sdnpu", internal: []string{"adapters/...", "backend/...", "internal/...", "spec/...", "graphswap", "hexagon", "hexagon/qnn", "hexagon/emulator"}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys", "golang.org/x/term",

@@ -7,12 +7,11 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/cache"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
-	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/internal/printable"
@@ -36,91 +35,6 @@ func newCacheCommand() *cobra.Command {
 	return cmd
 }
 
-// cacheEntry describes an image or a result in the cache, in the form that --json
-// prints.
-type cacheEntry struct {
-	// Kind is "image", "ranges", "check", "flips", "profile", "choice" or "times".
-	Kind    string    `json:"kind"`
-	Key     string    `json:"key"`
-	Model   string    `json:"model"`
-	Graphs  string    `json:"graphs"`
-	Rows    string    `json:"rows"`
-	Context string    `json:"context"`
-	Recipe  string    `json:"recipe"`
-	Bytes   int64     `json:"bytes"`
-	LastUse time.Time `json:"last_use"`
-	InUse   bool      `json:"in_use"`
-	Device  string    `json:"device"`
-	// Fingerprint identifies the device for which the image is valid.
-	Fingerprint string `json:"fingerprint"`
-	// Damage gives the reason why the file is invalid. Damage is empty if the file is
-	// valid.
-	Damage  string `json:"damage,omitempty"`
-	Removed bool   `json:"removed,omitempty"`
-	// Kept gives the reason why verify --fix could not remove the file.
-	Kept string `json:"kept,omitempty"`
-
-	verified bool           // verified is set if all bytes of the file were checked, not only the header
-	digest   string         // digest identifies the model; empty if it is unknown
-	result   findings.Entry // result is the zero value for an image
-}
-
-// imageKind is the value of Kind for images.
-const imageKind = "image"
-
-func entryOf(i imagecache.Info) cacheEntry {
-	e := cacheEntry{
-		Kind: imageKind, Key: i.Key, digest: i.Label["digest"], Model: i.Label["model"], Graphs: i.Label["graphs"], Rows: i.Label["rows"], Context: i.Label["context"],
-		Recipe: i.Label["recipe"], Bytes: i.Size, LastUse: i.Used, InUse: i.InUse,
-		Device: i.Label["device"], Fingerprint: i.Label["fingerprint"],
-	}
-	if i.Damage != nil {
-		e.Damage = i.Damage.Error()
-	}
-	return e
-}
-
-// resultEntries lists the results of other commands that are stored in the cache.
-func resultEntries(s launch.Settings) (entries []cacheEntry, err error) {
-	results, err := s.Findings().List()
-	for _, r := range results {
-		e := cacheEntry{
-			Kind: r.Kind, Key: r.Key, Model: r.Model, Recipe: r.Recipe, Bytes: r.Bytes, LastUse: r.LastUse, Device: r.Device,
-			verified: true, digest: r.Digest, result: r,
-		}
-		if r.Damage != nil {
-			e.Damage = r.Damage.Error()
-		}
-		entries = append(entries, e)
-	}
-	return entries, err
-}
-
-// state returns the text in the last column of the table of cache entries.
-func (e cacheEntry) state() string {
-	switch {
-	case e.Removed:
-		return "removed: " + e.Damage
-	case e.Kept != "":
-		return e.Damage + ", cannot be removed: " + e.Kept
-	case e.Damage != "":
-		return e.Damage
-	case e.InUse:
-		return "in use"
-	case !e.verified:
-		return "not verified"
-	}
-	return "ok"
-}
-
-// what returns the names of the graphs that an image contains, or the kind of a result.
-func (e cacheEntry) what() string {
-	if e.Kind == imageKind {
-		return e.Graphs
-	}
-	return e.Kind
-}
-
 // deviceName extracts the device's name from the description that checks and
 // profiles contain.
 func deviceName(device string) string {
@@ -136,10 +50,10 @@ func (f *cacheFlags) add(cmd *cobra.Command) {
 }
 
 // print prints the cache entries as a table or, with --json, as an array.
-func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
+func (f *cacheFlags) print(w io.Writer, entries []cache.Entry) error {
 	if f.json {
 		if entries == nil {
-			entries = []cacheEntry{}
+			entries = []cache.Entry{}
 		}
 		return json.NewEncoder(w).Encode(entries)
 	}
@@ -150,8 +64,8 @@ func (f *cacheFlags) print(w io.Writer, entries []cacheEntry) error {
 	fmt.Fprintln(t, "KEY\tMODEL\tGRAPHS\tROWS\tCONTEXT\tRECIPE\tSIZE\tLAST USE\tDEVICE\tSTATE")
 	for _, e := range entries {
 		cells := []string{
-			fmt.Sprintf("%.*s", keyDigits, e.Key), e.Model, e.what(), e.Rows, e.Context, e.Recipe,
-			cmdline.Bytes(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), deviceName(e.Device), e.state(),
+			fmt.Sprintf("%.*s", cache.KeyDigits, e.Key), e.Model, e.What(), e.Rows, e.Context, e.Recipe,
+			cmdline.Bytes(e.Bytes), e.LastUse.Format("2006-01-02 15:04"), deviceName(e.Device), e.State(),
 		}
 		for i, cell := range cells { // labels of images come from model files and can hold any character
 			cells[i] = printable.Line(cell)
@@ -189,17 +103,15 @@ func newCacheList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var entries []cacheEntry
 			var total int64
 			for _, i := range list {
-				entries = append(entries, entryOf(i))
 				total += i.Size
 			}
-			others, err := resultEntries(s)
+			others, err := cache.Results(s.Findings())
 			if err != nil {
 				return err
 			}
-			if err := f.print(cmd.OutOrStdout(), append(entries, others...)); err != nil || f.json {
+			if err := f.print(cmd.OutOrStdout(), append(cache.Images(list), others...)); err != nil || f.json {
 				return err
 			}
 			limit := "no limit"
@@ -207,7 +119,7 @@ func newCacheList() *cobra.Command {
 				limit = "limit " + cmdline.Bytes(store.Limit())
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s, %s of %s in %s\n", cmdline.Count(len(list), "image"), cmdline.Bytes(total), limit, store.Dir())
-			if text := countKinds(others); text != "" {
+			if text := cache.CountKinds(others); text != "" {
 				fmt.Fprintf(cmd.OutOrStdout(), "and %s, which the limit does not include\n", text)
 			}
 			return nil
@@ -215,28 +127,4 @@ func newCacheList() *cobra.Command {
 	}
 	f.add(cmd)
 	return cmd
-}
-
-// countKinds returns a text with the number of entries of each kind. Without entries
-// countKinds returns "".
-func countKinds(entries []cacheEntry) string {
-	count, bytes := map[string]int{}, int64(0)
-	for _, e := range entries {
-		count[e.Kind]++
-		bytes += e.Bytes
-	}
-	var parts []string
-	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {findings.ProfileKind, "profiles"}, {findings.ChoiceKind, "choices"}, {findings.TimesKind, "times"}} {
-		switch n := count[kind.one]; n {
-		case 0:
-		case 1:
-			parts = append(parts, "1 "+kind.one)
-		default:
-			parts = append(parts, fmt.Sprintf("%d %s", n, kind.many))
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s (%s)", strings.Join(parts, ", "), cmdline.Bytes(bytes))
 }

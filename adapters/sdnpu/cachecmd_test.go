@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/cache"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
@@ -38,19 +39,19 @@ func compileInto(t *testing.T, model string, more ...string) {
 	require.NoError(t, err)
 }
 
-func cacheJSON(t *testing.T, args ...string) []cacheEntry {
+func cacheJSON(t *testing.T, args ...string) []cache.Entry {
 	t.Helper()
 	out, err := sdnpu(t, append(append([]string{"cache"}, args...), "--json")...)
 	require.NoError(t, err)
-	var entries []cacheEntry
+	var entries []cache.Entry
 	require.NoError(t, json.Unmarshal([]byte(out), &entries), out)
 	return entries
 }
 
 // listedImages lists the images in the cache, without the results of measurements.
-func listedImages(t *testing.T) []cacheEntry {
+func listedImages(t *testing.T) []cache.Entry {
 	t.Helper()
-	return slices.DeleteFunc(cacheJSON(t, "list"), func(e cacheEntry) bool { return e.Kind != imageKind })
+	return slices.DeleteFunc(cacheJSON(t, "list"), func(e cache.Entry) bool { return e.Kind != cache.ImageKind })
 }
 
 func TestCacheListShowsImagesOfEarlierRuns(t *testing.T) {
@@ -109,7 +110,7 @@ func TestCacheVerifyFindsAndRemovesDamage(t *testing.T) {
 	require.Contains(t, out, "the file has 0 bytes, fewer than its header's")
 	out, err = sdnpu(t, "cache", "clear")
 	require.NoError(t, err)
-	require.Contains(t, out, "removed "+filepath.Base(path)[:keyDigits]+" (0 KiB)", "the image has no other name")
+	require.Contains(t, out, "removed "+filepath.Base(path)[:cache.KeyDigits]+" (0 KiB)", "the image has no other name")
 }
 
 func TestCacheClearSelectsByFileOrNameOrAll(t *testing.T) {
@@ -145,7 +146,7 @@ func TestCacheListsAndClearsResults(t *testing.T) {
 		_, err = sdnpu(t, "profile", model, "--rows", "8,1", "--repeats", "1")
 		require.NoError(t, err)
 	}
-	kinds := func(entries []cacheEntry) map[string]int {
+	kinds := func(entries []cache.Entry) map[string]int {
 		count := map[string]int{}
 		for _, e := range entries {
 			count[e.Kind]++
@@ -156,8 +157,8 @@ func TestCacheListsAndClearsResults(t *testing.T) {
 		return count
 	}
 	all := kinds(cacheJSON(t, "list"))
-	images := all[imageKind]
-	require.Equal(t, map[string]int{imageKind: images, "ranges": 2, "check": 2, findings.ProfileKind: 2, findings.TimesKind: 2}, all)
+	images := all[cache.ImageKind]
+	require.Equal(t, map[string]int{cache.ImageKind: images, "ranges": 2, "check": 2, findings.ProfileKind: 2, findings.TimesKind: 2}, all)
 	out, err := sdnpu(t, "cache", "list")
 	require.NoError(t, err)
 	require.Contains(t, out, "and 2 ranges, 2 checks, 2 profiles, 2 times")
@@ -168,7 +169,7 @@ func TestCacheListsAndClearsResults(t *testing.T) {
 	require.Regexp(t, `(?m)^\d+ images removed, .*; 0 in use and kept; not chosen: `+strconv.Itoa(images/2)+` images?$`, out)
 	require.Regexp(t, `(?m)^1 ranges, 1 check, 1 profile, 1 times \(.*\) removed$`, out)
 	left := cacheJSON(t, "list")
-	require.Equal(t, map[string]int{imageKind: images / 2, "ranges": 1, "check": 1, findings.ProfileKind: 1, findings.TimesKind: 1}, kinds(left))
+	require.Equal(t, map[string]int{cache.ImageKind: images / 2, "ranges": 1, "check": 1, findings.ProfileKind: 1, findings.TimesKind: 1}, kinds(left))
 	for _, e := range left {
 		require.Contains(t, e.Model, "qwen2")
 	}

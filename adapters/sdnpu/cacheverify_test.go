@@ -1,14 +1,11 @@
 package main
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
 func TestCacheVerifyFailsIfItCannotRemoveDamage(t *testing.T) {
@@ -27,20 +24,4 @@ func TestCacheVerifyFailsIfItCannotRemoveDamage(t *testing.T) {
 	_, err = sdnpu(t, "cache", "verify", "--fix")
 	require.NoError(t, err)
 	require.NoDirExists(t, place)
-}
-
-// The test constructs the result, because root can read every file.
-func TestUnreadableImagesAreNotCalledDamaged(t *testing.T) {
-	refused := &fs.PathError{Op: "open", Path: "/images/a.image", Err: fs.ErrPermission}
-	for _, fix := range []bool{false, true} {
-		var v verified
-		i := imagecache.Info{Path: refused.Path, Damage: refused, Unread: true}
-		if fix {
-			i.Kept = refused
-		}
-		require.NoError(t, v.add(i))
-		require.Equal(t, "1 image, 0 damaged, 1 cannot be read", v.summary())
-		require.EqualError(t, v.verdict(fix), "cache verify: 1 of 1 images cannot be read and are kept, because they may be valid: "+
-			"allow this user to read them\n  /images/a.image: permission denied")
-	}
 }

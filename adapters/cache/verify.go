@@ -1,0 +1,75 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/backend/imagecache"
+)
+
+// Verified holds the result of checking the cache: all images, the number of damaged
+// ones, a line for each image that cannot be read, and a line for each image that --fix
+// could not remove.
+type Verified struct {
+	Entries      []Entry
+	damaged      int
+	unread, kept []string
+}
+
+// Add adds an image to the result. Add can be called by [imagecache.Store.Verify].
+func (v *Verified) Add(i imagecache.Info) error {
+	e := imageEntry(i)
+	e.verified = true
+	switch {
+	case i.Unread:
+		v.unread = append(v.unread, line(i, i.Damage))
+	case i.Damage != nil:
+		v.damaged++
+		_, err := os.Lstat(i.Path)
+		e.Removed = errors.Is(err, fs.ErrNotExist)
+		if i.Kept != nil {
+			e.Kept = i.Kept.Error()
+			v.kept = append(v.kept, line(i, i.Kept))
+		}
+	}
+	v.Entries = append(v.Entries, e)
+	return nil
+}
+
+// line returns the name of a file and the reason for its damage, as one line. The
+// reason is shortened by the name of the file.
+func line(i imagecache.Info, reason error) string {
+	if path := (*fs.PathError)(nil); errors.As(reason, &path) {
+		reason = path.Err
+	}
+	return fmt.Sprintf("\n  %s: %v", i.Path, reason)
+}
+
+// Summary returns the number of images of each state.
+func (v *Verified) Summary() string {
+	text := fmt.Sprintf("%s, %d damaged", cmdline.Count(len(v.Entries), "image"), v.damaged)
+	if len(v.unread) > 0 {
+		text += fmt.Sprintf(", %d cannot be read", len(v.unread))
+	}
+	return text
+}
+
+// Verdict returns nil if all images in the cache are valid, or if the damaged ones were
+// removed.
+func (v *Verified) Verdict(fix bool) error {
+	var errs []error
+	if v.damaged > 0 && !fix {
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d images are damaged: they are compiled again when they are needed; --fix removes them now", v.damaged, len(v.Entries)))
+	}
+	if len(v.kept) > 0 {
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d damaged images could not be removed: remove them as a user with the necessary rights%s", len(v.kept), v.damaged, strings.Join(v.kept, "")))
+	}
+	if len(v.unread) > 0 {
+		errs = append(errs, fmt.Errorf("cache verify: %d of %d images cannot be read and are kept, because they may be valid: allow this user to read them%s", len(v.unread), len(v.Entries), strings.Join(v.unread, "")))
+	}
+	return errors.Join(errs...)
+}
