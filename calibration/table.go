@@ -4,11 +4,11 @@ import "github.com/sdnpu/sdnpu/spec/ngram"
 
 // Options tunes a [Table]. The zero Options select the defaults.
 type Options struct {
-	// Depth is the length in tokens of the longest context that a Table keeps. A zero
-	// Depth means 4.
+	// Depth is the length in tokens of the longest context that a Table keeps. If Depth is
+	// zero, it is 4.
 	Depth int
-	// Weight is the count that a Table adds for a token of probability 1. A zero Weight
-	// means 4.
+	// Weight is the count that a Table adds for a token of probability 1. If Weight is zero, it
+	// is 4.
 	Weight float32
 }
 

@@ -141,9 +141,9 @@ func (d *driver) waits(i int) bool {
 	if d.plan.Spare || d.refused {
 		return false
 	}
-	// If a load of the step's block may start before the step, the load comes first,
-	// even if the loader is still busy with another one: the plan runs the step on the
-	// newly loaded graph.
+	// If a load of the step's block may start before the step, the load comes first, even if
+	// the loader is still busy with another load, because the plan runs the step on the newly
+	// loaded graph.
 	for j := d.next; j < len(d.plan.Loads); j++ {
 		if l := d.plan.Loads[j]; l.Block == s.Block && l.After < i {
 			return true

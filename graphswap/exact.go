@@ -132,9 +132,9 @@ func (s *search) time(total float64, count int, now, io float64) float64 {
 	return total
 }
 
-// rests returns, for each chunk, two lower bounds of the time that a block still takes
-// from that chunk on: one if the block then has its prefill graph, and one if it has
-// its decode graph.
+// For each chunk, rests returns two lower bounds of the time that a block still takes from that
+// chunk on. The first bound is for a block that has its prefill graph at the chunk, the second
+// for a block that has its decode graph.
 func (s *search) rests(b int) (prefill, decode []float64) {
 	prefill, decode = make([]float64, s.chunks+1), make([]float64, s.chunks+1)
 	for c := s.chunks - 1; c >= 0; c-- {

@@ -90,9 +90,9 @@ func (s *greedyState) decide(i int) {
 	}
 }
 
-// cover returns the smallest number of steps from step i on whose time covers the load
-// of block b. conflict reports whether one of these steps is a step of b, which must
-// then wait.
+// cover returns the smallest number of steps, counted from step i, that together take at least
+// as long as the load of block b. conflict reports whether one of these steps runs block b, and
+// so must wait for the load.
 func (s *greedyState) cover(i, b int) (k int, conflict bool) {
 	total := 0.0
 	for j := i; j < len(s.plan.Steps) && total < s.problem.LoadMs[1][b]; j++ {

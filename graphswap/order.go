@@ -26,11 +26,10 @@ func order(blocks int, windows []int) []Step {
 // chunkByChunk returns windows of one chunk each, as in the papers' order.
 func chunkByChunk(chunks int) []int { return slices.Repeat([]int{1}, chunks) }
 
-// cuts tells for each block at which chunks it switches graphs: the block runs chunks
-// before toPrefill on its decode graph, then chunks before toDecode on its prefill
-// graph, and the rest on its decode graph. If toDecode equals the number of chunks, the
-// block switches after the last chunk. For a block that starts with its prefill graph,
-// toPrefill is 0.
+// cuts tells for each block at which chunks it switches graphs. A block runs the chunks before
+// toPrefill on its decode graph, the next ones up to toDecode on its prefill graph, and the
+// rest on its decode graph. If toDecode equals the number of chunks, the block switches after
+// the last chunk. For a block that starts with its prefill graph, toPrefill is 0.
 type cuts struct{ toPrefill, toDecode []int }
 
 // plan returns the plan in which each block switches graphs at its cuts. Each load of

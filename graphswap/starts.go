@@ -37,9 +37,9 @@ func (p *Problem) greedyCuts() (all []cuts) {
 	return all
 }
 
-// starts returns the cuts of the plans with which local search begins. In these plans,
-// all blocks switch graphs at one chunk, or the first blocks switch one chunk later
-// than the others, or one, two or three blocks switch per chunk, in ascending or
+// starts returns the cuts of the plans with which local search begins. In some of these plans,
+// all blocks switch graphs at one chunk, or the first blocks switch one chunk later than the
+// others. In the other plans, one, two or three blocks switch per chunk, in ascending or
 // descending order.
 func (s *search) starts() []cuts {
 	var all []cuts

@@ -57,12 +57,11 @@
 //
 // # What lossless means
 //
-// On the emulator, the result of a row has the same bits in a graph of any width, with
-// any padding, and wherever its past tokens are in the KV cache. On the vendor's x86-64
-// library, a row has the same bits only among AR-1 and AR-8 graphs, or among AR-32 and
-// AR-128 graphs, and only if all tokens that it attends to are in the same slots. With
-// the vendor's x86-64 library, lossless can only mean equal tokens, and the tokens that
-// differ (flips) are counted.
+// On the emulator, the result of a row has the same bits in a graph of any width, with any
+// padding, and wherever its past tokens are in the KV cache. On the vendor's x86-64 library,
+// AR-1 and AR-8 graphs give a row the same bits, and so do AR-32 and AR-128 graphs, but only if
+// all tokens that the row attends to are in the same slots. With the vendor's x86-64 library,
+// lossless can only mean equal tokens, and the tokens that differ (flips) are counted.
 //
 // # Cost
 //

@@ -106,9 +106,9 @@ type registration struct {
 	offset int
 }
 
-// register registers the memory of an input or output with the context, if that has not
-// been done. register returns nil if the execute must get an address instead: the
-// memory is not shared, or the library refuses registration.
+// register registers the memory of an input or output with the context, unless the memory is
+// registered already. If the memory is not shared, or if the library refuses to register it,
+// register returns nil, and the execute gets the memory's address.
 func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Memory, error) {
 	own, ok := b.Buffer.(*buffer)
 	if !ok || own.shared == nil || p.device.memoryRefused.Load() {

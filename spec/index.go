@@ -165,10 +165,10 @@ func (x *Index) count(s *slot, token int32) {
 	if s.total() < maxTotal {
 		s.counts++
 	}
-	// A list of successors is ordered by falling count. Walking along it once finds the
-	// token's edge (at) and the edge that it must follow after its count has grown
-	// (ahead). last is the count of the current group of equal counts, and group is the
-	// edge before that group.
+	// A list of successors is ordered by falling count. Walking along the list once finds the
+	// token's edge (at) and the edge that this edge must follow after its count has grown
+	// (ahead). last is the count of the current group of equal counts, and group is the edge
+	// before that group.
 	ahead, group, last := End, End, uint32(0)
 	previous, before, at, n := End, End, s.first, 0
 	for edges := x.edges; at != End; {

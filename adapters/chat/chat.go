@@ -4,12 +4,12 @@
 // no file and no environment variable. Package jinja bounds the time and the memory that a
 // template takes. Images and audio are not supported.
 //
-// Templates differ in the forms that they accept. [New] therefore renders short
-// conversations to find out whether a template takes a message's content as a text or
-// as parts, whether it has a place for a system message, and whether it takes the
-// arguments of tool calls as a text or as a mapping (probe.go). [Template.Render] gives
-// each template the form that it takes, as llama.cpp does. adapt.go changes the
-// messages further for single families of models.
+// Templates differ in the forms that they accept. [New] therefore renders short conversations
+// to find out three things about a template (probe.go). They are: whether the content of a
+// message is a text or a list of parts, whether the template has a place for a system message,
+// and whether the arguments of tool calls are a text or a mapping. [Template.Render] gives each
+// template the form that it takes, as llama.cpp does. adapt.go changes the messages further for
+// single families of models.
 package chat
 
 import (

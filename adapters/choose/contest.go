@@ -193,8 +193,8 @@ func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
 	return recipe, nil
 }
 
-// newImages notes which images are in the cache, and returns the function remove, which
-// removes the images that were added after that: their graphs have one row and serve no
+// newImages notes which images are in the cache, and returns the function remove, which removes
+// all images that were added later. The removed images have graphs of one row, which serve no
 // request.
 func newImages(cache *imagecache.Store) (remove func() error, err error) {
 	if cache == nil {

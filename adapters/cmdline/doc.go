@@ -1,7 +1,6 @@
-// Package cmdline holds what the command lines of sdnpu and sdnpu-lab share:
-// argument checks, the version, error messages that name the help, log lines for
-// people, progress on a terminal, and a standard output into which libraries cannot
-// print.
+// Package cmdline holds the parts that the command lines of sdnpu and sdnpu-lab share. These
+// parts are argument checks, the version, error messages that name the help, log lines for
+// people, progress on a terminal, and a standard output into which libraries cannot print.
 //
 // The package knows no model, and only the two commands that both programs have:
 // compile and version. [Main] is the only function that ends the process.

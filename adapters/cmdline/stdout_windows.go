@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TakeStdout returns the standard output, and then points the process's handle at
-// the standard error, so that libraries, whose C runtime reads the handle when it
-// is loaded, cannot print into the results of a command.
+// TakeStdout returns the standard output, and then points the process's handle at the standard
+// error, so that libraries cannot print into the results of a command. The C runtime of a
+// library reads the handle when it is loaded.
 func TakeStdout() (*os.File, error) {
 	err := windows.SetStdHandle(windows.STD_OUTPUT_HANDLE, windows.Handle(os.Stderr.Fd()))
 	return os.Stdout, os.NewSyscallError("SetStdHandle", err)

@@ -11,9 +11,9 @@ import (
 // maxLine is the number of bytes that are kept of a long line.
 const maxLine = 500
 
-// words receives what a child process writes to stderr. words logs each line. words
-// keeps the last line and the first line that reports a crash, because Go's runtime
-// prints many lines after it.
+// words receives what a child process writes to stderr. words logs each line. words keeps the
+// last line, and the first line that reports a crash, because Go's runtime prints many lines
+// after that line.
 type words struct {
 	logger  *slog.Logger
 	mu      sync.Mutex

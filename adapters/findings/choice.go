@@ -230,9 +230,9 @@ func readChoice(path string) (*Choice, error) {
 	return &c, nil
 }
 
-// Choice returns the recipe that was chosen for a model on a device. The error is
-// [ErrNoChoice] if there is none, [ErrStaleChoice] if it was chosen on another device,
-// with another library or before the last calibration, and otherwise says why the
+// Choice returns the recipe that was chosen for a model on a device. If there is no choice, the
+// error is [ErrNoChoice]. If the choice was made on another device, with another library or
+// before the last calibration, the error is [ErrStaleChoice]. Any other error says why the
 // stored choice cannot be used.
 func (s Store) Choice(k ChoiceKey) (*Choice, error) {
 	if s.Cache == "" {

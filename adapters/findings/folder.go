@@ -14,9 +14,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// ErrUntrustedFolder is returned for a folder of prepared images, or a file in it, that must not be
-// used: other users can change it, and no accepted key has signed it. Images are code for the NPU's
-// library, so the library gets nothing of an untrusted folder.
+// ErrUntrustedFolder is returned for a folder of prepared images, or for a file in such a
+// folder, that other users can change and that no accepted key has signed. Images are code for
+// the NPU's library, so the library gets nothing of an untrusted folder.
 var ErrUntrustedFolder = errors.New("prepared images are not trusted")
 
 // Folder is a folder of prepared images that a load may use.
@@ -36,11 +36,10 @@ type Folder struct {
 	manifest manifest
 }
 
-// OpenFolder decides whether a folder of prepared images may be used. Either only
-// trusted users can change the folder, or an accepted key has signed its manifest. If
-// keys are accepted and one of them has signed the manifest in another form, or the
-// signature cannot be read, a folder of the user's own is refused, too: it was changed
-// after it was signed.
+// OpenFolder decides whether a folder of prepared images may be used. Either only trusted users
+// can change the folder, or an accepted key has signed its manifest. Even a folder of the
+// user's own is refused if an accepted key has signed the manifest in another form, or if the
+// signature cannot be read, because such a folder was changed after it was signed.
 func OpenFolder(dir string, accepted []signing.PublicKey) (*Folder, error) {
 	owned := trust.Check(dir)
 	if owned != nil && !errors.Is(owned, trust.ErrUntrusted) {

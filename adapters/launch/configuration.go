@@ -37,8 +37,9 @@ func (s Settings) configurationFile(c backend.Capabilities, m *model.Model, o *e
 }
 
 // rememberConfiguration lets an engine with plan auto start with the blocks and widths with
-// which the last one of this model and device has ended, and stores those to which it changes.
-// The engine itself rejects a remembered configuration that its options do not allow.
+// which the last engine of this model and device has ended. When the engine changes its blocks
+// or widths, rememberConfiguration stores the new ones. The engine itself rejects a remembered
+// configuration that its options do not allow.
 func (s Settings) rememberConfiguration(c backend.Capabilities, m *model.Model, o *engine.Options, logger *slog.Logger) {
 	if o.Plan != engine.PlanAuto || c.SharesConstants || s.Cache == "" {
 		return

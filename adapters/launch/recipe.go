@@ -122,9 +122,9 @@ type refusal struct {
 	err    error
 }
 
-// cannotRun reports whether an error concerns the recipe, so that another recipe may
-// run: the device has no memory for the recipe, does not support it, or it is below its
-// gate.
+// cannotRun reports whether an error concerns the recipe only, so that another recipe may run.
+// Such an error means that the device has no memory for the recipe or does not support it, or
+// that the recipe is below its gate.
 func cannotRun(err error) bool {
 	return errors.Is(err, backend.ErrNoMemory) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, findings.ErrGate)
 }

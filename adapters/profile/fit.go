@@ -2,10 +2,10 @@ package profile
 
 import "math"
 
-// fit returns the non-negative weights w that minimize the squared errors of Σ
-// w[j]·x[i][j] relative to y[i]. fit tries every subset of the unknowns, so only a
-// few unknowns are allowed. Of equally good subsets, the one with more unknowns is
-// taken, and then the one with later unknowns.
+// fit returns the non-negative weights w that minimize the squared errors of Σ w[j]·x[i][j]
+// relative to y[i]. fit tries every subset of the weights, so it takes only a few weights. Of
+// equally good subsets, the one with more unknowns is taken, and then the one with later
+// unknowns.
 func fit(x [][]float64, y []float64) []float64 {
 	n := len(x[0])
 	best, bestError := make([]float64, n), math.Inf(1)

@@ -8,10 +8,10 @@
 //
 // # Untrusted input
 //
-// Index pages, wheels and their records are untrusted input. Package qnnruntime checks
-// sizes before it allocates or writes, compares each file with the checksum that the
-// wheel records, unpacks only files with known names, and ignores the paths that the
-// wheel gives them.
+// Index pages, wheels and their records are untrusted input. Package qnnruntime checks sizes
+// before it allocates or writes, and compares each file with the checksum that the wheel
+// records. It unpacks only files with known names, and ignores the paths that the wheel gives
+// to these files.
 //
 // # Layout
 //

@@ -24,8 +24,8 @@ type Options struct {
 	Recipe model.Recipe
 	// Rows is the width of the chain's graphs. If Rows is zero, it is 128.
 	Rows int
-	// Context is the largest number of tokens that a text may have. A zero Context
-	// means 512.
+	// Context is the largest number of tokens that a text may have. If Context is zero, it is
+	// 512.
 	Context int
 	// If Observe is set, the inputs and results of projections are outputs of the
 	// graphs.

@@ -13,12 +13,11 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// A difference is a file that holds an image as pieces of another image, the base, and
-// the bytes that the base does not have. After the header, the file holds, as
-// little-endian 64-bit numbers, the number of pieces and then three numbers for each
-// piece: where the piece begins in the base, how many bytes are copied from there, and
-// how many bytes of the difference itself follow them. At the end of a difference's
-// file are its own bytes.
+// A difference is a file that holds an image as pieces of another image, the base, and the
+// bytes that the base does not have. After the header, the file holds little-endian 64-bit
+// numbers: the number of pieces, and then three numbers for each piece. They tell where the
+// piece begins in the base, how many bytes are copied from the base, and how many bytes of the
+// difference itself follow. At the end of a difference's file are its own bytes.
 const (
 	countSize = 8
 	pieceSize = 24

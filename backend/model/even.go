@@ -16,19 +16,18 @@ import (
 // RoPE rotates together have the same factor, because at another position the other one
 // of them may be larger.
 
-// Recipes with an 8-bit cache still fail their quality gates: with sdnpu check on
-// SmolLM2-135M, f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and
-// w8a16+kv8 keeps 96.69 % (the gate is 98 %). Possible improvements of the 8-bit cache
-// were simulated in NumPy with exact weights, on 473 positions that were not used for
-// calibration. Today, rounding keys and values to 8 bits costs a divergence of 2.1e-3
-// nats. Keys rounded to 8 bits cost only 0.29e-3 nats after two changes: the mean of
-// the pairs that hardly rotate is removed, which does not change a softmax, and keys
-// and queries are multiplied by a Hadamard matrix. Values rounded to 8 bits cost 1.0e-3
-// nats, with or without a Hadamard matrix, as long as all tokens share a scale, because
-// the sizes of tokens differ by a factor of ten. If values are stored as roots of their
-// magnitudes, they cost 0.17e-3 nats together with the changed keys, and 0.07e-3 nats
-// with a scale per token. None of these improvements of the 8-bit cache is built:
-// package backend has neither the operators nor the form of the cache that they need.
+// Recipes with an 8-bit cache still fail their quality gates. By sdnpu check on SmolLM2-135M,
+// f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and w8a16+kv8 keeps 96.69 %
+// (the gate is 98 %). Possible improvements of the 8-bit cache were simulated in NumPy with
+// exact weights, on 473 positions that were not used for calibration. Today, rounding keys and
+// values to 8 bits costs a divergence of 2.1e-3 nats. Keys rounded to 8 bits cost only 0.29e-3
+// nats after two changes: the mean of the pairs that hardly rotate is removed, which does not
+// change a softmax, and keys and queries are multiplied by a Hadamard matrix. Values rounded to
+// 8 bits cost 1.0e-3 nats, with or without a Hadamard matrix, as long as all tokens share a
+// scale, because the sizes of tokens differ by a factor of ten. If values are stored as roots
+// of their magnitudes, they cost 0.17e-3 nats together with the changed keys, and 0.07e-3 nats
+// with a scale per token. None of these improvements of the 8-bit cache is built: package
+// backend has neither the operators nor the form of the cache that they need.
 
 // leastEven bounds the factor by which an element of a key or value is enlarged. An
 // element that is nearly zero during calibration may be larger in another text.

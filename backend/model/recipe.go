@@ -223,13 +223,13 @@ type Range struct {
 // that covers the outliers is too coarse for the other numbers. In some projections, the first
 // token of each text makes single channels hundreds of times larger than the others.
 //
-// Of SmolLM2-135M's 210 projections, 36 are above the ratio spike, including all 30
-// down projections. If all projections have 16-bit integers, the divergence of the
-// model is 2.5e-3 nats. If the nine projections above a ratio of 100 are left out, the
-// divergence is 1e-5 nats. Projections with a ratio above 100 also need weights with a
-// scale per block, because an outlier multiplies the errors of its weights: with 8 bits
-// per row, the eight down projections between ratios of 40 and 60 alone cause a fifth
-// of the remaining divergence.
+// Of SmolLM2-135M's 210 projections, 36 are above the ratio spike, including all 30 down
+// projections. If all projections have 16-bit integers, the divergence of the model is 2.5e-3
+// nats. If the nine projections above a ratio of 100 are left out, the divergence is 1e-5 nats.
+// Projections with a ratio above 100 also need weights with a scale per block, because an
+// outlier multiplies the errors of its weights. If weights have 8 bits and a scale per row, the
+// eight down projections with ratios from 40 to 60 alone cause a fifth of the remaining
+// divergence.
 const spike = 40
 
 // spiked reports whether a tensor has outliers above the ratio spike.

@@ -38,12 +38,12 @@
 //
 // # Which models
 //
-// The supported families have these kinds and pre-tokenizers. llama, smollm and mistral:
-// the "llama" kind, llama-bpe, smollm or tekken. qwen2 and qwen3: qwen2. gemma3: the
-// "llama" kind without a leading blank. phi3: the "llama" kind, with special tokens that
-// include the white space after them; phi-4: dbrx; phi-4-mini: gpt-4o. granite: refact. bert and nomic-bert:
-// the "bert" kind.
-// pretokenizers.go has all known ones as data; a new one needs only a row there.
+// The supported families have these kinds and pre-tokenizers. llama, smollm and mistral: the
+// "llama" kind, llama-bpe, smollm or tekken. qwen2 and qwen3: qwen2. gemma3: the "llama" kind
+// without a leading blank. phi3: the "llama" kind, with special tokens that include the white
+// space after them; phi-4: dbrx; phi-4-mini: gpt-4o. granite: refact. bert and nomic-bert: the
+// "bert" kind. The file pretokenizers.go lists all known pre-tokenizers as data; a new one
+// needs only a row in this list.
 //
 // # Invariants
 //

@@ -54,16 +54,15 @@
 //
 // # Which parts of QNN are not bound
 //
-// Package qnn has no binding for the following parts of QNN's interface, because sdnpu
-// does not need them: updates of tensors in a finalized graph, subgraphs, context
-// tensors, operator packages, DLC files, incremental images, signals, properties, and
-// loads and executes that report their end through a callback. The vendor's x86-64
-// library 2.40 refuses asynchronous executes, lists of images, images provided through
-// callbacks, signals and context properties with code 1000. If no tensor of an image
-// can be updated, the library still writes the sections for updates, but with a header
-// only. Of the encodings with a mapping (8 to 10), the library computes only one, in
-// Conv2d: 8 with axis 3, 2 bits and the mapping that excludes zero. The library accepts
-// encodings 9 and 10 but ignores their scales.
+// Package qnn has no binding for some parts of QNN's interface, because sdnpu does not need
+// them. These parts are updates of tensors in a finalized graph, subgraphs, context tensors,
+// operator packages, DLC files, incremental images, signals and properties. Loads and executes
+// that report their end through a callback have no binding either. The vendor's x86-64 library
+// 2.40 refuses asynchronous executes, lists of images, images provided through callbacks,
+// signals and context properties with code 1000. If no tensor of an image can be updated, the
+// library still writes the sections for updates, but with a header only. Of the encodings with
+// a mapping (8 to 10), the library computes only one, in Conv2d: 8 with axis 3, 2 bits and the
+// mapping that excludes zero. The library accepts encodings 9 and 10 but ignores their scales.
 //
 // Package hexagon does not use all options that package qnn can set. Tests compare the
 // emulator's answer to each option with the answer of the vendor's library.

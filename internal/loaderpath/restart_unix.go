@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Restart replaces this process by the same program with the same arguments, without
-// the elements of the loader's lists that depend on the current folder. If there are no
-// such elements, Restart returns nil at once. If there are such elements, Restart
-// returns only if it fails, and the program must end. warn is called with a sentence
-// about each element that is left out; empty elements are left out silently, because
-// they are never written on purpose.
+// Restart replaces this process by the same program with the same arguments, without the
+// elements of the loader's lists that depend on the current folder. If there are no such
+// elements, Restart returns nil at once. If there are elements to leave out, Restart returns
+// only if it fails, and the program must then end. warn is called with a sentence about each
+// element that is left out, except for empty elements, which are never written on purpose.
 func Restart(warn func(string)) error {
 	restart := false
 	for _, v := range variables {

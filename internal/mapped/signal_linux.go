@@ -72,9 +72,9 @@ func waitForSignals() (stop func()) {
 	}
 }
 
-// checkAll checks all leases of the process. Until the time checkedUntil, no writer can
-// have continued unnoticed: a break of a lease that begins after a check holds its
-// writer for the whole break time, of which half is left as a margin.
+// checkAll checks all leases of the process. checkedUntil is a time until which no writer can
+// have continued unnoticed. If a process breaks a lease after a check, the system makes it wait
+// for the whole break time; half of that time is left as a margin.
 func checkAll() {
 	until := int64(sinceStart() + breakTime()/2)
 	leases.Lock()

@@ -14,14 +14,13 @@
 //   - No entry is writable by everybody. A folder with the sticky bit, such as /tmp, is
 //     accepted on the way to another entry: its users cannot replace entries of others. A
 //     folder with the sticky bit is not accepted as the folder to use.
-//   - No entry is writable by a group, unless only trusted users belong to the
-//     group. Systems with private groups use umask 002, so an ordinary home is
-//     full of such folders. Members are read from /etc/passwd and /etc/group.
-//     Three groups need no list of members: group 0, a group that the system
-//     reserves (below 100) and that has no members, and a group that is not
-//     listed and has the number of the owner, as directory services and
-//     containers number private groups. An access control list that comes with a
-//     group's write permission is refused.
+//   - No entry is writable by a group, unless only trusted users belong to the group. Systems
+//     with private groups use umask 002, so an ordinary home is full of such folders. Members
+//     are read from /etc/passwd and /etc/group. Some groups need no list of members. The first
+//     is group 0. The second is a group below 100, which the system reserves, if it has no
+//     members. The third is a group that is not listed and has the number of the owner, because
+//     directory services and containers number private groups in this way. An access control
+//     list that comes with a group's write permission is refused.
 //   - In a user namespace, an owner that is not mapped is accepted for a folder on the way,
 //     because the system's own folders look like that. An owner that is not mapped is not
 //     accepted for the entry itself.

@@ -10,10 +10,11 @@ import (
 // trustedInstaller owns the files of Windows itself.
 const trustedInstaller = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
 
-// Check returns nil if the owners of the file or folder at a path and of its folder are
-// trusted, and if no other account may change the entry or replace a folder on the way to
-// it. Otherwise Check returns [ErrUntrusted], which names the account and the remedy. If
-// nothing is at the path, Check returns [fs.ErrNotExist].
+// Check returns nil if two conditions hold. The owners of the file or folder at a path, and of
+// the folder that contains it, must be trusted. No other account may change the file or folder,
+// or replace a folder on the way to it. If a condition does not hold, Check returns
+// [ErrUntrusted], which names the account and the remedy. If nothing is at the path, Check
+// returns [fs.ErrNotExist].
 func Check(path string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {

@@ -33,10 +33,10 @@ type DB struct {
 	lock    *os.File // lock is the locked file of the writer; it is nil for readers
 	seals   sync.WaitGroup
 
-	// The locks of a DB are taken in the order changing, writing, mu. changing is held
-	// while files are replaced, writing while the log is written, and mu while the
-	// fields below are read or changed. The writer never holds mu during a disk access,
-	// so queries do not wait for the disk.
+	// The locks of a DB are taken in the order changing, writing, mu. The lock changing is held
+	// while files are replaced, the lock writing while the log is written, and mu while the
+	// fields below are read or changed. The writer never holds mu during a disk access, so
+	// queries do not wait for the disk.
 	//
 	// mu guards all fields below except log, which writing guards. A writer changes
 	// manifest, parts, tail and logSize only while it holds both writing and mu. The

@@ -1,5 +1,5 @@
-// Package clients measures a server with several clients at the same time: tokens per
-// second, and the time between the tokens of one client while another client's long
+// Package clients measures a server with several clients at the same time. It measures the
+// tokens per second, and the time between the tokens of one client while another client's long
 // prompt is computed.
 //
 // The clients speak HTTP with a real server of package llamaserver. Times come from the passes

@@ -1,9 +1,9 @@
 // Package embed computes embeddings of texts.
 //
-// An [Embedder] holds the graphs of a model without a KV cache: a graph computes all
-// tokens of a text in one execute, so a text has at most as many tokens as the widest
-// graph has rows ([Embedder.Longest]). One pass holds several texts; masks keep them
-// separate. Texts of requests that wait at the same time share passes.
+// An [Embedder] holds the graphs of a model without a KV cache. A graph computes all tokens of
+// a text in one execute, so a text has at most as many tokens as the widest graph has rows
+// ([Embedder.Longest]). One pass holds several texts; masks keep them separate. Texts of
+// requests that wait at the same time share passes.
 //
 // The host looks up the embeddings of the tokens, and computes from the hidden states of
 // the last layer the embedding of each text (pooling). All layers run on the device.

@@ -17,9 +17,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// families compares a random model of every family with a direct forward pass: in
-// passes of several widths, in several blocks, across the borders of attention windows,
-// in draft trees, and after a branch of a tree was committed.
+// families compares a random model of every family with a direct forward pass. It uses passes
+// of several widths, several blocks, texts that cross the borders of attention windows, draft
+// trees, and trees of which a branch was committed.
 func families(t *testing.T, s *suite) {
 	for i, arch := range modeltest.Families {
 		t.Run(arch, func(t *testing.T) {

@@ -29,9 +29,9 @@ type Options struct {
 	RowExact bool
 	// Tolerance is the largest difference that is allowed in logits, keys and values.
 	Tolerance float64
-	// Gap is a difference between two logits. If a text differs from the recorded one,
-	// the suite accepts the first different token if the float device's two best logits
-	// are closer than Gap. Zero accepts none.
+	// Gap is the difference between two logits below which the suite counts them as equally
+	// good. If a text differs from the recorded one, the suite accepts the first different
+	// token if the float device's two best logits are closer than Gap. Zero accepts none.
 	Gap float64
 	// If Brief is set, only a part of each test runs. The option Brief serves slow
 	// devices, and builds with the race detector, where one token takes a tenth of a

@@ -96,9 +96,9 @@ func leftovers(t *testing.T, s *suite) {
 	}
 }
 
-// concurrent sends more requests at the same time than the engine has sequences.
-// concurrent repeats the check on graphs with too few rows to hold one row of each
-// sequence, and with a context that grows.
+// concurrent sends more requests at the same time than the engine has sequences. concurrent
+// repeats the check on graphs that have fewer rows than there are sequences, and with a context
+// that grows.
 func concurrent(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)

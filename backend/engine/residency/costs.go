@@ -125,8 +125,8 @@ func DeviceTime(p backend.Program, cost func(backend.Timed) backend.Cost, host t
 	return host
 }
 
-// planTime returns the time of a call on the clock of plans: the simulated time if
-// calls take no time on the host's clock, and otherwise the host's time, even if an
+// planTime returns the time of a call on the clock of plans. If calls take no time on the
+// host's clock, this is the simulated time. Otherwise it is the host's time, even if an
 // emulator makes calls last longer than on a phone.
 func planTime(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration {
 	if c := images.CallCost(p, cost); c.Virtual {

@@ -48,5 +48,5 @@
 // # Cost
 //
 // Acquire and Release each take one mutex for each block of a pass. Each change of the
-// switcher wakes all waiting goroutines.
+// switcher's state wakes all goroutines that wait in [Switcher.Acquire].
 package residency

@@ -98,8 +98,8 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, 
 //
 //  1. The prompt continues a free sequence: see continuedBy. If it continues several, choose
 //     takes the one with the most tokens in common. 2. An empty sequence loses nothing.
-//  3. The sequence that has the most tokens in common with the prompt is taken if at least
-//     half of the prompt is in common, and if it loses no more tokens than the sequence
+//  3. choose takes the sequence that has the most tokens in common with the prompt, if at least
+//     half of the prompt is in common, and if that sequence loses no more tokens than the one
 //     that was released first.
 //  4. Otherwise choose takes the sequence that was released first.
 //
@@ -150,8 +150,8 @@ func (s *sequence) continuedBy(common, prompt int) bool {
 }
 
 // templateTail is the number of tokens at the end of a prompt that the next prompt of the
-// conversation may not repeat: some chat templates end a prompt with the beginning of a
-// thought, and leave thoughts out later.
+// conversation possibly does not repeat. Some chat templates end a prompt with the beginning of
+// a thought, and leave thoughts out of later prompts.
 const templateTail = 4
 
 // older reports whether sequence i should be overwritten before sequence j: empty

@@ -14,7 +14,7 @@ func (p *Pool) Take(index int) (free bool) {
 	defer p.mu.Unlock()
 	s := &p.sequences[index]
 	if s.busy {
-		p.free <- struct{}{} // another sequence is free
+		p.free <- struct{}{} // the element that was taken from the channel free belongs to another sequence
 		return false
 	}
 	s.busy = true

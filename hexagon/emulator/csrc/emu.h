@@ -62,7 +62,7 @@ enum emu_encoding {
 };
 
 /* emu_quant is the encoding of a quantized tensor. A stored integer q stands for the real number
- * scale * (q + offset), as QNN defines it: the offset is the negated zero point.
+ * scale * (q + offset), as in QNN, so the offset is the negated zero point.
  *
  * api/quant.c has checked the encoding: count fits the shape, scales are finite and positive,
  * axis is a dimension, block sizes divide their dimensions, and bitwidth fits the container. The

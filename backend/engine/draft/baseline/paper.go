@@ -21,10 +21,9 @@ const (
 	maxChildren = 4
 )
 
-// pipeline drafts as sd.npu's paper does, in one tree with fixed scores: the tokens
-// that followed the longest match in the text or the database, two levels of
-// calibration tokens after the last token, and reused drafts after the most likely
-// path.
+// pipeline drafts as sd.npu's paper does, in one tree with fixed scores. The tree holds the
+// tokens that followed the longest match in the text or the database, two levels of calibration
+// tokens after the last token, and reused drafts after the most likely path.
 type pipeline struct {
 	mode      draft.Mode
 	database  spec.Source // database is the token database, or nil if the mode does not use it

@@ -100,7 +100,7 @@ api_chunk *api_store_adopt(api_store *store, void *aligned, size_t size) {
 
 /* api_store_load adds a chunk of a binary to the store. If the binary is persistent and aligned,
  * the chunk's bytes are not copied. api_store_load trusts the hash in the binary and does not
- * search for equal chunks, because nothing else is added to such a context. */
+ * search for equal chunks, because nothing else is added to a loaded context. */
 api_chunk *api_store_load(api_store *store, const void *data, size_t size, uint64_t hash,
                           bool borrow) {
   void *copy = borrow ? NULL : api_aligned(size);

@@ -57,8 +57,8 @@ void emu_run_linear(const emu_linear *l, const void *packed, void *scratch);
 
 enum emu_int_type emu_int_type_of(uint32_t dtype);
 /* emu_a_center returns the number that pack_int_row subtracts from an element of A. emu_b_center
- * returns the number by which a packed element of B is smaller than its stored integer, because
- * unsigned types are packed as signed ones, and two planes are packed with 128 less. */
+ * returns the number by which a packed element of B is smaller than its stored integer: unsigned
+ * types are packed as signed ones, and two planes are packed with 128 less. */
 int32_t emu_a_center(uint32_t dtype);
 int32_t emu_b_center(uint32_t dtype);
 uint32_t emu_planes(uint32_t dtype);  /* emu_planes returns the number of planes of a packed
