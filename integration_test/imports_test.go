@@ -141,7 +141,8 @@ var walls = []wall{
 		"backend", "backend/engine", "backend/engine/draft/baseline", "backend/gguf", "backend/model", "backend/model/modeltest", "backend/quant", "backend/tokenizer", "graphswap",
 	}},
 	{folder: "adapters/compile", internal: []string{"backend", "backend/engine", "backend/gguf", "backend/model"}, modules: []string{"golang.org/x/sys"}},
-	{folder: "adapters/llamaserver", internal: []string{"adapters/atomicfile", "adapters/chat", "adapters/chat/parse", "adapters/llamaserver/connections", "internal/printable", "internal/trust", "backend", "backend/engine", "backend/engine/embed", "backend/grammar", "backend/sampler", "graphswap"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys", "github.com/prometheus/client_golang"}},
+	{folder: "adapters/llamaserver", internal: []string{"adapters/atomicfile", "adapters/chat", "adapters/chat/parse", "adapters/llamaserver/access", "adapters/llamaserver/connections", "internal/printable", "internal/trust", "backend", "backend/engine", "backend/engine/embed", "backend/grammar", "backend/sampler", "graphswap"}, modules: []string{"golang.org/x/sync/semaphore", "golang.org/x/sys", "github.com/prometheus/client_golang"}},
+	{folder: "adapters/llamaserver/access", internal: []string{"internal/trust"}},
 	{folder: "adapters/llamaserver/connections", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/llamaserver/parent", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/qnnruntime", internal: []string{"internal/rootfile", "internal/trust"}},
@@ -159,7 +160,7 @@ var walls = []wall{
 	}},
 	{folder: "adapters/runner", internal: []string{
 		"internal/trust",
-		"adapters/atomicfile", "adapters/chat", "adapters/cmdline", "adapters/config", "adapters/crash", "adapters/launch", "adapters/llamaserver", "adapters/llamaserver/parent", "adapters/ollama",
+		"adapters/atomicfile", "adapters/chat", "adapters/cmdline", "adapters/config", "adapters/crash", "adapters/launch", "adapters/llamaserver", "adapters/llamaserver/access", "adapters/llamaserver/parent", "adapters/ollama",
 		"backend", "backend/engine", "backend/engine/embed", "backend/gguf", "backend/tokenizer",
 	}, modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/enable", internal: []string{"adapters/atomicfile", "adapters/config", "backend/gguf", "internal/filelock", "internal/printable"}},

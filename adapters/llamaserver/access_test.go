@@ -2,32 +2,29 @@ package llamaserver
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 )
 
 // accessOf parses a command line and reads its keys.
-func accessOf(line string, env ...string) (Access, []string, error) {
+func accessOf(line string, env ...string) (access.Policy, []string, error) {
 	a, warnings, err := ParseArgs(strings.Fields(line))
 	if err != nil {
-		return Access{}, warnings, err
+		return access.Policy{}, warnings, err
 	}
-	access, err := a.Access(func(name string) (string, bool) {
+	policy, err := a.Access(func(name string) (string, bool) {
 		for _, e := range env {
 			if n, value, _ := strings.Cut(e, "="); n == name {
 				return value, true
@@ -35,7 +32,7 @@ func accessOf(line string, env ...string) (Access, []string, error) {
 		}
 		return "", false
 	})
-	return access, warnings, err
+	return policy, warnings, err
 }
 
 func TestRequestsNeedOneOfTheKeys(t *testing.T) {
@@ -54,10 +51,10 @@ func TestRequestsNeedOneOfTheKeys(t *testing.T) {
 		{"-m x", []string{"LLAMA_ARG_API_KEY_FILE=" + file}, []string{"three", "four"}},
 		{"-m x --api-key one", []string{"LLAMA_API_KEY=five"}, []string{"one"}},
 	} {
-		access, warnings, err := accessOf(c.line, c.env...)
+		policy, warnings, err := accessOf(c.line, c.env...)
 		require.NoError(t, err, c.line)
 		require.Empty(t, warnings)
-		s, err := New(Options{Addr: "127.0.0.1:0", Access: access})
+		s, err := New(Options{Addr: "127.0.0.1:0", Access: policy})
 		require.NoError(t, err)
 		m := &fakeModel{pieces: texted("ok")}
 		s.SetModel(m)
@@ -134,11 +131,11 @@ func TestProtectionThatCannotBeHadIsAnError(t *testing.T) {
 		{"--basic_auth=s3cret", "", "--basic-auth"},
 		{"--token s3cret", "", "--token"},
 	} {
-		access, warnings, err := accessOf("-m x "+c.line, c.env)
+		policy, warnings, err := accessOf("-m x "+c.line, c.env)
 		require.ErrorIs(t, err, ErrArguments, c.line)
 		require.ErrorContains(t, err, c.says)
 		require.NotContains(t, err.Error()+strings.Join(warnings, ""), "s3cret")
-		require.False(t, access.HasKey())
+		require.False(t, policy.HasKey())
 	}
 	_, _, err := accessOf("-m x", "LLAMA_API_KEY=")
 	require.NoError(t, err, "an empty variable is not set")
@@ -208,41 +205,39 @@ func TestServerForOtherMachinesNeedsAKey(t *testing.T) {
 		for _, remedy := range []string{"--api-key-file", "LLAMA_API_KEY", "--host 127.0.0.1", "SDNPU_ALLOW_NO_KEY=true"} {
 			require.ErrorContains(t, err, remedy)
 		}
-		access, _, err := accessOf("-m x --api-key one")
+		policy, _, err := accessOf("-m x --api-key one")
 		require.NoError(t, err)
-		for _, o := range []Options{{Addr: addr, Access: access}, {Addr: addr, WithoutKey: true}} {
+		for _, o := range []Options{{Addr: addr, Access: policy}, {Addr: addr, WithoutKey: true}} {
 			s, err := New(o)
 			require.NoError(t, err)
 			require.NoError(t, s.Close())
 		}
 	}
+	_, err := New(Options{Addr: "127.0.0.1:0", CORSOrigins: "*"})
+	require.ErrorIs(t, err, ErrArguments, "every web page could use the server")
 	s, err := New(Options{Addr: "localhost:0"})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 }
 
+// writeCertificate writes the certificate and the private key of a test server.
 func writeCertificate(t *testing.T, cert, key string) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	require.NoError(t, err)
-	raw, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
+	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), 0o600))
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 
 func TestConnectionsAreEncryptedIfAskedFor(t *testing.T) {
 	dir := t.TempDir()
 	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, certificate, key)
-	access, _, err := accessOf("-m x --ssl-cert-file "+certificate, "LLAMA_ARG_SSL_KEY_FILE="+key)
+	policy, _, err := accessOf("-m x --ssl-cert-file "+certificate, "LLAMA_ARG_SSL_KEY_FILE="+key)
 	require.NoError(t, err)
-	s, err := New(Options{Addr: "127.0.0.1:0", Access: access})
+	s, err := New(Options{Addr: "127.0.0.1:0", Access: policy})
 	require.NoError(t, err)
 	s.SetModel(&fakeModel{pieces: texted("ok")})
 	ctx, stop := context.WithCancel(t.Context())

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 )
 
 // Mode is the action that a command line of llama-server requests.
@@ -64,9 +66,7 @@ type Args struct {
 	SpecDraftMax             int
 	NoJinja                  bool
 	ChatTemplate             string
-	// The flags that protect the server are nil if they are not given. [Args.Access]
-	// reads them.
-	APIKey, APIKeyFile, SSLKeyFile, SSLCertFile *string
+	access.Flags             // Flags holds the flags that protect the server. [Args.Access] reads them
 	// Unsupported lists unknown flags that sound like protection, such as --api-prefix.
 	Unsupported []string
 	// Alias is the name of the model in answers. Metrics lets /metrics answer, and
@@ -102,6 +102,20 @@ func (a Args) Mode() Mode {
 
 // ContextPerSlot returns the context of one request, or 0 for the model's context.
 func (a Args) ContextPerSlot() int { return a.Context / a.Parallel }
+
+// Access reads the keys and the certificate that the arguments and the environment name.
+// Access returns an error if package access cannot use them, or if the arguments ask for
+// a protection that this program does not have.
+func (a Args) Access(lookup func(name string) (string, bool)) (access.Policy, error) {
+	if len(a.Unsupported) > 0 {
+		return access.Policy{}, fmt.Errorf("llamaserver: %w: %s: this server cannot do that: write --api-key, --api-key-file, --ssl-key-file or --ssl-cert-file, leave it out, or run the model with Ollama's own llama-server", ErrArguments, a.Unsupported[0])
+	}
+	p, err := access.Read(a.Flags, lookup)
+	if err != nil {
+		return p, fmt.Errorf("llamaserver: %w: %w", ErrArguments, err)
+	}
+	return p, nil
+}
 
 // option describes one option of llama-server's command line. An option whose field set
 // is nil is accepted and ignored, because it controls something that this program does

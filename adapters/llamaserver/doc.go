@@ -28,7 +28,7 @@
 //     answers that are not streamed, and connections (limits.go, intake.go,
 //     package connections).
 //   - Web pages of other sites and requests without a key of the server are rejected
-//     (guard.go, access.go).
+//     (package access).
 //   - A request for something that the server cannot do is rejected with a
 //     sentence, which the host shows to its user.
 //   - A line that reports no failure contains none of the words by which the host

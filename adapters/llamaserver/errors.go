@@ -100,6 +100,16 @@ func (r *refusal) write(w http.ResponseWriter, request *http.Request) {
 	writeJSON(w, r.status, r.object())
 }
 
+// reject answers a request that package access does not accept. The answer to a missing
+// key is an error object on every path, because clients check its type.
+func reject(w http.ResponseWriter, r *http.Request, status int, sentence string) {
+	answer := refuse(status, "%s", sentence)
+	if status == http.StatusUnauthorized {
+		answer.kind = kinds[status]
+	}
+	answer.write(w, r)
+}
+
 // limitWrite limits the time that the client has to read the next write.
 func limitWrite(w http.ResponseWriter) {
 	// Ignore the error of a writer that has no deadlines: without a deadline, a write

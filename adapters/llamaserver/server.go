@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/connections"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
@@ -68,7 +69,7 @@ type Options struct {
 	// Access says who may send requests, and how connections are encrypted. A server
 	// that other machines can reach needs an API key, unless WithoutKey allows it to
 	// run without one.
-	Access     Access
+	Access     access.Policy
 	WithoutKey bool
 	// Name is the name of the model in answers. If Name is empty, answers give the name
 	// of the model's file without its folder.
@@ -104,13 +105,11 @@ type Server struct {
 	shift       bool
 	keep        int
 	board       board
-	cors        cors
 	metrics     *metrics // metrics is nil if /metrics does not answer
 	hideSlots   bool
 	hidePage    bool
 	lines       *Lines
-	access      Access
-	loopback    bool // loopback is set if the server can be reached from this machine only
+	gate        access.Gate
 	connections *connections.Limit
 	state       atomic.Pointer[state]
 	serving     atomic.Bool
@@ -132,7 +131,7 @@ func New(o Options) (*Server, error) {
 	if o.Slots < 0 {
 		return nil, fmt.Errorf("llamaserver: %w: %d slots", ErrArguments, o.Slots)
 	}
-	sites, err := parseCORS(o.CORSOrigins, o.Access.HasKey())
+	sites, err := access.ParseSites(o.CORSOrigins, o.Access.HasKey())
 	if err != nil {
 		return nil, fmt.Errorf("llamaserver: %w: %w", ErrArguments, err)
 	}
@@ -144,13 +143,13 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("llamaserver: %w", listenError(o.Addr, err))
 	}
-	loopback := onLoopback(listener.Addr())
+	loopback := access.OnLoopback(listener.Addr())
 	if !loopback && !o.Access.HasKey() && !o.WithoutKey {
 		return nil, errors.Join(fmt.Errorf("llamaserver: %w: other machines reach %s, and the server would answer everyone: "+
 			"set a key with --api-key-file or LLAMA_API_KEY, use --host 127.0.0.1, or set SDNPU_ALLOW_NO_KEY=true",
 			ErrArguments, listener.Addr()), listener.Close())
 	}
-	if config := o.Access.encryption(); config != nil {
+	if config := o.Access.TLS(); config != nil {
 		listener = tls.NewListener(listener, config)
 	}
 	if o.Logger == nil {
@@ -161,8 +160,8 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines,
-		access: o.Access, loopback: loopback, intake: newIntake(runtime.GOMAXPROCS(0)),
-		files: files, cors: sites, name: o.Name, began: time.Now(), hideSlots: o.HideSlots, hidePage: o.HidePage,
+		gate: access.Gate{Policy: o.Access, Sites: sites, Loopback: loopback, Reject: reject}, intake: newIntake(runtime.GOMAXPROCS(0)),
+		files: files, name: o.Name, began: time.Now(), hideSlots: o.HideSlots, hidePage: o.HidePage,
 	}
 	if o.Metrics {
 		s.metrics = newMetrics(s)
@@ -220,10 +219,10 @@ func (s *Server) Close() error { return s.http.Close() }
 // Handler returns the server's handler without its port. Handler rejects web
 // pages of other sites and requests without a key.
 func (s *Server) Handler() http.Handler {
-	return connections.Unread(guard(s.loopback, s.cors, s.access.require(s.endpoints())))
+	return connections.Unread(s.gate.Handler(s.endpoints()))
 }
 
-// endpoints returns the handler of those requests that guard and keys have let through.
+// endpoints returns the handler of those requests that package access accepts.
 func (s *Server) endpoints() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)

@@ -122,8 +122,8 @@ func TestStatusPageShowsWhatTheServerDoes(t *testing.T) {
 }
 
 func TestStatusPageNeedsNoKeyAndHoldsNoData(t *testing.T) {
-	key := Access{}
-	require.True(t, key.add([]string{"secret"}))
+	key, _, err := accessOf("-m x --api-key secret")
+	require.NoError(t, err)
 	s, err := New(Options{Addr: "127.0.0.1:0", Name: "private-model", Access: key})
 	require.NoError(t, err)
 	defer s.Close()

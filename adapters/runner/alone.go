@@ -11,6 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -34,7 +35,7 @@ type Alone struct {
 	Lines, Failures io.Writer
 	// Listening is called when the server listens, Progress during the load, and Ready
 	// when the server has its model.
-	Listening func(address net.Addr, access llamaserver.Access)
+	Listening func(address net.Addr, policy access.Policy)
 	Progress  func(engine.Progress)
 	Ready     func(m *launch.Model)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/crash"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/parent"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/backend"
@@ -115,7 +116,7 @@ func (p Program) serve(ctx context.Context, s launch.Settings, program string, a
 	}
 	return p.run(ctx, instance{
 		settings: s, program: program, args: args, config: c, lines: lines, logger: logger,
-		listening: func(net.Addr, llamaserver.Access) {
+		listening: func(net.Addr, access.Policy) {
 			for _, w := range warnings {
 				lines.Warn(w)
 			}
@@ -137,7 +138,7 @@ type instance struct {
 	logger   *slog.Logger
 	// listening is called when the server listens. open opens the model and reports the
 	// progress. ready, if set, is called when the server has its model.
-	listening func(net.Addr, llamaserver.Access)
+	listening func(net.Addr, access.Policy)
 	open      func(context.Context, launch.Options) (*launch.Model, error)
 	ready     func(*launch.Model)
 	// gone is the error with which a process ends that has lost the NPU.
@@ -149,7 +150,7 @@ func (p Program) run(ctx context.Context, i instance) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	addSpareThreads() // before the server divides work by the number of threads
-	access, err := i.args.Access(os.LookupEnv)
+	policy, err := i.args.Access(os.LookupEnv)
 	if err != nil {
 		return err
 	}
@@ -157,13 +158,13 @@ func (p Program) run(ctx context.Context, i instance) error {
 	server, err := llamaserver.New(llamaserver.Options{
 		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: i.lines, Logger: i.logger,
 		ContextShift: args.ContextShift, Keep: args.Keep,
-		Access: access, WithoutKey: i.settings.AllowNoKey, Name: args.Alias, Metrics: args.Metrics, HideSlots: args.NoSlots, HidePage: args.NoWebUI, SlotFolder: args.SlotSavePath, CORSOrigins: args.CORSOrigins,
+		Access: policy, WithoutKey: i.settings.AllowNoKey, Name: args.Alias, Metrics: args.Metrics, HideSlots: args.NoSlots, HidePage: args.NoWebUI, SlotFolder: args.SlotSavePath, CORSOrigins: args.CORSOrigins,
 	})
 	if err != nil {
 		return err
 	}
-	i.listening(server.Addr(), access)
-	for _, w := range access.Warnings {
+	i.listening(server.Addr(), policy)
+	for _, w := range policy.Warnings {
 		i.lines.Warn(w)
 	}
 	served := make(chan error, 1)

@@ -20,6 +20,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/enable"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 	"github.com/sdnpu/sdnpu/adapters/runner"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
@@ -110,8 +111,8 @@ func (f *serveFlags) run(cmd *cobra.Command, model string) error {
 	a := runner.Alone{
 		Settings: s, Program: os.Args[0], Args: f.args(cmd, path, model), Config: c,
 		Logger: cmdline.NewLogger(stderr, f.verbose), Failures: stderr, Progress: bar.Step,
-		Listening: func(address net.Addr, access llamaserver.Access) {
-			fmt.Fprintln(stdout, serverURL(address, access))
+		Listening: func(address net.Addr, policy access.Policy) {
+			fmt.Fprintln(stdout, serverURL(address, policy))
 		},
 		Ready: func(m *launch.Model) {
 			bar.Close()
@@ -129,9 +130,9 @@ func (f *serveFlags) run(cmd *cobra.Command, model string) error {
 }
 
 // serverURL returns the URL of a server.
-func serverURL(address net.Addr, access llamaserver.Access) string {
+func serverURL(address net.Addr, policy access.Policy) string {
 	u := url.URL{Scheme: "http", Host: address.String()}
-	if access.Encrypts() {
+	if policy.Encrypts() {
 		u.Scheme = "https"
 	}
 	return u.String()

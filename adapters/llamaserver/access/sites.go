@@ -1,4 +1,4 @@
-package llamaserver
+package access
 
 import (
 	"fmt"
@@ -12,52 +12,52 @@ import (
 // anySite the value that allows all sites.
 const localSites, anySite = "localhost", "*"
 
-// cors lists the web sites whose pages may send requests and read the answers. Without
-// sites, no page of another site gets an answer.
-type cors struct {
+// Sites lists the web sites whose pages may send requests and read the answers. With the
+// zero Sites, no page of another site gets an answer.
+type Sites struct {
 	sites      []string
 	local, any bool
 }
 
-// parseCORS reads the value of --cors-origins. hasKey says whether requests need an API
+// ParseSites reads the value of --cors-origins. hasKey says whether requests need an API
 // key: without one, a server for all sites would answer every page that its user opens.
-func parseCORS(list string, hasKey bool) (c cors, err error) {
+func ParseSites(list string, hasKey bool) (s Sites, err error) {
 	for site := range strings.SplitSeq(list, ",") {
 		switch site = strings.TrimSpace(site); site {
 		case "":
 		case localSites:
-			c.local = true
+			s.local = true
 		case anySite:
 			if !hasKey {
-				return c, fmt.Errorf("--cors-origins *: every web page could use the server: name the sites, or set a key with --api-key-file")
+				return s, fmt.Errorf("--cors-origins *: every web page could use the server: name the sites, or set a key with --api-key-file")
 			}
-			c.any = true
+			s.any = true
 		default:
 			u, err := url.Parse(site)
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-				return c, fmt.Errorf("--cors-origins %.80q: want sites such as https://chat.example, separated by commas, or localhost", site)
+				return s, fmt.Errorf("--cors-origins %.80q: want sites such as https://chat.example, separated by commas, or localhost", site)
 			}
-			c.sites = append(c.sites, strings.ToLower(site))
+			s.sites = append(s.sites, strings.ToLower(site))
 		}
 	}
-	return c, nil
+	return s, nil
 }
 
 // allows reports whether pages of an origin may send requests. The origin "null" hides
 // the site of a page, so only a server for all sites accepts it.
-func (c cors) allows(origin string) bool {
-	return c.any || c.local && loopbackOrigin(origin) || slices.Contains(c.sites, strings.ToLower(origin))
+func (s Sites) allows(origin string) bool {
+	return s.any || s.local && loopbackOrigin(origin) || slices.Contains(s.sites, strings.ToLower(origin))
 }
 
 // asks reports whether a page of an allowed site sends the request, and tells the
 // browser that the page may read the answer.
-func (c cors) asks(w http.ResponseWriter, r *http.Request) bool {
-	if len(c.sites) == 0 && !c.local && !c.any {
+func (s Sites) asks(w http.ResponseWriter, r *http.Request) bool {
+	if len(s.sites) == 0 && !s.local && !s.any {
 		return false
 	}
 	w.Header().Add("Vary", "Origin")
 	origins := r.Header.Values("Origin")
-	if len(origins) != 1 || !c.allows(origins[0]) {
+	if len(origins) != 1 || !s.allows(origins[0]) {
 		return false
 	}
 	w.Header().Set("Access-Control-Allow-Origin", origins[0])

@@ -1,4 +1,4 @@
-package llamaserver
+package access
 
 import (
 	"os"
@@ -64,38 +64,38 @@ func TestFilesOfSecretsThatOthersReadAreWarnedOf(t *testing.T) {
 		0o600: "", 0o400: "", 0o644: "run chmod 600 " + path, 0o640: "run chmod 600 " + path, 0o604: "run chmod 600 " + path, 0o711: "",
 	} {
 		require.NoError(t, os.Chmod(path, mode))
-		access, _, err := accessOf("-m x --api-key-file " + path)
+		policy, err := Read(Flags{APIKeyFile: &path}, noVariable)
 		require.NoError(t, err)
 		if remedy == "" {
-			require.Empty(t, access.Warnings, "mode %o", mode)
+			require.Empty(t, policy.Warnings, "mode %o", mode)
 			continue
 		}
-		require.Len(t, access.Warnings, 1, "mode %o", mode)
-		require.Contains(t, access.Warnings[0], remedy)
-		require.NotContains(t, access.Warnings[0], "s3cret")
+		require.Len(t, policy.Warnings, 1, "mode %o", mode)
+		require.Contains(t, policy.Warnings[0], remedy)
+		require.NotContains(t, policy.Warnings[0], "s3cret")
 	}
 	require.NoError(t, os.Chmod(path, 0o600))
 	writeCertificate(t, certificate, private)
+	flags := Flags{APIKeyFile: &path, SSLCertFile: &certificate, SSLKeyFile: &private}
 	// all users may read a certificate, because it is public
 	require.NoError(t, os.Chmod(certificate, 0o644))
-	tls := "-m x --api-key-file " + path + " --ssl-cert-file " + certificate + " --ssl-key-file " + private
 	require.NoError(t, os.Chmod(private, 0o600))
-	access, _, err := accessOf(tls)
+	policy, err := Read(flags, noVariable)
 	require.NoError(t, err)
-	require.Empty(t, access.Warnings)
+	require.Empty(t, policy.Warnings)
 	require.NoError(t, os.Chmod(private, 0o644))
-	access, _, err = accessOf(tls)
+	policy, err = Read(flags, noVariable)
 	require.NoError(t, err)
-	require.Len(t, access.Warnings, 1)
-	require.Contains(t, access.Warnings[0], "the private key in "+private+" (mode 0644): run chmod 600")
+	require.Len(t, policy.Warnings, 1)
+	require.Contains(t, policy.Warnings[0], "the private key in "+private+" (mode 0644): run chmod 600")
 
 	if os.Geteuid() == 0 {
 		for mode, warned := range map[os.FileMode]bool{0o640: false, 0o644: true} {
 			require.NoError(t, os.Chown(path, 12345, 12345))
 			require.NoError(t, os.Chmod(path, mode))
-			var a Access
-			a.warnReadable("API keys", path)
-			require.Equal(t, warned, len(a.Warnings) > 0, "mode %o", mode)
+			var p Policy
+			p.warnReadable("API keys", path)
+			require.Equal(t, warned, len(p.Warnings) > 0, "mode %o", mode)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package llamaserver
+package access_test
 
 import (
 	"net/http"
@@ -6,32 +6,48 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 )
 
+// gate returns the handler of a server that this machine only can reach. The handler
+// answers each request that the gate accepts.
+func gate(t *testing.T, sites string, policy access.Policy) http.Handler {
+	list, err := access.ParseSites(sites, policy.HasKey())
+	require.NoError(t, err)
+	g := access.Gate{Policy: policy, Sites: list, Loopback: true, Reject: func(w http.ResponseWriter, _ *http.Request, status int, sentence string) {
+		http.Error(w, sentence, status)
+	}}
+	return g.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+}
+
+// keyed returns the policy of a server whose requests need the given key.
+func keyed(t *testing.T, key string) access.Policy {
+	p, err := access.Read(access.Flags{APIKey: &key}, func(string) (string, bool) { return "", false })
+	require.NoError(t, err)
+	return p
+}
+
 func TestOnlyListedSitesMaySendRequests(t *testing.T) {
-	key := Access{}
-	require.True(t, key.add([]string{"secret"}))
+	key := keyed(t, "secret")
 	for _, test := range []struct {
 		name, list, origin string
-		access             Access
+		policy             access.Policy
 		allowed, shared    bool // shared is set if the answer has CORS headers
 	}{
-		{"off", "", "https://chat.example", Access{}, false, false},
-		{"listed", "https://chat.example, http://other.example:8000", "https://chat.example", Access{}, true, true},
-		{"listed with port", "https://chat.example,http://other.example:8000", "http://other.example:8000", Access{}, true, true},
-		{"other port", "https://chat.example", "https://chat.example:8443", Access{}, false, false},
-		{"other scheme", "https://chat.example", "http://chat.example", Access{}, false, false},
-		{"prefix", "https://chat.example", "https://chat.example.evil", Access{}, false, false},
-		{"null", "https://chat.example,localhost", "null", Access{}, false, false},
-		{"local", "localhost", "http://127.0.0.1:3000", Access{}, true, true},
-		{"not local", "localhost", "https://chat.example", Access{}, false, false},
+		{"off", "", "https://chat.example", access.Policy{}, false, false},
+		{"listed", "https://chat.example, http://other.example:8000", "https://chat.example", access.Policy{}, true, true},
+		{"listed with port", "https://chat.example,http://other.example:8000", "http://other.example:8000", access.Policy{}, true, true},
+		{"other port", "https://chat.example", "https://chat.example:8443", access.Policy{}, false, false},
+		{"other scheme", "https://chat.example", "http://chat.example", access.Policy{}, false, false},
+		{"prefix", "https://chat.example", "https://chat.example.evil", access.Policy{}, false, false},
+		{"null", "https://chat.example,localhost", "null", access.Policy{}, false, false},
+		{"local", "localhost", "http://127.0.0.1:3000", access.Policy{}, true, true},
+		{"not local", "localhost", "https://chat.example", access.Policy{}, false, false},
 		{"every site, with a key", "*", "https://any.example", key, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s, err := New(Options{Addr: "127.0.0.1:0", CORSOrigins: test.list, Access: test.access})
-			require.NoError(t, err)
-			defer s.Close()
-			s.SetModel(&fakeModel{})
+			handler := gate(t, test.list, test.policy)
 			send := func(method string, header ...string) *httptest.ResponseRecorder {
 				r := httptest.NewRequest(method, "http://localhost/v1/models", nil)
 				r.Header.Set("Origin", test.origin)
@@ -40,7 +56,7 @@ func TestOnlyListedSitesMaySendRequests(t *testing.T) {
 					r.Header.Set(header[i], header[i+1])
 				}
 				answer := httptest.NewRecorder()
-				s.Handler().ServeHTTP(answer, r)
+				handler.ServeHTTP(answer, r)
 				return answer
 			}
 			question, request := send("OPTIONS", "Access-Control-Request-Method", "POST"), send("GET", "Authorization", "Bearer secret")
@@ -54,7 +70,7 @@ func TestOnlyListedSitesMaySendRequests(t *testing.T) {
 				require.Equal(t, http.StatusOK, request.Code)
 				require.Equal(t, http.StatusNoContent, question.Code, "the question of the browser needs no key")
 				require.Contains(t, question.Header().Get("Access-Control-Allow-Headers"), "Authorization")
-				if test.access.HasKey() {
+				if test.policy.HasKey() {
 					require.Equal(t, http.StatusUnauthorized, send("GET").Code)
 				}
 				return
@@ -67,20 +83,17 @@ func TestOnlyListedSitesMaySendRequests(t *testing.T) {
 }
 
 func TestListedSitesDoNotOpenTheServerToOtherNames(t *testing.T) {
-	s, err := New(Options{Addr: "127.0.0.1:0", CORSOrigins: "https://chat.example"})
-	require.NoError(t, err)
-	defer s.Close()
+	handler := gate(t, "https://chat.example", access.Policy{})
 	r := httptest.NewRequest("GET", "http://evil.example/v1/models", nil)
 	r.Header.Set("Origin", "https://chat.example")
 	answer := httptest.NewRecorder()
-	s.Handler().ServeHTTP(answer, r)
+	handler.ServeHTTP(answer, r)
 	require.Equal(t, http.StatusForbidden, answer.Code, "the Host header is checked still")
 }
 
 func TestBadListsOfSitesAreRefused(t *testing.T) {
 	for _, list := range []string{"*", "chat.example", "https://", "https://a.example/path", "https://u@a.example", "ftp://a.example", "https://a.example?x"} {
-		_, err := New(Options{Addr: "127.0.0.1:0", CORSOrigins: list})
-		require.ErrorIs(t, err, ErrArguments, list)
-		require.ErrorContains(t, err, "--cors-origins")
+		_, err := access.ParseSites(list, false)
+		require.ErrorContains(t, err, "--cors-origins", list)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package llamaserver
+package access
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // warnReadable adds a warning with the remedy if other users may read a file of
 // secrets. The group may read a file of another owner, such as root: an administrator
 // gives a service its keys in this way.
-func (a *Access) warnReadable(secrets, path string) {
+func (p *Policy) warnReadable(secrets, path string) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return // the file was read, so it was removed since
@@ -20,8 +20,8 @@ func (a *Access) warnReadable(secrets, path string) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch own := ok && int(stat.Uid) == os.Geteuid(); {
 	case own && mode&0o044 != 0:
-		a.Warnings = append(a.Warnings, fmt.Sprintf("other users may read the %s in %s (mode %04o): run chmod 600 %s", secrets, path, mode, path))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("other users may read the %s in %s (mode %04o): run chmod 600 %s", secrets, path, mode, path))
 	case mode&0o004 != 0:
-		a.Warnings = append(a.Warnings, fmt.Sprintf("other users may read the %s in %s (mode %04o): let its owner run chmod o-r %s", secrets, path, mode, path))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("other users may read the %s in %s (mode %04o): let its owner run chmod o-r %s", secrets, path, mode, path))
 	}
 }

@@ -1,7 +1,7 @@
 //go:build !unix
 
-package llamaserver
+package access
 
 // warnReadable adds no warning: this system keeps the rights of other users outside a
 // file's mode.
-func (a *Access) warnReadable(secrets, path string) {}
+func (p *Policy) warnReadable(secrets, path string) {}

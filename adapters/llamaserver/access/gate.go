@@ -1,4 +1,4 @@
-package llamaserver
+package access
 
 import (
 	"net"
@@ -8,8 +8,10 @@ import (
 	"strings"
 )
 
-// guard rejects requests that a web page of another site makes the user's browser send.
-// guard decides by the headers that the browser adds to a request.
+// Gate decides which requests reach a server.
+//
+// Gate rejects requests that a web page of another site makes the user's browser send.
+// For these, Gate decides by the headers that the browser adds to a request.
 //
 //   - Sec-Fetch-Site says how the page relates to this server. Only the server's own
 //     pages and addresses that the user typed are accepted.
@@ -20,12 +22,28 @@ import (
 //
 // Programs, such as Ollama, send no Origin and no Sec-Fetch-Site.
 //
-// Pages of the sites that the user allows (cors) pass the first two checks.
-func guard(loopback bool, allowed cors, next http.Handler) http.Handler {
+// Pages of Sites pass the first two checks.
+type Gate struct {
+	Policy Policy
+	Sites  Sites
+	// Loopback is set if the server can be reached from this machine only, see
+	// [OnLoopback].
+	Loopback bool
+	// Reject writes the answer to a request that Gate rejects.
+	Reject Reject
+}
+
+// Reject writes an answer with the given status and sentence. The status is 401 if the
+// request has no valid key, and 403 if a web page of another site sent it.
+type Reject func(w http.ResponseWriter, r *http.Request, status int, sentence string)
+
+// Handler passes the requests that Gate accepts to next.
+func (g Gate) Handler(next http.Handler) http.Handler {
+	next = g.Policy.require(g.Reject, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fromAllowed := allowed.asks(w, r)
-		if reason := foreign(r, loopback, fromAllowed); reason != "" {
-			refuse(http.StatusForbidden, "%s", reason).write(w, r)
+		fromAllowed := g.Sites.asks(w, r)
+		if reason := foreign(r, g.Loopback, fromAllowed); reason != "" {
+			g.Reject(w, r, http.StatusForbidden, reason)
 			return
 		}
 		if fromAllowed && preflight(w, r) {
@@ -100,8 +118,8 @@ func isPort(text string) bool {
 	return text[0] == ':' && len(digits) <= 5 && strings.Trim(digits, "0123456789") == ""
 }
 
-// onLoopback reports whether an address can be reached from this machine only.
-func onLoopback(addr net.Addr) bool {
+// OnLoopback reports whether an address can be reached from this machine only.
+func OnLoopback(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
