@@ -1,6 +1,6 @@
 // Package llamaserver implements the protocol that Ollama, the host, uses with
-// llama-server: the command line, the HTTP endpoints, and the output lines that the
-// host parses. Package parent notices that the host has exited.
+// llama-server: the HTTP endpoints and the output lines that the host parses. Package
+// arguments reads the command line, and package parent notices that the host has exited.
 //
 // The package neither loads models nor starts the original llama-server.
 // Package runner loads models, starts the original llama-server, and passes the

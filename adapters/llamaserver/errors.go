@@ -14,12 +14,8 @@ import (
 	"time"
 )
 
-var (
-	// ErrArguments is returned for an invalid command line.
-	ErrArguments = errors.New("bad arguments")
-	// ErrClosed is returned if the server's Serve is called a second time.
-	ErrClosed = errors.New("server already served")
-)
+// ErrClosed is returned if the server's Serve is called a second time.
+var ErrClosed = errors.New("server already served")
 
 // refusal is an HTTP answer without a result. The body of a refusal is an error object
 // in llama-server's form, or a plain sentence for Ollama, which shows the raw body to

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -31,7 +32,7 @@ func (echo) Template() (*chat.Template, error) { return nil, chat.ErrNoTemplate 
 func (echo) Details() llamaserver.Details { return llamaserver.Details{Path: "echo.gguf"} }
 
 func Example() {
-	args, _, err := llamaserver.ParseArgs([]string{"--model", "m.gguf", "--port", "0", "-np", "2"})
+	args, _, err := arguments.Parse([]string{"--model", "m.gguf", "--port", "0", "-np", "2"})
 	if err != nil {
 		panic(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -143,10 +144,10 @@ func whole(t *testing.T, raw json.RawMessage) []byte {
 }
 
 func checkArguments(t *testing.T, name string, argv []string) {
-	a, warnings, err := ParseArgs(argv)
+	a, warnings, err := arguments.Parse(argv)
 	require.NoError(t, err, name)
 	require.Empty(t, warnings, name)
-	if a.Mode() == ModeServe {
+	if a.Mode() == arguments.ModeServe {
 		require.NotZero(t, a.Port, name)
 		require.Positive(t, a.ContextPerSlot(), name)
 	}

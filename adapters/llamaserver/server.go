@@ -17,6 +17,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/connections"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
@@ -129,11 +130,11 @@ type state struct {
 // connection costs it a quarter of a second.
 func New(o Options) (*Server, error) {
 	if o.Slots < 0 {
-		return nil, fmt.Errorf("llamaserver: %w: %d slots", ErrArguments, o.Slots)
+		return nil, fmt.Errorf("llamaserver: %w: %d slots", arguments.ErrInvalid, o.Slots)
 	}
 	sites, err := access.ParseSites(o.CORSOrigins, o.Access.HasKey())
 	if err != nil {
-		return nil, fmt.Errorf("llamaserver: %w: %w", ErrArguments, err)
+		return nil, fmt.Errorf("llamaserver: %w: %w", arguments.ErrInvalid, err)
 	}
 	files, err := newSlotFiles(o.SlotFolder)
 	if err != nil {
@@ -147,7 +148,7 @@ func New(o Options) (*Server, error) {
 	if !loopback && !o.Access.HasKey() && !o.WithoutKey {
 		return nil, errors.Join(fmt.Errorf("llamaserver: %w: other machines reach %s, and the server would answer everyone: "+
 			"set a key with --api-key-file or LLAMA_API_KEY, use --host 127.0.0.1, or set SDNPU_ALLOW_NO_KEY=true",
-			ErrArguments, listener.Addr()), listener.Close())
+			arguments.ErrInvalid, listener.Addr()), listener.Close())
 	}
 	if config := o.Access.TLS(); config != nil {
 		listener = tls.NewListener(listener, config)

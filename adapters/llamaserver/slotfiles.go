@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
@@ -43,12 +44,12 @@ func newSlotFiles(folder string) (slotFiles, error) {
 	}
 	switch info, err := os.Stat(folder); {
 	case err != nil:
-		return f, fmt.Errorf("llamaserver: %w: --slot-save-path: %w: create the folder first", ErrArguments, err)
+		return f, fmt.Errorf("llamaserver: %w: --slot-save-path: %w: create the folder first", arguments.ErrInvalid, err)
 	case !info.IsDir():
-		return f, fmt.Errorf("llamaserver: %w: --slot-save-path: %s is not a folder: name a folder", ErrArguments, folder)
+		return f, fmt.Errorf("llamaserver: %w: --slot-save-path: %s is not a folder: name a folder", arguments.ErrInvalid, folder)
 	}
 	if err := trust.Check(folder); err != nil {
-		return f, fmt.Errorf("llamaserver: %w: --slot-save-path: %w", ErrArguments, err)
+		return f, fmt.Errorf("llamaserver: %w: --slot-save-path: %w", arguments.ErrInvalid, err)
 	}
 	absolute, err := filepath.Abs(folder)
 	f.folder = absolute

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -178,14 +179,14 @@ func TestServersWithoutAFolderSaveNoSlots(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for folder, reason := range map[string]string{file: "not a folder", file + "x": "create the folder first"} {
 		_, err := New(Options{Addr: "127.0.0.1:0", SlotFolder: folder})
-		require.ErrorIs(t, err, ErrArguments)
+		require.ErrorIs(t, err, arguments.ErrInvalid)
 		require.ErrorContains(t, err, reason)
 	}
 	if runtime.GOOS != "windows" {
 		open := t.TempDir()
 		require.NoError(t, os.Chmod(open, 0o777)) //nolint:gosec // the test needs a folder that others can change
 		_, err := New(Options{Addr: "127.0.0.1:0", SlotFolder: open})
-		require.ErrorIs(t, err, ErrArguments)
+		require.ErrorIs(t, err, arguments.ErrInvalid)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -26,7 +27,7 @@ type Alone struct {
 	Program string
 	// Args are the arguments of a llama-server that has this model. The model need not
 	// be selected for the NPU.
-	Args   llamaserver.Args
+	Args   arguments.Args
 	Config config.Config
 	Logger *slog.Logger
 	// Lines receives the lines that a llama-server prints: reports of requests, and

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
-	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
@@ -67,7 +67,7 @@ func TestAdapterThatChangesWeightsGoesToTheOriginal(t *testing.T) {
 		{[]string{settingsOnly, lora}, "LoRA"},
 		{nil, "not selected"},
 	} {
-		_, reason, err := readConfig(llamaserver.Args{Model: story, Lora: tt.lora, GPULayers: -1}, nil)
+		_, reason, err := readConfig(arguments.Args{Model: story, Lora: tt.lora, GPULayers: -1}, nil)
 		require.NoError(t, err)
 		require.Equal(t, tt.reason == "", reason == "", "%v: %s", tt.lora, reason)
 		require.Contains(t, reason, tt.reason)

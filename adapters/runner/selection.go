@@ -7,7 +7,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/launch"
-	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
@@ -16,7 +16,7 @@ const notSelected = "the model is not selected for the NPU (sdnpu.enabled)"
 // readConfig reads the config of the model and of its adapters, and the
 // environment. modes are modes that the product does not have. If the original
 // llama-server should run the model, reason says why.
-func readConfig(args llamaserver.Args, modes config.Modes) (c config.Config, reason string, err error) {
+func readConfig(args arguments.Args, modes config.Modes) (c config.Config, reason string, err error) {
 	var sources []config.Source
 	for i, path := range append([]string{args.Model}, args.Lora...) {
 		name := "the model"

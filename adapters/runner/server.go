@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/parent"
 	"github.com/sdnpu/sdnpu/adapters/ollama"
 	"github.com/sdnpu/sdnpu/backend"
@@ -61,8 +62,8 @@ func (p Program) Serve(ctx context.Context, argv []string) error {
 	// Models that are not selected for the NPU must run even if the settings of
 	// sdnpu are invalid.
 	s, settingsErr := launch.ReadSettings()
-	args, warnings, err := llamaserver.ParseArgs(argv[1:])
-	mode := llamaserver.ModeServe
+	args, warnings, err := arguments.Parse(argv[1:])
+	mode := arguments.ModeServe
 	if err == nil {
 		mode = args.Mode()
 	}
@@ -76,16 +77,16 @@ func (p Program) Serve(ctx context.Context, argv []string) error {
 		return handOver(original, argv[1:])
 	}
 	switch {
-	case mode != llamaserver.ModeServe && original != "":
+	case mode != arguments.ModeServe && original != "":
 		return become()
-	case mode == llamaserver.ModeDiscover:
-		return llamaserver.AnswerDiscover(ctx, os.Stderr)
-	case mode == llamaserver.ModeListDevices:
-		return llamaserver.AnswerListDevices(os.Stdout)
-	case mode == llamaserver.ModeHelp:
-		return llamaserver.AnswerHelp(os.Stdout)
-	case mode == llamaserver.ModeVersion:
-		return llamaserver.AnswerVersion(os.Stdout, p.Version)
+	case mode == arguments.ModeDiscover:
+		return arguments.AnswerDiscover(ctx, os.Stderr)
+	case mode == arguments.ModeListDevices:
+		return arguments.AnswerListDevices(os.Stdout)
+	case mode == arguments.ModeHelp:
+		return arguments.AnswerHelp(os.Stdout)
+	case mode == arguments.ModeVersion:
+		return arguments.AnswerVersion(os.Stdout, p.Version)
 	case err != nil:
 		return err
 	}
@@ -107,7 +108,7 @@ func (p Program) Serve(ctx context.Context, argv []string) error {
 }
 
 // serve answers the requests of Ollama until the process is killed.
-func (p Program) serve(ctx context.Context, s launch.Settings, program string, args llamaserver.Args, c config.Config, warnings []string) error {
+func (p Program) serve(ctx context.Context, s launch.Settings, program string, args arguments.Args, c config.Config, warnings []string) error {
 	watchErr := watchCrash() // watchErr is set before other code keeps a copy of os.Stderr
 	lines := llamaserver.NewLines(os.Stderr)
 	logger := cmdline.NewRecordLogger(lines, hostDebugs())
@@ -132,7 +133,7 @@ func (p Program) serve(ctx context.Context, s launch.Settings, program string, a
 type instance struct {
 	settings launch.Settings
 	program  string
-	args     llamaserver.Args
+	args     arguments.Args
 	config   config.Config
 	lines    *llamaserver.Lines
 	logger   *slog.Logger

@@ -19,8 +19,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/enable"
 	"github.com/sdnpu/sdnpu/adapters/launch"
-	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/adapters/runner"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
@@ -77,8 +77,8 @@ func (f *serveFlags) run(cmd *cobra.Command, model string) error {
 	switch {
 	case f.port < 0 || f.port > 65535:
 		return fmt.Errorf("--port %d: want 0..65535", f.port)
-	case f.parallel < 1 || f.parallel > llamaserver.MostSlots:
-		return fmt.Errorf("--parallel %d: want 1..%d", f.parallel, llamaserver.MostSlots)
+	case f.parallel < 1 || f.parallel > arguments.MostSlots:
+		return fmt.Errorf("--parallel %d: want 1..%d", f.parallel, arguments.MostSlots)
 	case f.context < 0:
 		return fmt.Errorf("--context %d: want at least 1, or 0 for the default", f.context)
 	}
@@ -169,8 +169,8 @@ func (f *serveFlags) resolve(path string, adapters []string) (config.Config, err
 
 // args returns the arguments of the server. The contexts of all slots together are the
 // context of llama-server.
-func (f *serveFlags) args(cmd *cobra.Command, path, model string) llamaserver.Args {
-	a := llamaserver.Args{
+func (f *serveFlags) args(cmd *cobra.Command, path, model string) arguments.Args {
+	a := arguments.Args{
 		Model: path, Host: f.host, Port: f.port, Context: f.context * f.parallel, Parallel: f.parallel, ContextShift: !f.noShift,
 		Alias: cmp.Or(f.alias, filepath.Base(model)), Metrics: true, NoSlots: f.noSlots, SlotSavePath: f.slots, CORSOrigins: f.cors,
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/adapters/runner"
 	"github.com/sdnpu/sdnpu/backend"
 )
@@ -83,8 +84,8 @@ func New(o Options) (*Runner, error) {
 	if o.Model == "" {
 		return nil, errors.New("inprocess: Options.Model is empty: set the path of a GGUF file")
 	}
-	if o.Parallel < 0 || o.Parallel > llamaserver.MostSlots {
-		return nil, fmt.Errorf("inprocess: %d parallel requests: want 0..%d", o.Parallel, llamaserver.MostSlots)
+	if o.Parallel < 0 || o.Parallel > arguments.MostSlots {
+		return nil, fmt.Errorf("inprocess: %d parallel requests: want 0..%d", o.Parallel, arguments.MostSlots)
 	}
 	o.Parallel = max(o.Parallel, 1)
 	if o.Logger == nil {

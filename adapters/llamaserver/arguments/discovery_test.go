@@ -1,9 +1,10 @@
-package llamaserver
+package arguments
 
 import (
 	"bytes"
 	"context"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,17 +25,16 @@ func TestDiscoveryListsNoDevices(t *testing.T) {
 
 func TestDiscoveryPrintsAtOnceAndThenWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := newConsole()
+		var out bytes.Buffer
 		begin := time.Now()
-		require.NoError(t, AnswerDiscover(t.Context(), out))
+		require.NoError(t, AnswerDiscover(t.Context(), &out))
 		require.Equal(t, discoveryTimeout, time.Since(begin), "then a person has the prompt back")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- AnswerDiscover(ctx, out) }()
+		go func() { ended <- AnswerDiscover(ctx, &out) }()
 		synctest.Wait()
-		require.Len(t, out.all(), 2)
-		require.Contains(t, out.all()[1], "system_info:")
+		require.Equal(t, 2, strings.Count(out.String(), "system_info:"))
 		cancel()
 		require.NoError(t, <-ended)
 	})

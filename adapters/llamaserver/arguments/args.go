@@ -1,4 +1,4 @@
-package llamaserver
+package arguments
 
 import (
 	"errors"
@@ -11,6 +11,9 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 )
+
+// ErrInvalid is returned for an invalid command line.
+var ErrInvalid = errors.New("bad arguments")
 
 // Mode is the action that a command line of llama-server requests.
 type Mode int
@@ -33,7 +36,7 @@ const (
 const AllLayers = math.MaxInt32
 
 // Args is a parsed command line of llama-server. Fields of Args whose flag is not given
-// have the values that [ParseArgs] returns for an empty command line.
+// have the values that [Parse] returns for an empty command line.
 type Args struct {
 	Model string // Model is the path of the GGUF file
 	Host  string
@@ -108,11 +111,11 @@ func (a Args) ContextPerSlot() int { return a.Context / a.Parallel }
 // a protection that this program does not have.
 func (a Args) Access(lookup func(name string) (string, bool)) (access.Policy, error) {
 	if len(a.Unsupported) > 0 {
-		return access.Policy{}, fmt.Errorf("llamaserver: %w: %s: this server cannot do that: write --api-key, --api-key-file, --ssl-key-file or --ssl-cert-file, leave it out, or run the model with Ollama's own llama-server", ErrArguments, a.Unsupported[0])
+		return access.Policy{}, fmt.Errorf("llamaserver: %w: %s: this server cannot do that: write --api-key, --api-key-file, --ssl-key-file or --ssl-cert-file, leave it out, or run the model with Ollama's own llama-server", ErrInvalid, a.Unsupported[0])
 	}
 	p, err := access.Read(a.Flags, lookup)
 	if err != nil {
-		return p, fmt.Errorf("llamaserver: %w: %w", ErrArguments, err)
+		return p, fmt.Errorf("llamaserver: %w: %w", ErrInvalid, err)
 	}
 	return p, nil
 }
@@ -231,13 +234,13 @@ func setGPULayers(a *Args, v string) error {
 	return number(-1, AllLayers, func(a *Args) *int { return &a.GPULayers }).set(a, v)
 }
 
-// ParseArgs parses a command line without the program's name. "--name=value" means
+// Parse parses a command line without the program's name. "--name=value" means
 // "--name value", and "--a_name" means "--a-name". An unknown flag becomes a warning,
 // because each version of the host adds flags, but one that sounds like protection is
 // kept for [Args.Access]. No warning shows the value of an unknown flag, which may be a
-// secret. For an invalid value, and for values that contradict each other, ParseArgs
-// returns [ErrArguments].
-func ParseArgs(args []string) (a Args, warnings []string, err error) {
+// secret. For an invalid value, and for values that contradict each other, Parse
+// returns [ErrInvalid].
+func Parse(args []string) (a Args, warnings []string, err error) {
 	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
 	table := optionTable()
 	unknown := false // the word before this one is an unknown flag without a value
@@ -259,17 +262,17 @@ func ParseArgs(args []string) (a Args, warnings []string, err error) {
 		switch {
 		case f.value && !joined:
 			if i++; i == len(args) {
-				return a, warnings, fmt.Errorf("llamaserver: %w: %s needs a value", ErrArguments, name)
+				return a, warnings, fmt.Errorf("llamaserver: %w: %s needs a value", ErrInvalid, name)
 			}
 			value = args[i]
 		case joined && !f.value:
-			return a, warnings, fmt.Errorf("llamaserver: %w: the flag %s takes no value", ErrArguments, name)
+			return a, warnings, fmt.Errorf("llamaserver: %w: the flag %s takes no value", ErrInvalid, name)
 		}
 		if f.set == nil {
 			continue
 		}
 		if err := f.set(&a, value); err != nil {
-			return a, warnings, fmt.Errorf("llamaserver: %w: %s: %w", ErrArguments, name, err)
+			return a, warnings, fmt.Errorf("llamaserver: %w: %s: %w", ErrInvalid, name, err)
 		}
 	}
 	if a.FlashAttn != "" && !slices.Contains([]string{"on", "off", "auto"}, a.FlashAttn) {
@@ -309,7 +312,7 @@ func splitJoined(arg string) (name, value string, joined bool) {
 func (a Args) contradiction() error {
 	if a.Context > 0 && a.ContextPerSlot() < minContext {
 		return fmt.Errorf("llamaserver: %w: a context of %d (-c) leaves %d tokens for each of %d slots (-np): want at least %d",
-			ErrArguments, a.Context, a.ContextPerSlot(), a.Parallel, minContext)
+			ErrInvalid, a.Context, a.ContextPerSlot(), a.Parallel, minContext)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package llamaserver
+package arguments
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestHostArgumentsAreParsed(t *testing.T) {
-	a, warnings, err := ParseArgs(strings.Fields(`--model /m/blobs/sha256-e4 --port 36053 --host 127.0.0.1 --no-webui --offline
+	a, warnings, err := Parse(strings.Fields(`--model /m/blobs/sha256-e4 --port 36053 --host 127.0.0.1 --no-webui --offline
 		-c 1024 -np 2 --log-verbosity 4 --no-log-prefix --no-log-timestamps --no-jinja --chat-template chatml
 		--mmproj /m/p --no-mmproj-offload --spec-type draft-mtp --spec-draft-n-max 6 --spec-draft-backend-sampling
 		--spec-draft-model /m/d --image-min-tokens 1024 --lora /m/a --lora /m/b --load-mode none --cache-type-k q8_0
@@ -42,7 +42,7 @@ func TestModesOfDiscovery(t *testing.T) {
 		{"--help --version", ModeHelp},
 		{"-m x --version", ModeVersion},
 	} {
-		a, warnings, err := ParseArgs(strings.Fields(c.args))
+		a, warnings, err := Parse(strings.Fields(c.args))
 		require.NoError(t, err)
 		require.Empty(t, warnings)
 		require.Equal(t, c.want, a.Mode(), c.args)
@@ -76,7 +76,7 @@ func TestOlderAndNewerArguments(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			want := Args{Model: "x", Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
 			c.want(&want)
-			a, warnings, err := ParseArgs(strings.Fields(c.args))
+			a, warnings, err := Parse(strings.Fields(c.args))
 			require.NoError(t, err)
 			require.Equal(t, want, a)
 			require.Equal(t, c.warnings, warnings)
@@ -89,14 +89,14 @@ func TestInvalidArgumentsAreErrors(t *testing.T) {
 		"--model", "-c x", "-c -1", "-np 0", "--port 70000", "--port -1", "-ngl some", "-ngl 99999999999", "-b 0", "-t 1.5", "--lora",
 		"--verbose=1", "--model=",
 	} {
-		_, _, err := ParseArgs(strings.Fields(args))
-		require.ErrorIs(t, err, ErrArguments, args)
+		_, _, err := Parse(strings.Fields(args))
+		require.ErrorIs(t, err, ErrInvalid, args)
 		name, _, _ := strings.Cut(strings.Fields(args)[0], "=")
 		require.ErrorContains(t, err, name)
 	}
 	for _, args := range []string{"-m x -c 3 -np 4", "-np 4 -c 7", "-c 1"} {
-		_, _, err := ParseArgs(strings.Fields(args))
-		require.ErrorIs(t, err, ErrArguments, args)
+		_, _, err := Parse(strings.Fields(args))
+		require.ErrorIs(t, err, ErrInvalid, args)
 		require.ErrorContains(t, err, "(-np): want at least 2", args)
 	}
 }
@@ -113,14 +113,14 @@ func TestHelpNamesKnownArgumentsOnly(t *testing.T) {
 	}
 }
 
-func FuzzParseArgsNeverGivesWhatMakesNoSense(f *testing.F) {
+func FuzzParseNeverGivesWhatMakesNoSense(f *testing.F) {
 	f.Add("--model x -c 4096 -np 4 --lora a --unknown b")
 	f.Add("-ngl all --port 65535 --list-devices")
 	f.Add("--host")
 	f.Fuzz(func(t *testing.T, line string) {
-		a, _, err := ParseArgs(strings.Split(line, " "))
+		a, _, err := Parse(strings.Split(line, " "))
 		if err != nil {
-			require.ErrorIs(t, err, ErrArguments)
+			require.ErrorIs(t, err, ErrInvalid)
 			return
 		}
 		require.Positive(t, a.Parallel)

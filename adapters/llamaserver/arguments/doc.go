@@ -1,0 +1,16 @@
+// Package arguments reads the command line of llama-server, with which Ollama starts one
+// server for each model, and answers the command lines that ask for no server.
+//
+// [Parse] returns the arguments, and [Args.Mode] what they ask for. The functions
+// AnswerDiscover, AnswerListDevices, AnswerVersion and AnswerHelp answer the modes without
+// a server. Package arguments neither loads models nor listens.
+//
+// # Invariants
+//
+//   - An unknown argument is ignored with a warning, because each version of the host adds
+//     arguments. If it sounds like a protection of the server, [Args.Access] rejects it.
+//   - No warning and no error contains a word that may be a secret.
+//   - The help text names no argument that Parse does not know.
+//
+// All statements about the host hold for Ollama v0.30.0 to v0.32.9.
+package arguments
