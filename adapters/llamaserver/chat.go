@@ -257,27 +257,5 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request, m Model
 	if err != nil {
 		return err
 	}
-	ctx := r.Context()
-	release, err := s.takeSlot(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	out := newChatStream(s, w, body, request.Logprobs > 0)
-	defer out.close()
-	report, err := s.generate(ctx, r.URL.Path, m, request, out.piece)
-	if err == nil {
-		err = out.finish(report)
-	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil || errors.Is(err, errGone):
-		panic(http.ErrAbortHandler) // the client has closed the connection
-	case out.began:
-		s.lines.Failure(err)
-		return out.fail(err)
-	default:
-		return refusalFor(err)
-	}
+	return s.answerTo(r, m, request, func() output { return newChatStream(s, w, body, request.Logprobs > 0) })
 }

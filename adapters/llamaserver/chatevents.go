@@ -292,7 +292,7 @@ func (c *chatStream) finish(r engine.Report) error {
 }
 
 // fail ends a stream with an error event. Ollama shows the error to its client.
-func (c *chatStream) fail(err error) error {
+func (c *chatStream) fail(err error) {
 	status, message := http.StatusInternalServerError, err.Error()
 	if reason := (*refusal)(nil); errors.As(err, &reason) {
 		status = reason.status
@@ -301,5 +301,4 @@ func (c *chatStream) fail(err error) error {
 	if err := c.send(event); err != nil {
 		panic(http.ErrAbortHandler) // the client has closed the connection
 	}
-	return nil
 }

@@ -24,15 +24,36 @@ func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) err
 
 // answer runs a generation and writes its answer in the given form.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, m Model, request engine.Request, streamed bool, f form) error {
+	return s.answerTo(r, m, request, func() output {
+		return &stream{
+			w: w, control: http.NewResponseController(w), patience: stallTimeout, form: f, whole: !streamed, total: &s.answers,
+		}
+	})
+}
+
+// output writes the answer of one generation.
+type output interface {
+	piece(p engine.Piece) error
+	finish(r engine.Report) error
+	// started reports whether a part of the answer has been sent. After that, the status
+	// of the answer cannot change.
+	started() bool
+	// fail ends an answer of which a part has been sent. If clients would take the answer
+	// for complete, fail aborts the connection.
+	fail(err error)
+	close()
+}
+
+// answerTo waits for a request slot, opens the output and writes to it what a generation
+// yields.
+func (s *Server) answerTo(r *http.Request, m Model, request engine.Request, open func() output) error {
 	ctx := r.Context()
 	release, err := s.takeSlot(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	out := &stream{
-		w: w, control: http.NewResponseController(w), patience: stallTimeout, form: f, whole: !streamed, total: &s.answers,
-	}
+	out := open()
 	defer out.close()
 	report, err := s.generate(ctx, r.URL.Path, m, request, out.piece)
 	if err == nil {
@@ -43,13 +64,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m Model, request
 		return nil
 	case ctx.Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler) // the client has closed the connection
-	case out.began:
-		out.fail(err)
-		// The host has no event for a failure after the first event, so the
-		// connection is closed. When the connection breaks, the host adds the line that
-		// Failure prints to its own message.
+	case out.started():
+		// When the connection breaks, the host adds the line that Failure prints to its
+		// own message, so the line comes first.
 		s.lines.Failure(err)
-		panic(http.ErrAbortHandler)
+		out.fail(err)
+		return nil
 	default:
 		return refusalFor(err)
 	}

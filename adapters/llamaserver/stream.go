@@ -118,14 +118,18 @@ func (s *stream) finish(r engine.Report) error {
 	return nil
 }
 
-// fail sends the event for a failure in the middle of a stream, if the form has one.
+func (s *stream) started() bool { return s.began }
+
+// fail sends the event for a failure in the middle of a stream, if the form has one, and
+// aborts the connection. The host has no event for a failure after the first event.
 func (s *stream) fail(err error) {
 	reason := refuse(http.StatusInternalServerError, "%v", err)
 	errors.As(refusalFor(err), &reason)
 	if e := s.form.failure(reason); e != nil {
-		// Ignore a failed write, because the connection is closed afterwards in any case
+		// Ignore a failed write, because the connection is aborted in any case
 		_ = s.send(e)
 	}
+	panic(http.ErrAbortHandler)
 }
 
 // several holds events that are sent one after the other.
