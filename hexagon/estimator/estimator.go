@@ -58,6 +58,8 @@ type Estimate struct {
 	SpillBytes, FillBytes uint64
 	// MemoryGBps is the memory bandwidth that the simulation assumes.
 	MemoryGBps float64
+	// Shares divides Cycles among the operators of the compiler.
+	Shares []Share
 }
 
 // Options changes how the estimated graph is compiled. The zero Options compile the
@@ -131,11 +133,7 @@ var loggedBytes = regexp.MustCompile(`\b(spill_bytes|fill_bytes)\s*=\s*([0-9]+)`
 // simulation is the part of the compiler's trace that package estimator reads: events
 // in Chrome's trace format, with times in clock cycles.
 type simulation struct {
-	Events []struct {
-		Phase    string  `json:"ph"`
-		Start    float64 `json:"ts"`
-		Duration float64 `json:"dur"`
-	} `json:"traceEvents"`
+	Events []event `json:"traceEvents"`
 	Access struct {
 		Read  uint64 `json:"total_num_dma_read_bytes"`
 		Write uint64 `json:"total_num_dma_write_bytes"`
@@ -181,7 +179,7 @@ func sumTrace(r io.Reader) (e Estimate, err error) {
 	if !(ns < float64(maxTime)) {
 		return e, fmt.Errorf("read the compiler's trace: %v cycles at %v MHz take longer than %v", e.Cycles, e.MHz, maxTime)
 	}
-	e.Time = time.Duration(ns)
+	e.Time, e.Shares = time.Duration(ns), shares(s.Events)
 	e.ReadBytes, e.WriteBytes = s.Access.Read, s.Access.Write
 	e.MemoryGBps = 2 * c.DDR * c.DDRWidth * c.DDRChannels * cmp.Or(c.DDREfficiency, 1) / 1e3
 	return e, nil

@@ -74,6 +74,7 @@ func TestTracesAreSummed(t *testing.T) {
  "Hextimate Configuration":{"sim_core_freq":2000,"sim_ddr_freq":4000,"sim_ddr_width":2,"sim_ddr_channels":4,"sim_ddr_efficiency":0.5}}`)
 	e, err := readTrace(path)
 	require.NoError(t, err)
+	e.Shares = nil
 	require.Equal(t, Estimate{Cycles: 200, MHz: 2000, Time: 100 * time.Nanosecond, ReadBytes: 5, WriteBytes: 7, MemoryGBps: 32}, e)
 	for _, text := range []string{"", "{", "{}", `{"traceEvents":[{"ph":"X","ts":1,"dur":1}]}`} {
 		write(text)
@@ -111,4 +112,49 @@ func FuzzLoggedLine(f *testing.F) {
 			require.Contains(t, line, name)
 		}
 	})
+}
+
+func TestSharesAddUpToTheTime(t *testing.T) {
+	e, err := sumTrace(strings.NewReader(`{"traceEvents":[
+ {"name":"default_dma (q::weights)","ph":"X","ts":10,"dur":40,"args":{"flags":["for_dma"]}},
+ {"name":"q::conv","ph":"X","ts":30,"dur":40,"args":{"flags":["uses_hmx"]}},
+ {"name":"q::add","ph":"X","ts":50,"dur":20,"args":{"flags":["for_hvx"]}},
+ {"name":"default_dma_sync (q::weights)","ph":"X","ts":80,"dur":20,"args":{"flags":["scalar"]}}],
+ "Hextimate Configuration":{"sim_core_freq":1000}}`))
+	require.NoError(t, err)
+	require.Equal(t, []Share{
+		{Operator: "conv", Unit: Matrix, Busy: 40, Cycles: 30}, // 20 alone, and half of the 20 that it shares
+		{Operator: "pause", Unit: Nothing, Cycles: 20},
+		{Operator: "weights", Unit: Control, Busy: 20, Cycles: 20},
+		{Operator: "weights", Unit: Memory, Busy: 40, Cycles: 20},
+		{Operator: "add", Unit: Vector, Busy: 20, Cycles: 10},
+	}, e.Shares)
+}
+
+// TestLinearForms estimates a small projection in forms that the validation accepts, and in
+// one that it refuses.
+func TestLinearForms(t *testing.T) {
+	c := Compiler{openDevice(t, librarytest.Vendor(t))}
+	base := Linear{Rows: 8, In: 64, Out: 128, Edge: backend.Float16, Sum: backend.Float16, Operator: "FullyConnected"}
+	for name, change := range map[string]func(l *Linear){
+		"w8a16":       func(l *Linear) { l.X, l.Y = backend.Ufixed16, backend.Ufixed16 },
+		"w8a8":        func(l *Linear) { l.X, l.Y = backend.Ufixed8, backend.Ufixed8 },
+		"split, hot":  func(l *Linear) { l.X, l.Y, l.Parts, l.Hot = backend.Ufixed8, backend.Ufixed8, 2, 8 },
+		"unvalidated": func(l *Linear) { l.X, l.Y, l.Operator = backend.Ufixed8, backend.Ufixed16, "MatMul" },
+	} {
+		l := base
+		change(&l)
+		e, err := c.EstimateLinear(t.Context(), l)
+		require.NoError(t, err, name)
+		require.Positive(t, e.Time, name)
+		sum := 0.0
+		for _, s := range e.Shares {
+			sum += s.Cycles
+		}
+		require.InDelta(t, e.Cycles, sum, 1, name)
+	}
+	l := base
+	l.X, l.Y = backend.Ufixed8, backend.Ufixed16
+	_, err := c.EstimateLinear(t.Context(), l)
+	require.Error(t, err, "FullyConnected from u8 to u16 does not compile")
 }

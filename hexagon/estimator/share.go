@@ -1,0 +1,143 @@
+package estimator
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Unit is a part of the chip that works on a graph in the compiler's simulation.
+type Unit string
+
+// The constants below are the units of a [Share]. Matrix is the matrix unit (HMX), Vector
+// the vector units (HVX), Memory the transfers between main memory and VTCM, and Control
+// the scalar threads that start the other units.
+const (
+	Matrix  Unit = "matrix"
+	Vector  Unit = "vector"
+	Memory  Unit = "memory"
+	Control Unit = "control"
+	Nothing Unit = "nothing" // Nothing is the unit of a pause in which no unit works.
+)
+
+// Share is the part of a graph's simulated time that one operator of the compiler takes
+// on one unit. The compiler's operators are finer than the nodes of a graph.
+type Share struct {
+	Operator string
+	Unit     Unit
+	// Busy is the sum of the durations of the operator's events in cycles. Events overlap,
+	// so the sum over all shares exceeds the time of the graph.
+	Busy float64
+	// Cycles is the part of the graph's time that is charged to the operator. Each moment
+	// is divided equally among the operators that compute in it. A moment in which no
+	// operator computes is charged to the transfers, then to control. The sum over all
+	// shares is the time of the graph.
+	Cycles float64
+}
+
+// event is one event of the compiler's trace, with times in clock cycles.
+type event struct {
+	Name      string  `json:"name"`
+	Phase     string  `json:"ph"`
+	Start     float64 `json:"ts"`
+	Duration  float64 `json:"dur"`
+	Arguments struct {
+		Flags []string `json:"flags"`
+	} `json:"args"`
+}
+
+// unit returns the unit on which an event runs.
+func (e *event) unit() Unit {
+	switch flags := e.Arguments.Flags; {
+	case slices.Contains(flags, "uses_hmx"):
+		return Matrix
+	case slices.Contains(flags, "for_hvx"):
+		return Vector
+	case slices.Contains(flags, "for_dma"):
+		return Memory
+	}
+	return Control
+}
+
+// operator returns the name of the compiler's operator to which an event belongs.
+func (e *event) operator() string {
+	name := e.Name
+	if _, inner, found := strings.Cut(name, "("); found {
+		name = strings.TrimSuffix(inner, ")")
+	}
+	return strings.TrimPrefix(name, "q::")
+}
+
+// rank orders units by which of them is charged for a moment; lower ranks come first.
+var rank = map[Unit]int{Matrix: 0, Vector: 0, Memory: 1, Control: 2}
+
+// shares divides the time of a graph among the operators of its trace. The largest share
+// comes first.
+func shares(events []event) []Share {
+	type key struct {
+		operator string
+		unit     Unit
+	}
+	type edge struct {
+		at    float64
+		key   key
+		delta int
+	}
+	found := make(map[key]*Share)
+	var edges []edge
+	for i := range events {
+		e := &events[i]
+		if e.Phase != "X" {
+			continue
+		}
+		k := key{e.operator(), e.unit()}
+		if found[k] == nil {
+			found[k] = &Share{Operator: k.operator, Unit: k.unit}
+		}
+		lasts := max(0, e.Duration)
+		found[k].Busy += lasts
+		edges = append(edges, edge{e.Start, k, 1}, edge{e.Start + lasts, k, -1})
+	}
+	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	active := make(map[key]int)
+	pause := &Share{Operator: "pause", Unit: Nothing}
+	now := 0.0
+	for _, e := range edges {
+		if span := e.at - now; span > 0 {
+			best, running := len(rank), 0
+			for k, n := range active {
+				switch r := rank[k.unit]; {
+				case r < best:
+					best, running = r, n
+				case r == best:
+					running += n
+				}
+			}
+			if running == 0 {
+				pause.Cycles += span
+			}
+			for k, n := range active {
+				if rank[k.unit] == best {
+					found[k].Cycles += span * float64(n) / float64(running)
+				}
+			}
+			now = e.at
+		}
+		if active[e.key] += e.delta; active[e.key] == 0 {
+			delete(active, e.key)
+		}
+	}
+	list := []Share{}
+	if pause.Cycles > 0 {
+		list = append(list, *pause)
+	}
+	for _, s := range found {
+		if s.Busy > 0 {
+			list = append(list, *s)
+		}
+	}
+	slices.SortFunc(list, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(b.Cycles, a.Cycles), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Unit, b.Unit))
+	})
+	return list
+}
