@@ -68,7 +68,7 @@ is needed.`,
 		newAblationCommand(),
 		newRegimesCommand(),
 	)
-	root.AddCommand(bench, newEstimateCommand(), newFirstContactCommand(), newExecuteCommand(), newConversationCommand(),
+	root.AddCommand(bench, newEstimateCommand(), newShadowCommand(), newFirstContactCommand(), newExecuteCommand(), newConversationCommand(),
 		cmdline.NewCompileCommand(launch.CompileCommand, launch.ServeCompile), cmdline.NewCrashCommand(runner.CrashCommand, crash.Serve),
 		cmdline.NewVersionCommand("sdnpu-lab", ""))
 	cmdline.Prepare(root)

@@ -1,0 +1,9 @@
+// Package shadow compares ways to multiply activations with outliers in 8-bit integers.
+// A shadow is a second product for the channels of an activation that have outliers.
+//
+// [Forms] lists ways to write one projection, and [Estimate] asks the vendor's compiler
+// how long each takes on a chip. [Ways] lists precisions of a whole model, and [Measure]
+// computes what each does to the perplexity of a text on the float device.
+//
+// Package shadow decides nothing and no recipe uses it: docs/llmnpu.md states the results.
+package shadow

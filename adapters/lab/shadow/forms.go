@@ -1,0 +1,102 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/hexagon/estimator"
+)
+
+// Shape is the size of a projection's matrix.
+type Shape struct {
+	Model, Projection string
+	In, Out           int
+}
+
+// Shapes lists the projections of one layer of two models.
+var Shapes = []Shape{
+	{"SmolLM2-135M", "q, o", 576, 576},
+	{"SmolLM2-135M", "k, v", 576, 192},
+	{"SmolLM2-135M", "gate, up", 576, 1536},
+	{"SmolLM2-135M", "down", 1536, 576},
+	{"Qwen2.5-1.5B", "q, o", 1536, 1536},
+	{"Qwen2.5-1.5B", "k, v", 1536, 256},
+	{"Qwen2.5-1.5B", "gate, up", 1536, 8960},
+	{"Qwen2.5-1.5B", "down", 8960, 1536},
+}
+
+// Form is one way to write a projection.
+type Form struct {
+	Name string
+	// Validated is set if the vendor's validation accepts the form.
+	Validated bool
+	linear    estimator.Linear
+}
+
+// hotChannels is the number of channels of the second product in the forms that have
+// one. 32 is the smallest number that fills the matrix unit.
+const hotChannels = 32
+
+// Forms lists the compared forms; the first is the present form of the recipe w8a16.
+var Forms = []Form{
+	{"u16 × s8 → u16 (w8a16)", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed16, Y: backend.Ufixed16}},
+	{"u8 × s8 → u8 (w8a8)", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8}},
+	{"f16 × s8 in blocks → f16 (outliers of w8a8)", true, estimator.Linear{Operator: "FullyConnected", X: backend.Float16, Y: backend.Float16}},
+	{"0: MatMul u8 × s8 → u16", false, estimator.Linear{Operator: "MatMul", X: backend.Ufixed8, Y: backend.Ufixed16}},
+	{"0: MatMul u8 × s8 → f16", false, estimator.Linear{Operator: "MatMul", X: backend.Ufixed8, Y: backend.Float16}},
+	{"0: MatMul u8 × s8 → f32", false, estimator.Linear{Operator: "MatMul", X: backend.Ufixed8, Y: backend.Float32}},
+	{"a: 2 parts, sum f16", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8, Parts: 2, Sum: backend.Float16}},
+	{"a: 4 parts, sum f16", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8, Parts: 4, Sum: backend.Float16}},
+	{"a: 2 parts, sum u16", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8, Parts: 2, Sum: backend.Ufixed16}},
+	{"a: 4 parts, sum u16", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8, Parts: 4, Sum: backend.Ufixed16}},
+	{"a: 1 part + 32 hot channels, sum u16", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8, Sum: backend.Ufixed16, Hot: hotChannels}},
+	{"a: 2 parts + 32 hot channels, sum u16", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8, Parts: 2, Sum: backend.Ufixed16, Hot: hotChannels}},
+}
+
+// Simulator is a compiler that estimates how long a projection takes.
+type Simulator interface {
+	EstimateLinear(ctx context.Context, l estimator.Linear) (estimator.Estimate, error)
+}
+
+// Time is the estimate of one form of one projection.
+type Time struct {
+	Form string `json:"form"`
+	Shape
+	Rows int `json:"rows"`
+	// Edge is the type of the projection's input and result in main memory.
+	Edge string  `json:"edge"`
+	Us   float64 `json:"us"`
+	// MatrixUs is how long the matrix unit works.
+	MatrixUs float64 `json:"matrix_us"`
+	// Refused is the compiler's error if the form does not compile.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Estimate estimates all forms of a projection. Only the context's error ends Estimate; a
+// form that does not compile is part of the result.
+func Estimate(ctx context.Context, s Simulator, shape Shape, rows int, edge backend.DataType) (times []Time, err error) {
+	for _, f := range Forms {
+		l := f.linear
+		l.Rows, l.In, l.Out, l.Edge = rows, shape.In, shape.Out, edge
+		t := Time{Form: f.Name, Shape: shape, Rows: rows, Edge: edge.String()}
+		e, err := s.EstimateLinear(ctx, l)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, estimator.ErrNotSimulated):
+			return nil, err
+		case err != nil:
+			t.Refused = err.Error()
+		default:
+			t.Us = e.Cycles / e.MHz
+			for _, share := range e.Shares {
+				if share.Unit == estimator.Matrix {
+					t.MatrixUs += share.Busy / e.MHz
+				}
+			}
+		}
+		times = append(times, t)
+	}
+	return times, nil
+}

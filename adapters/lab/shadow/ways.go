@@ -1,0 +1,47 @@
+package shadow
+
+// Way is a precision of the projections of a whole model. All weights are integers of 8
+// bits with a scale per output. The embeddings, the attention and the head keep float32.
+type Way struct {
+	Name string
+	// In and Out are the numbers of bits of the inputs and results of projections, or 0 for
+	// float32.
+	In, Out int
+	// Spiked is the number of bits of the inputs and results of a projection whose input or
+	// result has outliers. A value of -1 treats these projections like all others.
+	Spiked int
+	// Parts is the number of products into which the inputs of a projection are split; each
+	// part and its result have encodings of their own. Zero means one part.
+	Parts int
+	// Hot is the share of the channels of each input that a second product multiplies in 16
+	// bits: those with the largest numbers in the calibration text.
+	Hot float64
+}
+
+// alike is the value of [Way].Spiked that treats all projections alike.
+const alike = -1
+
+// Ways lists the compared precisions.
+var Ways = []Way{
+	{Name: "u16 → u16 (w8a16)", In: 16, Out: 16, Spiked: alike},
+	{Name: "u8 → u8", In: 8, Out: 8, Spiked: alike},
+	{Name: "u8 → u8, outliers in float (like w8a8)", In: 8, Out: 8},
+	{Name: "0: u8 → exact", In: 8, Spiked: alike},
+	{Name: "0: u8 → exact, 4 % hot", In: 8, Spiked: alike, Hot: 0.04},
+	{Name: "a: 2 parts", In: 8, Out: 8, Spiked: alike, Parts: 2},
+	{Name: "a: 4 parts", In: 8, Out: 8, Spiked: alike, Parts: 4},
+	{Name: "a: 1 part, 4 % hot", In: 8, Out: 8, Spiked: alike, Hot: 0.04},
+	{Name: "a: 2 parts, 4 % hot", In: 8, Out: 8, Spiked: alike, Parts: 2, Hot: 0.04},
+	{Name: "a: 4 parts, 4 % hot", In: 8, Out: 8, Spiked: alike, Parts: 4, Hot: 0.04},
+	{Name: "b: u8 → u8, outliers u16 → u16", In: 8, Out: 8, Spiked: 16},
+	{Name: "b: the same, 4 % hot", In: 8, Out: 8, Spiked: 16, Hot: 0.04},
+}
+
+// of returns the bits of a projection's input and result, and whether its hot channels
+// are separate.
+func (w Way) of(spiked bool) (in, out int, hot bool) {
+	if spiked && w.Spiked != alike {
+		return w.Spiked, w.Spiked, false
+	}
+	return w.In, w.Out, w.Hot > 0
+}
