@@ -67,7 +67,7 @@ type Time struct {
 	// Edge is the type of the projection's input and result in main memory.
 	Edge string  `json:"edge"`
 	Us   float64 `json:"us"`
-	// MatrixUs is how long the matrix unit works.
+	// MatrixUs is the time in which the matrix unit works.
 	MatrixUs float64 `json:"matrix_us"`
 	// Refused is the compiler's error if the form does not compile.
 	Refused string `json:"refused,omitempty"`
