@@ -225,9 +225,7 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 	format := parse.FormatOf(template.Source(), len(conversation.Tools) > 0 && c.ToolChoice.mode != "none")
 	switch {
 	case formatted:
-		if end := format.Opened(c.Prompt.text); end != "" {
-			c.Prompt.text += "\n" + end + "\n\n"
-		}
+		c.Prompt.text += format.ContentStart(c.Prompt.text)
 		format = parse.Format{}
 		if forced {
 			format = parse.Forced()

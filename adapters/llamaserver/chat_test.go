@@ -120,7 +120,17 @@ func message(t *testing.T, events []chatEvent) (m chatMessage, finish string) {
 			text += *d.Content
 		}
 		m.Reasoning += d.Reasoning
-		m.ToolCalls = append(m.ToolCalls, d.ToolCalls...)
+		for _, part := range d.ToolCalls {
+			if part.Index == len(m.ToolCalls) {
+				require.NotEmpty(t, part.Function.Name)
+				require.Empty(t, part.Function.Arguments)
+				m.ToolCalls = append(m.ToolCalls, part)
+				continue
+			}
+			require.Equal(t, chatCall{Index: len(m.ToolCalls) - 1, Function: part.Function}, part, "later parts have arguments only")
+			require.Empty(t, part.Function.Name)
+			m.ToolCalls[part.Index].Function.Arguments += part.Function.Arguments
+		}
 		if e.Choices[0].FinishReason != nil {
 			finish = *e.Choices[0].FinishReason
 		}

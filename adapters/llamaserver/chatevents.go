@@ -41,13 +41,14 @@ type chatMessage struct {
 	ToolCalls []chatCall `json:"tool_calls,omitempty"`
 }
 
-// chatCall is a call of a tool.
+// chatCall is a call of a tool, or a part of a call. Only the first part has an ID, a type
+// and a name.
 type chatCall struct {
 	Index    int    `json:"index"`
-	ID       string `json:"id"`
-	Type     string `json:"type"`
+	ID       string `json:"id,omitempty"`
+	Type     string `json:"type,omitempty"`
 	Function struct {
-		Name      string `json:"name"`
+		Name      string `json:"name,omitempty"`
 		Arguments string `json:"arguments"`
 	} `json:"function"`
 }
@@ -168,8 +169,10 @@ func (c *chatStream) parsed(d parse.Delta) error {
 			return err
 		}
 	}
-	if len(d.Calls) > 0 {
-		return c.part(chatMessage{ToolCalls: c.calls(d.Calls)})
+	for _, call := range c.calls(d.Calls) {
+		if err := c.part(chatMessage{ToolCalls: []chatCall{call}}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -190,13 +193,17 @@ func (c *chatStream) part(m chatMessage) error {
 	return c.choice(choice)
 }
 
-// calls converts tool calls to OpenAI's form, with an index and a random ID for each.
-func (c *chatStream) calls(list []parse.Call) (calls []chatCall) {
-	for _, call := range list {
-		v := chatCall{Index: c.called, ID: "call_" + randomName(), Type: "function"}
-		v.Function.Name, v.Function.Arguments = call.Name, call.Arguments
+// calls converts the parts of tool calls to OpenAI's form. The first part of each call gets
+// a random ID.
+func (c *chatStream) calls(parts []parse.Call) (calls []chatCall) {
+	for _, part := range parts {
+		v := chatCall{Index: part.Index}
+		v.Function.Name, v.Function.Arguments = part.Name, part.Arguments
+		if part.Name != "" {
+			v.ID, v.Type = "call_"+randomName(), "function"
+			c.called++
+		}
 		calls = append(calls, v)
-		c.called++
 	}
 	return calls
 }
@@ -249,7 +256,7 @@ func (c *chatStream) finish(r engine.Report) error {
 			rest := c.parser.Close()
 			text = all.Content + rest.Content
 			message.Reasoning = all.Reasoning + rest.Reasoning
-			message.ToolCalls = append(c.calls(all.Calls), c.calls(rest.Calls)...)
+			message.ToolCalls = c.calls(parse.Join(append(all.Calls, rest.Calls...)))
 		}
 		if c.called > 0 && reason == "stop" {
 			reason = "tool_calls"

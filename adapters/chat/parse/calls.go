@@ -1,205 +1,283 @@
 package parse
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
-	"regexp"
+	"slices"
 	"strings"
 )
 
-// read returns the calls in the text that follows a start mark, or nil if the text
-// holds no calls.
-func read(start, text string) []Call {
-	text = strings.TrimSpace(text)
-	switch {
-	case strings.HasPrefix(text, "<function="):
-		return tagged(text)
-	case start == "[TOOL_CALLS]" && strings.Contains(text, "[ARGS]"):
-		return named(text)
-	case start == "Action:":
-		text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, "```json"), "```"))
-	case start == "<|python_tag|>" && !strings.HasPrefix(text, "{"):
-		return pythonCall(text)
-	}
-	return values(text)
-}
+// status says how the reading of a text went on.
+type status int
 
-// values reads JSON objects and lists of them, one after another. Llama 3 separates several
-// calls with semicolons.
-func values(text string) (calls []Call) {
-	for text = strings.TrimSpace(text); text != ""; text = strings.TrimLeft(text, "; \t\r\n") {
-		d := json.NewDecoder(strings.NewReader(text))
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil
-		}
-		text = text[d.InputOffset():]
-		found := objects(raw)
-		if found == nil {
-			return nil
-		}
-		calls = append(calls, found...)
-	}
-	return calls
-}
-
-// objects reads a call, or a list of calls.
-func objects(raw json.RawMessage) (calls []Call) {
-	if raw[0] == '[' {
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) != nil {
-			return nil
-		}
-		for _, item := range list {
-			found := objects(item)
-			if found == nil {
-				return nil
-			}
-			calls = append(calls, found...)
-		}
-		return calls
-	}
-	var o struct {
-		Name       string
-		ToolName   string          `json:"tool_name"`
-		Function   json.RawMessage `json:"function"`
-		Arguments  json.RawMessage `json:"arguments"`
-		Parameters json.RawMessage `json:"parameters"`
-		Call       json.RawMessage `json:"tool_call"`
-		Calls      json.RawMessage `json:"tool_calls"`
-	}
-	if raw[0] != '{' || json.Unmarshal(raw, &o) != nil {
-		return nil
-	}
-	name := o.Name + o.ToolName
-	if len(o.Function) > 0 && name == "" {
-		if o.Function[0] == '{' {
-			return objects(o.Function)
-		}
-		// if the field function is no string, the name stays empty
-		_ = json.Unmarshal(o.Function, &name)
-	}
-	switch {
-	case name != "":
-		if len(o.Arguments) == 0 {
-			o.Arguments = o.Parameters
-		}
-		if a, ok := arguments(o.Arguments); ok {
-			return []Call{{name, a}}
-		}
-	case len(o.Calls) > 0:
-		return objects(o.Calls)
-	case len(o.Call) > 0:
-		return objects(o.Call)
-	}
-	return nil
-}
-
-// arguments returns the arguments of a call as a JSON object.
-func arguments(raw json.RawMessage) (string, bool) {
-	if len(raw) > 0 && raw[0] == '"' {
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			return "", false
-		}
-		raw = json.RawMessage(strings.TrimSpace(text))
-	}
-	if len(raw) == 0 || string(raw) == "null" {
-		return "{}", true
-	}
-	var compact bytes.Buffer
-	if raw[0] != '{' || json.Compact(&compact, raw) != nil {
-		return "", false
-	}
-	return compact.String(), true
-}
-
-// named reads Mistral's newer form, name[ARGS]{…}, one call after another.
-func named(text string) (calls []Call) {
-	for text = strings.TrimSpace(text); text != ""; {
-		text = strings.TrimPrefix(text, "[TOOL_CALLS]")
-		name, rest, ok := strings.Cut(text, "[ARGS]")
-		if !ok {
-			return nil
-		}
-		name, _, _ = strings.Cut(name, "[CALL_ID]")
-		d := json.NewDecoder(strings.NewReader(rest))
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return nil
-		}
-		a, ok := arguments(raw)
-		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil
-		}
-		calls = append(calls, Call{name, a})
-		text = strings.TrimSpace(rest[d.InputOffset():])
-	}
-	return calls
-}
-
-var (
-	functionTag  = regexp.MustCompile(`(?s)^<function=([^>\n]+)>(.*?)</function>\s*`)
-	parameterTag = regexp.MustCompile(`(?s)^\s*<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>\s*`)
-	pythonStart  = regexp.MustCompile(`^([A-Za-z_][\w.]*?)(?:\.call)?\(`)
-	keyword      = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=\s*`)
+const (
+	found status = iota // the beginning of the text was read
+	more                // the meaning of the text depends on later bytes
+	ended               // the calls have ended
+	wrong               // the text is no call
 )
 
-// tagged reads Qwen's form with tags. If the text of an argument is valid JSON, the argument is
-// the JSON value, and otherwise the text itself.
-func tagged(text string) (calls []Call) {
-	for text != "" {
-		f := functionTag.FindStringSubmatch(text)
-		if f == nil {
-			return nil
-		}
-		text = text[len(f[0]):]
-		var fields []string
-		for body := f[2]; strings.TrimSpace(body) != ""; {
-			p := parameterTag.FindStringSubmatch(body)
-			if p == nil {
-				return nil
-			}
-			body = body[len(p[0]):]
-			value := p[2]
-			if !json.Valid([]byte(value)) {
-				quoted, _ := json.Marshal(value)
-				value = string(quoted)
-			}
-			key, _ := json.Marshal(p[1])
-			fields = append(fields, string(key)+":"+strings.TrimSpace(value))
-		}
-		if a, ok := arguments(json.RawMessage("{" + strings.Join(fields, ",") + "}")); ok {
-			calls = append(calls, Call{f[1], a})
-		}
-	}
-	return calls
+// maxHead is the largest size in bytes of the text from the start of a call to its
+// arguments. The arguments of a call with a longer head are sent when they are whole.
+const maxHead = 4 << 10
+
+// reader reads the calls that follow a start mark, and reports each part of a call as
+// soon as later bytes cannot change it.
+type reader struct {
+	form  *form
+	end   string // end is the mark after the last call; "" is the end of the answer
+	name  string // name is the call's name if the text before the start mark has it
+	shape *shape // shape is the shape of the call whose arguments are read now, or nil
+	calls int    // calls counts the calls that have begun
+	depth int    // depth counts the JSON brackets that are open around the arguments
+
+	scan   scanner // scan follows the arguments
+	fields int     // fields counts the fields that have been read
+
+	held   scanner // held follows a JSON value that has no head yet
+	heldAt int     // heldAt counts the bytes that held has read
 }
 
-// pythonCall reads Llama 3's form of built-in tools: name.call(key="value", …).
-func pythonCall(text string) []Call {
-	f := pythonStart.FindStringSubmatch(text)
-	if f == nil || !strings.HasSuffix(text, ")") {
-		return nil
+// read reads the beginning of a text. It returns the number of bytes that it has read,
+// and the parts of calls in them. last says that the answer ends with the text.
+func (r *reader) read(text string, last bool) (n int, parts []Call, s status) {
+	switch {
+	case r.shape == nil:
+		n, parts, s = r.between(text, last)
+	case r.shape.field == nil:
+		n, parts, s = r.json(text, last)
+	default:
+		n, parts, s = r.parameters(text, last)
 	}
-	var fields []string
-	for rest := text[len(f[0]) : len(text)-1]; strings.TrimSpace(rest) != ""; {
-		k := keyword.FindStringSubmatch(rest)
-		if k == nil {
-			return nil
+	if n > 0 {
+		r.held, r.heldAt = scanner{}, 0
+	}
+	return n, parts, s
+}
+
+// skip returns a text without the separators at its beginning. If the end of the text may
+// be the beginning of a separator or of the end mark, ok is false.
+func (r *reader) skip(text string, last bool) (rest string, ok bool) {
+	for {
+		rest = strings.TrimLeft(text, " \t\r\n,;")
+		begin := func(mark string) bool { return begins(mark, rest) }
+		if !last && (rest == "" || begin(r.end) || slices.ContainsFunc(r.form.skipped, begin)) {
+			return rest, false
 		}
-		d := json.NewDecoder(strings.NewReader(rest[len(k[0]):]))
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil && err != io.EOF { //nolint:errorlint // a decoder returns io.EOF itself
-			return nil
+		for _, mark := range r.form.skipped {
+			if after, ok := strings.CutPrefix(rest, mark); ok {
+				rest = after
+				break
+			}
 		}
-		fields = append(fields, `"`+k[1]+`":`+string(raw))
-		rest = strings.TrimLeft(rest[len(k[0])+int(d.InputOffset()):], ", \t\n")
+		if rest == text {
+			return rest, true
+		}
+		text = rest
 	}
-	a, ok := arguments(json.RawMessage("{" + strings.Join(fields, ",") + "}"))
-	if !ok {
-		return nil
+}
+
+// begins reports whether a text is the beginning of a mark, but not the whole mark.
+func begins(mark, text string) bool { return len(text) < len(mark) && strings.HasPrefix(mark, text) }
+
+// between reads the text before a call, up to its arguments.
+func (r *reader) between(text string, last bool) (n int, parts []Call, s status) {
+	rest, ok := r.skip(text, last)
+	at := len(text) - len(rest)
+	switch {
+	case !ok:
+		return 0, nil, more
+	case r.calls > 0 && rest == "":
+		return at, nil, ended
+	case r.end != "" && strings.HasPrefix(rest, r.end) && r.calls > 0:
+		return at + len(r.end), nil, ended
+	case rest == "":
+		return 0, nil, wrong
 	}
-	return []Call{{f[1], a}}
+	if r.depth > 0 && rest[0] != '{' {
+		n, s = r.around(rest, last)
+		return at + n, nil, s
+	}
+	if n, part, ok := r.head(rest); ok {
+		return at + n, []Call{part}, found
+	}
+	if r.form.json() && (rest[0] == '{' || rest[0] == '[') {
+		n, parts, s = r.value(rest, last)
+		if s == found {
+			n += at
+		}
+		return n, parts, s
+	}
+	if last || len(rest) >= maxHead || r.end != "" && strings.Contains(rest, r.end) || !r.form.named() {
+		return 0, nil, wrong
+	}
+	return 0, nil, more
+}
+
+// around reads the JSON around the arguments of calls: brackets, and fields other than the
+// name and the arguments.
+func (r *reader) around(text string, last bool) (n int, s status) {
+	switch text[0] {
+	case '}', ']':
+		r.depth--
+	case '[':
+		r.depth++
+	case '"':
+		var scan scanner
+		for n < len(text) {
+			scan.read(text[n])
+			n++
+			if !scan.quoted {
+				return n, found
+			}
+		}
+		if last {
+			return n, ended
+		}
+		return 0, more
+	}
+	return 1, found
+}
+
+// head reads a call up to its arguments. If several shapes match, the call has the shape
+// with the shortest head, because that head was complete first.
+func (r *reader) head(text string) (n int, part Call, ok bool) {
+	window := text[:min(len(text), maxHead)]
+	if r.end != "" {
+		if at := strings.Index(window, r.end); at >= 0 {
+			window = window[:at+len(r.end)]
+		}
+	}
+	var first []int
+	for _, shape := range r.form.shapes {
+		m := shape.head.FindStringSubmatchIndex(window)
+		if m != nil && (first == nil || m[1] < first[1]) {
+			first, r.shape = m, shape
+		}
+	}
+	if first == nil {
+		return 0, Call{}, false
+	}
+	name := text[first[2]:first[3]]
+	if r.name != "" {
+		name = r.name
+	}
+	n = first[4]
+	r.scan, r.fields = scanner{}, 0
+	if r.shape.field == nil {
+		if unquoted := ""; json.Unmarshal([]byte(name), &unquoted) == nil {
+			name = unquoted
+		}
+		around := scanner{}
+		for i := range n {
+			around.read(text[i])
+		}
+		r.depth += max(around.depth, 0)
+	}
+	if name == "" {
+		r.shape = nil
+		return 0, Call{}, false
+	}
+	r.calls++
+	return n, Call{Name: name}, true
+}
+
+// value reads a JSON value that has no head, because its name follows its arguments or
+// because it is no call.
+func (r *reader) value(text string, last bool) (n int, parts []Call, s status) {
+	for i := r.heldAt; i < len(text); i++ {
+		if !r.held.quoted && r.end != "" {
+			if strings.HasPrefix(text[i:], r.end) {
+				return 0, nil, wrong
+			}
+			if !last && begins(r.end, text[i:]) {
+				return 0, nil, more
+			}
+		}
+		r.held.read(text[i])
+		r.heldAt = i + 1
+		if r.held.depth > 0 || r.held.quoted {
+			continue
+		}
+		calls := objects(json.RawMessage(text[:i+1]))
+		if calls == nil && r.depth == 0 {
+			return 0, nil, wrong
+		}
+		for _, c := range calls {
+			parts = append(parts, Call{Name: c.name}, Call{Arguments: c.arguments})
+		}
+		r.calls += len(calls)
+		return i + 1, parts, found
+	}
+	if last {
+		return 0, nil, wrong
+	}
+	return 0, nil, more
+}
+
+// json reads arguments that are a JSON object. White space between the parts of the object
+// is dropped.
+func (r *reader) json(text string, last bool) (n int, parts []Call, s status) {
+	piece := make([]byte, 0, len(text))
+	s = more
+	for n < len(text) {
+		if !r.scan.quoted && r.end != "" {
+			if strings.HasPrefix(text[n:], r.end) {
+				r.shape, s = nil, found // the object has no end
+				break
+			}
+			if !last && begins(r.end, text[n:]) {
+				break
+			}
+		}
+		b := text[n]
+		n++
+		if r.scan.quoted || !blank(b) {
+			piece = append(piece, b)
+		}
+		if r.scan.read(b); r.scan.depth == 0 {
+			r.shape, s = nil, found
+			break
+		}
+	}
+	if s == more && last {
+		s = ended
+	}
+	if len(piece) > 0 {
+		parts = []Call{{Arguments: string(piece)}}
+	}
+	return n, parts, s
+}
+
+// parameters reads arguments that are written one by one, not as a JSON object.
+func (r *reader) parameters(text string, last bool) (n int, parts []Call, s status) {
+	rest := strings.TrimLeft(text, " \t\r\n,")
+	closing := r.shape.closing
+	if closing == "" {
+		closing = r.end // the end mark stays for the method between
+	}
+	at := len(text) - len(rest)
+	switch {
+	case strings.HasPrefix(rest, closing), last && rest == "":
+		r.shape, s = nil, found
+		piece := "}"
+		if r.fields == 0 {
+			piece = "{}"
+		}
+		if closing != r.end && rest != "" {
+			at += len(closing)
+		}
+		return at, []Call{{Arguments: piece}}, s
+	case !last && (rest == "" || begins(closing, rest)):
+		return 0, nil, more
+	}
+	field, n, s := r.shape.field(rest, last)
+	if s != found {
+		return 0, nil, s
+	}
+	if r.fields++; r.fields == 1 {
+		field = "{" + field
+	} else {
+		field = "," + field
+	}
+	return at + n, []Call{{Arguments: field}}, found
 }

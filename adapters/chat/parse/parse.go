@@ -2,8 +2,9 @@
 // tools, while the text arrives.
 //
 // Models mark thoughts and calls in different ways. [FormatOf] finds the marks in the
-// model's chat template. A call is reported when it is whole. Text that only looks like
-// a call stays content.
+// model's chat template. A call is reported in parts: its name as soon as its arguments
+// start, and then the arguments as they arrive. Text that only looks like a call stays
+// content.
 //
 // # Invariant
 //
@@ -11,15 +12,32 @@
 package parse
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// Call is a call of a tool.
+// Call is a part of a call of a tool. The first part of a call has its name and no
+// arguments, and the other parts have no name.
 type Call struct {
-	Name string
-	// Arguments is a JSON object.
+	// Index counts the calls of an answer from zero.
+	Index int
+	Name  string
+	// Arguments is a piece of a JSON object. If the answer ends inside of a call, or if the
+	// model writes something else, the joined pieces are no valid JSON.
 	Arguments string
+}
+
+// Join joins the parts of calls that follow each other.
+func Join(parts []Call) (calls []Call) {
+	for _, part := range parts {
+		if n := len(calls); n > 0 && calls[n-1].Index == part.Index {
+			calls[n-1].Arguments += part.Arguments
+		} else {
+			calls = append(calls, part)
+		}
+	}
+	return calls
 }
 
 // Delta is the next part of an answer.
@@ -31,7 +49,13 @@ type Delta struct {
 func (d *Delta) add(other Delta) {
 	d.Content += other.Content
 	d.Reasoning += other.Reasoning
-	d.Calls = append(d.Calls, other.Calls...)
+	for _, part := range other.Calls {
+		if n := len(d.Calls); n > 0 && part.Name == "" && d.Calls[n-1].Name == "" && d.Calls[n-1].Index == part.Index {
+			d.Calls[n-1].Arguments += part.Arguments
+		} else {
+			d.Calls = append(d.Calls, part)
+		}
+	}
 }
 
 // pair holds the marks at the start and the end of thoughts or calls. An empty end means
@@ -41,57 +65,72 @@ type pair struct{ start, end string }
 // Format describes how a model marks thoughts and calls.
 type Format struct {
 	think []pair
-	calls []pair
+	calls []known
 	// skipped lists marks around the content, which are no part of it.
 	skipped []string
 	// bare is set if an answer that is a JSON value can be a call.
 	bare bool
+	// channels says how each message of an answer begins with a header that names its
+	// channel or its recipient. nil means that messages have no headers.
+	channels *channels
+	// tools is set if the conversation has tools.
+	tools bool
 }
 
 // FormatOf finds the marks in the text of a chat template. tools says whether the
 // conversation has tools.
 func FormatOf(template string, tools bool) Format {
-	var f Format
+	f := Format{tools: tools}
 	for _, p := range []pair{
-		{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}, {"<|START_THINKING|>", "<|END_THINKING|>"}, {"<seed:think>", "</seed:think>"},
+		{"<think>", "</think>"},
+		{"[THINK]", "[/THINK]"},
+		{"<|START_THINKING|>", "<|END_THINKING|>"},
+		{"<seed:think>", "</seed:think>"},
+		{"<|channel>thought", "<channel|>"},
+		{"<|open|>think<|sep|>", "<|close|>think<|sep|>"},
+		{"<mm:think>", "</mm:think>"},
 	} {
 		if strings.Contains(template, p.start) || strings.Contains(template, p.end) {
 			f.think = append(f.think, p)
 		}
 	}
-	if strings.Contains(template, "<|START_RESPONSE|>") {
+	switch {
+	case strings.Contains(template, "<|START_RESPONSE|>"):
 		f.skipped = []string{"<|START_RESPONSE|>", "<|END_RESPONSE|>"}
+	case strings.Contains(template, "<|open|>response<|sep|>"): // Kimi K3
+		f.skipped = []string{"<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>", "<|end_of_msg|>"}
+	case strings.Contains(template, "<|begin|>assistant<|think|>"): // Solar
+		f.think = append(f.think, pair{"<|think|>", "<|end|>"})
+		f.skipped = []string{"<|begin|>assistant", "<|content|>", "<|end|>"}
+	case strings.Contains(template, "':opensource'"): // Hunyuan 3
+		f.think = append(f.think, pair{"<think:opensource>", "</think:opensource>"})
+	}
+	for _, c := range []*channels{harmony, muse} {
+		if strings.Contains(template, c.sign) {
+			f.channels, f.think, f.skipped = c, []pair{{c.thoughts, c.ends[0]}}, c.ends
+			f.calls = append(f.calls, known{pair: pair{start: c.start}})
+		}
 	}
 	if !tools {
 		return f
 	}
-	for _, p := range []pair{
-		{"<tool_call>", "</tool_call>"},              // Hermes, Qwen
-		{"[TOOL_CALLS]", ""},                         // Mistral
-		{"<|python_tag|>", ""},                       // Llama 3
-		{"<|tool_call|>", "<|/tool_call|>"},          // Phi 4 mini
-		{"functools", ""},                            // Phi 4
-		{"<|START_ACTION|>", "<|END_ACTION|>"},       // Command-R 7B
-		{"Action:", ""},                              // Command-R
-		{"<|tool_call|>", ""},                        // Granite
-		{"<|tool_call_start|>", "<|tool_call_end|>"}, // other models write calls as JSON after this mark
-		{"<function_call>", "</function_call>"},
-	} {
-		shown := strings.Contains(template, p.start) && (p.end == "" || strings.Contains(template, p.end))
-		known := slices.ContainsFunc(f.calls, func(other pair) bool { return other.start == p.start })
-		if shown && !known {
-			f.calls = append(f.calls, p)
+	for _, k := range forms {
+		if k.shown(template) && !slices.ContainsFunc(f.calls, func(other known) bool { return other.start == k.start }) {
+			f.calls = append(f.calls, k)
 		}
 	}
 	// Llama 3 writes calls without marks. Models whose template shows no marks get the
 	// generic form, a JSON object.
 	f.bare = len(f.calls) == 0 || strings.Contains(template, "<|python_tag|>") || strings.Contains(template, `"parameters": `)
+	if f.channels != nil {
+		f.bare = false
+	}
 	return f
 }
 
 // Forced returns the format of an answer for which the request requires a tool call: a
 // grammar then makes the answer a JSON value, without marks.
-func Forced() Format { return Format{bare: true} }
+func Forced() Format { return Format{bare: true, tools: true} }
 
 // WithoutThoughts returns a copy of f that leaves thoughts in the content.
 func (f Format) WithoutThoughts() Format {
@@ -99,18 +138,54 @@ func (f Format) WithoutThoughts() Format {
 	return f
 }
 
+// control matches texts that can be one control token of a model.
+var control = regexp.MustCompile(`<[^<>\s=]+>|｜DSML｜`)
+
 // Marks returns the marks of a format. Some marks are control tokens of the model, so
 // the engine must keep their text in the answer.
 func (f Format) Marks() (marks []string) {
-	for _, p := range slices.Concat(f.think, f.calls) {
+	for _, p := range f.think {
 		marks = append(marks, p.start, p.end)
 	}
+	for _, k := range f.calls {
+		marks = append(marks, k.start, k.end)
+		if k.form != nil {
+			marks = append(marks, k.form.marks()...)
+		}
+	}
 	marks = append(marks, f.skipped...)
-	return slices.DeleteFunc(marks, func(mark string) bool { return mark == "" })
+	if f.channels != nil {
+		marks = append(marks, f.channels.marks...)
+	}
+	for _, mark := range marks {
+		marks = append(marks, control.FindAllString(mark, -1)...)
+	}
+	slices.Sort(marks)
+	return slices.DeleteFunc(slices.Compact(marks), func(mark string) bool { return mark == "" })
+}
+
+// outer returns the marks that end content.
+func (f Format) outer() (marks []string) {
+	for _, k := range f.calls {
+		marks = append(marks, k.start)
+	}
+	return append(marks, f.skipped...)
 }
 
 // None reports whether the whole text is content.
 func (f Format) None() bool { return len(f.think)+len(f.calls)+len(f.skipped) == 0 && !f.bare }
+
+// ContentStart returns the text to add to a prompt, so that the answer starts with its
+// content and not with thoughts.
+func (f Format) ContentStart(prompt string) string {
+	if f.channels != nil && strings.HasSuffix(prompt, f.channels.prompt) {
+		return f.channels.content
+	}
+	if end := f.Opened(prompt); end != "" {
+		return "\n" + end + "\n\n"
+	}
+	return ""
+}
 
 // Opened returns the end mark of the thoughts that a prompt has begun, or "".
 func (f Format) Opened(prompt string) string {
@@ -131,7 +206,7 @@ const (
 	inThoughts
 	inContent
 	inCall
-	inBare // inBare is the place in a JSON value that may be a call
+	inHeader // inHeader is the place in the header of a message
 )
 
 // Parser splits one answer.
@@ -139,9 +214,9 @@ type Parser struct {
 	format Format
 	place  place
 	text   string // text holds bytes whose meaning depends on later bytes
-	end    string // end is the mark that ends the thoughts or the call
-	start  string // start is the mark that began the call
-	tried  int    // tried counts the bytes of a call in which no end was found
+	end    string // end is the mark that ends the thoughts
+	start  string // start is the mark that began the calls
+	reader reader // reader reads the calls
 	wrote  bool   // wrote is set if the present part has text
 	calls  int
 }
@@ -149,7 +224,12 @@ type Parser struct {
 // New returns a parser. prompt is the text before the answer.
 func New(f Format, prompt string) *Parser {
 	p := &Parser{format: f}
-	if end := f.Opened(prompt); end != "" {
+	switch end := f.Opened(prompt); {
+	case f.channels != nil && strings.HasSuffix(prompt, f.channels.prompt):
+		p.place = inHeader
+	case f.channels != nil:
+		p.place = inContent
+	case end != "":
 		p.place, p.end = inThoughts, end
 	}
 	return p
@@ -177,11 +257,8 @@ func (p *Parser) run(last bool) (out Delta) {
 			out.add(p.content(last))
 		case inCall:
 			out.add(p.call(last))
-		case inBare:
-			if !last {
-				return out
-			}
-			out.add(p.bare())
+		case inHeader:
+			out.add(p.header(last))
 		}
 		if p.place == where && (len(p.text) == before || p.text == "") {
 			return out
@@ -206,13 +283,13 @@ func (p *Parser) begin(last bool) {
 	}
 	p.place = inContent
 	if p.format.bare && trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && !p.marked(trimmed, last) {
-		p.place = inBare
+		p.place, p.start, p.reader = inCall, "", reader{form: jsonForm}
 	}
 }
 
 // marked reports whether a text begins with the mark of a call.
 func (p *Parser) marked(text string, last bool) bool {
-	return slices.ContainsFunc(p.format.calls, func(c pair) bool {
+	return slices.ContainsFunc(p.format.calls, func(c known) bool {
 		return strings.HasPrefix(text, c.start) || !last && strings.HasPrefix(c.start, text)
 	})
 }
@@ -244,10 +321,14 @@ func (p *Parser) thoughts(last bool) (out Delta) {
 	return out
 }
 
-// afterThoughts drops the white space before the content.
+// afterThoughts drops the white space before the content, and returns the next place. In
+// answers with channels, each message may be thoughts.
 func afterThoughts(p *Parser) place {
-	p.format.think = nil
+	if p.format.channels != nil {
+		return inContent
+	}
 	p.text = strings.TrimLeft(p.text, " \t\r\n")
+	p.format.think = nil
 	return atStart
 }
 
@@ -256,7 +337,7 @@ func (p *Parser) content(last bool) (out Delta) {
 	if !p.wrote && (p.format.think == nil || p.calls > 0) {
 		p.text = strings.TrimLeft(p.text, " \t\r\n")
 	}
-	at, mark, found := len(p.text), pair{}, false
+	at, mark, found := len(p.text), known{}, false
 	for _, c := range p.format.calls {
 		if i := strings.Index(p.text, c.start); i >= 0 && i < at {
 			at, mark, found = i, c, true
@@ -264,11 +345,11 @@ func (p *Parser) content(last bool) (out Delta) {
 	}
 	for _, s := range p.format.skipped {
 		if i := strings.Index(p.text, s); i >= 0 && i < at {
-			at, mark, found = i, pair{start: s, end: "skip"}, true
+			at, mark, found = i, known{pair: pair{start: s, end: "skip"}}, true
 		}
 	}
 	if !found {
-		wait := held(p.text, last, p.format.Marks()...)
+		wait := held(p.text, last, p.format.outer()...)
 		out.Content, p.text = p.text[:len(p.text)-wait], p.text[len(p.text)-wait:]
 		if len(p.format.calls) > 0 && !last {
 			// White space before a call is no part of the content.
@@ -284,7 +365,11 @@ func (p *Parser) content(last bool) (out Delta) {
 		return out
 	}
 	out.Content = strings.TrimRight(out.Content, " \t\r\n")
-	p.place, p.start, p.end, p.tried = inCall, mark.start, mark.end, 0
+	if mark.form == nil {
+		p.place, p.text = inHeader, mark.start+p.text
+		return out
+	}
+	p.place, p.start, p.reader = inCall, mark.start, reader{form: mark.form, end: mark.end}
 	return out
 }
 
@@ -305,44 +390,30 @@ func held(text string, last bool, marks ...string) int {
 	return most
 }
 
-// maxEnds bounds the end marks that a call may contain in its texts.
-const maxEnds = 32
-
-// call reads a call up to its end.
+// call reads calls up to their end.
 func (p *Parser) call(last bool) (out Delta) {
-	for ends := 0; p.end != "" && ends < maxEnds; ends++ {
-		at := strings.Index(p.text[min(p.tried, len(p.text)):], p.end)
-		if at < 0 {
-			break
+	for {
+		n, parts, s := p.reader.read(p.text, last)
+		for _, part := range parts {
+			if part.Name != "" {
+				p.calls++
+			}
+			part.Index = p.calls - 1
+			out.add(Delta{Calls: []Call{part}})
 		}
-		at += p.tried
-		if calls := read(p.start, p.text[:at]); calls != nil {
-			p.text, p.place, p.wrote = p.text[at+len(p.end):], inContent, false
-			p.calls += len(calls)
-			return Delta{Calls: calls}
+		p.text = p.text[n:]
+		switch s {
+		case more:
+			return out
+		case ended:
+			p.place, p.wrote = inContent, false
+			return out
+		case wrong:
+			p.place, p.wrote = inContent, false
+			if p.reader.calls == 0 && p.start != "" {
+				out.Content, p.wrote = p.start, true
+			}
+			return out
 		}
-		p.tried = at + len(p.end) // this end mark may be inside of a string of the call
 	}
-	if !last {
-		return out
-	}
-	if calls := read(p.start, strings.TrimSuffix(strings.TrimSpace(p.text), p.end)); calls != nil {
-		p.text, p.place = "", inContent
-		p.calls += len(calls)
-		return Delta{Calls: calls}
-	}
-	out.Content, p.text, p.place, p.wrote = p.start+p.text, "", inContent, true
-	return out
-}
-
-// bare reads an answer that begins with a JSON value: its calls, or content if it holds
-// none.
-func (p *Parser) bare() (out Delta) {
-	if calls := read("", p.text); calls != nil {
-		p.text, p.place = "", inContent
-		p.calls += len(calls)
-		return Delta{Calls: calls}
-	}
-	p.place = inContent
-	return out
 }

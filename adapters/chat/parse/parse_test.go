@@ -1,11 +1,8 @@
 package parse
 
 import (
-	"encoding/json"
 	"math/rand/v2"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -18,58 +15,131 @@ const (
 	phi     = "<|tool_call|><|/tool_call|>"
 	command = "<|START_THINKING|><|END_THINKING|><|START_RESPONSE|><|END_RESPONSE|><|START_ACTION|><|END_ACTION|>"
 	older   = "Action:"
+	gptOSS  = "<|channel|>analysis<|message|>"
+	kimi    = "<|tool_calls_section_begin|><|tool_calls_section_end|>"
+	gemma4  = "<|tool_call>call: <|channel>thought"
+	lfm2    = "List of tools: "
+	seek    = "<think><｜tool▁calls▁begin｜><｜tool▁calls▁end｜>"
+	dsml    = "</think>dsml_token"
+	seed    = "<seed:think><seed:tool_call></seed:tool_call>"
+	minimax = "<minimax:tool_call></minimax:tool_call>"
+	muses   = "<|start|>assistant to=self<|message|><atem:function_calls></atem:function_calls>"
+	solar   = "<|begin|>assistant<|think|><|tool_call:begin|>"
 )
 
 var examples = []struct {
 	name, template, prompt, text string
-	want                         Delta
+	want                         expected
 }{
-	{"plain", hermes, "", "Hello <b>", Delta{Content: "Hello <b>"}},
-	{"thoughts", hermes, "", "<think>\nHm. \n</think>\n\nHi\n", Delta{Content: "Hi\n", Reasoning: "Hm."}},
-	{"thoughts begun by the prompt", hermes, "assistant\n<think>\n", "Hm.\n</think>\n\nHi", Delta{Content: "Hi", Reasoning: "Hm."}},
-	{"thoughts without an end", hermes, "<think>", "Hm. ", Delta{Reasoning: "Hm."}},
-	{"no thoughts", hermes, "", "2 <think> 1", Delta{Content: "2 <think> 1"}},
-	{"hermes", hermes, "", "Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call> é\"}}\n</tool_call>", Delta{Content: "Let me see.", Calls: []Call{{"f", `{"a":"</tool_call> é"}`}}}},
-	{"two calls", hermes, "", "<think>x</think>\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{\"b\":1}}</tool_call>\n", Delta{Reasoning: "x", Calls: []Call{{"f", "{}"}, {"g", `{"b":1}`}}}},
-	{"a broken call", hermes, "", "<tool_call>{\"name\": </tool_call>", Delta{Content: "<tool_call>{\"name\": </tool_call>"}},
-	{"a call without an end", hermes, "", "<tool_call>\n{\"name\":\"f\",\"arguments\":{}}", Delta{Calls: []Call{{"f", "{}"}}}},
-	{"qwen coder", hermes, "", "<tool_call>\n<function=f>\n<parameter=city>\nOslo\n</parameter>\n<parameter=n>\n2\n</parameter>\n</function>\n</tool_call>", Delta{Calls: []Call{{"f", `{"city":"Oslo","n":2}`}}}},
-	{"mistral", mistral, "", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"123456789\"}]", Delta{Calls: []Call{{"f", `{"a":1}`}}}},
-	{"newer mistral", mistral, "", "ok[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[CALL_ID]123[ARGS]{}", Delta{Content: "ok", Calls: []Call{{"f", `{"a":1}`}, {"g", "{}"}}}},
-	{"llama", llama, "", "{\"name\": \"f\", \"parameters\": {\"a\": 1}}", Delta{Calls: []Call{{"f", `{"a":1}`}}}},
-	{"llama, two calls", llama, "", "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}", Delta{Calls: []Call{{"f", "{}"}, {"g", "{}"}}}},
-	{"llama with a tag", llama, "", "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": [1]}}", Delta{Calls: []Call{{"f", `{"a":[1]}`}}}},
-	{"llama, built-in", llama, "", "<|python_tag|>brave_search.call(query=\"a (b)\")", Delta{Calls: []Call{{"brave_search", `{"query":"a (b)"}`}}}},
-	{"llama, JSON that is no call", llama, "", "{\"a\": 1} is JSON", Delta{Content: "{\"a\": 1} is JSON"}},
-	{"granite", granite, "", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]", Delta{Calls: []Call{{"f", "{}"}}}},
-	{"phi", phi, "", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]<|/tool_call|>", Delta{Calls: []Call{{"f", "{}"}}}},
-	{"phi 4", "functools", "", "functools[{\"name\": \"f\", \"arguments\": {}}]", Delta{Calls: []Call{{"f", "{}"}}}},
-	{"command-r", command, "", "<|START_THINKING|>Hm.<|END_THINKING|><|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": {\"a\": 1}}]<|END_ACTION|>", Delta{Reasoning: "Hm.", Calls: []Call{{"f", `{"a":1}`}}}},
-	{"command-r, a response", command, "", "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Hi<|END_RESPONSE|>", Delta{Content: "Hi", Reasoning: "Hm."}},
-	{"older command-r", older, "", "Action: ```json\n[{\"tool_name\": \"f\", \"parameters\": {}}]\n```", Delta{Calls: []Call{{"f", "{}"}}}},
-	{"generic", "", "", "{\"tool_call\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}", Delta{Calls: []Call{{"f", `{"a":1}`}}}},
-	{"generic list", "", "", "{\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}", Delta{Calls: []Call{{"f", `{"a":1}`}}}},
+	{"plain", hermes, "", "Hello <b>", expected{Content: "Hello <b>"}},
+	{"thoughts", hermes, "", "<think>\nHm. \n</think>\n\nHi\n", expected{Content: "Hi\n", Reasoning: "Hm."}},
+	{"thoughts begun by the prompt", hermes, "assistant\n<think>\n", "Hm.\n</think>\n\nHi", expected{Content: "Hi", Reasoning: "Hm."}},
+	{"thoughts without an end", hermes, "<think>", "Hm. ", expected{Reasoning: "Hm."}},
+	{"no thoughts", hermes, "", "2 <think> 1", expected{Content: "2 <think> 1"}},
+	{"hermes", hermes, "", "Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call> é\"}}\n</tool_call>", expected{Content: "Let me see.", Calls: []whole{{"f", `{"a":"</tool_call> é"}`}}}},
+	{"two calls", hermes, "", "<think>x</think>\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{\"b\":1}}</tool_call>\n", expected{Reasoning: "x", Calls: []whole{{"f", "{}"}, {"g", `{"b":1}`}}}},
+	{"a broken call", hermes, "", "<tool_call>{\"name\": </tool_call>", expected{Content: "<tool_call>{\"name\": </tool_call>"}},
+	{"a call without an end", hermes, "", "<tool_call>\n{\"name\":\"f\",\"arguments\":{}}", expected{Calls: []whole{{"f", "{}"}}}},
+	{"qwen coder", hermes, "", "<tool_call>\n<function=f>\n<parameter=city>\nOslo\n</parameter>\n<parameter=n>\n2\n</parameter>\n</function>\n</tool_call>", expected{Calls: []whole{{"f", `{"city":"Oslo","n":2}`}}}},
+	{"mistral", mistral, "", "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"id\": \"123456789\"}]", expected{Calls: []whole{{"f", `{"a":1}`}}}},
+	{"newer mistral", mistral, "", "ok[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[CALL_ID]123[ARGS]{}", expected{Content: "ok", Calls: []whole{{"f", `{"a":1}`}, {"g", "{}"}}}},
+	{"llama", llama, "", "{\"name\": \"f\", \"parameters\": {\"a\": 1}}", expected{Calls: []whole{{"f", `{"a":1}`}}}},
+	{"llama, two calls", llama, "", "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}", expected{Calls: []whole{{"f", "{}"}, {"g", "{}"}}}},
+	{"llama with a tag", llama, "", "<|python_tag|>{\"name\": \"f\", \"parameters\": {\"a\": [1]}}", expected{Calls: []whole{{"f", `{"a":[1]}`}}}},
+	{"llama, built-in", llama, "", "<|python_tag|>brave_search.call(query=\"a (b)\")", expected{Calls: []whole{{"brave_search", `{"query":"a (b)"}`}}}},
+	{"llama, JSON that is no call", llama, "", "{\"a\": 1} is JSON", expected{Content: "{\"a\": 1} is JSON"}},
+	{"granite", granite, "", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]", expected{Calls: []whole{{"f", "{}"}}}},
+	{"phi", phi, "", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]<|/tool_call|>", expected{Calls: []whole{{"f", "{}"}}}},
+	{"phi 4", "functools", "", "functools[{\"name\": \"f\", \"arguments\": {}}]", expected{Calls: []whole{{"f", "{}"}}}},
+	{"command-r", command, "", "<|START_THINKING|>Hm.<|END_THINKING|><|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": {\"a\": 1}}]<|END_ACTION|>", expected{Reasoning: "Hm.", Calls: []whole{{"f", `{"a":1}`}}}},
+	{"command-r, a response", command, "", "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Hi<|END_RESPONSE|>", expected{Content: "Hi", Reasoning: "Hm."}},
+	{"older command-r", older, "", "Action: ```json\n[{\"tool_name\": \"f\", \"parameters\": {}}]\n```", expected{Calls: []whole{{"f", "{}"}}}},
+	{"gpt-oss", gptOSS, "<|start|>assistant", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": \"<|call|>\"}<|call|>", expected{Reasoning: "Hm.", Calls: []whole{{"f", `{"a":"<|call|>"}`}}}},
+	{"gpt-oss, the recipient first", gptOSS, "<|start|>assistant", " to=functions.f<|channel|>commentary json<|message|>{\"a\": 1}", expected{Calls: []whole{{"f", `{"a":1}`}}}},
+	{"gpt-oss, a preamble", gptOSS, "<|start|>assistant", "<|channel|>commentary<|message|>I ask. <|end|><|start|>assistant to=functions.f<|channel|>commentary<|message|>{}<|call|>", expected{Content: "I ask. ", Calls: []whole{{"f", "{}"}}}},
+	{"gpt-oss, an answer", gptOSS, "<|start|>assistant", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi {<|return|>", expected{Content: "Hi {", Reasoning: "Hm."}},
+	{"gpt-oss, arguments that are no object", gptOSS, "<|start|>assistant", "<|channel|>commentary to=python<|message|>print(1)<|call|>", expected{Content: "print(1)"}},
+	{"gpt-oss without a header", gptOSS, "<|start|>assistant", "Hello", expected{Content: "Hello"}},
+	{"gpt-oss, content begun by the prompt", gptOSS, "<|channel|>final<|message|>", "Hello", expected{Content: "Hello"}},
+	{"muse", muses, "<|start|>assistant", " to=self<|message|>Hm.<|eom|><|start|>assistant to=f<|message|><atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"a\">1</atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eot|>", expected{Reasoning: "Hm.", Calls: []whole{{"f", `{"a":1}`}}}},
+	{"kimi", kimi, "", "ok<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": 1}<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>", expected{Content: "ok", Calls: []whole{{"f", `{"a":1}`}, {"g", "{}"}}}},
+	{"deepseek v3.1", seek, "<think>", "Hm.</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", expected{Reasoning: "Hm.", Calls: []whole{{"f", `{"a":1}`}}}},
+	{"deepseek r1", seek, "<think>\n", "Hm.\n</think>\n\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", expected{Reasoning: "Hm.", Calls: []whole{{"f", `{"a":1}`}, {"g", "{}"}}}},
+	{"deepseek v4", dsml, "", "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"true\">2</｜DSML｜parameter>\n<｜DSML｜parameter name=\"b\" string=\"false\">2</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>", expected{Calls: []whole{{"f", `{"a":"2","b":2}`}}}},
+	{"gemma", gemma4, "", "<|channel>thought\nHm.\n<channel|>ok<|tool_call>call:f{a:<|\"|>x, {y}<|\"|>,b:{c:[1,true]},d:1.5,e:}<tool_call|><|tool_call>call:g{}<tool_call|>", expected{Content: "ok", Reasoning: "Hm.", Calls: []whole{{"f", `{"a":"x, {y}","b":{"c":[1,true]},"d":1.5,"e":null}`}, {"g", "{}"}}}},
+	{"lfm2", lfm2, "", "<|tool_call_start|>[f(a='it\\'s \"x\"', b=[1, 'y', None], c={'d': True}), g(), h.i(e=\"it's\")]<|tool_call_end|>ok", expected{Content: "ok", Calls: []whole{{"f", `{"a":"it's \"x\"","b":[1,"y",null],"c":{"d":true}}`}, {"g", "{}"}, {"h.i", `{"e":"it's"}`}}}},
+	{"lfm2 in JSON", lfm2, "", "<|tool_call_start|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]<|tool_call_end|>", expected{Calls: []whole{{"f", `{"a":1}`}}}},
+	{"seed", seed, "", "<seed:think>Hm.</seed:think><seed:tool_call>\n<function=f>\n<parameter=l>[1, 'a', {'k': None}]</parameter>\n<parameter=t>[a</parameter>\n</function>\n</seed:tool_call>", expected{Reasoning: "Hm.", Calls: []whole{{"f", `{"l":[1,"a",{"k":null}],"t":"[a"}`}}}},
+	{"glm", hermes, "", "<think></think>\n<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>x y</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>", expected{Calls: []whole{{"f", `{"a":"x y"}`}, {"g", "{}"}}}},
+	{"minimax", minimax, "", "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x\ny</parameter>\n</invoke>\n</minimax:tool_call>", expected{Calls: []whole{{"f", `{"a":"x\ny"}`}}}},
+	{"solar", solar, "<|begin|>assistant", "<|think|>Hm.<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>1<|tool_call:name|>f<|tool_call:args|>{\"a\": 1}<|tool_call:end|><|calls|>", expected{Reasoning: "Hm.", Calls: []whole{{"f", `{"a":1}`}}}},
+	{"functionary", `<function=example>{"example_name": "example_value"}</function>`, "", "<function=f>{\"a\": 1}</function><function=g>{}</function>", expected{Calls: []whole{{"f", `{"a":1}`}, {"g", "{}"}}}},
+	{"a call that the answer's end cuts", hermes, "", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x y", expected{Calls: []whole{{"f", `{"a":"x y`}}}},
+	{"a call without its last bracket", hermes, "", "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}</tool_call> ok", expected{Content: "ok", Calls: []whole{{"f", `{"a":1}`}}}},
+	{"arguments first", hermes, "", "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call>", expected{Calls: []whole{{"f", `{"a":1}`}}}},
+	{"a name with escapes", hermes, "", "<tool_call>{\"name\": \"f\\u0041\", \"arguments\": {}}</tool_call>", expected{Calls: []whole{{"fA", "{}"}}}},
+	{"text between marks", hermes, "", "<tool_call>hello <b></tool_call> <tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>", expected{Content: "<tool_call>hello <b></tool_call>", Calls: []whole{{"f", "{}"}}}},
+	{"generic", "", "", "{\"tool_call\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}", expected{Calls: []whole{{"f", `{"a":1}`}}}},
+	{"generic list", "", "", "{\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}", expected{Calls: []whole{{"f", `{"a":1}`}}}},
 }
 
-func whole(f Format, prompt string, pieces ...string) (all Delta) {
+// expected is a whole answer.
+type expected struct {
+	Content, Reasoning string
+	Calls              []whole
+}
+
+// parsed returns the joined parts of an answer in pieces.
+func parsed(t require.TestingT, f Format, prompt string, pieces ...string) (all expected) {
 	p := New(f, prompt)
-	for _, piece := range pieces {
-		all.add(p.Add(piece))
+	add := func(d Delta) {
+		all.Content += d.Content
+		all.Reasoning += d.Reasoning
+		for _, part := range d.Calls {
+			if part.Name != "" {
+				require.Equal(t, len(all.Calls), part.Index, "calls follow each other")
+				require.Empty(t, part.Arguments, "the first part has no arguments")
+				all.Calls = append(all.Calls, whole{name: part.Name})
+			} else {
+				require.Equal(t, len(all.Calls)-1, part.Index, "a part belongs to the last call")
+				require.NotEmpty(t, part.Arguments)
+				all.Calls[part.Index].arguments += part.Arguments
+			}
+		}
 	}
-	all.add(p.Close())
+	for _, piece := range pieces {
+		add(p.Add(piece))
+	}
+	add(p.Close())
 	return all
 }
 
 func TestEachFormIsRead(t *testing.T) {
 	for _, e := range examples {
-		require.Equal(t, e.want, whole(FormatOf(e.template, true), e.prompt, e.text), e.name)
+		require.Equal(t, e.want, parsed(t, FormatOf(e.template, true), e.prompt, e.text), e.name)
 	}
 }
 
 func TestWithoutToolsNothingIsACall(t *testing.T) {
 	for _, e := range examples {
-		require.Empty(t, whole(FormatOf(e.template, false), e.prompt, e.text).Calls, e.name)
+		require.Empty(t, parsed(t, FormatOf(e.template, false), e.prompt, e.text).Calls, e.name)
 	}
+}
+
+func TestACallIsReportedBeforeItIsWhole(t *testing.T) {
+	p := New(FormatOf(hermes, true), "")
+	require.Empty(t, p.Add("<tool_call>{\"name\": \"f\", \"arguments\": "))
+	require.Equal(t, Delta{Calls: []Call{{Name: "f"}, {Arguments: `{"a":"x`}}}, p.Add(`{"a": "x`))
+	require.Equal(t, Delta{Calls: []Call{{Arguments: ` y"`}}}, p.Add(` y" `))
+	require.Equal(t, Delta{Calls: []Call{{Arguments: "}"}}}, p.Add("}}\n</tool_call>\n"))
+	require.Equal(t, Delta{Calls: []Call{{Index: 1, Name: "g"}, {Index: 1, Arguments: "{}"}}}, p.Add("<tool_call>{\"name\": \"g\", \"arguments\": {}"))
+	require.Empty(t, p.Close())
+}
+
+func TestAnswersInAFormatStartWithContent(t *testing.T) {
+	require.Equal(t, "\n</think>\n\n", FormatOf(hermes, true).ContentStart("<think>\n"))
+	require.Equal(t, "<|channel|>final<|message|>", FormatOf(gptOSS, true).ContentStart("<|start|>assistant"))
+	require.Empty(t, FormatOf(hermes, true).ContentStart("assistant\n"))
 }
 
 func cut(text string, rng *rand.Rand) (pieces []string) {
@@ -85,29 +155,11 @@ func TestCutsChangeNothing(t *testing.T) {
 	for _, e := range examples {
 		f := FormatOf(e.template, true)
 		for i := range len(e.text) {
-			require.Equal(t, e.want, whole(f, e.prompt, e.text[:i], e.text[i:]), "%s at %d", e.name, i)
+			require.Equal(t, e.want, parsed(t, f, e.prompt, e.text[:i], e.text[i:]), "%s at %d", e.name, i)
 		}
 		for range 50 {
 			pieces := cut(e.text, rng)
-			require.Equal(t, e.want, whole(f, e.prompt, pieces...), "%s: %q", e.name, pieces)
+			require.Equal(t, e.want, parsed(t, f, e.prompt, pieces...), "%s: %q", e.name, pieces)
 		}
 	}
-}
-
-func FuzzCutsChangeNothing(f *testing.F) {
-	for i, e := range examples {
-		f.Add(e.template, e.prompt, e.text, uint64(i))
-	}
-	f.Fuzz(func(t *testing.T, template, prompt, text string, seed uint64) {
-		if !utf8.ValidString(text) {
-			return
-		}
-		format := FormatOf(template, true)
-		once := whole(format, prompt, text)
-		require.Equal(t, once, whole(format, prompt, cut(text, rand.New(rand.NewPCG(seed, 1)))...))
-		for _, c := range once.Calls {
-			require.True(t, json.Valid([]byte(c.Arguments)) && strings.HasPrefix(c.Arguments, "{"), c.Arguments)
-			require.NotEmpty(t, c.Name)
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -88,18 +87,10 @@ func (r *Runner) Chat(ctx context.Context, req llm.ChatRequest, fn func(llm.Chat
 	if err != nil {
 		return failure(ctx, err)
 	}
-	var calls []api.ToolCall
+	var parts []parse.Call
 	var rest []engine.TokenLogprob
-	part := func(d parse.Delta) error {
-		for _, c := range d.Calls {
-			call := api.ToolCall{ID: "call_" + strings.ToLower(rand.Text()), Function: api.ToolCallFunction{Index: len(calls), Name: c.Name}}
-			if strings.TrimSpace(c.Arguments) != "" {
-				if err := json.Unmarshal([]byte(c.Arguments), &call.Function.Arguments); err != nil {
-					return fmt.Errorf("the model called the tool %q with arguments that are not JSON: %w", c.Name, err)
-				}
-			}
-			calls = append(calls, call)
-		}
+	part := func(d parse.Delta) {
+		parts = append(parts, d.Calls...)
 		if d.Content != "" || d.Reasoning != "" {
 			fn(llm.ChatResponse{
 				Message:  api.Message{Role: "assistant", Content: d.Content, Thinking: d.Reasoning},
@@ -107,25 +98,23 @@ func (r *Runner) Chat(ctx context.Context, req llm.ChatRequest, fn func(llm.Chat
 			})
 			rest = nil
 		}
-		return nil
 	}
-	var failed error
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	report, err := r.generate(ctx, request, func(p engine.Piece) {
 		rest = append(rest, p.Tokens...)
 		d := parse.Delta{Content: p.Text}
 		if parser != nil {
 			d = parser.Add(p.Text)
 		}
-		if failed = errors.Join(failed, part(d)); failed != nil {
-			cancel()
-		}
+		part(d)
 	})
-	if failed == nil && err == nil && parser != nil {
-		failed = part(parser.Close())
+	if err != nil {
+		return err
 	}
-	if err := errors.Join(failed, err); err != nil {
+	if parser != nil {
+		part(parser.Close())
+	}
+	calls, err := toolCalls(parse.Join(parts))
+	if err != nil {
 		return err
 	}
 	fn(llm.ChatResponse{
@@ -135,6 +124,20 @@ func (r *Runner) Chat(ctx context.Context, req llm.ChatRequest, fn func(llm.Chat
 		EvalCount: report.OutputTokens, EvalDuration: report.Decode,
 	})
 	return nil
+}
+
+// toolCalls converts the calls of an answer to Ollama's form.
+func toolCalls(list []parse.Call) (calls []api.ToolCall, err error) {
+	for _, c := range list {
+		call := api.ToolCall{ID: "call_" + strings.ToLower(rand.Text()), Function: api.ToolCallFunction{Index: c.Index, Name: c.Name}}
+		if c.Arguments != "" {
+			if err := json.Unmarshal([]byte(c.Arguments), &call.Function.Arguments); err != nil {
+				return nil, fmt.Errorf("the model called the tool %q with arguments that are not JSON: %w", c.Name, err)
+			}
+		}
+		calls = append(calls, call)
+	}
+	return calls, nil
 }
 
 // ApplyChatTemplate returns the prompt of a conversation.

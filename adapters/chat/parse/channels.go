@@ -1,0 +1,73 @@
+package parse
+
+import (
+	"regexp"
+	"strings"
+)
+
+// channels describes answers of several messages. The header of each message names the
+// channel or the recipient of the message.
+type channels struct {
+	sign   string // sign is a text that shows in a template that its model has channels
+	prompt string // prompt is the end of a prompt after which a header follows
+	start  string // start is the mark at the start of each further message
+	// thoughts is a text in the headers of thoughts.
+	thoughts string
+	// content is the header of content.
+	content string
+	// ends lists the marks at the end of a message. The first mark ends thoughts.
+	ends []string
+	// tool matches the header of a call whose arguments are the message. Group 1 is the
+	// name of the tool. tool may be nil.
+	tool  *regexp.Regexp
+	call  string // call is the mark at the end of such a call
+	marks []string
+}
+
+// message is the mark between the header and the text of a message.
+const message = "<|message|>"
+
+// maxHeader is the largest size of a header in bytes. A longer one is content.
+const maxHeader = 512
+
+var (
+	harmony = &channels{ // gpt-oss
+		sign: "<|channel|>analysis<|message|>", prompt: "<|start|>assistant", start: "<|start|>", thoughts: "<|channel|>analysis",
+		content: "<|channel|>final<|message|>", ends: []string{"<|end|>", "<|return|>", "<|call|>"},
+		tool: regexp.MustCompile(`\bto=(?:functions\.)?([^\s<]+)`), call: "<|call|>", marks: []string{"<|channel|>", message, "<|constrain|>"},
+	}
+	muse = &channels{
+		sign: "<|start|>assistant to=self<|message|>", prompt: "<|start|>assistant", start: "<|start|>", thoughts: "to=self",
+		content: " to=user<|message|>", ends: []string{"<|eom|>", "<|eot|>"}, marks: []string{message},
+	}
+)
+
+// header reads the header of a message.
+func (p *Parser) header(last bool) (out Delta) {
+	c := p.format.channels
+	at := strings.Index(p.text[:min(len(p.text), maxHeader)], message)
+	if at < 0 {
+		if last || len(p.text) >= maxHeader {
+			p.place, p.wrote = inContent, true
+			if rest, ok := strings.CutPrefix(p.text, c.start); ok {
+				out.Content, p.text = c.start, rest // the mark begins no message here
+			}
+		}
+		return out
+	}
+	head := p.text[:at]
+	p.text, p.wrote = p.text[at+len(message):], false
+	var tool []string
+	if c.tool != nil && p.format.tools {
+		tool = c.tool.FindStringSubmatch(head)
+	}
+	switch {
+	case tool != nil:
+		p.place, p.start, p.reader = inCall, "", reader{form: namedForm, end: c.call, name: tool[1]}
+	case strings.Contains(head, c.thoughts) && p.format.think != nil:
+		p.place, p.end = inThoughts, c.ends[0]
+	default:
+		p.place = inContent
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package parse
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// check reads a text whole and in pieces, and requires the same answer.
+func check(t *testing.T, format Format, prompt, text string, seed uint64) {
+	if !utf8.ValidString(text) || len(text) > 2*maxHead {
+		return
+	}
+	once := parsed(t, format, prompt, text)
+	for _, pieces := range [][]string{cut(text, rand.New(rand.NewPCG(seed, 1))), strings.Split(text, "")} {
+		require.Equal(t, once, parsed(t, format, prompt, pieces...))
+	}
+	for _, c := range once.Calls {
+		require.NotEmpty(t, c.name)
+		require.True(t, c.arguments == "" || strings.HasPrefix(c.arguments, "{"), c.arguments)
+	}
+}
+
+func FuzzCutsChangeNothing(f *testing.F) {
+	for i, e := range examples {
+		f.Add(e.template, e.prompt, e.text, uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, template, prompt, text string, seed uint64) {
+		check(t, FormatOf(template, true), prompt, text, seed)
+	})
+}
+
+// FuzzEachForm reads texts after the start mark of each form.
+func FuzzEachForm(f *testing.F) {
+	for i := range forms {
+		for j, e := range examples {
+			f.Add(byte(i), e.text, uint64(j))
+			if _, calls, ok := strings.Cut(e.text, forms[i].start); ok {
+				f.Add(byte(i), calls, uint64(j))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, form byte, text string, seed uint64) {
+		k := forms[int(form)%len(forms)]
+		check(t, Format{tools: true, calls: []known{k}}, "", k.start+text, seed)
+	})
+}
+
+// FuzzChannels reads the messages of an answer after a prompt that ends before a header.
+func FuzzChannels(f *testing.F) {
+	for i, e := range examples {
+		f.Add(i%2 == 0, e.text, uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, first bool, text string, seed uint64) {
+		c := muse
+		if first {
+			c = harmony
+		}
+		check(t, FormatOf(c.sign+"<atem:function_calls></atem:function_calls>", true), c.prompt, text, seed)
+	})
+}
+
+func FuzzLiterals(f *testing.F) {
+	for _, text := range []string{`'it\'s'`, `[1, 'a', {'k': None}]`, `{a:<|"|>x<|"|>,b:[1,true,]}`, `<|"|>`, `"a", "b"`, "-1.5e3", "{'a' : ["} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, d := range []*dialect{python, gemma} {
+			value, n, s := d.value(text, ",)", true)
+			require.NotEqual(t, more, s, "the text is whole")
+			if s != found {
+				continue
+			}
+			require.True(t, json.Valid([]byte(value)), value)
+			require.LessOrEqual(t, n, len(text))
+			early, m, s := d.value(text[:n], ",)", false)
+			if s == found {
+				require.Equal(t, value, early)
+				require.Equal(t, n, m)
+			} else {
+				require.Equal(t, more, s, "%q", text[:n])
+			}
+		}
+	})
+}
