@@ -72,7 +72,7 @@ var walls = []wall{
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache",
-		"backend/engine/power", "backend/engine/report", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences",
+		"backend/engine/power", "backend/engine/report", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences", "backend/engine/settings",
 		"backend/engine/workload", "spec/...", "graphswap", "graphswap/session", "calibration/...",
 		"internal/mapped", // Verify, before the result of a pass is used
 	}},
@@ -84,6 +84,10 @@ var walls = []wall{
 	{folder: "backend/engine/kvcache", internal: []string{"backend", "backend/engine/arena", "backend/quant"}},
 	{folder: "backend/engine/power", internal: []string{"backend"}},
 	{folder: "backend/engine/workload"},
+	{folder: "backend/engine/settings", internal: []string{
+		"backend", "backend/engine/arena", "backend/engine/buffers", "backend/engine/draft", "backend/engine/images", "backend/engine/report",
+		"backend/engine/residency", "backend/engine/workload", "backend/imagecache", "backend/model", "graphswap", "graphswap/session",
+	}},
 	{folder: "backend/engine/report", internal: []string{"backend", "backend/engine/residency", "graphswap", "graphswap/session"}},
 	{folder: "backend/engine/residency", internal: []string{"backend", "backend/engine/arena", "backend/engine/images", "graphswap"}},
 	{folder: "backend/engine/images", internal: []string{"backend", "backend/model", "backend/imagecache", "backend/engine/arena", "internal/mapped"}},

@@ -55,7 +55,7 @@ func TestPassesOfPromptsCountTheirLoss(t *testing.T) {
 // than before, the engine expects that passes of the other widths take longer too.
 func TestOtherLoadSlowsAllWidths(t *testing.T) {
 	e := openFile(t, writeTied(t, rand.New(rand.NewPCG(1, 8))), Options{Rows: []int{8, 1}, Context: shortContext, Draft: draft.Auto})
-	p := e.shape().passTimes
+	p := e.shape().PassTimes
 	for range 1 + unconfirmedPasses {
 		p.Record(1, 10*time.Millisecond)
 		p.Record(8, 12*time.Millisecond)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
@@ -27,7 +28,7 @@ type ahead struct {
 	idle    bool // idle is set while a goroutine works although no request runs
 	// compiled is the shape whose images of all context tiers are in the image cache,
 	// or nil if the images of some tier may be missing.
-	compiled *shape
+	compiled *settings.Shape
 	// failed is the context length at which a change failed. After a failure, only a
 	// request that needs a longer context tries again.
 	failed int
@@ -161,18 +162,18 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 	a.mu.Lock()
 	done := a.giveUp || a.compiled == f.shape
 	a.mu.Unlock()
-	if done || e.options.Cache == nil || f.shape.used != graphswap.Both {
+	if done || e.options.Cache == nil || f.shape.Used != graphswap.Both {
 		return nil
 	}
 	var err error
-	for _, n := range e.options.contexts() {
+	for _, n := range e.options.Contexts() {
 		if n <= f.context {
 			continue
 		}
 		if err = e.compileTier(ctx, f.shape, n, true); err != nil {
 			break
 		}
-		if n == e.options.contextFor(f.context+1) { // the nearest context tier is compiled first, because it is needed first
+		if n == e.options.ContextFor(f.context+1) { // the nearest context tier is compiled first, because it is needed first
 			if err := e.growWhileIdle(ctx); err != nil {
 				return err
 			}
@@ -198,10 +199,10 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 // without a cache.
 func (e *Engine) CompileContexts(ctx context.Context) error {
 	f := e.graphs.Load()
-	if e.options.Cache == nil || f.shape.used != graphswap.Both {
+	if e.options.Cache == nil || f.shape.Used != graphswap.Both {
 		return nil
 	}
-	for _, n := range e.options.contexts() {
+	for _, n := range e.options.Contexts() {
 		if n <= f.context {
 			continue
 		}
@@ -216,8 +217,8 @@ func (e *Engine) CompileContexts(ctx context.Context) error {
 // not have, the head included.
 // If idle is set, compileTier reports no progress, ends with errBusy when a request runs,
 // and removes no other image from the cache.
-func (e *Engine) compileTier(ctx context.Context, s *shape, n int, idle bool) error {
-	c := e.options.images(s)
+func (e *Engine) compileTier(ctx context.Context, s *settings.Shape, n int, idle bool) error {
+	c := e.options.Images(s)
 	if c.Idle = idle; idle {
 		c.Progress = func(Progress) {}
 	}

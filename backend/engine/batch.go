@@ -41,7 +41,7 @@ const unplanned = residency.Unplanned
 // cache slots already.
 func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 	rows, s := pass.Rows, e.shape()
-	widest := s.rows[0]
+	widest := s.Rows[0]
 	if len(rows) < 1 || len(rows) > widest || pass.Width > widest {
 		return nil, fmt.Errorf("engine: %w: %d rows for a graph of width %d or more: want 1..%d rows", ErrPass, len(rows), pass.Width, widest)
 	}
@@ -63,7 +63,7 @@ func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 		b.tree.Add(r.Sequence, r.Parent, position, slot)
 		taken[r.Sequence]++
 		last := int(position)
-		if len(rows) > s.partRows() {
+		if len(rows) > s.PartRows() {
 			last = slot
 		}
 		b.length = max(b.length, last+1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
@@ -42,36 +43,19 @@ type chooser struct {
 	done   sync.WaitGroup // done waits for the goroutine that changes the configuration
 }
 
-// configOf returns the configuration of a shape with two widths.
-func configOf(s *shape) graphswap.Config {
-	c := graphswap.Config{Blocks: s.blocks, PrefillRows: s.rows[0], DecodeRows: s.rows[1], Residency: graphswap.BothGraphs}
-	if s.planned() {
-		c.Residency = graphswap.OneGraph
-	}
-	return c
-}
-
-// planFor returns the plan that keeps the graphs of a configuration loaded.
-func planFor(c graphswap.Config) string {
-	if c.Residency == graphswap.OneGraph {
-		return PlanAuto
-	}
-	return ""
-}
-
 // If the engine can choose between configurations, startChooser creates the engine's
 // chooser.
 func (e *Engine) startChooser() {
 	s, device := e.shape(), e.dev.Capabilities()
-	if !e.options.mayChoose(device) || len(s.rows) != 2 {
+	if !e.options.MayChoose(device) || len(s.Rows) != 2 {
 		return
 	}
 	cost := e.chooserCost(s)
 	if cost == nil {
 		return
 	}
-	between, err := session.NewBetween(cost, e.options.choices(e.config))
-	now := configOf(s)
+	between, err := session.NewBetween(cost, e.options.Choices(e.config))
+	now := settings.ConfigOf(s)
 	if err != nil || len(between.Configs()) < 2 || between.Config().Residency != now.Residency || !between.Changed(now) {
 		e.options.Logger.Debug("blocks and widths stay as they are", "configuration", session.Name(now), "reason", err)
 		return
@@ -85,22 +69,22 @@ func (e *Engine) startChooser() {
 // Without a known memory size, chooserCost estimates the costs from measured ones, and
 // assumes that the device has just the memory for the graphs of this shape. If no costs
 // were measured, chooserCost returns nil.
-func (e *Engine) chooserCost(s *shape) *graphswap.Cost {
-	if e.options.knowsMemory() && len(e.options.Costs.Model.Blocks) == 0 {
+func (e *Engine) chooserCost(s *settings.Shape) *graphswap.Cost {
+	if e.options.KnowsMemory() && len(e.options.Costs.Model.Blocks) == 0 {
 		return e.options.Costs
 	}
-	if s.costs == nil {
+	if s.Costs == nil {
 		return nil
 	}
 	measured := e.costModel(s)
 	var pair, one, largest int64
 	for _, b := range measured.Model.Blocks {
-		prefill, decode := b.Widths[s.rows[0]].Bytes, b.Widths[s.rows[1]].Bytes
+		prefill, decode := b.Widths[s.Rows[0]].Bytes, b.Widths[s.Rows[1]].Bytes
 		pair, one, largest = pair+prefill+decode, one+max(prefill, decode), max(largest, prefill, decode)
 	}
 	window := pair
-	if s.planned() {
-		if window = one; !s.costs.SpareRefused() {
+	if s.Planned() {
+		if window = one; !s.Costs.SpareRefused() {
 			window = min(one+largest, pair-1)
 		}
 	}
@@ -112,7 +96,7 @@ func (e *Engine) chooserCost(s *shape) *graphswap.Cost {
 }
 
 // finished records a request that ended without an error on graphs of the shape s.
-func (c *chooser) finished(r *Report, s *shape, would *wouldAccept) {
+func (c *chooser) finished(r *Report, s *settings.Shape, would *wouldAccept) {
 	if c == nil || r.OutputTokens == 0 {
 		return
 	}
@@ -127,7 +111,7 @@ func (c *chooser) finished(r *Report, s *shape, would *wouldAccept) {
 	} else if r.DecodeSteps > 0 {
 		c.between.Accepted(r.Widths[1], r.DecodeSteps, r.AcceptLength())
 	}
-	if c.between.Config().Spare && s.planned() && s.costs.SpareRefused() {
+	if c.between.Config().Spare && s.Planned() && s.Costs.SpareRefused() {
 		c.between.Refused(c.between.Config(), true)
 	}
 	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens) // Finished returns an error if no plan exists for the prompt, and then learns nothing from it
@@ -142,7 +126,7 @@ func (e *Engine) choice() *Choice {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return &Choice{Config: c.between.Config(), Reason: e.shape().reason, Expected: c.between.Expect(c.context)}
+	return &Choice{Config: c.between.Config(), Reason: e.shape().Reason, Expected: c.between.Expect(c.context)}
 }
 
 // begin returns a change of the configuration if the change is expected to save more time
@@ -226,11 +210,11 @@ func (e *Engine) changeConfiguration() {
 
 func (e *Engine) changeTo(ctx context.Context, a *session.Advice) error {
 	next := a.Then.Config
-	s, err := e.shapeFor([]int{next.PrefillRows, next.DecodeRows}, next.Blocks, planFor(next))
+	s, err := e.shapeFor([]int{next.PrefillRows, next.DecodeRows}, next.Blocks, settings.PlanFor(next))
 	if err != nil {
 		return err
 	}
-	s.reason = a.String()
+	s.Reason = a.String()
 	tier := e.graphs.Load().context
 	if err := e.compileConfiguration(ctx, s, tier); err != nil {
 		return err
@@ -254,7 +238,7 @@ func (e *Engine) changeTo(ctx context.Context, a *session.Advice) error {
 // compileConfiguration compiles the images of a shape into the image cache, one by one
 // while no request runs. compileConfiguration removes the images of an earlier
 // configuration that is not in use.
-func (e *Engine) compileConfiguration(ctx context.Context, s *shape, tier int) error {
+func (e *Engine) compileConfiguration(ctx context.Context, s *settings.Shape, tier int) error {
 	used, err := e.imageKeys(e.shape())
 	if err != nil {
 		return err
@@ -280,9 +264,9 @@ func (e *Engine) compileConfiguration(ctx context.Context, s *shape, tier int) e
 }
 
 // imageKeys returns the keys of the images of a shape at all context tiers.
-func (e *Engine) imageKeys(s *shape) (list []string, err error) {
-	for _, n := range e.options.contexts() {
-		keys, err := images.Keys(e.dev, e.model, e.options.images(s), n, e.options.Sequences)
+func (e *Engine) imageKeys(s *settings.Shape) (list []string, err error) {
+	for _, n := range e.options.Contexts() {
+		keys, err := images.Keys(e.dev, e.model, e.options.Images(s), n, e.options.Sequences)
 		if err != nil {
 			return nil, err
 		}
@@ -297,9 +281,4 @@ func (e *Engine) idle() error {
 		return errBusy
 	}
 	return nil
-}
-
-// mayChoose reports whether blocks and widths may change while the engine runs.
-func (o *Options) mayChoose(device backend.Capabilities) bool {
-	return o.Plan == PlanAuto && !device.SharesConstants && !o.Exact && o.Cache != nil && o.IdleSwitch > 0 && (len(o.Rows) == 0 || len(o.Rows) == 2)
 }

@@ -40,18 +40,17 @@
 //     strings.
 //   - Package workload learns output lengths and pass times, and package power votes for
 //     clock rates. Package report describes what the engine did for a request.
-//   - A request passes through api.go ([Request]), generate.go, chunks.go (which cuts a
-//     prompt), queue.go, fill.go (which gives drafts to a pass), batch.go, passrun.go
-//     (blocks), head.go (logits), output.go (a request's part of a pass) and verify.go
-//     (drafts, which spec.Verify walks, and drawing tokens). The context of a request grows
-//     in grow.go, and ahead.go prepares longer contexts before a request needs them.
-//   - The files shape.go (widths, blocks and plan of a graph set), alternatives.go (shapes
-//     to start with), graphset.go and replace.go (another graph set) choose and load
-//     graphs.
+//   - A request passes through api.go ([Request]), generate.go, queue.go, fill.go (which
+//     gives drafts to a pass), batch.go, passrun.go (blocks), head.go (logits), output.go
+//     (a request's part of a pass) and verify.go (drafts, which spec.Verify walks, and
+//     drawing tokens). The context of a request grows in grow.go, and ahead.go prepares
+//     longer contexts before a request needs them.
+//   - Package settings completes the options: it chooses widths, blocks and plan of the
+//     graphs. The files graphset.go and replace.go (another graph set) load graphs.
 //   - The file plans.go chooses a switch plan, planned.go starts the plan, and package
-//     residency carries it out. A [Policy] (policy.go) may choose instead, within what
-//     planoptions.go allows. The files window.go and drive.go compute several chunks of a
-//     plan, and idle.go loads graphs while no request runs.
+//     residency carries it out. A [Policy] may choose instead. The files window.go and
+//     drive.go compute several chunks of a plan, and idle.go loads graphs while no request
+//     runs.
 //
 // # Locks
 //

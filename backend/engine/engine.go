@@ -14,11 +14,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/power"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/engine/sequences"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/backend/grammar"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
-	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
@@ -30,7 +30,7 @@ type Engine struct {
 	model     *model.Model
 	config    model.Config
 	tokenizer *tokenizer.Tokenizer
-	options   settings
+	options   settings.Settings
 	policy    Policy
 	clock     Clock
 	// widthTimes are the times that were measured at the start, or nil
@@ -104,7 +104,7 @@ func checkVocabulary(tokens, embeddings int) error {
 // without drafts.
 func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, options Options) (e *Engine, err error) {
 	device := dev.Capabilities()
-	list, err := options.alternatives(m.Config(), device)
+	list, err := options.Alternatives(m.Config(), device)
 	if err != nil {
 		return nil, err
 	}
@@ -118,16 +118,16 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 		if o.Draft.Auto && !list[i+1].Draft.Auto {
 			o.Logger.Warn("no memory for the graphs of drafts: answers are not drafted", "reason", err)
 		} else {
-			o.Logger.Warn("the device has no memory for these graphs: fewer are loaded", "widths", o.shape.rows, "then", list[i+1].shape.rows, "reason", err)
+			o.Logger.Warn("the device has no memory for these graphs: fewer are loaded", "widths", o.Graphs.Rows, "then", list[i+1].Graphs.Rows, "reason", err)
 		}
 	}
-	return nil, list[len(list)-1].explainNoMemory(device, options.Plan == PlanAuto, err)
+	return nil, list[len(list)-1].ExplainNoMemory(device, options.Plan == PlanAuto, err)
 }
 
 // open opens an engine with resolved options.
-func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, o resolved) (_ *Engine, err error) {
-	if o.deviceErr != nil {
-		return nil, o.deviceErr
+func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, o settings.Resolved) (_ *Engine, err error) {
+	if o.DeviceErr != nil {
+		return nil, o.DeviceErr
 	}
 	if err := checkVocabulary(tok.VocabSize(), m.Config().Vocab); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		model:      m,
 		config:     m.Config(),
 		tokenizer:  tok,
-		options:    o.settings,
+		options:    o.Settings,
 		sequences:  sequences.NewPool(o.Sequences),
 		queue:      newRequestQueue(),
 		power:      power.NewVoter(dev, o.Logger),
@@ -154,12 +154,12 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	shape := o.shape
-	shape.begin(&o.settings, dev.Capabilities(), e.config.Layers)
+	shape := o.Graphs
+	shape.Begin(&o.Settings, dev.Capabilities(), e.config.Layers)
 	if e.policy = (ownPolicy{e}); o.Policy != nil {
 		e.policy = o.Policy(e.policy)
 	}
-	f, err := e.newGraphSet(&shape, o.contextFor(0))
+	f, err := e.newGraphSet(&shape, o.ContextFor(0))
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 	}
 	e.clock = clockOf(f.Set)
 	if !e.clock.Simulated() {
-		shape.passTimes.ShareChanges()
+		shape.PassTimes.ShareChanges()
 	}
 	if err = e.measureWidths(ctx, f); err != nil {
 		return nil, err
@@ -181,29 +181,6 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 	e.startChooser()
 	e.startIdleWork()
 	return e, nil
-}
-
-// explainNoMemory adds advice to an out-of-memory error: a plan that needs less. If
-// the plan auto was asked for and could switch graphs, no other plan needs less
-// memory.
-func (r *resolved) explainNoMemory(c backend.Capabilities, auto bool, err error) error {
-	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
-	plan := PlanAuto
-	if c.SharesConstants {
-		plan = graphswap.PlanSwitch
-	}
-	one := "plan " + plan + " keeps one graph of each block in the device at a time"
-	pair, _ := r.exchangeable(r.shape.rows)
-	switch {
-	case r.shape.start != graphswap.Both:
-	case r.Exact:
-		remedy = "without an exact width, on widths such as 128,32, " + one + "; " + remedy
-	case auto && pair == nil:
-		remedy = "on widths such as 128,32 " + one + "; " + remedy
-	default:
-		remedy = one + "; " + remedy
-	}
-	return fmt.Errorf("engine: the model does not fit into the device's memory: %s: %w", remedy, err)
 }
 
 // ContextLength returns the largest number of tokens that one sequence can hold. The
@@ -244,7 +221,7 @@ func (e *Engine) ensureLoaded() error {
 }
 
 // shape returns the shape of the engine's graphs.
-func (e *Engine) shape() *shape { return e.graphs.Load().shape }
+func (e *Engine) shape() *settings.Shape { return e.graphs.Load().shape }
 
 // head returns the head of the engine's graphs.
 func (e *Engine) head() *head { return e.graphs.Load().head }

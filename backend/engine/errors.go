@@ -6,8 +6,6 @@ import (
 )
 
 var (
-	// ErrOptions is returned if options contradict each other or the model.
-	ErrOptions = errors.New("invalid options")
 	// ErrRequest is returned for a request that the engine cannot answer, such as an
 	// empty prompt or a token outside the vocabulary.
 	ErrRequest = errors.New("invalid request")

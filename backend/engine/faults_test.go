@@ -194,7 +194,7 @@ func shareFaults(t *testing.T, rng *rand.Rand, e, plain *Engine) {
 		want := generateWithFault(plain, alone, f)
 		group.Go(func() {
 			if got := generateWithFault(e, r, f); !got.same(want, f.kind) {
-				t.Errorf("%+v, rows %v, %+v:\n%q, %v, %s\nwant\n%q, %v, %s", f, e.shape().rows, r,
+				t.Errorf("%+v, rows %v, %+v:\n%q, %v, %s\nwant\n%q, %v, %s", f, e.shape().Rows, r,
 					got.text, got.err, got.report.Stop, want.text, want.err, want.report.Stop)
 			}
 		})

@@ -21,17 +21,17 @@ func (e *Engine) addDrafts(list []taskRows) {
 		}
 	}
 	merged := newMerge(list)
-	if shape.exact {
-		merged.fill(shape.draftRows() - rows)
+	if shape.Exact {
+		merged.fill(shape.DraftRows() - rows)
 		merged.keep()
 		return
 	}
-	plain, rooms := shape.widthFor(rows), e.rooms(list)
+	plain, rooms := shape.WidthFor(rows), e.rooms(list)
 	width, best := plain, 0.0
-	for _, w := range slices.Backward(shape.rows) {
+	for _, w := range slices.Backward(shape.Rows) {
 		// drafts never make a pass so wide that it must be computed in two slices of
 		// rows
-		if w < rows || w > shape.partRows() {
+		if w < rows || w > shape.PartRows() {
 			continue
 		}
 		loss := 0.0

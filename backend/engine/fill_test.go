@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/spec"
 )
@@ -40,16 +41,16 @@ const unconfirmedPasses = 2
 
 // withoutGraphs returns an engine that cannot run passes, for tests of its decisions.
 func withoutGraphs(rows ...int) *Engine {
-	e, s := &Engine{queue: newRequestQueue()}, &shape{rows: rows, blocks: 1}
-	s.settle()
-	s.begin(&e.options, backend.Capabilities{}, 1)
+	e, s := &Engine{queue: newRequestQueue()}, &settings.Shape{Rows: rows, Blocks: 1}
+	s.Settle()
+	s.Begin(&e.options, backend.Capabilities{}, 1)
 	e.graphs.Store(&graphSet{shape: s})
 	return e
 }
 
 func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
 	e := withoutGraphs(rows...)
-	e.shape().passTimes = passTimes(costs, rows)
+	e.shape().PassTimes = passTimes(costs, rows)
 	e.policy = ownPolicy{e}
 	return e
 }
@@ -66,25 +67,25 @@ func TestAWidthIsTriedAgainAfterOneSlowPass(t *testing.T) {
 	}
 	e := fillEngine(make(map[int]time.Duration), 8, 1)
 	for range 5 {
-		e.shape().passTimes.Record(1, 1+workload.PassCost)
+		e.shape().PassTimes.Record(1, 1+workload.PassCost)
 	}
 	require.Equal(t, 7, drafts(e), "before it was measured")
-	e.shape().passTimes.Record(8, 10*rows)
+	e.shape().PassTimes.Record(8, 10*rows)
 	require.Equal(t, 7, drafts(e))
 	for range unconfirmedPasses {
-		e.shape().passTimes.Record(8, 8+workload.PassCost)
+		e.shape().PassTimes.Record(8, 8+workload.PassCost)
 	}
-	require.Equal(t, time.Duration(8+workload.PassCost), e.shape().passTimes.Expected(8), "the slow pass does not count")
+	require.Equal(t, time.Duration(8+workload.PassCost), e.shape().PassTimes.Expected(8), "the slow pass does not count")
 	require.Equal(t, 7, drafts(e))
-	e.shape().passTimes = passTimes(map[int]time.Duration{1: 1 + workload.PassCost}, []int{8, 1})
+	e.shape().PassTimes = passTimes(map[int]time.Duration{1: 1 + workload.PassCost}, []int{8, 1})
 	for range 1 + unconfirmedPasses {
 		require.Equal(t, 7, drafts(e))
-		e.shape().passTimes.Record(8, rows)
+		e.shape().PassTimes.Record(8, rows)
 	}
 	require.Zero(t, drafts(e))
-	require.Equal(t, time.Duration(rows), e.shape().passTimes.Expected(8))
-	e.shape().passTimes.Record(8, 2*rows)
-	require.Equal(t, time.Duration(rows+rows/5), e.shape().passTimes.Expected(8), "a mean from then on")
+	require.Equal(t, time.Duration(rows), e.shape().PassTimes.Expected(8))
+	e.shape().PassTimes.Record(8, 2*rows)
+	require.Equal(t, time.Duration(rows+rows/5), e.shape().PassTimes.Expected(8), "a mean from then on")
 }
 
 func TestDraftsChooseTheWidthThatPays(t *testing.T) {
@@ -154,8 +155,8 @@ func TestNoOtherWidthIsBetter(t *testing.T) {
 		rate := func(w, expectedRows int, sum float64) float64 {
 			return (float64(rows) + sum) / costs[w].Seconds()
 		}
-		chosen := rate(e.shape().widthFor(rows+total), total, expected)
-		for _, w := range e.shape().rows {
+		chosen := rate(e.shape().WidthFor(rows+total), total, expected)
+		for _, w := range e.shape().Rows {
 			if w < rows {
 				continue
 			}
@@ -183,13 +184,13 @@ func bestSum(scores []float64, n int) float64 {
 
 func TestUnknownCostsFollowTheModel(t *testing.T) {
 	e := fillEngine(map[int]time.Duration{}, 32, 8, 1)
-	require.Less(t, e.shape().passTimes.Expected(8), e.shape().passTimes.Expected(32))
-	e.shape().passTimes.Record(8, 19*time.Millisecond)
-	require.Equal(t, 12*time.Millisecond, e.shape().passTimes.Expected(1))
-	require.Equal(t, 43*time.Millisecond, e.shape().passTimes.Expected(32))
+	require.Less(t, e.shape().PassTimes.Expected(8), e.shape().PassTimes.Expected(32))
+	e.shape().PassTimes.Record(8, 19*time.Millisecond)
+	require.Equal(t, 12*time.Millisecond, e.shape().PassTimes.Expected(1))
+	require.Equal(t, 43*time.Millisecond, e.shape().PassTimes.Expected(32))
 	for range 1 + unconfirmedPasses {
-		e.shape().passTimes.Record(32, 100*time.Millisecond)
+		e.shape().PassTimes.Record(32, 100*time.Millisecond)
 	}
-	e.shape().passTimes.Record(32, 50*time.Millisecond)
-	require.Equal(t, 90*time.Millisecond, e.shape().passTimes.Expected(32))
+	e.shape().PassTimes.Record(32, 50*time.Millisecond)
+	require.Equal(t, 90*time.Millisecond, e.shape().PassTimes.Expected(32))
 }

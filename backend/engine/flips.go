@@ -19,19 +19,19 @@ import (
 // positions.
 func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
 	s := e.graphs.Load().shape
-	if s.start != s.used {
+	if s.Start != s.Used {
 		return nil, fmt.Errorf("engine: %w: measure flips: the plan %s does not keep all graphs loaded: choose plan %s or %s",
-			ErrOptions, s.plan, graphswap.PlanResident, graphswap.PlanSeparate)
+			ErrOptions, s.Plan, graphswap.PlanResident, graphswap.PlanSeparate)
 	}
 	if lead < 1 || lead >= len(text) || len(text) > e.options.Context {
 		return nil, fmt.Errorf("engine: %w: measure flips: the first %d of %d tokens are not compared: want 1..%d, and a context of at least %d",
 			ErrPass, lead, len(text), len(text)-1, len(text))
 	}
-	least, compared := s.flipWidths()
+	least, compared := s.FlipWidths()
 	if len(compared) == 0 {
 		return &Flips{}, nil
 	}
-	m := flipMeter{engine: e, widest: s.rows[0], text: text, lead: lead, seed: maphash.MakeSeed()}
+	m := flipMeter{engine: e, widest: s.Rows[0], text: text, lead: lead, seed: maphash.MakeSeed()}
 	plain, err := m.read(ctx, 1, least)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 	f := &Flips{Positions: len(plain)}
 	flipped := make([]bool, len(plain))
 	for _, rows := range compared {
-		w := WidthFlip{Rows: rows, Valid: s.fullPass(rows)}
+		w := WidthFlip{Rows: rows, Valid: s.FullPass(rows)}
 		got, err := m.read(ctx, w.Valid, rows)
 		if err != nil {
 			return nil, err
@@ -61,27 +61,6 @@ func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Fli
 		}
 	}
 	return f, e.Truncate(0, 0)
-}
-
-// FlipWidths returns the width that computes one token at a time, and the widths of
-// passes with drafts that MeasureFlips compares with it, ascending. The second result
-// of FlipWidths is empty if each pass has one row. Options.Rows must be set before
-// FlipWidths; see [Options.Shape].
-func (o Options) FlipWidths() (least int, compared []int) {
-	s := shape{rows: o.Rows, plan: o.Plan, exact: o.Exact}
-	s.settle()
-	return s.flipWidths()
-}
-
-// flipWidths returns the widths of [Options.FlipWidths] for a shape.
-func (s *shape) flipWidths() (least int, compared []int) {
-	least, compared = s.rows[len(s.rows)-1], slices.Clone(s.rows)
-	if s.exact || s.used != graphswap.Both {
-		least = s.exactRows()
-		compared = []int{least}
-	}
-	slices.Reverse(compared)
-	return least, slices.DeleteFunc(compared, func(rows int) bool { return s.fullPass(rows) == 1 })
 }
 
 // flipMeter computes one text several times, at different widths.

@@ -132,7 +132,7 @@ func (e *Engine) newGeneration(r Request, emit func(Piece) error) *generation {
 // describeGraphs writes the shape of the engine's graphs into the report.
 func (g *generation) describeGraphs() {
 	s := g.engine.shape()
-	g.report.Widths, g.report.Blocks, g.report.Residency = s.rows, s.blocks, s.residencyName(g.engine.dev.Capabilities())
+	g.report.Widths, g.report.Blocks, g.report.Residency = s.Rows, s.Blocks, s.ResidencyName(g.engine.dev.Capabilities())
 	g.report.Lossless = g.engine.lossless(s)
 }
 
@@ -186,8 +186,8 @@ func (g *generation) computeStart(ctx context.Context) error {
 	}
 	output, _ := e.expectAnswer(&g.request)
 	growth := e.growAhead(min(len(prompt)+int(output), e.options.Context))
-	n := (f.context - g.cached) / f.shape.rows[0] * f.shape.rows[0]
-	if len(prompt) <= f.context || n <= 0 || f.shape.planned() || f.shape.exact {
+	n := (f.context - g.cached) / f.shape.Rows[0] * f.shape.Rows[0]
+	if len(prompt) <= f.context || n <= 0 || f.shape.Planned() || f.shape.Exact {
 		if len(prompt) > f.context-f.context/8 { // with a shorter prompt, the change ends before the tier is full
 			g.addGrowth(growth, 0)
 		}

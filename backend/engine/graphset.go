@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/buffers"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -19,7 +20,7 @@ import (
 // the memory that they bind.
 type graphSet struct {
 	*residency.Set
-	shape   *shape
+	shape   *settings.Shape
 	context int // context is the number of tokens that one sequence can hold
 	slots   int // slots is the number of slots of all sequences
 	memory  *buffers.Buffers
@@ -35,18 +36,18 @@ type graphSet struct {
 // newGraphSet allocates the memory of a shape and a context tier. After newGraphSet,
 // loadBlocks or loadBlocksAndHead loads the graphs. newGraphSet allocates the memory before
 // any graph is loaded, because a device must place the KV cache in one piece.
-func (e *Engine) newGraphSet(s *shape, context int) (*graphSet, error) {
+func (e *Engine) newGraphSet(s *settings.Shape, context int) (*graphSet, error) {
 	o := &e.options
-	f := &graphSet{Set: residency.NewSet(s.costs), shape: s, context: context, slots: context * o.Sequences}
+	f := &graphSet{Set: residency.NewSet(s.Costs), shape: s, context: context, slots: context * o.Sequences}
 	var err error
-	f.memory, err = buffers.New(e.dev, o.buffers(e.model, s, context))
+	f.memory, err = buffers.New(e.dev, o.Buffers(e.model, s, context))
 	return f, err
 }
 
 // loadBlocks writes the graphs of every block, and compiles or loads them. When loadBlocks
 // is called, the head is loaded already.
 func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
-	c := e.options.images(f.shape)
+	c := e.options.Images(f.shape)
 	c.Progress = e.logCompiling(c.Progress)
 	sets, err := images.WriteBlocks(e.model, c, f.slots)
 	if err != nil {
@@ -75,7 +76,7 @@ func (e *Engine) logCompiling(report func(Progress)) func(Progress) {
 // layout lists the block graphs that a graph set loads, and the memory that they bind.
 func (e *Engine) layout(f *graphSet) residency.Layout {
 	return residency.Layout{
-		Rows: f.shape.rows, Layers: e.config.Layers, Switched: f.shape.separate, Start: f.shape.start, Used: f.shape.used, Resident: f.start, OnDemand: f.onDemand,
+		Rows: f.shape.Rows, Layers: e.config.Layers, Switched: f.shape.Separate, Start: f.shape.Start, Used: f.shape.Used, Resident: f.start, OnDemand: f.onDemand,
 		Ports: func(b *residency.Block, rows int) []map[string]*arena.Region {
 			return f.memory.Ports(b.Index, b.First, b.End, rows)
 		},
@@ -85,7 +86,7 @@ func (e *Engine) layout(f *graphSet) residency.Layout {
 // loadBlocksAndHead writes the graphs of every block and of the head, and compiles or
 // loads them.
 func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
-	c := e.options.images(f.shape)
+	c := e.options.Images(f.shape)
 	sets, err := images.WriteBlocks(e.model, c, f.slots)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func (e *Engine) loadBlocksAndHead(ctx context.Context, f *graphSet) error {
 	if err := f.head.load(ctx, l, graphs); err != nil {
 		return err
 	}
-	return f.shape.costs.MeasureHead(ctx, f.head.rows, f.head.widths)
+	return f.shape.Costs.MeasureHead(ctx, f.head.rows, f.head.widths)
 }
 
 // reloadGraphs loads all programs again, after the device has restarted or after a
@@ -150,15 +151,15 @@ func (f *graphSet) closeHead(other *graphSet) error {
 }
 
 // newHead allocates the memory of a shape's head.
-func (e *Engine) newHead(s *shape) (h *head, err error) {
-	h = &head{rows: s.headRows}
-	h.memory, err = newHeadMemory(e.dev, e.config, &e.options, s.headRows)
+func (e *Engine) newHead(s *settings.Shape) (h *head, err error) {
+	h = &head{rows: s.HeadRows}
+	h.memory, err = newHeadMemory(e.dev, e.config, &e.options, s.HeadRows)
 	return h, err
 }
 
 // loadHead writes the graphs of a shape's head, and compiles or loads them.
 func (e *Engine) loadHead(ctx context.Context, f *graphSet) error {
-	c := e.options.images(f.shape)
+	c := e.options.Images(f.shape)
 	graphs, err := images.WriteHead(e.model, c)
 	if err != nil {
 		return err
@@ -171,4 +172,25 @@ func (e *Engine) loadHead(ctx context.Context, f *graphSet) error {
 func clockOf(s *residency.Set) Clock {
 	c, _ := s.LoadCost()
 	return Clock{Paced: c.Paced, Virtual: c.Virtual, Scale: c.Scale}
+}
+
+// shapeFor returns a shape with the given widths, blocks and plan for the engine's model.
+// The plan that shapeFor gets must not be library.
+func (e *Engine) shapeFor(rows []int, blocks int, plan string) (*settings.Shape, error) {
+	device := e.dev.Capabilities()
+	o := e.options.Options
+	o.Blocks = blocks
+	r, err := o.ResolveWith(e.config, device, plan, rows)
+	if err != nil {
+		return nil, err
+	}
+	if r.DeviceErr != nil {
+		return nil, r.DeviceErr
+	}
+	s := r.Graphs
+	s.Begin(&r.Settings, device, e.config.Layers)
+	if !e.clock.Simulated() {
+		s.PassTimes.ShareChanges()
+	}
+	return &s, nil
 }

@@ -9,20 +9,6 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// firstContext is the default of [Options].FirstContext: enough for a question and its
-// answer.
-const firstContext = 512
-
-// contextFor returns the shortest context tier that holds n tokens. Context tiers double
-// from FirstContext up to Context.
-func (o *settings) contextFor(n int) int {
-	c := o.FirstContext
-	for c < n && c < o.Context {
-		c *= 2
-	}
-	return min(c, o.Context)
-}
-
 // reserve changes to a longer context tier if the current graphs cannot hold sequences
 // of n tokens. reserve returns a description of the change, or nil if none was needed.
 // If reserve fails, the engine keeps its old graphs.
@@ -55,7 +41,7 @@ func (e *Engine) growTo(ctx context.Context, n int, r replacement) (*Growth, err
 		return nil, fmt.Errorf("engine: %w", backend.ErrClosed)
 	}
 	defer e.closing.setCancel(nil)
-	g := &Growth{From: old.context, To: e.options.contextFor(n)}
+	g := &Growth{From: old.context, To: e.options.ContextFor(n)}
 	begin := time.Now()
 	r.old, r.shape, r.context = old, old.shape, g.To
 	err := e.replaceGraphs(ctx, &r)

@@ -71,7 +71,7 @@ func (g *generation) account(o *passOutput, decoded bool) {
 
 // passSeconds returns the expected time of the narrowest pass that holds n rows.
 func (e *Engine) passSeconds(n int) float64 {
-	return e.policy.PassTime(e.shape().widthFor(n)).Seconds()
+	return e.policy.PassTime(e.shape().WidthFor(n)).Seconds()
 }
 
 // rooms returns, for each request of a pass, the largest time that the pass may lose if all

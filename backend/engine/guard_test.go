@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/spec"
@@ -134,7 +135,7 @@ func TestARequestPaysForTheDraftsThatWidenItsPass(t *testing.T) {
 				if list[0].drafts > 0 {
 					wide++
 				}
-				require.LessOrEqual(t, e.policy.PassTime(e.shape().widthFor(2+list[0].drafts)), e.answerBound(), "no pass of 32 rows")
+				require.LessOrEqual(t, e.policy.PassTime(e.shape().WidthFor(2+list[0].drafts)), e.answerBound(), "no pass of 32 rows")
 				for n, w := range []*workItem{good, poor} {
 					plain, took := cost.of(accepted * (1 - n))
 					total.Add(plain, took)
@@ -204,8 +205,8 @@ func TestPromptsAreCutAtNoMoreCostThanWithoutDrafts(t *testing.T) {
 			return sum
 		}
 		with, without := []int{128, 32, 8, 1}, []int{128, 1}
-		cut := cutPrompts(with, cost)
-		plain := planChunks(&shape{rows: without})
+		cut := settings.CutPrompts(with, cost)
+		plain := settings.PlanChunks(&settings.Shape{Rows: without})
 		for n := 1; n <= 128; n++ {
 			require.LessOrEqual(t, total(with, cut, n), total(without, plain, n)+1e-9, "seed %d, %d tokens, costs %v", seed, n, costs)
 		}

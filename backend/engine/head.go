@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/backend/sampler"
@@ -99,7 +100,7 @@ type headMemory struct {
 	top, indices, share arena.Region
 }
 
-func newHeadMemory(dev backend.Device, c model.Config, o *settings, widths []int) (*headMemory, error) {
+func newHeadMemory(dev backend.Device, c model.Config, o *settings.Settings, widths []int) (*headMemory, error) {
 	var a arena.Arena
 	m := &headMemory{}
 	rows, element := widths[len(widths)-1], o.Recipe.Activations.Size()

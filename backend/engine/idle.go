@@ -1,11 +1,10 @@
 package engine
 
 import (
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -55,7 +54,7 @@ func (e *Engine) startPause() (begins bool) {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()
 	e.idleSwitch.requests--
-	if e.idleSwitch.requests > 0 || e.idleSwitch.closed || e.options.IdleSwitch <= 0 || e.chooser == nil && !e.shape().switchesGraphs() {
+	if e.idleSwitch.requests > 0 || e.idleSwitch.closed || e.options.IdleSwitch <= 0 || e.chooser == nil && !e.shape().SwitchesGraphs() {
 		return false
 	}
 	switch {
@@ -113,7 +112,7 @@ func (e *Engine) loadIdleGraphs() {
 		return
 	}
 	defer e.unlock()
-	if e.ensureLoaded() != nil || !e.shape().switchesGraphs() || !e.switcher.CanBegin() || e.switcher.Disabled() {
+	if e.ensureLoaded() != nil || !e.shape().SwitchesGraphs() || !e.switcher.CanBegin() || e.switcher.Disabled() {
 		return
 	}
 	f := e.graphs.Load()
@@ -131,7 +130,7 @@ func (e *Engine) loadIdleGraphs() {
 // planIdle returns a plan that gives each block its prefill graph, or each block its
 // decode graph, whichever lets the engine answer prompts like the given ones sooner. Later
 // prompts count more. planIdle returns nil if neither saves enough time.
-func (e *Engine) planIdle(s *shape, resident []graphswap.Variant, prompts []int) (*Forecast, error) {
+func (e *Engine) planIdle(s *settings.Shape, resident []graphswap.Variant, prompts []int) (*Forecast, error) {
 	stayMs, _, err := e.answerMs(s, resident, prompts)
 	if err != nil {
 		return nil, err
@@ -139,7 +138,7 @@ func (e *Engine) planIdle(s *shape, resident []graphswap.Variant, prompts []int)
 	var best *Forecast
 	least := stayMs
 	for _, v := range []graphswap.Variant{graphswap.Prefill, graphswap.Decode} {
-		plan := s.idlePlan(resident, v)
+		plan := s.IdlePlan(resident, v)
 		if len(plan.Loads) == 0 {
 			continue
 		}
@@ -157,8 +156,8 @@ func (e *Engine) planIdle(s *shape, resident []graphswap.Variant, prompts []int)
 // answerMs returns the weighted mean time until answers of the expected length end, for
 // prompts of the given lengths, if the given graphs are loaded before. answerMs also returns
 // the problem of the last prompt, or nil if there is no forecast.
-func (e *Engine) answerMs(s *shape, resident []graphswap.Variant, prompts []int) (mean float64, problem *graphswap.Problem, err error) {
-	p := Prompt{Resident: resident, Alone: true, engine: e, shape: s}
+func (e *Engine) answerMs(s *settings.Shape, resident []graphswap.Variant, prompts []int) (mean float64, problem *graphswap.Problem, err error) {
+	p := Prompt{Resident: resident, Alone: true, Shape: s, Solve: e.problem}
 	p.Output, p.Accept = e.workload.Expected()
 	weight := 0.0
 	for _, n := range prompts {
@@ -167,39 +166,8 @@ func (e *Engine) answerMs(s *shape, resident []graphswap.Variant, prompts []int)
 		if err != nil || f.Timeline == nil {
 			return 0, nil, err
 		}
-		mean, weight = mean*promptFading+p.answerEndMs(f), weight*promptFading+1
+		mean, weight = mean*promptFading+p.AnswerEndMs(f), weight*promptFading+1
 		problem = f.Problem
 	}
 	return mean / weight, problem, nil
-}
-
-// idlePlan returns the plan that loads the variant v of each block in which that variant
-// is not loaded.
-func (s *shape) idlePlan(resident []graphswap.Variant, v graphswap.Variant) *graphswap.Plan {
-	plan := &graphswap.Plan{
-		Name: "idle", Blocks: len(resident), PrefillRows: s.rows[0], DecodeRows: s.partRows(), Before: resident, After: slices.Clone(resident),
-		Loads:  graphswap.IdleLoads(resident, v),
-		Reason: fmt.Sprintf("the engine is idle: %s graphs are loaded for prompts like the last ones", v),
-	}
-	for _, l := range plan.Loads {
-		plan.After[l.Block] = v
-	}
-	return plan
-}
-
-// answerEndMs returns when an answer of the expected length ends, in milliseconds after
-// the plan's start.
-func (p Prompt) answerEndMs(f *Forecast) float64 {
-	if f.Timeline == nil {
-		return 0
-	}
-	ms, perToken := f.Timeline.SwitchEndMs, 0.0
-	for b, g := range f.Plan.After {
-		times := f.Problem.VerifyMs[1]
-		if g&graphswap.Decode == 0 {
-			times = f.Problem.VerifyMs[0]
-		}
-		perToken += times[b]
-	}
-	return ms + perToken*p.Output/max(p.Accept, 1)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/engine/buffers"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
@@ -41,41 +40,11 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return images.WorkTime(patience, weights)
 }
 
-// images returns the configuration for package images of graphs of a shape.
-func (o *settings) images(s *shape) images.Config {
-	return images.Config{
-		Recipe:     o.Recipe,
-		Rows:       s.rows,
-		HeadRows:   s.headRows,
-		Blocks:     s.blocks,
-		Top:        o.Top,
-		Separate:   s.separate,
-		Swap:       s.deviceSwitches,
-		Cache:      o.Cache,
-		Patience:   o.CompilePatience,
-		FirstSlots: o.contextFor(0) * o.Sequences,
-		Name:       o.Name,
-		Compile:    o.Compile,
-		Logger:     o.Logger,
-		Progress:   o.Progress,
-	}
-}
-
-// contexts returns all context tiers that an engine can use, from the first to the
-// longest.
-func (o *settings) contexts() []int {
-	list := []int{o.contextFor(0)}
-	for list[len(list)-1] < o.Context {
-		list = append(list, o.contextFor(list[len(list)-1]+1))
-	}
-	return list
-}
-
 // Prepare compiles every image that an engine with these arguments can need, for each
 // context tier, into the image cache of the options: see [images.Prepare].
 func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Options) ([]Prepared, error) {
 	device := dev.Capabilities()
-	list, err := options.alternatives(m.Config(), device)
+	list, err := options.Alternatives(m.Config(), device)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +52,7 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Op
 		// Separate images may later run on a device that shares constants, and on that device
 		// automatic drafts have further widths.
 		device.SharesConstants = true
-		more, err := options.alternatives(m.Config(), device)
+		more, err := options.Alternatives(m.Config(), device)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +63,7 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Op
 		if o.Cache == nil {
 			return nil, fmt.Errorf("engine: %w: prepare: the options name no image cache to store images in", ErrOptions)
 		}
-		prepared, err := images.Prepare(ctx, dev, m, o.images(&o.shape), o.contexts(), o.Sequences)
+		prepared, err := images.Prepare(ctx, dev, m, o.Images(&o.Graphs), o.Contexts(), o.Sequences)
 		if err != nil {
 			return nil, err
 		}
@@ -111,23 +80,9 @@ func Prepare(ctx context.Context, dev backend.Device, m *model.Model, options Op
 // and blocks of the options: see [images.Measure].
 func Measure(ctx context.Context, dev backend.Device, m *model.Model, options Options, mo MeasureOptions) (*Measurements, error) {
 	options.Plan = "" // without a plan, any widths are allowed
-	o, err := options.resolve(m.Config(), dev.Capabilities())
+	o, err := options.Resolve(m.Config(), dev.Capabilities())
 	if err != nil {
 		return nil, err
 	}
-	return images.Measure(ctx, dev, m, o.images(&o.shape), m.Views(o.Context), o.contextFor(0)*o.Sequences, mo)
-}
-
-// buffers returns the configuration of the memory that graphs of a shape bind at one
-// context tier.
-func (o *settings) buffers(m *model.Model, s *shape, context int) buffers.Config {
-	c := buffers.Config{
-		Model: m.Config(), Recipe: o.Recipe, Views: m.Views(o.Context), Rows: s.rows[0], PartRows: s.partRows(),
-		Sequences: o.Sequences, Context: context,
-	}
-	for block := range s.blocks {
-		_, end := s.blockRange(block, c.Model.Layers)
-		c.Ends = append(c.Ends, end)
-	}
-	return c
+	return images.Measure(ctx, dev, m, o.Images(&o.Graphs), m.Views(o.Context), o.ContextFor(0)*o.Sequences, mo)
 }

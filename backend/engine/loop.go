@@ -91,8 +91,8 @@ func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, e
 			r.began, r.took = began, time.Since(began)
 			width := r.ValidRows + r.PaddingRows
 			s := e.shape()
-			s.passTimes.Record(width, r.device(r.took))
-			s.hostTimes.Record(width, r.took)
+			s.PassTimes.Record(width, r.device(r.took))
+			s.HostTimes.Record(width, r.took)
 			x.ChunkDone()
 			return r, nil
 		}

@@ -74,7 +74,7 @@ func generateWithDrafts(ctx context.Context, e *Engine, r Request, propose adver
 		}
 		var tree spec.Tree
 		propose(len(g.report.Output), &tree)
-		g.item.drafts = tree.Head(min(fitting(&tree, e.options.Context-length-1, e.config.Vocab), e.shape().partRows()-1))
+		g.item.drafts = tree.Head(min(fitting(&tree, e.options.Context-length-1, e.config.Vocab), e.shape().PartRows()-1))
 		g.item.tokens = g.report.Output[len(g.report.Output)-1:]
 		if err = g.reserve(ctx, length+1); err == nil {
 			err = g.compute(ctx)
@@ -183,7 +183,7 @@ func TestNoDraftChangesATextOfNearlyTiedTokens(t *testing.T) {
 		for name, propose := range adversaries(rng, want.report.Output, plain.config.Vocab) {
 			got, err := generateWithDrafts(t.Context(), e, r, propose)
 			require.NoError(t, err)
-			require.Equal(t, want.report.Output, got.report.Output, "seed %d, %s, rows %v, %+v", seed, name, e.shape().rows, r)
+			require.Equal(t, want.report.Output, got.report.Output, "seed %d, %s, rows %v, %+v", seed, name, e.shape().Rows, r)
 			require.Equal(t, want.text, got.text, "seed %d, %s", seed, name)
 			require.Equal(t, want.report.Stop, got.report.Stop)
 			accepted, rejected = accepted+got.report.AcceptedRows, rejected+got.report.WastedRows

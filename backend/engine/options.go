@@ -1,171 +1,47 @@
 package engine
 
 import (
-	"context"
-	"io"
-	"log/slog"
-	"time"
-
-	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/engine/draft"
-	"github.com/sdnpu/sdnpu/backend/imagecache"
-	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-const (
-	// defaultContext is the default context length of models that support longer
-	// contexts.
-	defaultContext = 4096
-	// blockParameters is the largest number of weights in a block if the options do not
-	// set the number of blocks. With at most blockParameters weights, the image of a
-	// block in f16 takes at most 200 MB. An NPU session must hold an image in one
-	// piece, together with others.
-	blockParameters = 100_000_000
-	// maxRows bounds the width of a graph, and so the size of its mask.
-	maxRows = 4096
-	// defaultTop is the value of [Options].Top if it is zero. 128 is enough for all
-	// draws in which top_k and repeat_last_n add up to at most 128, such as Ollama's 40
-	// and 64.
-	defaultTop = 128
-	// maxSlots bounds the number of slots of all sequences: the product of Context and
-	// Sequences.
-	maxSlots = 1 << 20
-	// databaseTokens bounds the number of tokens of earlier outputs that are kept in
-	// memory: about 60 MB.
-	databaseTokens = 1 << 20
+// Package settings checks and completes the options of an engine.
+type (
+	// Options configures an Engine. The zero Options are ready to use.
+	Options = settings.Options
+	// WidthTimes holds the times of graphs in seconds, by width.
+	WidthTimes = settings.WidthTimes
+	// Policy makes the decisions of an [Engine] that depend on times.
+	Policy = settings.Policy
+	// Prompt describes a prompt that needs a plan.
+	Prompt = settings.Prompt
+	// CalibrationChoice is a decision of [Policy].CalibratePrompt.
+	CalibrationChoice = settings.CalibrationChoice
+	// Elapsed is the time that some work took.
+	Elapsed = settings.Elapsed
+	// Forecast holds a plan, its planning problem and the timeline that is expected.
+	Forecast = settings.Forecast
 )
 
-// Options configures an Engine. The zero Options select the defaults.
-type Options struct {
-	// Recipe is the precision of weights, activations and KV cache. If Recipe is the
-	// zero value, the first of [model.Recipes] is used.
-	Recipe model.Recipe
-	// Rows lists the widths of the graphs, in descending order. If Rows is empty, the widths
-	// are 128 and 1. An engine with several sequences also has a width with one row for each
-	// sequence. If Rows is empty, drafts add the widths 32 and 8; automatic drafts also add 2,
-	// and only if the device shares constants. With a switch plan or an exact width, the
-	// default widths are 128 and 32.
-	Rows []int
-	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero,
-	// the model has one block per 100 million parameters.
-	Blocks int
-	// Context is the largest number of tokens that one sequence can have. If Context is
-	// zero, it is the model's own limit, but at most 4096.
-	Context int
-	// FirstContext is the context tier with which the engine starts. The context tier
-	// doubles, up to Context, when a sequence needs more. A zero FirstContext means
-	// 512.
-	FirstContext int
-	// Sequences is the number of conversations in the KV cache. At most Sequences requests can
-	// run at the same time. If Sequences is zero, there is one sequence.
-	Sequences int
-	// Plan decides which graphs are loaded at which time: see [Plans]. If Plan is
-	// empty, all graphs are loaded, in shared images if the device shares constants.
-	Plan string
-	// Costs is the cost model from which switch plans are computed. If Costs is nil,
-	// the engine measures each graph when it loads the graph for the first time.
-	Costs *graphswap.Cost
-	// IdleSwitch is the time without requests after which the engine loads the prefill
-	// graphs again. Prefill graphs are loaded again only if plans switch graphs and a
-	// prompt of usual length is then answered sooner. Zero means never.
-	IdleSwitch time.Duration
-	// Ahead makes the engine prepare longer context tiers before a request needs them. If no
-	// request runs for the time Ahead, the engine compiles the images of all longer tiers, and
-	// changes to a longer one if the next turn of a conversation will not fit. While a request
-	// runs, the change begins when the end of the tier is near. If Ahead is zero, a request
-	// that needs a longer context tier compiles and loads it.
-	Ahead time.Duration
-	// Configuration, if set, holds the blocks, widths and residency with which an earlier
-	// engine of the model has ended. With [PlanAuto], the engine starts with the blocks,
-	// widths and residency of Configuration if the other options allow them. Chosen is called
-	// after each change to another configuration; it must not call the engine.
-	Configuration *graphswap.Config
-	Chosen        func(graphswap.Config)
-	// Forecast makes the engine measure each graph at its first load even if no plan
-	// needs that, so that reports can compare a prompt's time with a forecast.
-	Forecast bool
-	// Draft selects the draft sources. Drafts change how long an answer takes, and
-	// never its text. The zero mode drafts nothing. The product passes [draft.Auto]
-	// unless a key names another mode.
-	Draft draft.Mode
-	// Exact computes each token after the prompt on graphs of a single width.
-	// docs/engine.md states what this guarantees.
-	Exact bool
-	// Flips is the result of [Engine.MeasureFlips] for this model and device. The
-	// engine only copies Flips to reports. If Flips is nil, no flips were measured.
-	Flips *Flips
-	// Database holds the outputs of earlier requests, which are a source of drafts. The
-	// caller closes the Engine before the Database. If Database is nil, the engine uses
-	// a database in memory.
-	Database *draft.Database
-	// Policy, if set, is a function that wraps or replaces the engine's own [Policy].
-	Policy func(own Policy) Policy
-	// AlwaysCalibrate lets the drafter learn from every token of a prompt, even if that
-	// is not expected to save time. AlwaysCalibrate has an effect only if Draft uses
-	// calibration: see [Calibration].
-	AlwaysCalibrate bool
-	// ProcessTime, if set, returns the processor time of this process so far. If
-	// ProcessTime is set, reports include the processor time of each request.
-	ProcessTime func() time.Duration
-	// ThreadTime, if set, returns the processor time of the calling thread. If ThreadTime is
-	// set, a simulated device's clock counts the processor time of drafting. The host's clock
-	// always counts the time of drafting. If ThreadTime is nil, a simulated device drafts in
-	// no time.
-	ThreadTime func() time.Duration
-	// WidthTimes, if set, holds the times that an earlier engine with the same graphs has
-	// measured on this device. With WidthTimes, the engine measures no times at its start, so
-	// the first request gets its first token sooner. The engine ignores WidthTimes in which
-	// the time of a width is missing.
-	WidthTimes *WidthTimes
-	// HeadRows is the width of the head's graph, which computes logits. If HeadRows is
-	// zero, it is the smallest width in Rows. If there are more sequences than
-	// HeadRows, the head has a second graph with one row for each. If Exact is set, the
-	// head has the exact width instead.
-	HeadRows int
-	// Top is the number of largest logits that the head's graph returns separately.
-	// Most draws need only the largest logits. If Top is zero, the head returns the
-	// largest 128, a number that every device library selects fast. If Top is negative,
-	// the head returns no largest logits, and each draw reads all logits.
-	Top int
-	// Cache stores compiled images on disk. If Cache is nil, images are compiled at
-	// each start.
-	Cache *imagecache.Store
-	// Name is the name of the model that the image cache shows to people.
-	Name string
-	// Compile, if set, is a function that compiles the images in place of the device,
-	// for example in another process. Compile calls the function filled with the size
-	// of each constant that it has written.
-	Compile func(ctx context.Context, w io.Writer, job Job, filled func(bytes int)) error
-	// CompilePatience is the time for which a compiling process may be silent, in
-	// addition to the time that its work takes. A process that waits longer than
-	// CompilePatience for the lock of an image compiles the image too. If
-	// CompilePatience is zero, it is [DefaultPatience].
-	CompilePatience time.Duration
-	// Logger receives warnings. If Logger is nil, nothing is logged.
-	Logger *slog.Logger
-	// Progress, if set, is called while images are compiled and loaded: at the start
-	// and the end of each image, and at least every second. Calls of Progress do not
-	// overlap.
-	Progress func(Progress)
+// PlanAuto keeps as many graphs loaded as fit into the device's memory.
+const PlanAuto = settings.PlanAuto
+
+// Plans lists the values of [Options].Plan.
+var Plans = settings.Plans
+
+// ErrOptions is returned if options contradict each other or the model.
+var ErrOptions = settings.ErrOptions
+
+// NewForecast simulates a plan and returns its forecast.
+func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, error) {
+	return settings.NewForecast(plan, problem)
 }
 
-// ContextOf returns the context length that an engine would choose for a model.
-// ContextOf lets a caller reject a prompt that does not fit before images are compiled.
-func (o Options) ContextOf(c model.Config) int {
-	if o.Context == 0 {
-		return min(c.ContextLength, defaultContext)
-	}
-	return o.Context
-}
+// CheckPlan returns an error if a text is not a valid [Options].Plan.
+func CheckPlan(text string) error { return settings.CheckPlan(text) }
 
-// Shape returns the widths of the graphs, descending, the number of blocks, and the past slots of
-// all sequences with which [New] begins on a device that has room for them.
-func (o Options) Shape(c model.Config, device backend.Capabilities) (rows []int, blocks, slots int, err error) {
-	list, err := o.alternatives(c, device)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	r := &list[0]
-	return r.shape.rows, r.shape.blocks, r.contextFor(0) * r.Sequences, nil
-}
+// CheckPlanRows returns [ErrOptions] if a plan cannot use graphs of the given widths.
+func CheckPlanRows(plan string, rows []int) error { return settings.CheckPlanRows(plan, rows) }
+
+// CheckExact returns an error if no device can combine [Options].Exact with this plan.
+func CheckExact(plan string) error { return settings.CheckExact(plan) }

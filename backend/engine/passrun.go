@@ -69,7 +69,7 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 	e, came, began := r.engine, time.Now(), time.Time{}
 	var x *residency.Run
 	var g *residency.BlockGraph
-	if !r.graphs.shape.planned() {
+	if !r.graphs.shape.Planned() {
 		g = b.Narrowest(r.batch.width)
 	} else {
 		var err error

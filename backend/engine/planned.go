@@ -15,7 +15,7 @@ import (
 // it, loads of earlier plans failed too often, or the plan run of another request has
 // not ended.
 func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*residency.Run, error) {
-	if s := e.shape(); !s.planned() || s.exact { // with Exact, widths must not depend on a plan
+	if s := e.shape(); !s.Planned() || s.Exact { // with Exact, widths must not depend on a plan
 		return nil, nil
 	}
 	e.idleSwitch.recordPrompt(len(tokens))
@@ -29,11 +29,11 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 	output, accept := e.expectAnswer(&g.request)
 	p := Prompt{
 		Tokens: len(tokens), Cached: cached, AllLogits: item.everyRow, Resident: e.switcher.Resident(set.Set),
-		Output: output, Accept: accept, Alone: e.sequences.Busy() < 2, engine: e, shape: set.shape,
+		Output: output, Accept: accept, Alone: e.sequences.Busy() < 2, Shape: set.shape, Solve: e.problem,
 	}
 	forecast, err := e.policy.PlanPrompt(p)
 	if err == nil {
-		err = p.checkPlan(forecast, set.shape.rows)
+		err = checkPlan(p, forecast, set.shape.Rows)
 	}
 	switch {
 	case errors.Is(err, ErrRequest):
@@ -43,7 +43,7 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 		return nil, nil
 	}
 	x := e.switcher.NewRun(set.Set, forecast, item)
-	x.Reason = set.shape.reason
+	x.Reason = set.shape.Reason
 	if !e.switcher.Begin(x, e.virtualTime()) {
 		return nil, nil
 	}

@@ -2,29 +2,30 @@ package engine
 
 import (
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // problem returns the planning problem for a prompt, based on the costs of the graphs.
 func (e *Engine) problem(p Prompt) (*graphswap.Problem, error) {
-	return e.costModel(p.shape).Problem(graphswap.Request{
-		Blocks: p.shape.blocks, PrefillRows: p.shape.rows[0], DecodeRows: p.shape.rows[1],
-		Prompt: p.Tokens, Cached: p.Cached, AllLogits: p.AllLogits, Heads: e.head().rows, DecodeLogits: e.options.decodeLogits(), Before: p.Resident,
+	return e.costModel(p.Shape).Problem(graphswap.Request{
+		Blocks: p.Shape.Blocks, PrefillRows: p.Shape.Rows[0], DecodeRows: p.Shape.Rows[1],
+		Prompt: p.Tokens, Cached: p.Cached, AllLogits: p.AllLogits, Heads: e.head().rows, DecodeLogits: e.options.DecodeLogits(), Before: p.Resident,
 	})
 }
 
 // costModel returns the costs of the graphs of a shape.
-func (e *Engine) costModel(s *shape) *graphswap.Cost {
+func (e *Engine) costModel(s *settings.Shape) *graphswap.Cost {
 	c := e.config
-	return s.costs.Model(e.dev.Capabilities().Name, residency.ModelSizes{Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab})
+	return s.Costs.Model(e.dev.Capabilities().Name, residency.ModelSizes{Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab})
 }
 
 // makePlan computes the plan that the prompt's shape names. If other requests wait, each chunk
 // goes through all blocks before the next one, so that rows of the other requests can
 // share its passes.
 func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
-	s := p.shape
-	name, required, forbidden := s.planName, s.spareRequired, s.spareRefused
+	s := p.Shape
+	name, required, forbidden := s.PlanName, s.SpareRequired, s.SpareRefused
 	if name == PlanAuto {
 		return e.choosePlan(p)
 	}
@@ -36,7 +37,7 @@ func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
 	if inOrder {
 		name = graphswap.PlanSwitchInOrder
 	}
-	if graphswap.Switches(name) && !forbidden && (required || !s.costs.SpareRefused()) {
+	if graphswap.Switches(name) && !forbidden && (required || !s.Costs.SpareRefused()) {
 		f, err := planByName(problem, name, true, inOrder)
 		if err == nil && (required || f.Timeline.Check(problem) == nil) {
 			return f, nil
@@ -67,10 +68,10 @@ func planByName(problem *graphswap.Problem, name string, spare, inOrder bool) (*
 // the model. Which plan is chosen depends on the mean length and the mean accept length
 // of earlier answers.
 func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
-	cost, known := e.costModel(p.shape), e.options.oneGraph(p.shape)
-	known.Spare = known.Spare && !p.shape.costs.SpareRefused()
+	cost, known := e.costModel(p.Shape), e.options.OneGraph(p.Shape)
+	known.Spare = known.Spare && !p.Shape.Costs.SpareRefused()
 	chooser := graphswap.Chooser{Cost: cost, Setting: graphswap.Setting{
-		Accept: p.Accept, ExpectedOutput: p.Output, AllLogits: p.AllLogits, Heads: e.head().rows, DecodeLogits: e.options.decodeLogits(), InOrder: !p.Alone,
+		Accept: p.Accept, ExpectedOutput: p.Output, AllLogits: p.AllLogits, Heads: e.head().rows, DecodeLogits: e.options.DecodeLogits(), InOrder: !p.Alone,
 	}}
 	choice, err := chooser.Choose(known, p.Resident, p.Tokens, p.Cached)
 	if err != nil {

@@ -40,12 +40,12 @@ type PreviewImage struct {
 // memory on dev.
 func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) {
 	device := dev.Capabilities()
-	list, err := options.alternatives(m.Config(), device)
+	list, err := options.Alternatives(m.Config(), device)
 	if err != nil {
 		return Preview{}, err
 	}
 	o := list[0]
-	c, first := o.images(&o.shape), o.contextFor(0)
+	c, first := o.Images(&o.Graphs), o.ContextFor(0)
 	slots := first * o.Sequences
 	sets, err := images.WriteBlocks(m, c, slots)
 	if err != nil {
@@ -57,18 +57,18 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 	}
 	sets = append(sets, graphs)
 	sizes := &sizing{Device: dev}
-	blocks, err := buffers.New(sizes, o.buffers(m, &o.shape, first))
+	blocks, err := buffers.New(sizes, o.Buffers(m, &o.Graphs, first))
 	if err == nil {
-		_, err = newHeadMemory(sizes, m.Config(), &o.settings, o.shape.headRows)
+		_, err = newHeadMemory(sizes, m.Config(), &o.Settings, o.Graphs.HeadRows)
 	}
 	if err != nil {
 		return Preview{}, err
 	}
 	p := Preview{
-		Rows:     o.shape.rows,
-		Blocks:   o.shape.blocks,
+		Rows:     o.Graphs.Rows,
+		Blocks:   o.Graphs.Blocks,
 		Context:  o.Context,
-		Contexts: o.contexts(),
+		Contexts: o.Contexts(),
 		Cache:    blocks.Cache().SizeBytes(),
 		IO:       sizes.bytes - blocks.Cache().SizeBytes(),
 	}

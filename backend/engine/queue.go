@@ -245,8 +245,8 @@ func (q *requestQueue) takeExact(chunk func(rows int) int, most int, answersFirs
 
 // nextRows takes the rows of the next pass from the queue and adds drafts to them.
 func (e *Engine) nextRows() (rows []taskRows) {
-	if s := e.shape(); s.exact {
-		rows = e.queue.takeExact(s.chunkRows, s.exactRows(), e.answersFirst())
+	if s := e.shape(); s.Exact {
+		rows = e.queue.takeExact(s.ChunkRows, s.ExactRows(), e.answersFirst())
 	} else {
 		rows = e.queue.take(e.share)
 	}
@@ -270,13 +270,13 @@ func (e *Engine) waitForMore() {
 		q.mu.Lock()
 		waiting, answers, coming := q.waiting(), q.answers(), q.coming-q.late
 		q.mu.Unlock()
-		rows := s.chunkRows(waiting + coming)
+		rows := s.ChunkRows(waiting + coming)
 		// A full pass has room for answers, because prompts leave rows to them.
-		if coming <= 0 || rows <= s.chunkRows(waiting) && answers >= e.drawing {
+		if coming <= 0 || rows <= s.ChunkRows(waiting) && answers >= e.drawing {
 			return
 		}
 		if timer == nil {
-			timer = time.After(s.hostTimes.Measured(s.widthFor(rows)) / patience)
+			timer = time.After(s.HostTimes.Measured(s.WidthFor(rows)) / patience)
 		}
 		select {
 		case <-q.news:

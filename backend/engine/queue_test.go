@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/internal/recorded"
 )
@@ -21,7 +22,7 @@ func TestEveryRequestGetsItsTurn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		widths := [][]int{{128, 1}, {128, 4, 1}, {32, 8, 1}, {1}, {16}}[rng.IntN(5)]
-		chunks := planChunks(&shape{rows: widths})
+		chunks := settings.PlanChunks(&settings.Shape{Rows: widths})
 		chunk := func(n int) int { return chunks[min(n, widths[0])] }
 		q := newRequestQueue()
 		waited := map[*workItem]int{}
@@ -172,7 +173,7 @@ func TestAFailedPassFailsEachRequestThatSharesIt(t *testing.T) {
 
 func TestAPassWaitsBrieflyForRequestsThatWillShareIt(t *testing.T) {
 	e := withoutGraphs(128, 4, 1)
-	e.shape().hostTimes = passTimes(map[int]time.Duration{4: 8 * patience * time.Millisecond, 1: time.Hour, 128: time.Hour}, e.shape().rows)
+	e.shape().HostTimes = passTimes(map[int]time.Duration{4: 8 * patience * time.Millisecond, 1: time.Hour, 128: time.Hour}, e.shape().Rows)
 	for _, tt := range []struct {
 		name            string
 		tokens, between int
@@ -206,13 +207,13 @@ func TestAPassWaitsBrieflyForRequestsThatWillShareIt(t *testing.T) {
 func TestContextTiersDoubleUpToTheContext(t *testing.T) {
 	for first := 1; first <= 20; first++ {
 		for context := first; context <= 70; context++ {
-			o := settings{Options: Options{FirstContext: first, Context: context}}
+			o := settings.Settings{Options: Options{FirstContext: first, Context: context}}
 			want := first
 			for n := 0; n <= context; n++ {
 				if n > want {
 					want = min(2*want, context)
 				}
-				require.Equal(t, want, o.contextFor(n), "%d tokens, %d to %d", n, first, context)
+				require.Equal(t, want, o.ContextFor(n), "%d tokens, %d to %d", n, first, context)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 )
 
 // replacement describes one change of the engine to a graph set of another shape, of
@@ -16,7 +17,7 @@ type replacement struct {
 	// old is the graph set that the engine has. shape and context describe the next
 	// graph set, which must hold the tokens of every sequence.
 	old     *graphSet
-	shape   *shape
+	shape   *settings.Shape
 	context int
 	// mayMove, if set, is a function that decides whether the change may happen now.
 	// mayMove is called with the device lock held, when the next set is loaded or, if
@@ -59,13 +60,13 @@ func (e *Engine) replaceGraphs(ctx context.Context, r *replacement) error {
 // the old one, the next set first loads those graphs that are loaded now. If the head's
 // graphs are equal in both sets, the next set takes over the old set's head.
 func (e *Engine) adopt(next *graphSet, r *replacement) (err error) {
-	if next.head = r.old.head; !slices.Equal(r.shape.headRows, r.old.shape.headRows) {
+	if next.head = r.old.head; !slices.Equal(r.shape.HeadRows, r.old.shape.HeadRows) {
 		next.head, err = e.newHead(r.shape)
 	}
 	switch {
 	case r.otherShape():
-		next.onDemand = e.options.Cache != nil && !r.shape.costs.Measured()
-	case r.shape.planned():
+		next.onDemand = e.options.Cache != nil && !r.shape.Costs.Measured()
+	case r.shape.Planned():
 		next.start = e.switcher.Resident(r.old.Set)
 	}
 	return err
@@ -79,7 +80,7 @@ func (r *replacement) otherShape() bool { return r.shape != r.old.shape }
 func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement) error {
 	before := e.Memory().Total()
 	err := error(backend.ErrNoMemory)
-	if measured := r.otherShape() && r.shape.costs.Measured(); !measured {
+	if measured := r.otherShape() && r.shape.Costs.Measured(); !measured {
 		err = e.loadNext(ctx, next, r.old)
 	}
 	if err == nil {
@@ -140,7 +141,7 @@ func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, inP
 	e.last = nil // the last pass cannot be committed: its rows are in the old set's memory
 	e.graphs.Store(next)
 	if !r.otherShape() {
-		r.shape.moved()
+		r.shape.Moved()
 	}
 	r.moved, r.loads = time.Since(begin), next.LoadTime()
 	e.activity.io.Add(int64(r.loads))

@@ -34,8 +34,8 @@ func (e *Engine) share(items []*workItem) ration {
 			answers++
 		}
 	}
-	all := ration{rows: s.chunkRows(waiting)}
-	if answers == 0 || answers == len(items) || answers >= s.rows[0] || s.planned() && e.switcher.Active() != nil {
+	all := ration{rows: s.ChunkRows(waiting)}
+	if answers == 0 || answers == len(items) || answers >= s.Rows[0] || s.Planned() && e.switcher.Active() != nil {
 		return all // a plan run computes the chunks of its plan
 	}
 	if e.answersFirst() {
@@ -43,7 +43,7 @@ func (e *Engine) share(items []*workItem) ration {
 	}
 	width := e.sharedWidth(answers)
 	rows := max(len(items), width-e.worthyDrafts(items, width))
-	return ration{rows: min(rows, waiting, s.rows[0])}
+	return ration{rows: min(rows, waiting, s.Rows[0])}
 }
 
 // sharedWidth returns the width of passes that compute tokens of prompts in the rows that
@@ -54,7 +54,7 @@ func (e *Engine) share(items []*workItem) ration {
 func (e *Engine) sharedWidth(answers int) (width int) {
 	s, best := e.shape(), 0.0
 	bound, plain := e.answerBound().Seconds(), e.passSeconds(answers)
-	for _, w := range s.rows {
+	for _, w := range s.Rows {
 		if w <= answers {
 			continue
 		}
@@ -71,7 +71,7 @@ func (e *Engine) sharedWidth(answers int) (width int) {
 
 // answerBound returns the mean time that a pass with answers may take while prompts wait.
 func (e *Engine) answerBound() time.Duration {
-	return slowdown * e.policy.PassTime(e.shape().widthFor(1))
+	return slowdown * e.policy.PassTime(e.shape().WidthFor(1))
 }
 
 // worthyDrafts returns the number of rows of a shared pass that are worth more for drafts
@@ -84,7 +84,7 @@ func (e *Engine) worthyDrafts(items []*workItem, width int) (n int) {
 			answers++
 		}
 	}
-	widest := e.shape().rows[0]
+	widest := e.shape().Rows[0]
 	prompt := e.passSeconds(widest) / float64(widest)
 	token := e.passSeconds(answers) / float64(answers)
 	for _, w := range items {
@@ -127,7 +127,7 @@ func (e *Engine) countShared(rows []taskRows) {
 		e.overdue = 0
 		return
 	}
-	e.overdue += e.policy.PassTime(e.shape().widthFor(tokens))
+	e.overdue += e.policy.PassTime(e.shape().WidthFor(tokens))
 	if answers > 0 {
 		e.overdue = max(0, e.overdue-e.answerBound())
 	}

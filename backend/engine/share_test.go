@@ -29,7 +29,7 @@ type played struct {
 func play(times map[int]time.Duration, rows []int, answers, prompt int, exact bool) (p played) {
 	e := fillEngine(times, rows...)
 	e.policy = tableTime{e.policy, times}
-	e.shape().exact = exact
+	e.shape().Exact = exact
 	var items []*workItem
 	for i := range answers + 1 {
 		w := &workItem{sequence: i, tokens: make([]int32, 1), answering: true}
@@ -46,7 +46,7 @@ func play(times map[int]time.Duration, rows []int, answers, prompt int, exact bo
 		for _, s := range list {
 			tokens += s.n
 		}
-		now += times[e.shape().widthFor(tokens)]
+		now += times[e.shape().WidthFor(tokens)]
 		turn := e.queue.reserveTurns(len(list))
 		for i, s := range list {
 			w := s.item

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
 )
@@ -40,11 +41,11 @@ func (g *generation) propose(length int) {
 	}
 	g.waitForDrafter()
 	defer g.recordDrafting(g.engine.policy.Stopwatch())
-	rows := g.engine.shape().draftRows() - 1
-	if rows > maxDrafts {
-		rows = maxDrafts
+	rows := g.engine.shape().DraftRows() - 1
+	if rows > settings.MaxDrafts {
+		rows = settings.MaxDrafts
 	}
-	if s := g.engine.shape(); g.engine.chooser != nil && s.rows[len(s.rows)-1] == 1 {
+	if s := g.engine.shape(); g.engine.chooser != nil && s.Rows[len(s.Rows)-1] == 1 {
 		g.would.propose(g.tree, g.drafter.Propose)
 		return
 	}
@@ -61,11 +62,6 @@ func (g *generation) tokensLeft() int {
 	}
 	return g.request.MaxTokens - g.report.OutputTokens
 }
-
-// maxDrafts bounds the number of drafts that follow one token. maxDrafts drafts and the
-// token before them fill a verification graph of 32 rows. Drafts beyond maxDrafts are
-// hardly ever accepted.
-const maxDrafts = 31
 
 // fitting returns how many rows of a draft tree can be used: those before the first row
 // that is deeper in the tree than `room`, or whose token has no embedding. A token

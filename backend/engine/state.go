@@ -22,10 +22,10 @@ func (e *Engine) State() State {
 	f := e.graphs.Load()
 	s := State{
 		Passes: e.activity.passes.Load(), NPU: time.Duration(e.activity.npu.Load()), CPU: time.Duration(e.activity.cpu.Load()),
-		IO: time.Duration(e.activity.io.Load()) + e.switcher.LoadTime(), Memory: e.Memory(), Context: f.context, Widths: f.shape.rows,
+		IO: time.Duration(e.activity.io.Load()) + e.switcher.LoadTime(), Memory: e.Memory(), Context: f.context, Widths: f.shape.Rows,
 	}
-	s.Loaded = len(f.Blocks) * len(f.shape.rows)
-	if f.shape.planned() {
+	s.Loaded = len(f.Blocks) * len(f.shape.Rows)
+	if f.shape.Planned() {
 		s.Resident, s.Loaded = e.switcher.Resident(f.Set), 0
 		for _, v := range s.Resident {
 			for _, one := range []graphswap.Variant{graphswap.Prefill, graphswap.Decode} {

@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 )
 
 // measureWidths prepares the time of a pass of each width, so that automatic drafts
@@ -20,8 +20,8 @@ import (
 // the first request loads the graphs again.
 func (e *Engine) measureWidths(ctx context.Context, f *graphSet) error {
 	o := &e.options
-	wanted := o.Draft.Auto || o.mayChoose(e.dev.Capabilities()) // the chooser compares times of prompts that are cut by measured times
-	if !wanted || f.shape.exact || f.shape.planned() {
+	wanted := o.Draft.Auto || o.MayChoose(e.dev.Capabilities()) // the chooser compares times of prompts that are cut by measured times
+	if !wanted || f.shape.Exact || f.shape.Planned() {
 		return nil
 	}
 	err := e.timeWidths(ctx, f)
@@ -33,29 +33,6 @@ func (e *Engine) measureWidths(ctx context.Context, f *graphSet) error {
 	return err
 }
 
-// WidthTimes holds the times of graphs in seconds, by width. Drafts and the cutting of
-// prompts need the times of graphs before any pass of a request has shown these times.
-type WidthTimes struct {
-	// Body is the time of a pass through all blocks, and Head the time of the head's graph.
-	Body map[int]float64 `json:"body"`
-	Head map[int]float64 `json:"head"`
-}
-
-// covers reports whether t has a plausible time of each width. t may be nil.
-func (t *WidthTimes) covers(body, head []int) bool {
-	if t == nil {
-		return false
-	}
-	plausible := func(times map[int]float64, widths []int) bool {
-		return !slices.ContainsFunc(widths, func(w int) bool { return !(times[w] > 0 && times[w] < longestRun) })
-	}
-	return plausible(t.Body, body) && plausible(t.Head, head)
-}
-
-// longestRun is the longest plausible time of a graph's run, in seconds. Stored times
-// that are longer are not used.
-const longestRun = 3600
-
 // WidthTimes returns the times that the engine has measured at its start, or nil if it has
 // measured none. Another engine with the same graphs on the same device can begin with the
 // measured times: see [Options].WidthTimes.
@@ -64,7 +41,7 @@ func (e *Engine) WidthTimes() *WidthTimes { return e.widthTimes }
 // timeWidths uses the times of an earlier engine, or measures them.
 func (e *Engine) timeWidths(ctx context.Context, f *graphSet) (err error) {
 	s, t := f.shape, e.options.WidthTimes
-	if !t.covers(s.rows, f.head.rows) {
+	if !t.Covers(s.Rows, f.head.rows) {
 		if t, err = e.timeGraphs(ctx, f); err != nil {
 			return err
 		}
@@ -72,16 +49,16 @@ func (e *Engine) timeWidths(ctx context.Context, f *graphSet) (err error) {
 			e.widthTimes = t
 		}
 	}
-	for _, width := range s.rows {
+	for _, width := range s.Rows {
 		verify := t.Body[width]
-		for left := min(width, maxDrafts+e.options.Sequences); left > 0; {
+		for left := min(width, settings.MaxDrafts+e.options.Sequences); left > 0; {
 			_, rows := f.head.fitting(left)
 			verify += t.Head[rows]
 			left -= rows
 		}
-		s.passTimes.Prepare(width, time.Duration(verify*float64(time.Second)))
+		s.PassTimes.Prepare(width, time.Duration(verify*float64(time.Second)))
 	}
-	s.chunkOf = cutPrompts(s.rows, func(width int) float64 { return t.Body[width] })
+	s.ChunkOf = settings.CutPrompts(s.Rows, func(width int) float64 { return t.Body[width] })
 	return nil
 }
 
@@ -97,7 +74,7 @@ func (e *Engine) timeGraphs(ctx context.Context, f *graphSet) (*WidthTimes, erro
 	}
 	b := f.Blocks[0]
 	share := float64(b.End-b.First) / float64(e.config.Layers)
-	for _, width := range f.shape.rows {
+	for _, width := range f.shape.Rows {
 		took, err := e.timeGraph(ctx, b.Narrowest(width).Bound())
 		if err != nil {
 			return nil, err

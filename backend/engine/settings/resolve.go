@@ -1,4 +1,4 @@
-package engine
+package settings
 
 import (
 	"fmt"
@@ -8,34 +8,35 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// resolved holds options after they were checked against a model and a device, and the
+// Resolved holds options after they were checked against a model and a device, and the
 // shape of the graphs that they ask for.
-type resolved struct {
-	settings
-	shape shape
-	// deviceErr is the error with which [New] rejects the options on this device. [Look] describes
-	// the options nevertheless.
-	deviceErr error
+type Resolved struct {
+	Settings
+	Graphs Shape
+	// DeviceErr is the error with which the engine rejects the options on this device. A
+	// preview describes the options nevertheless.
+	DeviceErr error
 }
 
-// settings holds the part of the options that is the same for each shape of the graphs. All
-// fields of settings have their final values, except Rows, Blocks and Plan. The fields
+// Settings holds the part of the options that is the same for each shape of the graphs. All
+// fields of Settings have their final values, except Rows, Blocks and Plan. The fields
 // Rows, Blocks and Plan hold what the caller has asked for, and the shape says what the
 // engine does.
-type settings struct {
+type Settings struct {
 	Options
 	// rowBytes is the size of a row of hidden states.
 	rowBytes int
 }
 
-// resolve checks the options and returns the settings and the shape that they give on a
-// device. In resolve, [PlanAuto] means that a plan for each prompt switches graphs; the
-// function alternatives lists what else [PlanAuto] can be. The order of the steps of
-// resolve matters, because each step reads the results of earlier steps.
+// Resolve checks the options and returns the settings and the shape that they give on a
+// device. In Resolve, [PlanAuto] means that a plan for each prompt switches graphs; the
+// method Alternatives lists what else [PlanAuto] can be. The order of the steps of
+// Resolve matters, because each step reads the results of earlier steps.
 //
 //  1. The first step sets the recipe, blocks, contexts and sequences from the model.
 //  2. The second step sets the graph widths.
@@ -45,13 +46,13 @@ type settings struct {
 //     plan.
 //  6. The last step sets the fields of the shape that are computed from the plan and
 //     the widths.
-func (o Options) resolve(c model.Config, device backend.Capabilities) (resolved, error) {
-	return o.resolveWith(c, device, o.Plan, o.Rows)
+func (o Options) Resolve(c model.Config, device backend.Capabilities) (Resolved, error) {
+	return o.ResolveWith(c, device, o.Plan, o.Rows)
 }
 
-// resolveWith resolves the options with another plan and other widths than theirs.
-func (o Options) resolveWith(c model.Config, device backend.Capabilities, plan string, rows []int) (resolved, error) {
-	r := resolved{settings: settings{Options: o}, shape: shape{rows: slices.Clone(rows), blocks: o.Blocks, plan: plan, exact: o.Exact}}
+// ResolveWith resolves the options with another plan and other widths than theirs.
+func (o Options) ResolveWith(c model.Config, device backend.Capabilities, plan string, rows []int) (Resolved, error) {
+	r := Resolved{Settings: Settings{Options: o}, Graphs: Shape{Rows: slices.Clone(rows), Blocks: o.Blocks, Plan: plan, Exact: o.Exact}}
 	r.fillSizes(c)
 	r.fillWidths(device.SharesConstants)
 	r.fillHead(c)
@@ -60,18 +61,18 @@ func (o Options) resolveWith(c model.Config, device backend.Capabilities, plan s
 		return r, err
 	}
 	r.decide(device)
-	r.deviceErr = r.checkDevice(device)
-	r.shape.settle()
-	r.shape.headRows = r.headWidths(device.SharesConstants)
+	r.DeviceErr = r.checkDevice(device)
+	r.Graphs.Settle()
+	r.Graphs.HeadRows = r.headWidths(device.SharesConstants)
 	return r, nil
 }
 
-func (r *resolved) fillSizes(c model.Config) {
+func (r *Resolved) fillSizes(c model.Config) {
 	if r.Recipe == (model.Recipe{}) {
 		r.Recipe = model.Recipes[0]
 	}
-	if r.shape.blocks == 0 {
-		r.shape.blocks = defaultBlocks(c)
+	if r.Graphs.Blocks == 0 {
+		r.Graphs.Blocks = defaultBlocks(c)
 	}
 	r.Context = r.ContextOf(c)
 	if r.FirstContext == 0 {
@@ -96,25 +97,25 @@ func defaultBlocks(c model.Config) int {
 // fillWidths sets the graph widths if the options name none. If the device does not share
 // constants, each graph width needs a copy of the weights, so automatic drafts have no
 // widths of their own.
-func (r *resolved) fillWidths(shared bool) {
-	if len(r.shape.rows) > 0 {
+func (r *Resolved) fillWidths(shared bool) {
+	if len(r.Graphs.Rows) > 0 {
 		return
 	}
-	r.shape.rows = []int{128, 1}
+	r.Graphs.Rows = []int{128, 1}
 	n := r.Sequences
 	switch {
-	case r.shape.plan != "" || r.Exact:
-		r.shape.rows = []int{128, 32}
+	case r.Graphs.Plan != "" || r.Exact:
+		r.Graphs.Rows = []int{128, 32}
 		return
 	case r.Draft.Auto && shared: // drafts in a pass of two rows risk little time
-		r.shape.rows = []int{128, 32, 8, 2, 1}
+		r.Graphs.Rows = []int{128, 32, 8, 2, 1}
 	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
-		r.shape.rows = []int{128, 32, 8, 1}
+		r.Graphs.Rows = []int{128, 32, 8, 1}
 	case r.Sequences > 1 && shared: // prompts share passes of 32 rows with the answers of others
-		r.shape.rows = []int{128, 32, 1}
+		r.Graphs.Rows = []int{128, 32, 1}
 	}
 	if n > 1 && n < 128 && (r.Draft.Auto || r.Draft == (draft.Mode{})) {
-		r.shape.rows = insertWidth(r.shape.rows, n)
+		r.Graphs.Rows = insertWidth(r.Graphs.Rows, n)
 	}
 }
 
@@ -127,7 +128,7 @@ func insertWidth(rows []int, n int) []int {
 	return slices.Insert(rows, at, n)
 }
 
-func (r *resolved) fillHead(c model.Config) {
+func (r *Resolved) fillHead(c model.Config) {
 	if r.Top == 0 {
 		r.Top = defaultTop
 	}
@@ -135,18 +136,18 @@ func (r *resolved) fillHead(c model.Config) {
 }
 
 // narrowestHead returns the width of the head's graph with the fewest rows.
-func (r *resolved) narrowestHead() int {
+func (r *Resolved) narrowestHead() int {
 	switch {
 	case r.Exact:
-		return r.shape.exactRows()
+		return r.Graphs.ExactRows()
 	case r.HeadRows != 0:
 		return r.HeadRows
 	}
-	return r.shape.rows[len(r.shape.rows)-1]
+	return r.Graphs.Rows[len(r.Graphs.Rows)-1]
 }
 
 // fillServices sets defaults for the database, the logger and other optional services.
-func (r *resolved) fillServices() {
+func (r *Resolved) fillServices() {
 	if r.Database == nil {
 		r.Database = draft.NewDatabase(databaseTokens)
 	}
@@ -154,22 +155,22 @@ func (r *resolved) fillServices() {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
 	if r.Progress == nil {
-		r.Progress = func(Progress) {}
+		r.Progress = func(images.Progress) {}
 	}
 }
 
-func (r *resolved) check(c model.Config) error {
-	for i, rows := range r.shape.rows {
-		if rows < 1 || rows > maxRows || i > 0 && rows >= r.shape.rows[i-1] {
-			return fmt.Errorf("engine: %w: widths %v: want descending numbers from 1 to %d", ErrOptions, r.shape.rows, maxRows)
+func (r *Resolved) check(c model.Config) error {
+	for i, rows := range r.Graphs.Rows {
+		if rows < 1 || rows > maxRows || i > 0 && rows >= r.Graphs.Rows[i-1] {
+			return fmt.Errorf("engine: %w: widths %v: want descending numbers from 1 to %d", ErrOptions, r.Graphs.Rows, maxRows)
 		}
 	}
 	if err := r.checkPlan(); err != nil {
 		return err
 	}
 	switch {
-	case r.shape.blocks < 1 || r.shape.blocks > c.Layers:
-		return fmt.Errorf("engine: %w: blocks=%d of %d layers: want 1..%d", ErrOptions, r.shape.blocks, c.Layers, c.Layers)
+	case r.Graphs.Blocks < 1 || r.Graphs.Blocks > c.Layers:
+		return fmt.Errorf("engine: %w: blocks=%d of %d layers: want 1..%d", ErrOptions, r.Graphs.Blocks, c.Layers, c.Layers)
 	case r.Context < 1 || r.Context > c.ContextLength:
 		return fmt.Errorf("engine: %w: context=%d: want 1..%d, which is the model's limit", ErrOptions, r.Context, c.ContextLength)
 	case r.FirstContext < 1:
@@ -183,44 +184,44 @@ func (r *resolved) check(c model.Config) error {
 }
 
 // checkPlan returns an error if the plan is unknown or cannot use the graph widths.
-func (r *resolved) checkPlan() error {
-	if r.shape.plan == "" {
+func (r *Resolved) checkPlan() error {
+	if r.Graphs.Plan == "" {
 		return nil
 	}
-	if err := CheckPlan(r.shape.plan); err != nil {
-		return fmt.Errorf("engine: %w: plan %.80q: %w", ErrOptions, r.shape.plan, err)
+	if err := CheckPlan(r.Graphs.Plan); err != nil {
+		return fmt.Errorf("engine: %w: plan %.80q: %w", ErrOptions, r.Graphs.Plan, err)
 	}
-	if err := CheckPlanRows(r.shape.plan, r.shape.rows); err != nil {
+	if err := CheckPlanRows(r.Graphs.Plan, r.Graphs.Rows); err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	if !aligned(r.shape.rows, r.rowBytes) {
-		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes: want a multiple of %d", ErrOptions, r.shape.plan, r.shape.rows[1], r.rowBytes, arena.Alignment)
+	if !aligned(r.Graphs.Rows, r.rowBytes) {
+		return fmt.Errorf("engine: %w: plan %s: %d rows of %d bytes: want a multiple of %d", ErrOptions, r.Graphs.Plan, r.Graphs.Rows[1], r.rowBytes, arena.Alignment)
 	}
 	return nil
 }
 
 // decide replaces the plan "library" by the plan that has its effect on this device, and
 // sets the reason.
-func (r *resolved) decide(c backend.Capabilities) {
+func (r *Resolved) decide(c backend.Capabilities) {
 	switch {
-	case r.shape.plan == graphswap.PlanLibrary && c.SwapsGraphs:
-		r.shape.plan, r.shape.deviceSwitches = graphswap.PlanSeparate, true
-		r.shape.reason = "the device's library switches the graphs of each block itself, inside the executes that need them"
-	case r.shape.plan == graphswap.PlanLibrary:
-		r.shape.plan = graphswap.PlanSwitch
-		r.shape.reason = "the device's library cannot switch graphs itself, so the engine does"
+	case r.Graphs.Plan == graphswap.PlanLibrary && c.SwapsGraphs:
+		r.Graphs.Plan, r.Graphs.deviceSwitches = graphswap.PlanSeparate, true
+		r.Graphs.Reason = "the device's library switches the graphs of each block itself, inside the executes that need them"
+	case r.Graphs.Plan == graphswap.PlanLibrary:
+		r.Graphs.Plan = graphswap.PlanSwitch
+		r.Graphs.Reason = "the device's library cannot switch graphs itself, so the engine does"
 	}
 }
 
 // checkDevice returns an error if the device cannot carry out the plan, or only at a
 // cost that the plan's name hides.
-func (r *resolved) checkDevice(c backend.Capabilities) error {
-	if r.shape.plan == graphswap.PlanResident && !c.SharesConstants {
+func (r *Resolved) checkDevice(c backend.Capabilities) error {
+	if r.Graphs.Plan == graphswap.PlanResident && !c.SharesConstants {
 		return fmt.Errorf("engine: %w: plan %s: %s stores the weights of each graph separately: choose plan %s to load them twice",
-			ErrOptions, r.shape.plan, c.Name, graphswap.PlanSeparate)
+			ErrOptions, r.Graphs.Plan, c.Name, graphswap.PlanSeparate)
 	}
-	if start, used := planGraphs(r.shape.plan); r.Exact && start != used {
-		return fmt.Errorf("engine: %w: %w", ErrOptions, noExactWidth(r.shape.plan))
+	if start, used := planGraphs(r.Graphs.Plan); r.Exact && start != used {
+		return fmt.Errorf("engine: %w: %w", ErrOptions, noExactWidth(r.Graphs.Plan))
 	}
 	return nil
 }
@@ -234,14 +235,14 @@ const maxHeads = 3
 //
 // If the device does not share constants, each width of the head needs a copy of the
 // model's largest matrix, so automatic drafts have no widths of their own.
-func (r *resolved) headWidths(shared bool) (rows []int) {
+func (r *Resolved) headWidths(shared bool) (rows []int) {
 	switch {
 	case r.Exact: // one width only, because another width may give other logits
 		return []int{r.narrowestHead()}
 	case r.Draft.Auto && shared:
-		rows = slices.DeleteFunc(slices.Clone(r.shape.rows), func(w int) bool { return w > r.widestHead() })
+		rows = slices.DeleteFunc(slices.Clone(r.Graphs.Rows), func(w int) bool { return w > r.widestHead() })
 	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
-		rows = slices.Clone(r.shape.rows[max(len(r.shape.rows)-maxHeads, 0):])
+		rows = slices.Clone(r.Graphs.Rows[max(len(r.Graphs.Rows)-maxHeads, 0):])
 	case r.Sequences > r.narrowestHead():
 		return []int{r.narrowestHead(), min(r.Sequences, maxRows)}
 	default:
@@ -253,16 +254,16 @@ func (r *resolved) headWidths(shared bool) (rows []int) {
 
 // widestHead returns the widest graph of the head with automatic drafts: wider graphs need
 // more memory and are hardly ever filled.
-func (r *resolved) widestHead() int {
-	return max(maxDrafts+1, r.Sequences, r.shape.rows[len(r.shape.rows)-1])
+func (r *Resolved) widestHead() int {
+	return max(MaxDrafts+1, r.Sequences, r.Graphs.Rows[len(r.Graphs.Rows)-1])
 }
 
-// oneGraph returns the configuration in which one graph of each block is loaded. If the
+// OneGraph returns the configuration in which one graph of each block is loaded. If the
 // known costs say nothing about memory, the configuration has a spare graph slot until the
 // device refuses the slot.
-func (o *settings) oneGraph(s *shape) graphswap.Config {
-	one := graphswap.Config{Blocks: s.blocks, PrefillRows: s.rows[0], DecodeRows: s.partRows(), Residency: graphswap.OneGraph, Spare: true}
-	if o.knowsMemory() {
+func (o *Settings) OneGraph(s *Shape) graphswap.Config {
+	one := graphswap.Config{Blocks: s.Blocks, PrefillRows: s.Rows[0], DecodeRows: s.PartRows(), Residency: graphswap.OneGraph, Spare: true}
+	if o.KnowsMemory() {
 		fits := o.Costs.Configs(&graphswap.Setting{
 			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: o.Context * o.Sequences,
 		})
@@ -271,4 +272,27 @@ func (o *settings) oneGraph(s *shape) graphswap.Config {
 		one.Spare = len(fits) > 0 && fits[0].Spare
 	}
 	return one
+}
+
+// ExplainNoMemory adds advice to an out-of-memory error: a plan that needs less. If
+// the plan auto was asked for and could switch graphs, no other plan needs less
+// memory.
+func (r *Resolved) ExplainNoMemory(c backend.Capabilities, auto bool, err error) error {
+	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
+	plan := PlanAuto
+	if c.SharesConstants {
+		plan = graphswap.PlanSwitch
+	}
+	one := "plan " + plan + " keeps one graph of each block in the device at a time"
+	pair, _ := r.exchangeable(r.Graphs.Rows)
+	switch {
+	case r.Graphs.Start != graphswap.Both:
+	case r.Exact:
+		remedy = "without an exact width, on widths such as 128,32, " + one + "; " + remedy
+	case auto && pair == nil:
+		remedy = "on widths such as 128,32 " + one + "; " + remedy
+	default:
+		remedy = one + "; " + remedy
+	}
+	return fmt.Errorf("engine: the model does not fit into the device's memory: %s: %w", remedy, err)
 }

@@ -1,16 +1,13 @@
-package engine
+package settings
 
 import (
-	"fmt"
-	"runtime"
-	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Policy makes the decisions of an [Engine] that depend on times. Policy also times work on
+// Policy makes the decisions of an engine that depend on times. Policy also times work on
 // the CPU. Each engine has its own policy, which uses measured times. [Options].Policy may
 // wrap the engine's policy and replace single methods. The policy of the following example
 // runs a given plan.
@@ -33,7 +30,7 @@ import (
 type Policy interface {
 	// PlanPrompt returns the switch plan for a prompt. The engine calls PlanPrompt only if
 	// [Options].Plan switches graphs. The plan must be for the prompt's number of tokens and
-	// start from the loaded graphs; otherwise the request fails with [ErrRequest]. If
+	// start from the loaded graphs; otherwise the request fails with an error. If
 	// PlanPrompt returns another error, the prompt runs on the loaded graphs without a plan.
 	PlanPrompt(Prompt) (*Forecast, error)
 	// PassTime returns the expected time of a pass through graphs of the given width. With
@@ -62,13 +59,15 @@ type Prompt struct {
 	// Alone is set if no other request waits for the device.
 	Alone bool
 
-	engine *Engine
-	shape  *shape // shape is the shape of the graphs that compute the prompt
+	// Shape is the shape of the graphs that compute the prompt. Solve returns the planning
+	// problem for a prompt.
+	Shape *Shape
+	Solve func(Prompt) (*graphswap.Problem, error)
 }
 
 // Problem returns the planning problem for the prompt, with the engine's measured or
 // given costs.
-func (p Prompt) Problem() (*graphswap.Problem, error) { return p.engine.problem(p) }
+func (p Prompt) Problem() (*graphswap.Problem, error) { return p.Solve(p) }
 
 // Forecast holds a plan, the problem that the plan solves, and the timeline that is
 // expected.
@@ -77,22 +76,6 @@ type Forecast = residency.Forecast
 // NewForecast simulates a plan and returns its forecast.
 func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, error) {
 	return residency.NewForecast(plan, problem)
-}
-
-// checkPlan returns an error if a forecast's plan is not for this prompt.
-func (p Prompt) checkPlan(f *Forecast, rows []int) error {
-	if err := f.Plan.Validate(); err != nil {
-		return fmt.Errorf("engine: %w: %w", ErrRequest, err)
-	}
-	tokens := 0
-	for _, n := range f.Plan.Chunks {
-		tokens += n
-	}
-	if tokens != p.Tokens || !slices.Equal(f.Plan.Before, p.Resident) || f.Plan.PrefillRows != rows[0] || f.Plan.DecodeRows != rows[len(rows)-1] {
-		return fmt.Errorf("engine: %w: plan %s is for %d tokens and loaded graphs %v, but the prompt has %d tokens and loaded graphs %v",
-			ErrRequest, f.Plan.Name, tokens, f.Plan.Before, p.Tokens, p.Resident)
-	}
-	return nil
 }
 
 // CalibrationChoice is a decision of [Policy].CalibratePrompt. Cost and Gain are the
@@ -111,38 +94,19 @@ type Elapsed struct {
 	Wall, CPU time.Duration
 }
 
-// ownPolicy is the default policy of an engine.
-type ownPolicy struct{ e *Engine }
-
-func (p ownPolicy) PlanPrompt(prompt Prompt) (*Forecast, error) { return p.e.makePlan(prompt) }
-
-func (p ownPolicy) PassTime(width int) time.Duration { return p.e.shape().passTimes.Expected(width) }
-
-func (p ownPolicy) CalibratePrompt(rows, maxTokens int) CalibrationChoice {
-	o := &p.e.options
-	switch {
-	case !o.Draft.Calibration || o.AlwaysCalibrate:
-		return CalibrationChoice{Calibrate: o.Draft.Calibration}
-	case o.Draft.Auto: // calibrating the prompt would delay the first token
-		return CalibrationChoice{}
+// AnswerEndMs returns when an answer of the expected length ends, in milliseconds after
+// the plan's start.
+func (p Prompt) AnswerEndMs(f *Forecast) float64 {
+	if f.Timeline == nil {
+		return 0
 	}
-	cost, gain := p.e.workload.Calibration(rows, maxTokens)
-	return CalibrationChoice{Calibrate: cost <= gain, Cost: cost, Gain: gain}
-}
-
-// Stopwatch implements [Policy]. If the processor time is measured, the goroutine stays
-// on its thread until the stopwatch is stopped.
-func (p ownPolicy) Stopwatch() (stop func() Elapsed) {
-	thread := p.e.options.ThreadTime
-	if thread == nil {
-		began := time.Now()
-		return func() Elapsed { return Elapsed{Began: began, Wall: time.Since(began)} }
+	ms, perToken := f.Timeline.SwitchEndMs, 0.0
+	for b, g := range f.Plan.After {
+		times := f.Problem.VerifyMs[1]
+		if g&graphswap.Decode == 0 {
+			times = f.Problem.VerifyMs[0]
+		}
+		perToken += times[b]
 	}
-	runtime.LockOSThread()
-	cpu, began := thread(), time.Now()
-	return func() Elapsed {
-		e := Elapsed{Began: began, Wall: time.Since(began), CPU: thread() - cpu}
-		runtime.UnlockOSThread()
-		return e
-	}
+	return ms + perToken*p.Output/max(p.Accept, 1)
 }

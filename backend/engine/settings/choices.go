@@ -1,4 +1,4 @@
-package engine
+package settings
 
 import (
 	"slices"
@@ -17,12 +17,12 @@ var (
 	decodeChoices  = []int{1, 8, 32}
 )
 
-// choices returns the numbers of blocks and the graph widths between which the engine may
-// choose. If the options set the number of blocks or the widths, choices returns only these
-// values. For what the options leave open, choices returns the default and values that
+// Choices returns the numbers of blocks and the graph widths between which the engine may
+// choose. If the options set the number of blocks or the widths, Choices returns only these
+// values. For what the options leave open, Choices returns the default and values that
 // could be better.
-func (o *settings) choices(c model.Config) graphswap.Setting {
-	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1, DecodeLogits: o.decodeLogits()}
+func (o *Settings) Choices(c model.Config) graphswap.Setting {
+	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1, DecodeLogits: o.DecodeLogits()}
 	if o.Blocks == 0 {
 		blocks := defaultBlocks(c)
 		s.Blocks = slices.DeleteFunc([]int{blocks, 2 * blocks, 4 * blocks}, func(n int) bool { return n > c.Layers })
@@ -43,19 +43,19 @@ func (o *settings) choices(c model.Config) graphswap.Setting {
 	return s
 }
 
-// decodeLogits returns for how many rows of a request's decode pass the head runs at most:
+// DecodeLogits returns for how many rows of a request's decode pass the head runs at most:
 // for one token and its drafts.
-func (o *settings) decodeLogits() int {
+func (o *Settings) DecodeLogits() int {
 	if o.Draft == (draft.Mode{}) {
 		return 1
 	}
-	return maxDrafts + 1
+	return MaxDrafts + 1
 }
 
 // isChoice reports whether the options allow a configuration with which an earlier engine
 // has ended.
-func (o *settings) isChoice(c model.Config, x graphswap.Config) bool {
-	s := o.choices(c)
+func (o *Settings) isChoice(c model.Config, x graphswap.Config) bool {
+	s := o.Choices(c)
 	return slices.Contains(s.Blocks, x.Blocks) && slices.Contains(s.PrefillRows, x.PrefillRows) && slices.Contains(s.DecodeRows, x.DecodeRows) &&
 		(x.Residency == graphswap.OneGraph || x.Residency == graphswap.BothGraphs)
 }
@@ -64,13 +64,13 @@ func (o *settings) isChoice(c model.Config, x graphswap.Config) bool {
 // earlier engine has left a configuration that the options allow, the first shape has that
 // configuration, and otherwise the configuration that the known costs prefer. ok is false
 // if no configuration is known.
-func (o *settings) firstChoice(c model.Config, device backend.Capabilities) (r resolved, ok bool) {
+func (o *Settings) firstChoice(c model.Config, device backend.Capabilities) (r Resolved, ok bool) {
 	first := graphswap.Config{}
 	switch remembered := o.Configuration; {
 	case remembered != nil && o.isChoice(c, *remembered):
 		first = *remembered
-	case o.knowsMemory():
-		between, err := session.NewBetween(o.Costs, o.choices(c))
+	case o.KnowsMemory():
+		between, err := session.NewBetween(o.Costs, o.Choices(c))
 		if err != nil {
 			return r, false
 		}
@@ -80,8 +80,30 @@ func (o *settings) firstChoice(c model.Config, device backend.Capabilities) (r r
 	}
 	x := o.Options
 	x.Blocks = first.Blocks
-	r, err := x.resolveWith(c, device, planFor(first), []int{first.PrefillRows, first.DecodeRows})
+	r, err := x.ResolveWith(c, device, PlanFor(first), []int{first.PrefillRows, first.DecodeRows})
 	r.Options.Blocks = o.Blocks // the options keep the caller's number of blocks
-	r.shape.reason = "requests are expected to be fastest with " + session.Name(first)
+	r.Graphs.Reason = "requests are expected to be fastest with " + session.Name(first)
 	return r, err == nil
+}
+
+// MayChoose reports whether blocks and widths may change while the engine runs.
+func (o *Options) MayChoose(device backend.Capabilities) bool {
+	return o.Plan == PlanAuto && !device.SharesConstants && !o.Exact && o.Cache != nil && o.IdleSwitch > 0 && (len(o.Rows) == 0 || len(o.Rows) == 2)
+}
+
+// ConfigOf returns the configuration of a shape with two widths.
+func ConfigOf(s *Shape) graphswap.Config {
+	c := graphswap.Config{Blocks: s.Blocks, PrefillRows: s.Rows[0], DecodeRows: s.Rows[1], Residency: graphswap.BothGraphs}
+	if s.Planned() {
+		c.Residency = graphswap.OneGraph
+	}
+	return c
+}
+
+// PlanFor returns the plan that keeps the graphs of a configuration loaded.
+func PlanFor(c graphswap.Config) string {
+	if c.Residency == graphswap.OneGraph {
+		return PlanAuto
+	}
+	return ""
 }

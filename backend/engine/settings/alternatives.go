@@ -1,4 +1,4 @@
-package engine
+package settings
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// alternatives returns the resolved options that the given options allow on a device, the
-// best first. [New] takes the first that fits into the device's memory. Several
+// Alternatives returns the resolved options that the given options allow on a device, the
+// best first. The engine takes the first that fits into the device's memory. Several
 // alternatives exist only for [PlanAuto], on devices where each graph stores its own
 // weights.
 //
@@ -22,7 +22,7 @@ import (
 //  3. In the third alternative of [PlanAuto], one graph of each block is loaded, and a plan
 //     for each prompt switches graphs.
 //
-// If the engine may change its configuration later (choose.go), and the first alternative
+// If the engine may change its configuration later, and the first alternative
 // of [PlanAuto] does not fit or has two widths only, the shape from firstChoice comes
 // before all alternatives: the configuration that an earlier engine used last, or the one
 // that is best by the known costs.
@@ -33,11 +33,11 @@ import (
 //
 // If automatic drafts need graphs of their own, the last alternative is an engine
 // without drafts, in case the memory does not hold these graphs.
-func (o Options) alternatives(c model.Config, device backend.Capabilities) (list []resolved, err error) {
+func (o Options) Alternatives(c model.Config, device backend.Capabilities) (list []Resolved, err error) {
 	add := func(plan string, rows []int, reason string) error {
-		r, err := o.resolveWith(c, device, plan, rows)
+		r, err := o.ResolveWith(c, device, plan, rows)
 		if err == nil && reason != "" {
-			r.shape.reason = reason
+			r.Graphs.Reason = reason
 		}
 		list = append(list, r)
 		return err
@@ -59,19 +59,19 @@ func (o Options) alternatives(c model.Config, device backend.Capabilities) (list
 	}
 	all := list[0]
 	if o.Exact {
-		list[0].shape.reason = "an exact width needs the graphs of all widths, so none may go"
+		list[0].Graphs.Reason = "an exact width needs the graphs of all widths, so none may go"
 		return list, nil
 	}
 	pair, reason := all.switchPair()
 	if pair == nil {
-		list[0].shape.reason = reason
+		list[0].Graphs.Reason = reason
 		return list, nil
 	}
-	rows, blocks := all.shape.rows, all.shape.blocks
+	rows, blocks := all.Graphs.Rows, all.Graphs.Blocks
 	if !all.fits(blocks, rows) {
 		list = nil
 	}
-	if o.mayChoose(device) && (len(rows) == 2 || len(list) == 0) {
+	if o.MayChoose(device) && (len(rows) == 2 || len(list) == 0) {
 		if first, ok := all.firstChoice(c, device); ok {
 			list = slices.Insert(list, 0, first)
 		}
@@ -87,16 +87,16 @@ func (o Options) alternatives(c model.Config, device backend.Capabilities) (list
 // switchPair returns the two widths between which plans can switch: the widths that the
 // options ask for, or the first width and the best decode width. If plans cannot switch
 // between two widths, switchPair returns nil and the reason.
-func (r *resolved) switchPair() (pair []int, reason string) {
+func (r *Resolved) switchPair() (pair []int, reason string) {
 	if len(r.Rows) > 0 {
-		return r.exchangeable(r.shape.rows)
+		return r.exchangeable(r.Graphs.Rows)
 	}
 	for _, decode := range []int{32, 8, 1} {
-		rows, why := r.exchangeable([]int{r.shape.rows[0], decode})
+		rows, why := r.exchangeable([]int{r.Graphs.Rows[0], decode})
 		if reason = why; rows == nil {
 			continue
 		}
-		if pair == nil || r.decodeMs(r.shape.blocks, rows) < r.decodeMs(r.shape.blocks, pair) {
+		if pair == nil || r.decodeMs(r.Graphs.Blocks, rows) < r.decodeMs(r.Graphs.Blocks, pair) {
 			pair = rows
 		}
 	}
@@ -105,7 +105,7 @@ func (r *resolved) switchPair() (pair []int, reason string) {
 
 // exchangeable returns the given widths if a plan can switch between graphs of these
 // widths, and otherwise nil and the reason.
-func (o *settings) exchangeable(rows []int) (pair []int, reason string) {
+func (o *Settings) exchangeable(rows []int) (pair []int, reason string) {
 	switch {
 	case !Exchangeable(rows):
 		return nil, fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays", rows)
@@ -122,13 +122,13 @@ const expectedAccept = 2
 // decodeMs returns the expected time per token on decode graphs, in milliseconds.
 // Without known costs, decodeMs returns a number that only ranks widths: with drafts,
 // graphs of many rows come first, and without drafts, graphs of few rows.
-func (o *settings) decodeMs(blocks int, rows []int) float64 {
+func (o *Settings) decodeMs(blocks int, rows []int) float64 {
 	s := &graphswap.Setting{Context: o.Context * o.Sequences}
 	drafts := o.Draft != (draft.Mode{})
 	if drafts {
 		s.Accept = expectedAccept
 	}
-	if o.knowsMemory() {
+	if o.KnowsMemory() {
 		cfg := graphswap.Config{Blocks: blocks, PrefillRows: rows[0], DecodeRows: rows[1]}
 		return o.Costs.PerToken(s, cfg, graphswap.Decode, float64(o.Context)/2)
 	}
@@ -138,15 +138,15 @@ func (o *settings) decodeMs(blocks int, rows []int) float64 {
 	return float64(rows[1])
 }
 
-// knowsMemory reports whether the given costs contain the size of the device's memory.
-func (o *settings) knowsMemory() bool {
+// KnowsMemory reports whether the given costs contain the size of the device's memory.
+func (o *Settings) KnowsMemory() bool {
 	return o.Costs != nil && o.Costs.Profile != nil && o.Costs.Profile.Memory.WindowGB != 0
 }
 
 // fits reports whether graphs of all these widths fit into the device at once, by the known
 // costs. If nothing is known about the memory, fits returns true, and the device decides.
-func (o *settings) fits(blocks int, rows []int) bool {
-	if !o.knowsMemory() || len(rows) < 2 {
+func (o *Settings) fits(blocks int, rows []int) bool {
+	if !o.KnowsMemory() || len(rows) < 2 {
 		return true
 	}
 	p, err := o.Costs.TurnProblem(&graphswap.Setting{Context: o.Context * o.Sequences},

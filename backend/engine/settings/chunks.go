@@ -1,25 +1,25 @@
-package engine
+package settings
 
 import "github.com/sdnpu/sdnpu/backend/engine/workload"
 
-// planChunks returns a table: for each number of prompt tokens that are left, the rows
-// of the next pass. The table of planChunks ends at the widest graph width. If more
+// PlanChunks returns a table: for each number of prompt tokens that are left, the rows
+// of the next pass. The table of PlanChunks ends at the widest graph width. If more
 // tokens are left than the widest graph takes, the next pass has the widest width.
-func planChunks(s *shape) []int {
-	if !s.planned() {
-		return cutPrompts(s.rows, func(width int) float64 { return float64(width + workload.PassCost) })
+func PlanChunks(s *Shape) []int {
+	if !s.Planned() {
+		return CutPrompts(s.Rows, func(width int) float64 { return float64(width + workload.PassCost) })
 	}
-	chunks := make([]int, s.rows[0]+1) // with a switch plan, each block cuts a chunk for its own graph
+	chunks := make([]int, s.Rows[0]+1) // with a switch plan, each block cuts a chunk for its own graph
 	for n := range chunks {
 		chunks[n] = n
 	}
 	return chunks
 }
 
-// cutPrompts returns a table: for each number of rows that are left, the rows of the
+// CutPrompts returns a table: for each number of rows that are left, the rows of the
 // next pass, so that all passes together cost least. cost is the cost of a pass of a
 // width.
-func cutPrompts(rows []int, cost func(width int) float64) []int {
+func CutPrompts(rows []int, cost func(width int) float64) []int {
 	widest := rows[0]
 	chunks, costs := make([]int, widest+1), make([]float64, widest+1)
 	for n := 1; n <= widest; n++ {

@@ -1,4 +1,4 @@
-package engine
+package settings
 
 import (
 	"testing"
@@ -48,11 +48,11 @@ func TestAutoTriesWhatNeedsLess(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.o.Plan, test.o.Blocks = PlanAuto, 1
-			list, err := test.o.alternatives(c, backend.Capabilities{SharesConstants: test.shares})
+			list, err := test.o.Alternatives(c, backend.Capabilities{SharesConstants: test.shares})
 			require.NoError(t, err)
 			var got []tried
 			for _, r := range list {
-				got = append(got, tried{r.shape.plan, r.shape.rows})
+				got = append(got, tried{r.Graphs.Plan, r.Graphs.Rows})
 			}
 			require.Equal(t, test.want, got)
 		})
@@ -87,17 +87,17 @@ func TestResolvedOptionsFollowThePlan(t *testing.T) {
 		{graphswap.PlanLibrary, true, true, graphswap.PlanSeparate, graphswap.Both, graphswap.Both, false, true},
 		{graphswap.PlanLibrary, true, false, graphswap.PlanSwitch, graphswap.Prefill, graphswap.Both, true, false},
 	} {
-		r, err := Options{Plan: test.plan}.resolve(c, backend.Capabilities{SharesConstants: test.shares, SwapsGraphs: test.swaps})
+		r, err := Options{Plan: test.plan}.Resolve(c, backend.Capabilities{SharesConstants: test.shares, SwapsGraphs: test.swaps})
 		require.NoError(t, err)
-		require.NoError(t, r.deviceErr)
-		require.Equal(t, test.want, r.shape.plan)
-		require.Equal(t, [2]graphswap.Variant{test.start, test.used}, [2]graphswap.Variant{r.shape.start, r.shape.used}, test.plan)
-		require.Equal(t, [2]bool{test.separate, test.device}, [2]bool{r.shape.separate, r.shape.deviceSwitches}, test.plan)
+		require.NoError(t, r.DeviceErr)
+		require.Equal(t, test.want, r.Graphs.Plan)
+		require.Equal(t, [2]graphswap.Variant{test.start, test.used}, [2]graphswap.Variant{r.Graphs.Start, r.Graphs.Used}, test.plan)
+		require.Equal(t, [2]bool{test.separate, test.device}, [2]bool{r.Graphs.Separate, r.Graphs.deviceSwitches}, test.plan)
 	}
-	r, err := Options{Plan: graphswap.PlanResident}.resolve(c, backend.Capabilities{Name: "phone"})
+	r, err := Options{Plan: graphswap.PlanResident}.Resolve(c, backend.Capabilities{Name: "phone"})
 	require.NoError(t, err, "a preview describes it nevertheless")
-	require.ErrorIs(t, r.deviceErr, ErrOptions)
-	r, err = Options{Plan: graphswap.PlanSwitch, Exact: true}.resolve(c, backend.Capabilities{})
+	require.ErrorIs(t, r.DeviceErr, ErrOptions)
+	r, err = Options{Plan: graphswap.PlanSwitch, Exact: true}.Resolve(c, backend.Capabilities{})
 	require.NoError(t, err)
-	require.ErrorIs(t, r.deviceErr, ErrOptions)
+	require.ErrorIs(t, r.DeviceErr, ErrOptions)
 }

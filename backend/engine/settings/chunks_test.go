@@ -1,4 +1,4 @@
-package engine
+package settings
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 )
 
-// cheapest is a slow and simple version of planChunks: it tries every way to cut a
+// cheapest is a slow and simple version of PlanChunks: it tries every way to cut a
 // prompt of n tokens into passes.
 func cheapest(rows []int, n int) int {
 	if n <= 0 {
@@ -23,7 +23,7 @@ func cheapest(rows []int, n int) int {
 
 func TestNoOtherCutIsCheaper(t *testing.T) {
 	for _, rows := range [][]int{{128, 1}, {32, 8, 1}, {16}, {40, 24, 10}, {1}} {
-		chunks := planChunks(&shape{rows: rows})
+		chunks := PlanChunks(&Shape{Rows: rows})
 		for n := 1; n <= min(rows[0], 24); n++ {
 			cost := 0
 			for left := n; left > 0; left -= chunks[left] {
@@ -42,7 +42,7 @@ func TestNoOtherCutIsCheaper(t *testing.T) {
 }
 
 func TestTheEndOfAPromptTakesTheCheaperWidth(t *testing.T) {
-	chunks := planChunks(&shape{rows: []int{128, 1}})
+	chunks := PlanChunks(&Shape{Rows: []int{128, 1}})
 	require.Equal(t, 1, chunks[11], "eleven single passes: 132")
 	require.Equal(t, 12, chunks[12], "twelve would cost 144, one pass of 128 rows 139")
 	require.Equal(t, 128, chunks[128])

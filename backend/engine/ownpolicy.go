@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// ownPolicy is the default policy of an engine.
+type ownPolicy struct{ e *Engine }
+
+func (p ownPolicy) PlanPrompt(prompt Prompt) (*Forecast, error) { return p.e.makePlan(prompt) }
+
+func (p ownPolicy) PassTime(width int) time.Duration { return p.e.shape().PassTimes.Expected(width) }
+
+func (p ownPolicy) CalibratePrompt(rows, maxTokens int) CalibrationChoice {
+	o := &p.e.options
+	switch {
+	case !o.Draft.Calibration || o.AlwaysCalibrate:
+		return CalibrationChoice{Calibrate: o.Draft.Calibration}
+	case o.Draft.Auto: // calibrating the prompt would delay the first token
+		return CalibrationChoice{}
+	}
+	cost, gain := p.e.workload.Calibration(rows, maxTokens)
+	return CalibrationChoice{Calibrate: cost <= gain, Cost: cost, Gain: gain}
+}
+
+// Stopwatch implements [Policy]. If the processor time is measured, the goroutine stays
+// on its thread until the stopwatch is stopped.
+func (p ownPolicy) Stopwatch() (stop func() Elapsed) {
+	thread := p.e.options.ThreadTime
+	if thread == nil {
+		began := time.Now()
+		return func() Elapsed { return Elapsed{Began: began, Wall: time.Since(began)} }
+	}
+	runtime.LockOSThread()
+	cpu, began := thread(), time.Now()
+	return func() Elapsed {
+		e := Elapsed{Began: began, Wall: time.Since(began), CPU: thread() - cpu}
+		runtime.UnlockOSThread()
+		return e
+	}
+}
+
+// checkPlan returns an error if a forecast's plan is not for this prompt.
+func checkPlan(p Prompt, f *Forecast, rows []int) error {
+	if err := f.Plan.Validate(); err != nil {
+		return fmt.Errorf("engine: %w: %w", ErrRequest, err)
+	}
+	tokens := 0
+	for _, n := range f.Plan.Chunks {
+		tokens += n
+	}
+	if tokens != p.Tokens || !slices.Equal(f.Plan.Before, p.Resident) || f.Plan.PrefillRows != rows[0] || f.Plan.DecodeRows != rows[len(rows)-1] {
+		return fmt.Errorf("engine: %w: plan %s is for %d tokens and loaded graphs %v, but the prompt has %d tokens and loaded graphs %v",
+			ErrRequest, f.Plan.Name, tokens, f.Plan.Before, p.Tokens, p.Resident)
+	}
+	return nil
+}

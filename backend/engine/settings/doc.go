@@ -1,0 +1,24 @@
+// Package settings turns the options of an engine into what the engine does on a device:
+// widths, blocks and plan of the graphs, context tiers, and the widths of the head.
+//
+// [Options.Alternatives] lists resolved options, the best first; the engine takes the first
+// that fits into the device's memory. A [Resolved] holds the [Settings], in which each
+// missing value is filled in, and a [Shape], which says into which graphs the model is cut
+// and which of them are loaded at which time. [Settings.Choices] lists the configurations
+// between which an engine may change while no request runs. A [Policy] makes the decisions
+// that depend on times.
+//
+// Package settings decides, and carries nothing out: it compiles, loads and runs no graph.
+// Only a Shape changes after it was made: it records the times of passes and the costs of
+// graphs.
+//
+// # Invariants
+//
+//   - equal options, models and devices give equal shapes;
+//   - the widths of a shape descend, and each is at least one row;
+//   - the engine accepts each resolved option without another check, unless DeviceErr is
+//     set.
+//
+// The engine's device lock guards the times of passes in a Shape. Package settings has no
+// lock of its own.
+package settings

@@ -1,0 +1,55 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// ExactRows returns the graph width that computes each token after a prompt if Exact is
+// set: the decode graph's, unless the plan never loads a decode graph.
+func exactRows(plan string, rows []int) int {
+	if _, used := planGraphs(plan); used == graphswap.Prefill {
+		return rows[0]
+	}
+	return rows[len(rows)-1]
+}
+
+// CheckExact returns an error if no device can combine [Options].Exact with this plan.
+// Plan auto is allowed, because with Exact it keeps every graph loaded. A plan by which
+// QNN's library switches graphs itself is allowed, because every graph is always
+// available.
+func CheckExact(plan string) error {
+	name, _, _ := graphswap.CutSpare(plan)
+	if name == "" || name == PlanAuto || plan == graphswap.PlanLibrary || !graphswap.Switches(name) {
+		return nil
+	}
+	return noExactWidth(plan)
+}
+
+func noExactWidth(plan string) error {
+	return fmt.Errorf("plan %s switches graphs, so the graph width of a token is not known in advance: choose plan %s, %s or %s, or turn exact off",
+		plan, PlanAuto, graphswap.PlanSeparate, graphswap.PlanResident)
+}
+
+// FlipWidths returns the width that computes one token at a time, and the widths of
+// passes with drafts that MeasureFlips compares with it, ascending. The second result
+// of FlipWidths is empty if each pass has one row. Options.Rows must be set before
+// FlipWidths; see [Options.Shape].
+func (o Options) FlipWidths() (least int, compared []int) {
+	s := Shape{Rows: o.Rows, Plan: o.Plan, Exact: o.Exact}
+	s.Settle()
+	return s.FlipWidths()
+}
+
+// FlipWidths returns the widths of [Options.FlipWidths] for a shape.
+func (s *Shape) FlipWidths() (least int, compared []int) {
+	least, compared = s.Rows[len(s.Rows)-1], slices.Clone(s.Rows)
+	if s.Exact || s.Used != graphswap.Both {
+		least = s.ExactRows()
+		compared = []int{least}
+	}
+	slices.Reverse(compared)
+	return least, slices.DeleteFunc(compared, func(rows int) bool { return s.FullPass(rows) == 1 })
+}
