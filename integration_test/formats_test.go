@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
@@ -53,7 +52,7 @@ func TestSmolLM2AnswersRandomSchemas(t *testing.T) {
 			tokens, passes = tokens+len(report.Output), passes+draftedReport.Steps
 			if report.Stop == engine.StopEOS {
 				ended++
-				requireValid(t, raw, got)
+				schematest.RequireValid(t, raw, got)
 			} else {
 				require.Equal(t, engine.StopLimit, report.Stop)
 			}
@@ -75,19 +74,4 @@ func answerTo(t *testing.T, e *engine.Engine, r engine.Request) (text string, re
 	})
 	require.NoError(t, err)
 	return b.String(), report
-}
-
-// requireValid checks a text with another implementation of JSON schemas.
-func requireValid(t *testing.T, raw []byte, text string) {
-	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	require.NoError(t, c.AddResource("schema.json", document))
-	compiled, err := c.Compile("schema.json")
-	require.NoError(t, err, "%s", raw)
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	require.NoError(t, err, "%s: %q", raw, text)
-	require.NoError(t, compiled.Validate(value), "%s: %q", raw, text)
 }

@@ -63,6 +63,7 @@ var walls = []wall{
 	{folder: "backend/tokenizer", internal: []string{"backend/gguf"}, modules: []string{"golang.org/x/text"}},
 	{folder: "backend/sampler"},
 	{folder: "backend/grammar"},
+	{folder: "backend/grammar/schematest", modules: []string{"github.com/santhosh-tekuri/jsonschema/v6", "github.com/stretchr/testify"}},
 	{folder: "backend/imagecache", internal: []string{"internal/filelock", "internal/mapped", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "internal/mapped", "backend/quant"}},
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant", "backend/quant/quanttest"}},
@@ -150,6 +151,7 @@ var walls = []wall{
 	{folder: "adapters/llamaserver/arguments", internal: []string{"adapters/llamaserver/access"}},
 	{folder: "adapters/llamaserver/connections", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/llamaserver/parent", modules: []string{"golang.org/x/sys"}},
+	{folder: "adapters/llamaserver/servertest", modules: []string{"github.com/stretchr/testify"}},
 	{folder: "adapters/qnnruntime", internal: []string{"internal/rootfile", "internal/trust"}},
 	{folder: "adapters/profile", internal: []string{"backend/engine", "backend/model", "graphswap", "internal/trust"}},
 	{folder: "adapters/lab/conversation", internal: []string{
@@ -192,7 +194,7 @@ var laboratory = []string{
 }
 
 // testHelpers lists the packages that serve tests. The laboratory may use them.
-var testHelpers = []string{"integration_test/host", "backend/backendtest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/browser", "internal/needs", "internal/recorded"}
+var testHelpers = []string{"integration_test/host", "adapters/llamaserver/servertest", "backend/backendtest", "backend/grammar/schematest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/browser", "internal/needs", "internal/recorded"}
 
 func listed(internal string, packages []string) bool {
 	return slices.ContainsFunc(packages, func(p string) bool { return matches(internal, p) })

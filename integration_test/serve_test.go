@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/servertest"
 )
 
 // served is a running `sdnpu serve`.
@@ -60,18 +61,8 @@ func (s *served) said(t *testing.T) string {
 
 // ask sends a request and returns the status and the body of the answer.
 func (s *served) ask(t *testing.T, method, path, body string, headers ...string) (int, string) {
-	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
-	require.NoError(t, err)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		request.Header.Set(name, value)
-	}
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return response.StatusCode, string(answer)
+	t.Helper()
+	return servertest.Ask(t, method, s.url+path, body, headers...)
 }
 
 func TestServeAnswersWithoutOllama(t *testing.T) {

@@ -3,7 +3,6 @@ package llamaserver
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -13,31 +12,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/servertest"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
-
-// ask sends a request with headers, each of the form "Name: value", and returns the
-// status and the body of the answer.
-func ask(t *testing.T, method, url, body string, headers ...string) (int, string) {
-	request, err := http.NewRequest(method, url, strings.NewReader(body))
-	require.NoError(t, err)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		request.Header.Set(name, value)
-	}
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return response.StatusCode, string(answer)
-}
 
 func TestClientsThatAskForJSONGetErrorObjects(t *testing.T) {
 	s, url, _ := start(t, 1)
 	s.SetModel(&fakeModel{})
 	for path := range hostPaths {
-		status, answer := ask(t, "POST", url+path, "{", "Accept: application/json")
+		status, answer := servertest.Ask(t, "POST", url+path, "{", "Accept: application/json")
 		var object struct {
 			Error struct {
 				Code          int
@@ -48,7 +31,7 @@ func TestClientsThatAskForJSONGetErrorObjects(t *testing.T) {
 		require.Equal(t, status, object.Error.Code)
 		require.NotEmpty(t, object.Error.Message)
 		require.Contains(t, []string{"invalid_request_error", "not_supported_error"}, object.Error.Type)
-		_, plain := ask(t, "POST", url+path, "{")
+		_, plain := servertest.Ask(t, "POST", url+path, "{")
 		require.Equal(t, object.Error.Message, strings.TrimSpace(plain), "Ollama gets the same sentence")
 	}
 }
@@ -64,11 +47,11 @@ func TestSlotsShowRunningGenerationsWithoutTheirText(t *testing.T) {
 	}})
 	done := make(chan string)
 	go func() {
-		_, answer := ask(t, "POST", url+"/completion", `{"prompt":"secret prompt","n_predict":10,"stop":["secret stop"],"seed":7}`)
+		_, answer := servertest.Ask(t, "POST", url+"/completion", `{"prompt":"secret prompt","n_predict":10,"stop":["secret stop"],"seed":7}`)
 		done <- answer
 	}()
 	<-handedOut
-	status, slots := ask(t, "GET", url+"/slots?fail_on_no_slot=1", "")
+	status, slots := servertest.Ask(t, "GET", url+"/slots?fail_on_no_slot=1", "")
 	require.Equal(t, http.StatusOK, status, "one of two slots is free")
 	require.NotContains(t, slots, "secret")
 	var list []struct {
@@ -90,7 +73,7 @@ func TestSlotsShowRunningGenerationsWithoutTheirText(t *testing.T) {
 	close(ended)
 	require.Contains(t, <-done, "secret answer")
 	out.await("sdnpu report")
-	_, slots = ask(t, "GET", url+"/slots", "")
+	_, slots = servertest.Ask(t, "GET", url+"/slots", "")
 	require.NotContains(t, slots, `"is_processing":true`)
 	require.InDelta(t, 1.5, s.board.acceptLength(), 1e-9)
 }
@@ -101,7 +84,7 @@ func TestFailOnNoSlotRefusesIfAllSlotsAreBusy(t *testing.T) {
 	s.SetModel(endless(ended))
 	body, cancel := open(t, url)
 	defer body.Close()
-	status, answer := ask(t, "GET", url+"/slots?fail_on_no_slot=1", "")
+	status, answer := servertest.Ask(t, "GET", url+"/slots?fail_on_no_slot=1", "")
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Contains(t, answer, "no slot available")
 	cancel()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/servertest"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -28,7 +29,7 @@ func TestResponsesAreChatsInTheNewerForm(t *testing.T) {
 		`{"input":[{"role":"developer","content":"S"},{"type":"message","role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]}]}`: "<s><system>S<user>ab<assistant>",
 		`{"input":"Hi","instructions":"S"}`: "<s><system>S<user>Hi<assistant>",
 	} {
-		status, raw := ask(t, "POST", url+"/v1/responses", body)
+		status, raw := servertest.Ask(t, "POST", url+"/v1/responses", body)
 		require.Equal(t, http.StatusOK, status, raw)
 		var got response
 		require.NoError(t, json.Unmarshal([]byte(raw), &got))
@@ -41,7 +42,7 @@ func TestResponsesAreChatsInTheNewerForm(t *testing.T) {
 	}
 
 	m.report = &engine.Report{Stop: engine.StopLimit, OutputTokens: 4}
-	_, raw := ask(t, "POST", url+"/v1/responses", `{"input":"Hi","stream":true}`)
+	_, raw := servertest.Ask(t, "POST", url+"/v1/responses", `{"input":"Hi","stream":true}`)
 	text, names := "", []string{}
 	for i, part := range strings.Split(strings.TrimSuffix(raw, "\n\n"), "\n\n") {
 		name, data, ok := strings.Cut(strings.TrimPrefix(part, "event: "), "\ndata: ")
@@ -78,7 +79,7 @@ func TestResponsesRefuseWhatTheyCannotDo(t *testing.T) {
 		`{"input":[{"type":"reasoning"}]}`:                               "want messages",
 		`{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`: "text only",
 	} {
-		status, raw := ask(t, "POST", url+"/v1/responses", body)
+		status, raw := servertest.Ask(t, "POST", url+"/v1/responses", body)
 		require.Equal(t, http.StatusBadRequest, status, body)
 		require.Contains(t, raw, want)
 		require.Contains(t, raw, `"type":"invalid_request_error"`)

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/servertest"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/internal/browser"
@@ -42,7 +43,7 @@ func TestStatusPageShowsWhatTheServerDoes(t *testing.T) {
 	s.name = long
 	m := &fakeModel{pieces: texted("secret <b>answer</b>"), state: busyEngine()}
 	s.SetModel(m)
-	status, _ := ask(t, "POST", url+"/completion", `{"prompt":"secret prompt"}`)
+	status, _ := servertest.Ask(t, "POST", url+"/completion", `{"prompt":"secret prompt"}`)
 	require.Equal(t, http.StatusOK, status)
 	m.generate = func(_ context.Context, _ engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
 		err := emit(engine.Piece{Text: "secret", Tokens: make([]engine.TokenLogprob, 4)})
@@ -53,10 +54,10 @@ func TestStatusPageShowsWhatTheServerDoes(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ask(t, "POST", url+"/v1/completions", `{"prompt":"secret prompt"}`)
+		servertest.Ask(t, "POST", url+"/v1/completions", `{"prompt":"secret prompt"}`)
 	}()
 	<-handedOut
-	_, raw := ask(t, "GET", url+"/status.json", "")
+	_, raw := servertest.Ask(t, "GET", url+"/status.json", "")
 	require.NotContains(t, raw, "secret")
 
 	tab := browser.Tab(t)

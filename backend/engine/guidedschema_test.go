@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
@@ -15,21 +13,6 @@ import (
 	"github.com/sdnpu/sdnpu/backend/grammar/schematest"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
-
-// checkValue checks a text with another implementation of JSON schemas.
-func checkValue(t *testing.T, raw []byte, text string) {
-	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	require.NoError(t, c.AddResource("schema.json", document))
-	compiled, err := c.Compile("schema.json")
-	require.NoError(t, err, "%s", raw)
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	require.NoError(t, err, "%s: %q", raw, text)
-	require.NoError(t, compiled.Validate(value), "%s: %q", raw, text)
-}
 
 // TestAnswersToRandomSchemasAreValid draws values of random schemas with and without
 // drafts, greedy and sampled. SDNPU_FULL=1 draws 1000.
@@ -57,7 +40,7 @@ func TestAnswersToRandomSchemasAreValid(t *testing.T) {
 			accepted += report.AcceptedRows
 			if got.stop == string(engine.StopEOS) {
 				ended++
-				checkValue(t, raw, got.text)
+				schematest.RequireValid(t, raw, got.text)
 			}
 		}
 	}

@@ -1,4 +1,5 @@
-// Package schematest draws random JSON schemas for tests.
+// Package schematest draws random JSON schemas for tests, and checks values with another
+// implementation of JSON schemas.
 package schematest
 
 import "math/rand/v2"
