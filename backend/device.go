@@ -50,8 +50,8 @@ type Capabilities struct {
 	// SoC is the chip that images are compiled for, or empty if images fit any
 	// chip.
 	SoC string
-	// SharesConstants tells whether graphs of one image store equal constants once. On
-	// a device that shares constants, several widths of a block take the memory of one
+	// SharesConstants tells whether graphs of one image store equal constants once. On a device
+	// that shares constants, all graphs of a block together take the memory of one copy of the
 	// block's weights.
 	SharesConstants bool
 	// SwapsGraphs tells that the device itself can swap the graphs of an image: each

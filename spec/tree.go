@@ -49,7 +49,7 @@ func (t *Tree) Child(parent, token int32) int32 {
 	return None
 }
 
-// Keep calls the function allowed for the tokens that directly follow the committed
+// Keep calls the function `allowed` for the tokens that directly follow the committed
 // text. Keep removes the rows whose token the function rejects, with all rows below
 // them in the tree. Keep does not check the tokens of deeper rows of the tree.
 func (t *Tree) Keep(allowed func(token int32) bool) {

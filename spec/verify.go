@@ -1,12 +1,12 @@
 package spec
 
 // Verify walks a draft tree from its root along the model's choices. The function
-// choose returns the token that the model chooses after a row, or after the committed
-// text if row is [None]. The function choose must use the same rule and the same random
+// `choose` returns the token that the model chooses after a row, or after the committed
+// text if row is [None]. The function `choose` must use the same rule and the same random
 // numbers as decoding without drafts. Verify calls choose once per emitted token, in
 // order, so a seed gives the same text with any draft tree or none.
 //
-// Verify appends the indices of the accepted rows to the slice path. Verify appends the
+// Verify appends the indices of the accepted rows to the slice `path`. Verify appends the
 // tokens of the accepted rows, and then the model's next token, to the slice tokens. If
 // choose returns false, its token is the last one, and Verify ends.
 func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, tokens []int32) ([]int32, []int32) {

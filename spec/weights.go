@@ -104,9 +104,9 @@ func (d *Drafter) vote(k int, token int32) (l vote) {
 	return l
 }
 
-// climb adjusts the weights for contexts of k tokens by one gradient step of Learn. For
-// climb, the contexts of k tokens contributed the share own of the blended probability,
-// and shorter contexts the share shorter.
+// climb adjusts the weights for contexts of k tokens by one gradient step of Learn. For climb,
+// contexts of k tokens contributed the share `own` of the blended probability, and shorter
+// contexts the share `shorter`.
 func (d *Drafter) climb(k int, l *vote, own, shorter, rate float32) {
 	for i := range d.sources {
 		s := &d.sources[i]

@@ -103,7 +103,7 @@ func (r *run) times() string {
 	return "measured on this device"
 }
 
-// onDevice opens the device, calls the function use, and closes the device, so that it is
+// onDevice opens the device, calls the function `use`, and closes the device, so that it is
 // free when the next step of the contest opens it.
 func (r *run) onDevice(ctx context.Context, use func(backend.Device) error) (err error) {
 	d, err := r.Settings.OpenDevice(ctx, r.Program, r.Options.Logger)
@@ -193,7 +193,7 @@ func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
 	return recipe, nil
 }
 
-// newImages notes which images are in the cache, and returns the function remove, which removes
+// newImages notes which images are in the cache, and returns the function `remove`, which removes
 // all images that were added later. The removed images have graphs of one row, which serve no
 // request.
 func newImages(cache *imagecache.Store) (remove func() error, err error) {

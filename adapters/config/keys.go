@@ -32,8 +32,8 @@ type Key struct {
 	// Origins says which sources may set the key.
 	Origins Origins
 	set     func(c *Config, value string) error
-	// setModel, if set, is used instead of the function set if the value comes from a
-	// model or an adapter.
+	// setModel, if not nil, replaces the function `set` for values that come from a model or an
+	// adapter.
 	setModel func(c *Config, value string) error
 	// limit, if set, returns an error for a value that a model or an adapter may
 	// not set, although the user may.

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Use opens an existing database, whatever its tokenizer, calls the function use and
+// Use opens an existing database, whatever its tokenizer, calls the function `use` and
 // closes the database. Errors of Use tell the user what to do.
 func Use(path string, write bool, use func(*tokendb.DB) error) error {
 	options, err := tokendb.Owner(path)

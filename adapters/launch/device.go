@@ -77,7 +77,7 @@ func (s Settings) explainLibrary(err error) error {
 }
 
 // BuildEmulator returns the path of the emulator's library. If the emulator has not
-// been compiled yet, BuildEmulator first calls the function begin, if it is not nil,
+// been compiled yet, BuildEmulator first calls the function `begin`, if it is not nil,
 // and then compiles the emulator.
 func BuildEmulator(ctx context.Context, logger *slog.Logger, begin func()) (string, error) {
 	folder, err := CacheFolder("emulator")

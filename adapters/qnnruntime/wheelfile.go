@@ -27,9 +27,9 @@ type Source struct {
 	// Folder is the folder of the installation, in which an earlier call may have kept
 	// the wheel.
 	Folder string
-	// Downloading, if set, is called when a download of the named wheel begins. It
-	// returns the function that [Index.Fetch] calls, and one for the end of the
-	// download.
+	// Downloading, if set, is called when a download of the named wheel begins. The first
+	// result is the function that [Index.Fetch] calls, and the second a function for the end of
+	// the download.
 	Downloading func(wheel string) (progress func(done, total int64), end func())
 }
 

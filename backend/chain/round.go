@@ -24,7 +24,7 @@ const largestGroup = 640
 const mostRows = 4096
 
 // Keep receives the rounded integers of a matrix, (row, column), and the name of the
-// matrix in the graph. Keep must not retain the slice codes.
+// matrix in the graph. Keep must not retain the slice `codes`.
 type Keep func(constant string, codes []byte) error
 
 // rounder rounds the weight matrices of one layer, after it has seen the activations
@@ -237,7 +237,7 @@ func gridOf(row []float32, block int) (grid quant.Grid, multiples []uint8) {
 	return grid, multiples
 }
 
-// split calls the function work with each number from 0 to n-1, on all cores.
+// split calls the function `work` with each number from 0 to n-1, on all cores.
 func split(n int, work func(i int)) {
 	parts := min(runtime.GOMAXPROCS(0), n)
 	var group sync.WaitGroup

@@ -42,9 +42,9 @@ func softmax(_ *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	}
 }
 
-// vanishes is a difference to the largest element of a row. The Softmax share of an
-// element that is smaller by more than vanishes is zero: it would be less than 2^-150,
-// half the smallest float32.
+// vanishes is a difference to the largest element of a row. If an element is smaller than the
+// largest one by more than `vanishes`, its Softmax share is zero, because the share would be
+// less than 2^-150, half the smallest float32.
 const vanishes = -104
 
 // softmaxRow gives masked slots a Softmax share of exactly zero and leaves them out of

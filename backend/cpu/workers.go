@@ -13,7 +13,7 @@ const grain = 16 << 10
 // divide the work.
 type workers int
 
-// The method each cuts [0,n) into ranges of at most step elements, calls f for each
+// The method `each` cuts [0,n) into ranges of at most step elements, calls f for each
 // range, and returns when all calls have returned. Each goroutine takes the next range
 // when it is free, so a busy core does not delay the others.
 func (w workers) each(n, step int, f func(lo, hi int)) {
@@ -43,7 +43,7 @@ func (w workers) each(n, step int, f func(lo, hi int)) {
 	group.Wait()
 }
 
-// rows calls the method each for n rows, each of `size` elements.
+// rows calls the method `each` for n rows, each of `size` elements.
 func (w workers) rows(n, size int, f func(lo, hi int)) {
 	w.each(n, max(1, grain/size), f)
 }

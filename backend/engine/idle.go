@@ -25,8 +25,8 @@ const (
 	promptFading = 0.7
 )
 
-// requestStarted counts a request that starts. No load of an idle run starts after
-// that.
+// requestStarted counts a request that starts. After requestStarted, no load of an idle run
+// starts.
 func (e *Engine) requestStarted() {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()

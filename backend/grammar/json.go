@@ -126,7 +126,7 @@ func encodeJSON(v any) string {
 }
 
 // quote returns a text as a JSON string. Each text has one spelling that the function
-// quote returns.
+// `quote` returns.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

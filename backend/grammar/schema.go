@@ -84,7 +84,7 @@ func (c *converter) addRule(body expression) reference {
 	return reference{rule: len(c.rules) - 1}
 }
 
-// shared returns a reference to a rule that the function build makes once.
+// shared returns a reference to a rule that the function `build` makes once.
 func (c *converter) shared(name string, build func() expression) reference {
 	if i, ok := c.fixed[name]; ok {
 		return reference{rule: i}

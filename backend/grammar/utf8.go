@@ -5,7 +5,7 @@ import "unicode/utf8"
 // byteRange holds the bytes from lo to hi.
 type byteRange struct{ lo, hi byte }
 
-// byteSequences calls the function visit for sequences of byte ranges that together
+// byteSequences calls the function `visit` for sequences of byte ranges that together
 // match the UTF-8 encodings of the characters of a range, and nothing else.
 func byteSequences(r runeRange, visit func([]byteRange)) {
 	// A range of characters is visited in parts whose characters have encodings of the

@@ -19,7 +19,7 @@ type Vocabulary struct {
 
 // NewVocabulary prepares a vocabulary of `size` tokens. piece returns the bytes that a
 // token adds to the text; a token without bytes is never allowed, except for those that
-// end the text. NewVocabulary keeps the slices that the function piece returns.
+// end the text. NewVocabulary keeps the slices that the function `piece` returns.
 func NewVocabulary(size int, piece func(token int32) []byte, ends func(token int32) bool) *Vocabulary {
 	v := &Vocabulary{pieces: make([][]byte, size), isEnd: make([]bool, size)}
 	order := make([]int32, 0, size)

@@ -29,7 +29,7 @@ func createTemp(dir string) (file, error) {
 	return f, nil
 }
 
-// Put stores the image that the function fill writes under the given key, and replaces
+// Put stores the image that the function `fill` writes under the given key, and replaces
 // an older image. Call [Store.Reserve] before Put to make room. If fill fails, Put
 // returns the error of fill. If the image cannot be stored, Put returns [ErrStore]. If
 // fill or Put fails, an older image of the key stays. If flushing the folder fails at
@@ -89,7 +89,7 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 		}
 		return err
 	}
-	if w.err != nil { // the function fill has ignored a failed write
+	if w.err != nil { // the function `fill` has ignored a failed write
 		return w.err
 	}
 	if h.base == nil { // the header of a difference describes the image, which fill does not write
@@ -128,7 +128,7 @@ func (w *writer) Write(p []byte) (int, error) {
 }
 
 // diskError marks an error of storing the image, as opposed to an error of the function
-// fill.
+// `fill`.
 type diskError struct{ err error }
 
 func (e *diskError) Error() string { return e.err.Error() }

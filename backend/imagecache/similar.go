@@ -10,8 +10,8 @@ import (
 
 // shrink writes the difference between a new image, which is in the temporary file `name`, and
 // the image of the key `similar`. shrink returns the name of the temporary file that Put must
-// rename. If the difference is at most half as large as the image, this is the file of the
-// difference, and otherwise it is `name`. shrink removes the file that is not needed.
+// rename. If the difference is at most half as large as the image, shrink returns the file of
+// the difference, and otherwise `name`. shrink removes the other file.
 func (s *Store) shrink(name, similar string) (string, error) {
 	image, err := mapped.Open(name)
 	if err != nil {

@@ -28,7 +28,7 @@ type architecture struct {
 	// gate is a function that writes the nodes of the gate's activation function. The
 	// names of the gate's nodes start with p.
 	gate func(w *writer, p string, gate backend.TensorID) backend.TensorID
-	// fixedGate is like the function gate, but for tensors of 16-bit integers.
+	// fixedGate is like the function `gate`, but for tensors of 16-bit integers.
 	// fixedGate is nil if the family has no gate for 16-bit integers.
 	fixedGate func(w *writer, p string, gate backend.TensorID) backend.TensorID
 	// encoder is set if the family computes embeddings only, and each token sees the

@@ -7,7 +7,7 @@ import (
 )
 
 // tileRows is the number of rows that the NPU stores together. shapedRows bounds the
-// graph widths for which the method shaped returns true.
+// graph widths for which the method `shaped` returns true.
 const tileRows, shapedRows = 4, 64
 
 // shaped reports whether the graph reshapes tensors to the shapes that cost the NPU

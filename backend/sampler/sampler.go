@@ -46,7 +46,7 @@ func (s *Sampler) Accept(token int32) {
 }
 
 // Sample chooses the next token from the logits of all tokens. Sample does not change
-// the slice logits. If the mask is nil, all tokens are allowed. If a mask that is a
+// the slice `logits`. If the mask is nil, all tokens are allowed. If a mask that is a
 // [Counter] allows one token, Sample returns it without reading the logits.
 func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	if token, ok := s.only(mask); ok {

@@ -49,7 +49,7 @@ func (k *mergers) get() *merger {
 // put keeps a merger. The caller of put must not use the merger afterwards.
 func (k *mergers) put(m *merger) {
 	if cap(m.symbols) <= mostKept {
-		m.pair = nil // the function pair refers to the text
+		m.pair = nil // the function `pair` refers to the text
 		k.pool.Put(m)
 	}
 }

@@ -11,7 +11,7 @@ type pieces struct {
 	ends  []int // ends holds, by token id, where the bytes of each token end
 }
 
-// newPieces builds pieces. The function piece appends the bytes of a token, depending
+// newPieces builds pieces. The function `piece` appends the bytes of a token, depending
 // on the kind of tokenizer.
 func newPieces(v *vocabulary, piece func(b []byte, text string, t tokenType) []byte) pieces {
 	p := pieces{ends: make([]int, len(v.texts))}

@@ -72,7 +72,7 @@ func cFiles() (files []string, err error) {
 	return files, err
 }
 
-// walkSources calls the function visit for each embedded file, in lexical order, with
+// walkSources calls the function `visit` for each embedded file, in lexical order, with
 // its path below csrc.
 func walkSources(visit func(path string, text []byte) error) error {
 	root, err := fs.Sub(sources, "csrc")

@@ -91,7 +91,7 @@ func (c Compiler) Estimate(ctx context.Context, g *backend.Graph, o Options) (e 
 	return e, nil
 }
 
-// simulate makes the compiler simulate the graph that the function build finalizes.
+// simulate makes the compiler simulate the graph that the function `build` finalizes.
 func simulate(d *hexagon.Device, o qnn.GraphOptions, build func(c *qnn.Context, o qnn.GraphOptions) error) (e Estimate, err error) {
 	dir, err := os.MkdirTemp("", "sdnpu-estimate-")
 	if err != nil {

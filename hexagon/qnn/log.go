@@ -19,8 +19,8 @@ type Log struct {
 	slot   *logSlot
 }
 
-// NewLog opens a log for lines up to a level and passes each line to the function sink.
-// The function sink is called from any thread, must return soon and must not call this
+// NewLog opens a log for lines up to a level and passes each line to the function `sink`.
+// The function `sink` is called from any thread, must return soon and must not call this
 // package. If sink is nil, all log lines are dropped. Error lines are also kept for
 // [Error.Detail].
 func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string)) (*Log, error) {
@@ -157,7 +157,7 @@ func (e *errorLines) add(text string) {
 }
 
 // mark returns the number of error lines that were logged so far. The caller passes the
-// returned number to the method since.
+// returned number to the method `since`.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// Required reports whether the list in SDNPU_REQUIRE contains the argument what.
+// Required reports whether the list in SDNPU_REQUIRE contains the argument `what`.
 func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("SDNPU_REQUIRE"), ","), what)
 }
 
 // Missing skips a test, or fails it if the list in SDNPU_REQUIRE contains the argument
-// what.
+// `what`.
 func Missing(t testing.TB, what, format string, args ...any) {
 	t.Helper()
 	if Required(what) {

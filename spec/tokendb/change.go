@@ -31,7 +31,7 @@ const absorb = 4
 
 // seal turns the log and more documents into a segment, merges it with segments that
 // are not much larger, and drops repeated texts. The caller of seal holds the lock
-// changing.
+// `changing`.
 func (d *DB) seal(more []Document) error {
 	d.mu.Lock()
 	tail, parts, err := d.tail, d.parts, d.ready(true)
@@ -154,8 +154,8 @@ func (d *DB) evict(pieces []piece) ([]piece, error) {
 }
 
 // change replaces all files of the database. pieces describes the new segments. The new
-// log has neither the first sealed documents nor those that the function keep rejects.
-// The caller of change holds the lock changing.
+// log has neither the first sealed documents nor those that the function `keep` rejects.
+// The caller of change holds the lock `changing`.
 func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err error) {
 	m, parts := d.manifest, []*part(nil)
 	m.segments = nil
@@ -192,7 +192,7 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 }
 
 // install writes the new log and the new manifest of a database, and then uses them.
-// The caller of install holds the lock writing.
+// The caller of install holds the lock `writing`.
 func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	if err := d.writeLog(m.log, tail); err != nil {
 		return err

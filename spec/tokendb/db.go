@@ -33,14 +33,14 @@ type DB struct {
 	lock    *os.File // lock is the locked file of the writer; it is nil for readers
 	seals   sync.WaitGroup
 
-	// The locks of a DB are taken in the order changing, writing, mu. The lock changing is held
-	// while files are replaced, the lock writing while the log is written, and mu while the
+	// The locks of a DB are taken in the order changing, writing, mu. The lock `changing` is held
+	// while files are replaced, the lock `writing` while the log is written, and mu while the
 	// fields below are read or changed. The writer never holds mu during a disk access, so
 	// queries do not wait for the disk.
 	//
 	// mu guards all fields below except log, which writing guards. A writer changes
 	// manifest, parts, tail and logSize only while it holds both writing and mu. The
-	// holder of the lock writing may therefore read these fields without mu.
+	// holder of the lock `writing` may therefore read these fields without mu.
 	changing sync.Mutex
 	writing  sync.Mutex
 	mu       sync.Mutex

@@ -251,7 +251,7 @@ func (n *slicing) eval(s *state, c *scope) any {
 	return nil
 }
 
-// slice calls the function use with each index of a slice such as "v[1:3]", as Python
+// slice calls the function `use` with each index of a slice such as "v[1:3]", as Python
 // counts it.
 func slice(line, length int, bounds [3]*int64, use func(i int)) {
 	step, n := int64(1), int64(length)

@@ -241,7 +241,7 @@ func acceptLength(steps []Step) float64 {
 
 // ReadMeasured parses a file of measured requests, one per line. ReadMeasured rejects
 // impossible decode steps. ReadMeasured ignores an incomplete last line, which an
-// interruption may have left in the file. The result whole is the length of the
+// interruption may have left in the file. The result `whole` is the length of the
 // complete lines in bytes.
 func ReadMeasured(text []byte) (list []Measured, whole int, err error) {
 	for {

@@ -78,7 +78,7 @@ func (s *Served) whole() float64 { return s.First + s.Decode }
 
 // ReadServed parses a file of measured requests, one per line. ReadServed ignores an
 // incomplete last line, which an interruption may have left in the file. The result
-// whole is the length of the complete lines in bytes.
+// `whole` is the length of the complete lines in bytes.
 func ReadServed(text []byte) (list []Served, whole int, err error) {
 	for {
 		end := bytes.IndexByte(text[whole:], '\n')

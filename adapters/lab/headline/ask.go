@@ -32,7 +32,7 @@ type Answer struct {
 }
 
 // Ask sends a question to a system through Ollama's endpoint /api/chat. Ask passes
-// each piece of the answer to the function show, unless show is nil.
+// each piece of the answer to the function `show`, unless show is nil.
 func (b *Bed) Ask(ctx context.Context, system string, q Question, show func(string)) (*Answer, error) {
 	a, offset, began := &Answer{}, len(b.Server.Log()), time.Now()
 	var first time.Duration

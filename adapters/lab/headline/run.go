@@ -11,7 +11,7 @@ import (
 )
 
 // Run sends each question to each system of the bed, except for questions that the caller
-// already has measured. Run hands the measurements of each answer to the function each. The
+// already has measured. Run hands the measurements of each answer to the function `each`. The
 // system that answers first changes from question to question.
 func (b *Bed) Run(ctx context.Context, questions []Question, known []bench.Served, each func(bench.Served) error) error {
 	done := make(map[bench.ServedKey]bool)

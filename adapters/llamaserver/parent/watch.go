@@ -9,7 +9,7 @@ import (
 // the system does not report its exit earlier.
 const pollTime = time.Second
 
-// Watch calls the function gone once when the parent of this process has exited. Call
+// Watch calls the function `gone` once when the parent of this process has exited. Call
 // Watch at the start of main: a parent that has exited earlier is not noticed.
 //
 // Watch stops watching when ctx is done. wait returns after that, or after gone

@@ -109,7 +109,7 @@ func (d *Drafter) ObserveRejected(last int, t *spec.Tree, row int32, tokens []in
 }
 
 // Restrict limits the first token of each draft to tokens that allowed accepts, such as
-// those of a grammar. The model cannot choose a token that the function allowed
+// those of a grammar. The model cannot choose a token that the function `allowed`
 // rejects. Nil allows all.
 func (d *Drafter) Restrict(allowed func(token int32) bool) {
 	d.allowed = allowed

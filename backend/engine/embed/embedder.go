@@ -25,7 +25,7 @@ type Embedder struct {
 	queue   queue
 
 	// deviceLock is a lock: it is held while the channel has an element. deviceLock
-	// guards all programs and buffers, and the field closed.
+	// guards all programs and buffers, and the field `closed`.
 	deviceLock chan struct{}
 	closed     bool
 

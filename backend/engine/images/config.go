@@ -42,7 +42,7 @@ type Config struct {
 	// Name is the name of the model that the image cache shows to people.
 	Name string
 	// Compile, if set, is a function that compiles an image in place of the device.
-	// Compile calls the function filled with the size of each constant that it has
+	// Compile calls the function `filled` with the size of each constant that it has
 	// written.
 	Compile func(ctx context.Context, w io.Writer, job Job, filled func(bytes int)) error
 	// Logger and Progress of a Config must not be nil.

@@ -84,7 +84,7 @@ type Job struct {
 }
 
 // Compile writes the job's graphs from model m, compiles them, and writes the image to
-// w. Compile calls the function filled with the size of each constant when the constant
+// w. Compile calls the function `filled` with the size of each constant when the constant
 // is written. If the graphs differ from those of the job, because the model or this
 // program is another one, Compile returns [ErrJob].
 func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w io.Writer, filled func(bytes int)) error {

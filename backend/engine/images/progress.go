@@ -89,7 +89,7 @@ func (r *reporter) start() (stop func()) {
 	}
 }
 
-// countFills returns copies of the graphs that call the function filled once for each
+// countFills returns copies of the graphs that call the function `filled` once for each
 // constant when it is written. Writing a constant fails if ctx is done, because a
 // device checks ctx only once per graph.
 func countFills(ctx context.Context, graphs []*backend.Graph, filled func(bytes int)) []*backend.Graph {

@@ -115,7 +115,7 @@ func (b *Block) resident() (v graphswap.Variant) {
 }
 
 // open loads a graph that has its own image, and binds it to memory. The caller of open
-// stores the result in the field bound.
+// stores the result in the field `bound`.
 func (g *BlockGraph) open(ctx context.Context, l *images.Loader) (*BoundGraph, error) {
 	var err error
 	if g.image != nil {

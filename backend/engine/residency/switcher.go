@@ -81,7 +81,7 @@ func (s *Switcher) broadcast() {
 	s.changed = make(chan struct{})
 }
 
-// wait waits until the function ready returns true or ctx is done. The caller of wait
+// wait waits until the function `ready` returns true or ctx is done. The caller of wait
 // holds mu, and wait holds mu during each call of ready.
 func (s *Switcher) wait(ctx context.Context, ready func() bool) error {
 	for !ready() {

@@ -35,7 +35,7 @@ type pipeline struct {
 	// in the final tree, or [spec.None].
 	candidates spec.Tree
 	rows       []int32
-	levels     [2][databaseDepth + 2]float32 // levels is memory that the method known reuses
+	levels     [2][databaseDepth + 2]float32 // levels is memory that the method `known` reuses
 	first      [databaseDepth + 2]int32
 	path, end  []int32
 }
