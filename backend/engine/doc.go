@@ -58,8 +58,8 @@
 // after it.
 //
 //  1. The holder of Engine.growing makes the next graph set (replace.go).
-//  2. The holder of idleSwitch.mu counts requests and ends idle time. It only tries the
-//     device lock, and never waits for it.
+//  2. The holder of idleSwitch.mu counts requests and ends idle time. The holder of
+//     idleSwitch.mu only tries to take the device lock, and never waits for it.
 //  3. The holder of Engine.deviceLock runs programs and uses buffers and the fields that
 //     [Engine] lists under it. A request that settles rows uses them for the holder, which
 //     waits.

@@ -67,9 +67,9 @@ func newMerge(rows []taskRows) *merge {
 	return &merge{rows: rows, taken: make([]int, len(rows)), pays: make([]bool, len(rows))}
 }
 
-// fillFrom drops all taken drafts and takes n again: first drafts of the work items that
-// pay for the width of the pass. Then drafts of the other work items fill the rows that
-// are left, because these rows cost nothing more.
+// fillFrom drops all taken drafts and takes n again: first drafts of the work items that pay
+// for the width of the pass. After these drafts, drafts of the other work items fill the rows
+// that are left, because filling these rows costs no further time.
 func (m *merge) fillFrom(n int, pays func(i int) bool) {
 	m.n, m.expected = 0, 0
 	clear(m.taken)

@@ -188,7 +188,7 @@ func (g *generation) computeStart(ctx context.Context) error {
 	growth := e.growAhead(min(len(prompt)+int(output), e.options.Context))
 	n := (f.context - g.cached) / f.shape.Rows[0] * f.shape.Rows[0]
 	if len(prompt) <= f.context || n <= 0 || f.shape.Planned() || f.shape.Exact {
-		if len(prompt) > f.context-f.context/8 { // with a shorter prompt, the change ends before the tier is full
+		if len(prompt) > f.context-f.context/8 { // the request waits for the change only if its prompt nearly fills the tier
 			g.addGrowth(growth, 0)
 		}
 		return nil

@@ -59,7 +59,7 @@ func (e *Engine) costOf(list []taskRows) (c passCost) {
 func (g *generation) account(o *passOutput, decoded bool) {
 	g.countDrafting(o)
 	plain, took := o.cost.of(o.accepted)
-	if o.rows.guest { // other requests have chosen the width, so its loss is theirs
+	if o.rows.guest { // other requests have made the pass wider, so the loss is charged to them
 		plain += o.cost.took - o.cost.plain
 	}
 	if decoded {

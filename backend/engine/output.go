@@ -141,7 +141,7 @@ func (g *generation) receive(o *passOutput, again bool) {
 func (e *Engine) abandon(own *generation, rows []taskRows) {
 	for _, s := range rows {
 		if s.item == &own.item {
-			e.queue.enter() // the goroutine of the request own panics, so it cannot receive an output
+			e.queue.enter() // the goroutine of the request `own` is the one that panics, so it cannot receive an output
 			continue
 		}
 		s.item.outputs <- &passOutput{rows: s, err: errAbandoned, settled: func() {}}

@@ -190,10 +190,10 @@ func (q *requestQueue) answers() (n int) {
 	return n
 }
 
-// take removes the rows of the next pass from the queue. The function share returns how
-// many of the waiting rows the pass takes, and of which work items. First each of these
-// gets one row of the pass, so that no request waits for the end of another request's
-// prompt. After that, the work items that came first get the rows that are left.
+// take removes the rows of the next pass from the queue. The function share returns how many of
+// the waiting rows the pass takes, and of which work items. First, each of these work items
+// gets one row of the pass, so that no request waits for the end of another request's prompt.
+// After that, the work items that came first get the rows that are left.
 func (q *requestQueue) take(share func(items []*workItem) ration) (rows []taskRows) {
 	q.update(func() {
 		r := share(q.items)
@@ -216,9 +216,10 @@ func (q *requestQueue) take(share func(items []*workItem) ration) (rows []taskRo
 	return rows
 }
 
-// takeExact takes the rows of a pass of exact width from the queue: either rows of the
-// first work item's prompt alone, or the drawn tokens of up to `most` items whose
-// prompts are computed. If answersFirst is set, prompts wait for drawn tokens.
+// takeExact takes the rows of a pass of exact width from the queue: either rows of the first
+// work item's prompt alone, or the drawn tokens of up to `most` items whose prompts are
+// computed. If answersFirst is set and drawn tokens wait, the pass takes drawn tokens, and
+// prompts wait for a later pass.
 func (q *requestQueue) takeExact(chunk func(rows int) int, most int, answersFirst bool) (rows []taskRows) {
 	q.update(func() {
 		first := q.items[0]

@@ -23,8 +23,9 @@ type replacement struct {
 	// mayMove is called with the device lock held, when the next set is loaded or, if
 	// the device cannot hold both sets, before the old one is freed.
 	mayMove func() error
-	// together is set if the change fails with [backend.ErrNoMemory] rather than free the
-	// old set before the next one is loaded.
+	// together requires that both sets are loaded at the same time: if the device has no memory
+	// for both, the change fails with [backend.ErrNoMemory] instead of freeing the old set
+	// first.
 	together bool
 
 	// moved is the time in which no pass could run, and peakBytes the largest total size
@@ -74,9 +75,9 @@ func (e *Engine) adopt(next *graphSet, r *replacement) (err error) {
 
 func (r *replacement) otherShape() bool { return r.shape != r.old.shape }
 
-// loadAndMove loads the next set next to the old one and makes it the engine's graph set.
-// Graphs whose costs are measured run while they are loaded, so they are loaded while no
-// pass runs.
+// loadAndMove loads the next set next to the old one and makes it the engine's graph set. To
+// measure the costs of a graph, the load also runs the graph, so such graphs are loaded while
+// no pass runs.
 func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement) error {
 	before := e.Memory().Total()
 	err := error(backend.ErrNoMemory)

@@ -62,11 +62,11 @@ func (e *Engine) SaveSequence(ctx context.Context, sequence int, w io.Writer) (S
 	return Saved{len(h.Tokens), n}, nil
 }
 
-// RestoreSequence replaces a sequence by one that SaveSequence has written. The next
-// request with these tokens continues as if the engine had never stopped. If the file is
-// damaged, or if another model, recipe or device has computed it, RestoreSequence returns
-// [ErrSaved] and the sequence stays as it was. After an error of a later read the sequence
-// is empty. If a request uses the sequence, RestoreSequence returns [ErrSequenceBusy].
+// RestoreSequence replaces a sequence by one that SaveSequence has written. The next request
+// with these tokens continues as if the engine had never stopped. If the file is damaged, or if
+// another model, recipe or device has computed it, RestoreSequence returns [ErrSaved] and the
+// sequence stays as it was. If reading fails after the check of the file, the sequence is empty
+// afterwards. If a request uses the sequence, RestoreSequence returns [ErrSequenceBusy].
 func (e *Engine) RestoreSequence(ctx context.Context, sequence int, r io.ReadSeeker) (Saved, error) {
 	release, err := e.takeSequence(sequence)
 	if err != nil {

@@ -22,11 +22,11 @@ type ration struct {
 // pass gives the next one.
 func (w *workItem) answers() bool { return w.answering && len(w.tokens) == 1 }
 
-// share decides how the next pass is divided among the waiting work items. If only
-// answers or only prompts wait, the pass takes the rows that cost least. Otherwise
-// answers get their rows first, and prompts get others of the width that computes
-// prompts fastest while answers keep to the bound slowdown. The caller holds the device
-// lock.
+// share decides how the next pass is divided among the waiting work items. If only answers or
+// only prompts wait, the pass takes the rows that cost least. If answers and prompts wait,
+// answers get their rows first. The remaining rows are for prompts: share chooses the width
+// that computes prompts fastest, among those with which answers keep to the bound slowdown. The
+// caller holds the device lock.
 func (e *Engine) share(items []*workItem) ration {
 	s, waiting, answers := e.shape(), 0, 0
 	for _, w := range items {

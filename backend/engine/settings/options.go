@@ -59,9 +59,8 @@ type Options struct {
 	// Context is the largest number of tokens that one sequence can have. If Context is
 	// zero, it is the model's own limit, but at most 4096.
 	Context int
-	// FirstContext is the context tier with which the engine starts. The context tier
-	// doubles, up to Context, when a sequence needs more. A zero FirstContext means
-	// 512.
+	// FirstContext is the context tier with which the engine starts. The context tier doubles,
+	// up to Context, when a sequence needs more. If FirstContext is zero, it is 512.
 	FirstContext int
 	// Sequences is the number of conversations in the KV cache. At most Sequences requests can
 	// run at the same time. If Sequences is zero, there is one sequence.

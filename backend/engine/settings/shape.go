@@ -56,9 +56,9 @@ func (s *Shape) Settle() {
 	s.Separate = s.Plan != "" && s.Plan != graphswap.PlanResident && !s.deviceSwitches
 }
 
-// Begin completes a shape whose widths, blocks and plan are set. It creates the costs if
-// plans or forecasts need them, computes the number of rows in a prompt pass, and creates
-// empty records of the passes' times.
+// Begin completes a shape whose widths, blocks and plan are set. begin creates the costs if
+// plans or forecasts need them, computes the number of rows in a prompt pass, and creates empty
+// records of the passes' times.
 func (s *Shape) Begin(o *Settings, device backend.Capabilities, layers int) {
 	switch counts := s.blockLayers(layers); {
 	case s.Planned():
