@@ -23,7 +23,8 @@ type board struct {
 	steps, accepted, longest int
 }
 
-// running is a generation that runs. Only output changes after its start.
+// running is a generation that runs. After a generation has started, only its field output
+// changes.
 type running struct {
 	id       int64
 	slot     int

@@ -70,8 +70,8 @@ func (t *toolChoice) forced(tools []chat.Tool) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"anyOf": calls, "$defs": definitions})
 }
 
-// ordered is a JSON object that keeps the order of its members. This file alone chooses
-// the names of members, so none needs JSON's own escapes.
+// ordered is a JSON object that keeps the order of its members. All names of members are
+// constants in chattools.go, and none of them needs an escape in JSON.
 type ordered []struct {
 	name  string
 	value any

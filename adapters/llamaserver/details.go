@@ -76,7 +76,7 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request, m Model) error {
 func (s *Server) props(w http.ResponseWriter, _ *http.Request, m Model) error {
 	d, body := m.Details(), defaults()
 	params := settings(engine.Request{Sampling: body.sampling(), MaxTokens: body.NPredict, Keep: s.keep})
-	params["seed"] = uint32(math.MaxUint32) // this number stands for a random seed
+	params["seed"] = uint32(math.MaxUint32) // the largest uint32 stands for a random seed, as in llama-server
 	writeJSON(w, http.StatusOK, map[string]any{
 		"default_generation_settings": map[string]any{
 			"n_ctx": m.Limits().Context, "speculative": true,

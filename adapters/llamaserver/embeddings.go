@@ -15,12 +15,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/embed"
 )
 
-// Embedder is a [Model] that computes embeddings. Its method Generate returns
+// Embedder is a [Model] that computes embeddings. The method Generate of an Embedder returns
 // [ErrNoText].
 type Embedder interface {
 	Model
-	// Embed returns the embeddings of texts, which are lists of tokens: one embedding per
-	// text, or one per token if PerToken is true. Embed does not normalise them.
+	// Embed returns the embeddings of texts, which are lists of tokens: one embedding per text,
+	// or one per token if PerToken is true. Embed does not normalise the embeddings.
 	Embed(ctx context.Context, texts [][]int32) ([][][]float32, embed.Report, error)
 	// PerToken reports whether the model keeps an embedding for each token.
 	PerToken() bool
@@ -35,7 +35,7 @@ const (
 	rawNorm       = -1 // rawNorm leaves embeddings as they are
 	int16Norm     = 0  // int16Norm makes the largest magnitude 32760
 	euclideanNorm = 2  // euclideanNorm makes the length 1
-	largestNorm   = 64 // larger norms differ only by rounding
+	largestNorm   = 64 // largestNorm replaces larger values, whose results would differ only by rounding
 )
 
 // embeddingsRequest is the body of a request for embeddings.

@@ -73,7 +73,8 @@ func (p *prompt) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// only reads a list that holds one prompt, as clients of OpenAI's API send it.
+// The method `only` reads a list that holds exactly one prompt, as clients of OpenAI's API send
+// it.
 func (p *prompt) only(raw []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := decoder.Token(); err != nil {

@@ -128,9 +128,10 @@ func (in *intake) work(ctx context.Context, n int) (done func(), err error) {
 	return func() { budget.Release(1) }, nil
 }
 
-// request reads a request body of at most limit bytes, decodes it into v, and then
-// calls use. The function that use returns writes answers as large as the body. While
-// it writes, it keeps the memory share but not the work share.
+// request reads a request body of at most limit bytes, decodes it into v, and then calls use.
+// The function that use returns writes answers as large as the body. While that function
+// writes, the request keeps its share of the memory budget, but not its share of the work
+// budget.
 func (in *intake) request(w http.ResponseWriter, r *http.Request, limit int, v any, use func(ctx context.Context) (answer func() error, err error)) error {
 	body, release, err := in.read(w, r, limit)
 	if err != nil {

@@ -67,8 +67,8 @@ const (
 	maxHeader = 64 << 10
 )
 
-// escaped is the number of bytes that JSON may take for one byte of text, as for "<".
-// idBytes is the number of bytes that it takes for a token number with its comma.
+// escaped is the number of bytes that JSON may take for one byte of text, as for "<". idBytes
+// is the number of bytes that JSON may take for a token number with its comma.
 const escaped, idBytes = 6, 12
 
 // fieldBytes is the room for the other fields of a completion request: the escaped stop

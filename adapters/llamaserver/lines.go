@@ -30,7 +30,7 @@ func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
 // Kind is the purpose of a buffer.
 type Kind string
 
-// The kinds of buffers. The host adds up their sizes.
+// The kinds of buffers. The host adds up the sizes of all buffers.
 const (
 	ModelBuffer   Kind = "model"
 	KVBuffer      Kind = "KV"
@@ -151,7 +151,7 @@ func writePlan(b *strings.Builder, r engine.Report) {
 	} else if r.Residency != "" {
 		fmt.Fprintf(b, " plan=%s", r.Residency)
 	}
-	if c := r.Choice; c != nil { // a request like the last ones takes that long in each of the best configurations
+	if c := r.Choice; c != nil { // the field tells how long a request like the last ones would take in each of the best configurations
 		fmt.Fprintf(b, " configuration=%q configuration_reason=%q expected=%q", c.Name(), oneLine(c.Reason), c.Alternatives(3))
 	}
 }

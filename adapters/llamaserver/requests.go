@@ -10,13 +10,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Requests converts requests in the form of llama-server for a program that holds the
-// model itself and runs no HTTP server. Such a program gets the same checks and the same
-// answers as a client of [Server].
+// Requests converts requests in the form of llama-server for a program that holds the model
+// itself and runs no HTTP server. A program that uses Requests gets the same checks and the
+// same answers as a client of [Server].
 //
-// The methods of Requests may be called from any goroutine. Their errors say what to do;
-// [Status] returns the HTTP status that Server would send. When ctx is done, the methods
-// soon return the context's error.
+// The methods of Requests may be called from any goroutine. The errors of these methods say
+// what to do; [Status] returns the HTTP status that Server would send. When ctx is done, the
+// methods soon return the context's error.
 type Requests struct {
 	model    Model
 	shift    bool

@@ -81,8 +81,8 @@ type Options struct {
 	// If Metrics is set, /metrics answers. If HideSlots is set, /slots refuses
 	// requests. If HidePage is set, there is no status page.
 	Metrics, HideSlots, HidePage bool
-	// SlotFolder is the folder in which clients may save slots. If SlotFolder is empty, they
-	// may not.
+	// SlotFolder is the folder in which clients may save slots. If SlotFolder is empty, clients
+	// may not save slots.
 	SlotFolder string
 	// Lines receives the reports of requests and failures. If Lines is nil, nothing is
 	// reported.

@@ -64,9 +64,9 @@ func (s Sites) asks(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// preflight answers the question of a browser whether a page may send a request, and
-// reports whether the request is such a question. Browsers send this question without a
-// key.
+// preflight answers the question of a browser whether a page may send a request, and reports
+// whether the request is such a question. Browsers ask this question in a request without an
+// API key.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false

@@ -78,7 +78,7 @@ type Args struct {
 	Metrics, NoSlots bool
 	// SlotSavePath is the folder in which clients may save slots, or empty.
 	SlotSavePath string
-	// NoWebUI hides the status page. Ollama always hides it.
+	// NoWebUI hides the status page. Ollama always hides the status page.
 	NoWebUI bool
 	// CORSOrigins lists the web sites whose pages may send requests, separated by commas.
 	CORSOrigins   string

@@ -28,8 +28,8 @@ func rememberParent() func(context.Context) bool {
 	}
 }
 
-// waitForEnd reports whether a process has ended before the context is done. It waits in
-// short intervals, because a context cannot cancel a wait for a process.
+// waitForEnd reports whether a process has ended before the context is done. waitForEnd waits
+// in short intervals, because a context cannot cancel a wait for a process.
 func waitForEnd(ctx context.Context, process windows.Handle) bool {
 	for ctx.Err() == nil {
 		event, err := windows.WaitForSingleObject(process, uint32(pollTime/time.Millisecond))
