@@ -17,7 +17,7 @@ var Variables = []Variable{
 	{"SDNPU_LIBRARY", "emulator, float (plain Go), or the path of a QNN library (default: the installed one)"},
 	{"SDNPU_SOC", "chip to compile for, such as sm8650 or the vendor's number (default: this device's; on a PC 57, the SM8650)"},
 	{"SDNPU_CACHE", "folder of compiled images, or off (default: sdnpu/images in the user's cache folder)"},
-	{"SDNPU_CACHE_SIZE", "size limit of that folder: 8GiB, 20% of the disk, unlimited (default: 20%, at most 16GiB)"},
+	{"SDNPU_CACHE_SIZE", "size limit of the folder SDNPU_CACHE: 8GiB, 20% of the disk, unlimited (default: 20%, at most 16GiB)"},
 	{"SDNPU_PREPARED", "folders that sdnpu prepare filled on a PC, separated as in PATH (default: none)"},
 	{"SDNPU_PREPARED_KEYS", "keys whose signatures of such folders count, or files of keys (default: none)"},
 	{"SDNPU_ORIGINAL", "Ollama's own llama-server, for other models (default: llama-server.orig in this program's folder)"},

@@ -31,8 +31,8 @@ func newDatabaseImport() *cobra.Command {
 		Use:   "import DB FILE… --model M.gguf",
 		Short: "Add texts to a token database",
 		Long: "Add text files (UTF-8), or .jsonl files whose lines have output_ids, output, text or messages.\n" +
-			"The database is created if it does not exist. A file is added completely or not at all. It is\n" +
-			"one conversation to sdnpu db forget. A file with the same content as an earlier one is skipped.\n" +
+			"The database is created if it does not exist. A file is added completely or not at all.\n" +
+			"For sdnpu db forget, a file is one conversation. A file with the same content as an earlier one is skipped.\n" +
 			"With -o DB, the old form of this command, all arguments are files.",
 		Example: "  sdnpu db import ~/answers chats.jsonl notes.txt --model model.gguf",
 		Args:    func(_ *cobra.Command, args []string) error { return f.setArguments(args) },

@@ -40,8 +40,8 @@ func newEnableCommand() *cobra.Command {
 		Short: "Make an NPU variant of a model of the running Ollama",
 		Long: "Make a second name for a model of the running Ollama, under which it runs on the NPU. The weights\n" +
 			"are not copied, and the model itself stays as it is. The command compiles the model, calibrates and\n" +
-			"checks it if its recipe needs that, and sends a first short request. An interrupted call leaves\n" +
-			"nothing: the next one removes what it began.\n\n" +
+			"checks it if its recipe needs that, and sends a first short request. If a call is\n" +
+			"interrupted, the next call removes what the first one has begun.\n\n" +
 			"Ollama must start this program: see sdnpu install. The keys for --set are those of sdnpu select.",
 		Example: "  sdnpu enable qwen3:1.7b              # then: ollama run qwen3:1.7b-npu\n  sdnpu enable qwen3:1.7b --name fast --set recipe=w8a16\n  sdnpu enable --list",
 		Args:    cmdline.UpToOneArgument("MODEL"),

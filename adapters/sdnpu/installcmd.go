@@ -18,8 +18,9 @@ func newInstallCommand() *cobra.Command {
 		Use:   "install DIR",
 		Short: "Make a private Ollama that starts this program",
 		Long: "Create DIR/bin/ollama (your Ollama, by hard link or copy) and DIR/lib/ollama with this program\n" +
-			"as llama-server. It runs the models that you select and hands all others to Ollama's own\n" +
-			"llama-server. Your Ollama itself is not changed. Run install again after an update of either.\n" +
+			"as llama-server, which runs the models that you select and hands all others to Ollama's own\n" +
+			"llama-server. Your Ollama itself is not changed. After an update of Ollama or of this program,\n" +
+			"run install again.\n" +
 			"DIR must be new, empty, or an earlier installation; sdnpu uninstall DIR removes it.",
 		Example: "  sdnpu install ~/npu-ollama\n  sdnpu install ~/npu-ollama --ollama /opt/ollama/bin/ollama",
 		Args:    cmdline.OneArgument("DIR"),

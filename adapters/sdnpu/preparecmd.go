@@ -63,7 +63,7 @@ func newPrepareCommand() *cobra.Command {
 	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
 	flags.IntVar(&f.sequences, "parallel", 1, "number of parallel requests on the device")
 	flags.BoolVar(&f.share, "share", false, "store the weights of a block once for all widths")
-	flags.BoolVar(&f.twin, "twin", false, "with --share: also write images that store them for each width")
+	flags.BoolVar(&f.twin, "twin", false, "with --share: also write images that store the weights for each width")
 	_ = cmd.MarkFlagRequired("output") // MarkFlagRequired cannot fail, because the flag exists
 	return cmd
 }
