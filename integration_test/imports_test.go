@@ -73,18 +73,19 @@ var walls = []wall{
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache",
-		"backend/engine/power", "backend/engine/report", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences", "backend/engine/settings",
+		"backend/engine/power", "backend/engine/queue", "backend/engine/report", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences", "backend/engine/settings",
 		"backend/engine/workload", "spec/...", "graphswap", "graphswap/session", "calibration/...",
 		"internal/mapped", // Verify, before the result of a pass is used
 	}},
 	{folder: "backend/engine/arena", internal: []string{"backend"}},
-	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/engine/arena", "backend/engine/kvcache"}},
+	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/quant", "backend/engine/arena", "backend/engine/kvcache"}},
 	{folder: "backend/engine/detok", stdOnly: true},
 	{folder: "backend/engine/saved", stdOnly: true},
 	{folder: "backend/engine/sequences"},
 	{folder: "backend/engine/kvcache", internal: []string{"backend", "backend/engine/arena", "backend/quant"}},
 	{folder: "backend/engine/power", internal: []string{"backend"}},
 	{folder: "backend/engine/workload"},
+	{folder: "backend/engine/queue", internal: []string{"backend", "backend/engine/report", "backend/sampler", "spec"}},
 	{folder: "backend/engine/settings", internal: []string{
 		"backend", "backend/engine/arena", "backend/engine/buffers", "backend/engine/draft", "backend/engine/images", "backend/engine/report",
 		"backend/engine/residency", "backend/engine/workload", "backend/imagecache", "backend/model", "graphswap", "graphswap/session",
@@ -96,7 +97,7 @@ var walls = []wall{
 		"backend", "backend/model", "backend/quant", "backend/imagecache", "backend/engine/arena", "backend/engine/images", "backend/engine/power",
 		"backend/engine/residency", "internal/mapped",
 	}},
-	{folder: "backend/engine/draft", internal: []string{"spec", "spec/tokendb", "calibration"}},
+	{folder: "backend/engine/draft", internal: []string{"spec", "spec/tokendb", "calibration", "backend/grammar"}},
 	// Published drafters: laboratory code that only benchmarks and tests import.
 	{folder: "backend/engine/draft/baseline", internal: []string{"backend/engine/draft", "spec"}, stdOnly: true},
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/spec"
 )
 
@@ -38,17 +39,17 @@ func TestRequestsRestTogether(t *testing.T) {
 // the decoding time without drafts, to which passes of the prompt add nothing.
 func TestPassesOfPromptsCountTheirLoss(t *testing.T) {
 	g := &generation{engine: fillEngine(nil, 8, 1)}
-	account := func(cost passCost, accepted int, decoded bool) spec.Account {
-		g.account(&passOutput{cost: cost, accepted: accepted}, decoded)
-		return g.item.account
+	account := func(cost queue.Cost, accepted int, decoded bool) spec.Account {
+		g.account(&queue.Output{Cost: cost, Accepted: accepted}, decoded)
+		return g.item.Account
 	}
-	require.Equal(t, spec.Account{Loss: 2}, account(passCost{plain: 8, took: 10, saved: 1}, 0, false))
+	require.Equal(t, spec.Account{Loss: 2}, account(queue.Cost{Plain: 8, Took: 10, Saved: 1}, 0, false))
 	g.report.Drafting = 3 * time.Second
-	require.Equal(t, spec.Account{Loss: 5}, account(passCost{plain: 8, took: 8, saved: 1}, 0, false))
-	require.Equal(t, spec.Account{Plain: 7, Loss: 4}, account(passCost{plain: 1, took: 6, saved: 3}, 2, true))
-	require.True(t, g.item.account.Exceeded())
-	require.Equal(t, spec.Account{Plain: 108, Loss: -96}, account(passCost{plain: 1, took: 1, saved: 100}, 1, true))
-	require.False(t, g.item.account.Exceeded())
+	require.Equal(t, spec.Account{Loss: 5}, account(queue.Cost{Plain: 8, Took: 8, Saved: 1}, 0, false))
+	require.Equal(t, spec.Account{Plain: 7, Loss: 4}, account(queue.Cost{Plain: 1, Took: 6, Saved: 3}, 2, true))
+	require.True(t, g.item.Account.Exceeded())
+	require.Equal(t, spec.Account{Plain: 108, Loss: -96}, account(queue.Cost{Plain: 1, Took: 1, Saved: 100}, 1, true))
+	require.False(t, g.item.Account.Exceeded())
 }
 
 // TestOtherLoadSlowsAllWidths: on the host's clock, if passes of one width take longer

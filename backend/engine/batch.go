@@ -5,6 +5,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/engine/buffers"
 	"github.com/sdnpu/sdnpu/backend/engine/kvcache"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
@@ -89,38 +90,14 @@ func (e *Engine) checkRow(rows []Row, i int) error {
 
 // batchOf makes a batch of rows that were taken from the request queue. x is the plan
 // run to which the batch belongs, or nil.
-func (e *Engine) batchOf(rows []taskRows) (b *batch, x *residency.Run, err error) {
-	if b, err = e.newBatch(passOf(rows), 0); err != nil {
+func (e *Engine) batchOf(rows []queue.Rows) (b *batch, x *residency.Run, err error) {
+	if b, err = e.newBatch(queue.PassOf(rows), 0); err != nil {
 		return nil, nil, err
 	}
 	if x = e.runOf(rows); x != nil {
 		b.chunk = x.Chunk()
 	}
 	return b, x, nil
-}
-
-// passOf lists the rows of all work items, one item after the other. The parent of a
-// prompt or output token is the token before it. A draft's parent comes from its draft
-// tree.
-func passOf(rows []taskRows) (p Pass) {
-	for _, s := range rows {
-		w := s.item
-		for i, token := range w.tokens[:s.n] {
-			parent, last := Root, i == len(w.tokens)-1 && !w.continued
-			if i > 0 {
-				parent = len(p.Rows) - 1
-			}
-			p.Rows = append(p.Rows, Row{Token: token, Sequence: w.sequence, Parent: parent, Top: w.everyRow || last, Logits: w.allLogits && last})
-		}
-		root := len(p.Rows) - 1
-		for i := range s.drafts {
-			p.Rows = append(p.Rows, Row{
-				Token: w.drafts.Tokens[i], Sequence: w.sequence,
-				Parent: root + 1 + int(w.drafts.Parents[i]), Top: true, Logits: w.allLogits,
-			})
-		}
-	}
-	return p
 }
 
 // checkPath returns an error unless the rows form a path in the batch's token tree of a

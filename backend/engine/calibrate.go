@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -24,17 +25,17 @@ type observations struct {
 // observePrompt passes to the drafter the tokens that the model found likely after the
 // next prompt tokens. The drafter learns from a pass on the CPU while the device
 // computes the next pass; waitForDrafter waits until it has finished.
-func (g *generation) observePrompt(o *passOutput) {
+func (g *generation) observePrompt(o *queue.Output) {
 	g.waitForDrafter()
 	seen := observations{position: g.prompted}
-	for row := range o.rows.n {
+	for row := range o.Rows.N {
 		g.read(o, row)
 		seen.tokens = append(seen.tokens, g.top.Tokens...)
 		seen.probabilities = append(seen.probabilities, g.top.Probabilities...)
 		seen.ends = append(seen.ends, len(seen.tokens))
 	}
-	g.prompted += o.rows.n
-	g.report.Calibration.Rows += o.rows.n
+	g.prompted += o.Rows.N
+	g.report.Calibration.Rows += o.Rows.N
 	took := make(chan Elapsed, 1)
 	g.observing = took
 	go func() {

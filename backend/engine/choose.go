@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -96,7 +97,7 @@ func (e *Engine) chooserCost(s *settings.Shape) *graphswap.Cost {
 }
 
 // finished records a request that ended without an error on graphs of the shape s.
-func (c *chooser) finished(r *Report, s *settings.Shape, would *wouldAccept) {
+func (c *chooser) finished(r *Report, s *settings.Shape, would *draft.WouldAccept) {
 	if c == nil || r.OutputTokens == 0 {
 		return
 	}
@@ -106,8 +107,8 @@ func (c *chooser) finished(r *Report, s *settings.Shape, would *wouldAccept) {
 		c.rest--
 	}
 	c.context = r.CachedTokens + r.PromptTokens + r.OutputTokens/2
-	if would.passes > 0 {
-		c.between.Accepted(wouldRows, would.passes, would.acceptLength())
+	if would.Passes > 0 {
+		c.between.Accepted(draft.WouldRows, would.Passes, would.AcceptLength())
 	} else if r.DecodeSteps > 0 {
 		c.between.Accepted(r.Widths[1], r.DecodeSteps, r.AcceptLength())
 	}

@@ -38,12 +38,14 @@
 //     and frees the graphs of blocks.
 //   - Package draft proposes tokens, and package detok makes text of tokens and finds stop
 //     strings.
+//   - Package queue holds the rows that requests want from the next pass, and what the
+//     pass gives them.
 //   - Package workload learns output lengths and pass times, and package power votes for
 //     clock rates. Package report describes what the engine did for a request.
-//   - A request passes through api.go ([Request]), generate.go, queue.go, fill.go (which
-//     gives drafts to a pass), batch.go, passrun.go (blocks), head.go (logits), output.go
-//     (a request's part of a pass) and verify.go (drafts, which spec.Verify walks, and
-//     drawing tokens). The context of a request grows in grow.go, and ahead.go prepares
+//   - A request passes through api.go ([Request]), generate.go, fill.go (which gives rows
+//     and drafts to a pass), batch.go, passrun.go (blocks), head.go (logits), output.go
+//     (which divides the result of a pass) and verify.go (drafts, which spec.Verify walks,
+//     and drawing tokens). The context of a request grows in grow.go, and ahead.go prepares
 //     longer contexts before a request needs them.
 //   - Package settings completes the options: it chooses widths, blocks and plan of the
 //     graphs. The files graphset.go and replace.go (another graph set) load graphs.
@@ -67,7 +69,7 @@
 //  5. The locks of package residency come next; see its comment.
 //  6. Program.Run and Program.Close take the locks of the device: first those of package
 //     hexagon, then those of package qnn. The locks of residency are not held then.
-//  7. No other lock is taken while a goroutine holds requestQueue.mu, closing.mu, ahead.mu,
+//  7. No other lock is taken while a goroutine holds queue.Queue.Mu, closing.mu, ahead.mu,
 //     or a lock of packages sequences, workload, power or draft.
 //
 // # Invariants

@@ -59,7 +59,7 @@ func (d *driven) Run(i, part int, g graphswap.Variant) (ms float64, err error) {
 		}
 	}
 	r, b := d.current, d.current.graphs.Blocks[step.Block]
-	result, before := r.result, r.result.virtual
+	result, before := r.result, r.result.Virtual
 	if err = d.engine.runGraph(d.ctx, d.graph.Bound(), part, result); err == nil {
 		r.collect(b, d.graph, part, d.parts)
 	}
@@ -69,7 +69,7 @@ func (d *driven) Run(i, part int, g graphswap.Variant) (ms float64, err error) {
 	if err == nil && part == d.parts-1 {
 		err = d.endStep(d.ctx, r, b)
 	}
-	return residency.Milliseconds(result.virtual - before), err
+	return residency.Milliseconds(result.Virtual - before), err
 }
 
 // Load loads the graph that a step of the plan names. Without a spare graph slot, Load

@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/engine/power"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/engine/sequences"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
@@ -43,7 +44,7 @@ type Engine struct {
 
 	// Each of the fields from sequences to experience is safe for concurrent use.
 	sequences  *sequences.Pool
-	queue      *requestQueue
+	queue      *queue.Queue
 	power      *power.Voter
 	idleSwitch idleSwitch
 	chooser    *chooser // chooser is nil if blocks and widths never change
@@ -140,7 +141,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 		tokenizer:  tok,
 		options:    o.Settings,
 		sequences:  sequences.NewPool(o.Sequences),
-		queue:      newRequestQueue(),
+		queue:      queue.New(),
 		power:      power.NewVoter(dev, o.Logger),
 		switcher:   residency.NewSwitcher(),
 		deviceLock: make(chan struct{}, 1),

@@ -176,8 +176,8 @@ func TestDraftsAndFaultsChangeNoText(t *testing.T) {
 						require.NoError(t, e.ReplaceGraphs(t.Context(), widths[rng.IntN(4)], 1+rng.IntN(2), ""))
 					}
 					shareFaults(t, rng, e, plain)
-					require.Zero(t, e.queue.coming)
-					require.Empty(t, e.queue.items)
+					require.Zero(t, e.queue.Coming)
+					require.Empty(t, e.queue.Items)
 					requireCachesOfPrompts(t, e, plain)
 				}
 			})
@@ -240,12 +240,12 @@ func TestABrokenEmbeddingEndsItsOwnRequestAlone(t *testing.T) {
 
 	g := e.newGeneration(good, func(Piece) error { return nil })
 	g.sampler, _ = sampler.New(good.Sampling)
-	g.item.tokens, g.item.drafts = []int32{3}, &spec.Tree{}
-	g.item.drafts.Add(broken, spec.None, 1)
+	g.item.Tokens, g.item.Drafts = []int32{3}, &spec.Tree{}
+	g.item.Drafts.Add(broken, spec.None, 1)
 	require.NoError(t, e.Truncate(0, 0))
-	e.queue.enter()
+	e.queue.Enter()
 	require.NoError(t, g.compute(t.Context()))
-	e.queue.leave()
+	e.queue.Leave()
 	require.Equal(t, 1, g.report.ValidRows)
 	require.Zero(t, g.report.WastedRows, "the draft is dropped")
 	require.NoError(t, e.Truncate(0, 0))
@@ -277,8 +277,8 @@ func requireOthersUnharmed(t *testing.T, e *Engine, good Request, want end, toke
 		})
 	}
 	group.Wait()
-	require.Zero(t, e.queue.coming)
-	require.Empty(t, e.queue.items)
+	require.Zero(t, e.queue.Coming)
+	require.Empty(t, e.queue.Items)
 }
 
 // except is a mask that allows each token but one.

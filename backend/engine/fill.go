@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"time"
 
-	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 )
 
 // addDrafts adds drafts to the pass for each work item whose last token is among the
@@ -13,17 +17,17 @@ import (
 // rows of that width with the drafts of the highest scores among all items. If each
 // token must be computed on one width, addDrafts cannot choose the width. With
 // automatic drafts, the guard limits what a wider pass may cost.
-func (e *Engine) addDrafts(list []taskRows) {
+func (e *Engine) addDrafts(list []queue.Rows) {
 	rows, sure, shape := 0, 0, e.shape()
 	for _, s := range list {
-		if rows += s.n; s.last() {
+		if rows += s.N; s.Last() {
 			sure++
 		}
 	}
-	merged := newMerge(list)
+	merged := queue.NewMerge(list)
 	if shape.Exact {
-		merged.fill(shape.DraftRows() - rows)
-		merged.keep()
+		merged.Fill(shape.DraftRows() - rows)
+		merged.Keep()
 		return
 	}
 	plain, rooms := shape.WidthFor(rows), e.rooms(list)
@@ -38,89 +42,71 @@ func (e *Engine) addDrafts(list []taskRows) {
 		if w != plain {
 			loss = (e.policy.PassTime(w) - e.policy.PassTime(plain)).Seconds()
 		}
-		merged.fillFrom(w-rows, func(i int) bool { return rooms[i] >= loss })
-		tooSlow := slices.Contains(merged.pays, false) && e.policy.PassTime(w) > e.answerBound()
-		if w != plain && (!merged.paid || tooSlow) {
+		merged.FillFrom(w-rows, func(i int) bool { return rooms[i] >= loss })
+		tooSlow := slices.Contains(merged.Pays, false) && e.policy.PassTime(w) > e.answerBound()
+		if w != plain && (!merged.Paid || tooSlow) {
 			continue
 		}
-		rate := (float64(sure) + e.trust.Factor()*merged.expected) / e.policy.PassTime(w).Seconds()
+		rate := (float64(sure) + e.trust.Factor()*merged.Expected) / e.policy.PassTime(w).Seconds()
 		if w == width || rate > best {
 			best, width = rate, w
-			merged.keep()
+			merged.Keep()
 		}
 	}
 }
 
-// merge collects drafts of several work items, those with the best scores first.
-type merge struct {
-	rows     []taskRows
-	taken    []int // taken holds the number of drafts that were taken from each work item
-	n        int   // n is the number of drafts that were taken from all work items
-	expected float64
-	// pays is set for each work item that can afford the loss of the pass, and paid if
-	// drafts of such a work item were taken.
-	pays []bool
-	paid bool
-}
-
-func newMerge(rows []taskRows) *merge {
-	return &merge{rows: rows, taken: make([]int, len(rows)), pays: make([]bool, len(rows))}
-}
-
-// fillFrom drops all taken drafts and takes n again: first drafts of the work items that pay
-// for the width of the pass. After these drafts, drafts of the other work items fill the rows
-// that are left, because filling these rows costs no further time.
-func (m *merge) fillFrom(n int, pays func(i int) bool) {
-	m.n, m.expected = 0, 0
-	clear(m.taken)
-	for i := range m.rows {
-		m.pays[i] = pays(i)
+// nextRows takes the rows of the next pass from the queue and adds drafts to them.
+func (e *Engine) nextRows() (rows []queue.Rows) {
+	if s := e.shape(); s.Exact {
+		rows = e.queue.TakeExact(s.ChunkRows, s.ExactRows(), e.answersFirst())
+	} else {
+		rows = e.queue.Take(e.share)
 	}
-	m.fillOf(n, func(i int) bool { return m.pays[i] })
-	m.paid = m.n > 0
-	m.fillOf(n, func(i int) bool { return !m.pays[i] })
+	e.addDrafts(rows)
+	e.countShared(rows)
+	return rows
 }
 
-// fill takes drafts from the work items until n are taken.
-func (m *merge) fill(n int) { m.fillOf(n, func(int) bool { return true }) }
+// patience limits how long a pass waits for further rows: at most 1/patience of its own
+// time.
+const patience = 8
 
-// fillOf takes drafts from some of the work items until n are taken from all.
-func (m *merge) fillOf(n int, of func(i int) bool) {
-	for ; m.n < n; m.n++ {
-		best, score := -1, float32(0)
-		for i, s := range m.rows {
-			t := s.item.drafts
-			if of(i) && s.last() && t != nil && m.taken[i] < t.Len() && (best < 0 || t.Scores[m.taken[i]] > score) {
-				best, score = i, t.Scores[m.taken[i]]
-			}
-		}
-		if best < 0 {
+// waitForMore waits for requests that will soon add rows, if their rows could share the
+// pass. waitForMore waits for at most a fraction of the pass's time, and only once for a
+// request that comes later than that. Without waitForMore, two requests that have just
+// shared a pass would run in separate passes from then on.
+func (e *Engine) waitForMore() {
+	var timer <-chan time.Time
+	s, q := e.shape(), e.queue
+	for {
+		waiting, answers, coming := q.Counts()
+		rows := s.ChunkRows(waiting + coming)
+		// A full pass has room for answers, because prompts leave rows to them.
+		if coming <= 0 || rows <= s.ChunkRows(waiting) && answers >= e.drawing {
 			return
 		}
-		m.taken[best]++
-		m.expected += float64(score)
-	}
-}
-
-// keep sets the number of drafts in the rows of each item to the number that was taken,
-// and which items pay for the width.
-func (m *merge) keep() {
-	for i := range m.rows {
-		m.rows[i].drafts, m.rows[i].guest = m.taken[i], !m.pays[i]
-	}
-}
-
-// phaseOf returns the phase of a pass: prefill if it has several tokens of a request,
-// else verify if it has drafts, and else decode.
-func phaseOf(rows []taskRows) backend.Phase {
-	phase := backend.Decode
-	for _, s := range rows {
-		switch {
-		case s.n > 1:
-			return backend.Prefill
-		case s.drafts > 0:
-			phase = backend.Verify
+		if timer == nil {
+			timer = time.After(s.HostTimes.Measured(s.WidthFor(rows)) / patience)
+		}
+		select {
+		case <-q.News:
+		case <-timer:
+			q.WaitNoMore()
+			return
 		}
 	}
-	return phase
+}
+
+// withdraw removes the request's work item from the queue because ctx is done. If a
+// pass has already taken the work item, withdraw first settles its rows, so that they
+// stay in the KV cache.
+func (g *generation) withdraw(ctx context.Context) error {
+	ended := fmt.Errorf("engine: %w", ctx.Err())
+	if g.engine.queue.Withdraw(&g.item) {
+		return ended
+	}
+	for !g.item.Finished {
+		g.receive(<-g.item.Outputs, false)
+	}
+	return errors.Join(ended, g.item.Err)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/spec"
@@ -41,7 +42,7 @@ const unconfirmedPasses = 2
 
 // withoutGraphs returns an engine that cannot run passes, for tests of its decisions.
 func withoutGraphs(rows ...int) *Engine {
-	e, s := &Engine{queue: newRequestQueue()}, &settings.Shape{Rows: rows, Blocks: 1}
+	e, s := &Engine{queue: queue.New()}, &settings.Shape{Rows: rows, Blocks: 1}
 	s.Settle()
 	s.Begin(&e.options, backend.Capabilities{}, 1)
 	e.graphs.Store(&graphSet{shape: s})
@@ -61,9 +62,9 @@ func fillEngine(costs map[int]time.Duration, rows ...int) *Engine {
 func TestAWidthIsTriedAgainAfterOneSlowPass(t *testing.T) {
 	const rows = 5 * (8 + workload.PassCost)
 	drafts := func(e *Engine) int {
-		shares := []taskRows{{item: &workItem{tokens: make([]int32, 1), drafts: scored(0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6)}, n: 1}}
+		shares := []queue.Rows{{Item: &queue.Item{Tokens: make([]int32, 1), Drafts: scored(0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.6)}, N: 1}}
 		e.addDrafts(shares)
-		return shares[0].drafts
+		return shares[0].Drafts
 	}
 	e := fillEngine(make(map[int]time.Duration), 8, 1)
 	for range 5 {
@@ -105,16 +106,16 @@ func TestDraftsChooseTheWidthThatPays(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := fillEngine(costs, 32, 8, 1)
-			j := &workItem{tokens: make([]int32, max(tt.tokens, 2)), drafts: scored(tt.scores...)}
+			j := &queue.Item{Tokens: make([]int32, max(tt.tokens, 2)), Drafts: scored(tt.scores...)}
 			n := tt.tokens
 			if n < 0 {
 				n = 1
 			} else {
-				j.tokens = j.tokens[:n]
+				j.Tokens = j.Tokens[:n]
 			}
-			shares := []taskRows{{item: j, n: n}}
+			shares := []queue.Rows{{Item: j, N: n}}
 			e.addDrafts(shares)
-			require.Equal(t, tt.want, shares[0].drafts)
+			require.Equal(t, tt.want, shares[0].Drafts)
 		})
 	}
 }
@@ -130,7 +131,7 @@ func TestNoOtherWidthIsBetter(t *testing.T) {
 			costs[w] = at
 		}
 		e := fillEngine(costs, 64, 16, 4, 1)
-		var shares []taskRows
+		var shares []queue.Rows
 		var all []float64
 		rows := 0
 		for range 1 + rng.IntN(3) {
@@ -141,14 +142,14 @@ func TestNoOtherWidthIsBetter(t *testing.T) {
 				scores = append(scores, score)
 				all = append(all, float64(score))
 			}
-			shares = append(shares, taskRows{item: &workItem{tokens: make([]int32, 1), drafts: scored(scores...)}, n: 1})
+			shares = append(shares, queue.Rows{Item: &queue.Item{Tokens: make([]int32, 1), Drafts: scored(scores...)}, N: 1})
 			rows++
 		}
 		e.addDrafts(shares)
 		total, expected := 0, 0.0
 		for _, s := range shares {
-			total += s.drafts
-			for _, score := range s.item.drafts.Scores[:s.drafts] {
+			total += s.Drafts
+			for _, score := range s.Item.Drafts.Scores[:s.Drafts] {
 				expected += float64(score)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/detok"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/grammar"
 	"github.com/sdnpu/sdnpu/backend/sampler"
@@ -48,13 +49,13 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	e.requestStarted()
 	defer e.requestEnded()
 	// The last token of a prompt is always computed, because its logits are needed.
-	g.item.sequence, g.report.Sequence = sequence, sequence
+	g.item.Sequence, g.report.Sequence = sequence, sequence
 	if g.cached, err = e.reuse(ctx, lease, r.Prompt[:len(r.Prompt)-1]); err != nil {
 		return g.report, err
 	}
 	g.describeGraphs() // from here on, the shape stays the same until requestEnded
-	e.queue.enter()
-	leave := sync.OnceFunc(e.queue.leave)
+	e.queue.Enter()
+	leave := sync.OnceFunc(e.queue.Leave)
 	defer leave()
 	if err = g.prefill(ctx); err == nil {
 		err = g.decode(ctx)
@@ -96,7 +97,7 @@ type generation struct {
 	matcher *grammar.Matcher // matcher follows the request's grammar, or is nil
 	text    *detok.Text
 	report  Report
-	item    workItem
+	item    queue.Item
 	cached  int // cached is the number of prompt tokens that the sequence held already
 	// planRun is the plan run that switches graphs for the prompt, or nil.
 	planRun *residency.Run
@@ -109,7 +110,7 @@ type generation struct {
 	prompted  int
 	observing <-chan Elapsed
 	// would compares drafts with drawn tokens while the decode graphs compute no drafts.
-	would wouldAccept
+	would draft.WouldAccept
 	// counted is the time for drafting that the guard has counted already.
 	counted time.Duration
 	// paced is the simulated time of the passes that gave output tokens, if the device
@@ -125,7 +126,7 @@ func (e *Engine) newGeneration(r Request, emit func(Piece) error) *generation {
 	g := &generation{engine: e, request: r, emit: emit, began: time.Now(), text: detok.NewText(r.Stop)}
 	g.report = Report{Recipe: e.options.Recipe.Name, Clock: e.clock, Ops: make(map[backend.Lane]int64), Began: g.began}
 	g.describeGraphs()
-	g.item.allLogits = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
+	g.item.AllLogits = r.Logprobs > 0 || !r.Sampling.ServedBy(e.options.Top, e.config.Vocab)
 	return g
 }
 
@@ -146,7 +147,7 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 	}()
 	g.report.CachedTokens = g.cached
 	g.startDrafts()
-	g.item.everyRow = g.calibrates(len(g.request.Prompt) - g.cached)
+	g.item.EveryRow = g.calibrates(len(g.request.Prompt) - g.cached)
 	for _, token := range g.request.Prompt {
 		g.sampler.Accept(token)
 	}
@@ -157,19 +158,19 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 	if err := g.reserve(ctx, len(g.request.Prompt)); err != nil {
 		return err
 	}
-	g.item.tokens = g.request.Prompt[g.engine.sequences.Len(g.item.sequence):]
-	if g.planRun, err = g.engine.planPrompt(ctx, g, g.cached, g.item.tokens); err != nil {
+	g.item.Tokens = g.request.Prompt[g.engine.sequences.Len(g.item.Sequence):]
+	if g.planRun, err = g.engine.planPrompt(ctx, g, g.cached, g.item.Tokens); err != nil {
 		return err
 	}
 	if g.planRun != nil && g.engine.virtualTime() {
-		if err = g.engine.drive(ctx, g, g.planRun); err == nil && len(g.item.tokens) > 0 { // a load has failed
+		if err = g.engine.drive(ctx, g, g.planRun); err == nil && len(g.item.Tokens) > 0 { // a load has failed
 			err = g.compute(ctx)
 		}
 	} else {
 		err = g.compute(ctx)
 		g.planRun.PromptEnded(err != nil)
 	}
-	g.item.everyRow = false
+	g.item.EveryRow = false
 	g.report.PromptDrafting, g.report.PromptDraftingCPU = g.report.Drafting, g.report.DraftingCPU
 	g.report.PromptTokens = g.report.ValidRows - before
 	return err
@@ -193,9 +194,9 @@ func (g *generation) computeStart(ctx context.Context) error {
 		}
 		return nil
 	}
-	g.item.continued = true
-	defer func() { g.item.continued = false }()
-	g.item.tokens = prompt[g.cached : g.cached+n]
+	g.item.Continued = true
+	defer func() { g.item.Continued = false }()
+	g.item.Tokens = prompt[g.cached : g.cached+n]
 	err := g.compute(ctx)
 	var hidden time.Duration
 	for _, p := range g.report.PromptPasses {
@@ -236,16 +237,16 @@ func (g *generation) decode(ctx context.Context) error {
 // makes room for them in the context. prepareNext returns false if the context is full.
 func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 	token := g.report.Output[len(g.report.Output)-1]
-	length := g.engine.sequences.Len(g.item.sequence)
+	length := g.engine.sequences.Len(g.item.Sequence)
 	if length < g.engine.options.Context {
 		if tier := g.engine.graphs.Load().context; length >= tier-tier/8 {
 			g.addGrowth(g.engine.growAhead(length+tier/8+1), time.Duration(tier-length)*g.lastPass())
 		}
 		g.propose(length)
-		g.item.tokens = []int32{token}
+		g.item.Tokens = []int32{token}
 		return true, g.reserve(ctx, length+1)
 	}
-	g.item.drafts = nil
+	g.item.Drafts = nil
 	g.report.Truncated = true
 	if !g.request.Shift {
 		return false, nil
@@ -260,19 +261,19 @@ func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 // the bit, if the device's rows do not depend on the pass that computes them. Context
 // shifts cost one prefill of half a context for each half context of output.
 func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
-	held := g.engine.Tokens(g.item.sequence)
+	held := g.engine.Tokens(g.item.Sequence)
 	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))
 	drop := (len(held) - keep) / 2
 	if drop == 0 {
 		return false, nil
 	}
-	if err := g.engine.Truncate(g.item.sequence, keep); err != nil {
+	if err := g.engine.Truncate(g.item.Sequence, keep); err != nil {
 		return false, err
 	}
 	g.report.Shifts++
 	g.report.DroppedTokens += drop
-	g.item.tokens = append(held[keep+drop:], token)
-	return true, g.reserve(ctx, keep+len(g.item.tokens))
+	g.item.Tokens = append(held[keep+drop:], token)
+	return true, g.reserve(ctx, keep+len(g.item.Tokens))
 }
 
 // leastShifting is the number of slots that Request.Keep never covers, so that a
@@ -285,8 +286,8 @@ func (g *generation) reserve(ctx context.Context, n int) error {
 	if n <= g.engine.graphs.Load().context {
 		return nil
 	}
-	g.engine.queue.leave()
-	defer g.engine.queue.enter()
+	g.engine.queue.Leave()
+	defer g.engine.queue.Enter()
 	growth, err := g.engine.reserve(ctx, n)
 	g.addGrowth(growth, 0)
 	return err
@@ -328,7 +329,7 @@ func (g *generation) finish(err error) {
 		g.report.AddResident(e.resident())
 	}
 	g.report.Context = e.graphs.Load().context
-	e.expectTurn(g.cached, e.sequences.Len(g.item.sequence))
+	e.expectTurn(g.cached, e.sequences.Len(g.item.Sequence))
 	g.report.Choice = e.choice()
 }
 

@@ -153,7 +153,7 @@ func (f *graphSet) closeHead(other *graphSet) error {
 // newHead allocates the memory of a shape's head.
 func (e *Engine) newHead(s *settings.Shape) (h *head, err error) {
 	h = &head{rows: s.HeadRows}
-	h.memory, err = newHeadMemory(e.dev, e.config, &e.options, s.HeadRows)
+	h.memory, err = buffers.NewHead(e.dev, e.config, e.options.Recipe, slices.Max(s.HeadRows), e.options.Top)
 	return h, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/backend/sampler"
@@ -122,30 +123,30 @@ func TestARequestPaysForTheDraftsThatWidenItsPass(t *testing.T) {
 			e := fillEngine(times, 32, 8, 2, 1)
 			e.options.Draft = draft.Auto
 			e.policy = tableTime{e.policy, times}
-			good, poor := &workItem{tokens: make([]int32, 1)}, &workItem{tokens: make([]int32, 1)}
+			good, poor := &queue.Item{Tokens: make([]int32, 1)}, &queue.Item{Tokens: make([]int32, 1)}
 			wide, total := 0, spec.Account{}
 			for i := range 2000 {
-				good.drafts = scored(slices.Repeat([]float32{0.9}, 31)...)
-				list := []taskRows{{item: good, n: 1}, {item: poor, n: 1}}
+				good.Drafts = scored(slices.Repeat([]float32{0.9}, 31)...)
+				list := []queue.Rows{{Item: good, N: 1}, {Item: poor, N: 1}}
 				e.addDrafts(list)
 				cost, accepted := e.costOf(list), 0
 				if right(i) {
-					accepted = min(list[0].drafts, 6)
+					accepted = min(list[0].Drafts, 6)
 				}
-				if list[0].drafts > 0 {
+				if list[0].Drafts > 0 {
 					wide++
 				}
-				require.LessOrEqual(t, e.policy.PassTime(e.shape().WidthFor(2+list[0].drafts)), e.answerBound(), "no pass of 32 rows")
-				for n, w := range []*workItem{good, poor} {
-					plain, took := cost.of(accepted * (1 - n))
+				require.LessOrEqual(t, e.policy.PassTime(e.shape().WidthFor(2+list[0].Drafts)), e.answerBound(), "no pass of 32 rows")
+				for n, w := range []*queue.Item{good, poor} {
+					plain, took := cost.Of(accepted * (1 - n))
 					total.Add(plain, took)
 					e.guard.Add(plain, took)
-					if list[n].guest {
-						plain += cost.took - cost.plain
+					if list[n].Guest {
+						plain += cost.Took - cost.Plain
 					}
-					w.account.Add(plain, took)
+					w.Account.Add(plain, took)
 				}
-				require.LessOrEqual(t, poor.account.Loss, spec.RequestLimit*poor.account.Plain+1e-12)
+				require.LessOrEqual(t, poor.Account.Loss, spec.RequestLimit*poor.Account.Plain+1e-12)
 				require.LessOrEqual(t, total.Loss, spec.TotalLimit*total.Plain+1e-12)
 			}
 			if name == "right" {

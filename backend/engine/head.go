@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,11 +9,9 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
+	"github.com/sdnpu/sdnpu/backend/engine/buffers"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
-	"github.com/sdnpu/sdnpu/backend/engine/settings"
-	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
@@ -29,7 +26,7 @@ type head struct {
 	rows   []int
 	ports  []map[string]*arena.Region
 	images []*images.Image
-	memory *headMemory
+	memory *buffers.Head
 	// held lists, in order, the rows of the last pass whose logits are in the head's
 	// memory.
 	held []int
@@ -41,11 +38,7 @@ func (h *head) load(ctx context.Context, l *images.Loader, graphs []*backend.Gra
 	if err != nil {
 		return err
 	}
-	m := h.memory
-	h.ports = []map[string]*arena.Region{{
-		model.PortX: &m.x, model.PortLogits: &m.logits,
-		model.PortTop: &m.top, model.PortTopIndices: &m.indices, model.PortShare: &m.share,
-	}}
+	h.ports = []map[string]*arena.Region{h.memory.Ports()}
 	h.widths = make([]*residency.BoundGraph, len(loaded))
 	return h.bind(loaded)
 }
@@ -72,7 +65,7 @@ func (h *head) close() error {
 	if h == nil {
 		return nil
 	}
-	return errors.Join(h.free(), h.memory.close())
+	return errors.Join(h.free(), h.memory.Close())
 }
 
 // free frees the head's programs and images, and keeps its memory.
@@ -91,38 +84,6 @@ func (h *head) fitting(n int) (*residency.BoundGraph, int) {
 		}
 	}
 	panic(fmt.Sprintf("engine: a head without graphs for %d rows", n))
-}
-
-// headMemory is the memory that the head's graphs bind.
-type headMemory struct {
-	buffer              backend.Buffer
-	x, logits           arena.Region
-	top, indices, share arena.Region
-}
-
-func newHeadMemory(dev backend.Device, c model.Config, o *settings.Settings, widths []int) (*headMemory, error) {
-	var a arena.Arena
-	m := &headMemory{}
-	rows, element := widths[len(widths)-1], o.Recipe.Activations.Size()
-	a.Place(&m.x, rows*c.Hidden*element)
-	a.Place(&m.logits, rows*c.Vocab*element)
-	if o.Top > 0 {
-		a.Place(&m.top, rows*o.Top*element)
-		a.Place(&m.indices, rows*o.Top*backend.Uint32.Size())
-		a.Place(&m.share, rows*element)
-	}
-	var err error
-	m.buffer, err = a.Allocate(dev)
-	return m, err
-}
-
-func (m *headMemory) sizeBytes() int64 { return int64(len(m.buffer.Bytes())) }
-
-func (m *headMemory) close() error {
-	if m == nil || m.buffer == nil {
-		return nil
-	}
-	return m.buffer.Close()
 }
 
 // computeLogits runs the head for those rows of a pass whose logits are needed, in
@@ -174,7 +135,7 @@ func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 		n, vocab := len(e.logits), e.config.Vocab
 		e.logits = e.logits[:n+vocab]
 		r.Logits[i] = e.logits[n : n+vocab : n+vocab]
-		if err := e.readLogits(r.Logits[i], at); err != nil {
+		if err := e.head().memory.ReadLogits(r.Logits[i], at); err != nil {
 			return err
 		}
 	}
@@ -191,19 +152,19 @@ func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Resul
 	from := b.hidden
 	s, rows := e.head().fitting(len(list))
 	part := list[:min(rows, len(list))]
-	to := e.head().memory.x.Bytes(rows * size)
+	to := e.head().memory.Rows(rows)
 	for j, row := range part {
 		copy(to[j*size:(j+1)*size], from[row*size:])
 	}
 	clear(to[len(part)*size:])
 	e.head().held = e.head().held[:0]
-	began, before := time.Now(), r.paced
+	began, before := time.Now(), r.Paced
 	if err := e.runGraph(ctx, s, 0, r); err != nil {
 		return nil, err
 	}
 	took := time.Since(began)
-	if r.paced > before {
-		took = r.paced - before
+	if r.Paced > before {
+		took = r.Paced - before
 	}
 	e.workload.HeadRan(rows, took)
 	e.head().held = append(e.head().held, part...)
@@ -225,17 +186,7 @@ func (e *Engine) wholeRow(ctx context.Context, dst []float32, b *batch, row int,
 		at = 0
 	}
 	dst = slices.Grow(dst[:0], e.config.Vocab)[:e.config.Vocab]
-	return dst, e.readLogits(dst, at)
-}
-
-// readLogits decodes all logits from row number `at` of the head's output.
-func (e *Engine) readLogits(dst []float32, at int) error {
-	t := e.options.Recipe.Activations
-	size := len(dst) * t.Size()
-	if err := quant.DecodeFloats(dst, e.head().memory.logits.Bytes((at + 1) * size)[at*size:], t); err != nil {
-		return fmt.Errorf("engine: %w", err)
-	}
-	return nil
+	return dst, e.head().memory.ReadLogits(dst, at)
 }
 
 // tops is memory for the largest logits of each row of a pass.
@@ -254,32 +205,11 @@ func (t *tops) take(k int) sampler.Top {
 	return sampler.Top{IDs: t.ids[n : n+k : n+k], Logits: t.logits[n : n+k : n+k]}
 }
 
-// readTop decodes the largest logits in row number `at` of the head's output. readTop
-// orders equal logits by token id, because not every device library does. If the head
-// returns a token id outside the vocabulary, readTop returns an error.
+// readTop decodes the largest logits in row number `at` of the head's output.
 func (e *Engine) readTop(at int) (sampler.Top, error) {
-	m, t, k := e.head().memory, e.options.Recipe.Activations, e.options.Top
-	top := e.tops.take(k)
+	top := e.tops.take(e.options.Top)
 	top.Vocab = e.config.Vocab
-	size := k * t.Size()
-	if err := quant.DecodeFloats(top.Logits, m.top.Bytes((at + 1) * size)[at*size:], t); err != nil {
-		return top, fmt.Errorf("engine: %w", err)
-	}
-	var share [1]float32
-	if err := quant.DecodeFloats(share[:], m.share.Bytes((at + 1) * t.Size())[at*t.Size():], t); err != nil {
-		return top, fmt.Errorf("engine: %w", err)
-	}
-	top.Share = share[0]
-	indices := m.indices.Bytes((at + 1) * 4 * k)[at*4*k:]
-	for i := range top.IDs {
-		id := binary.LittleEndian.Uint32(indices[4*i:])
-		if id >= uint32(e.config.Vocab) {
-			return top, fmt.Errorf("engine: the head's graph returned token=%d: want 0..%d", id, e.config.Vocab-1)
-		}
-		top.IDs[i] = int32(id)
-		for j := i; j > 0 && top.Logits[j-1] == top.Logits[j] && top.IDs[j-1] > top.IDs[j]; j-- {
-			top.IDs[j-1], top.IDs[j] = top.IDs[j], top.IDs[j-1]
-		}
-	}
-	return top, nil
+	var err error
+	top.Share, err = e.head().memory.ReadTop(top.IDs, top.Logits, at)
+	return top, err
 }

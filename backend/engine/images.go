@@ -4,41 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
-
-// Some types of package images are part of an engine's options and results.
-type (
-	// Progress tells how many of the images are compiled and loaded.
-	Progress = images.Progress
-	// Job describes an image to be compiled.
-	Job = images.Job
-	// Prepared is an image that an engine will need.
-	Prepared = images.Prepared
-	// MeasureOptions tunes [Measure].
-	MeasureOptions = images.MeasureOptions
-	// Measurement holds the times of one graph.
-	Measurement = images.Measurement
-	// Measurements holds the measurements of all graphs of a model.
-	Measurements = images.Measurements
-)
-
-// ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
-// made from.
-var ErrJob = images.ErrJob
-
-// DefaultPatience is the default of [Options.CompilePatience].
-const DefaultPatience = images.DefaultPatience
-
-// WorkTime returns the longest time that is normal for compiling constants of the
-// given size. A patience of zero means [DefaultPatience].
-func WorkTime(patience time.Duration, weights int64) time.Duration {
-	return images.WorkTime(patience, weights)
-}
 
 // Prepare compiles every image that an engine with these arguments can need, for each
 // context tier, into the image cache of the options: see [images.Prepare].

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
@@ -19,10 +20,10 @@ func (g *generation) compute(ctx context.Context) error {
 	if err := ctx.Err(); err != nil { // ctx is checked first, because select may choose any case that is ready
 		return fmt.Errorf("engine: %w", err)
 	}
-	w.outputs, w.err, w.finished = make(chan *passOutput, 1), nil, false
-	for e.queue.add(w); !w.finished; {
+	w.Outputs, w.Err, w.Finished = make(chan *queue.Output, 1), nil, false
+	for e.queue.Add(w); !w.Finished; {
 		select {
-		case o := <-w.outputs:
+		case o := <-w.Outputs:
 			g.receive(o, true)
 		case <-ctx.Done():
 			return g.withdraw(ctx)
@@ -32,7 +33,7 @@ func (g *generation) compute(ctx context.Context) error {
 			}
 		}
 	}
-	return w.err
+	return w.Err
 }
 
 // runNextPass runs one pass with rows from the request queue, of its own request or of
@@ -43,26 +44,26 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 	if err := e.prepareFor(ctx); err != nil {
 		// the work item is still in the queue, because no pass runs that could have taken
 		// it
-		e.queue.withdraw(&own.item)
+		e.queue.Withdraw(&own.item)
 		return err
 	}
 	e.waitForMore()
-	if x := e.nextWindow(); x != nil && e.queue.takeItem(itemOf(x)) {
+	if x := e.nextWindow(); x != nil && e.queue.TakeItem(itemOf(x)) {
 		e.runWindow(ctx, own, x)
 		return nil
 	}
 	next := e.nextRows()
 	// when this function ends, the list next is empty, unless the device has panicked
 	defer func() { e.abandon(own, next) }()
-	if len(next) > 1 || next[0].item != &own.item {
+	if len(next) > 1 || next[0].Item != &own.item {
 		ctx = context.WithoutCancel(ctx) // other requests share the pass, so a cancelled ctx must not end it
 	}
 	for size := len(next); len(next) > 0; {
 		rows := next[:size]
 		result, err := e.computeRows(ctx, rows)
-		if spoiled(err) && (size > 1 || rows[0].drafts > 0) {
+		if spoiled(err) && (size > 1 || rows[0].Drafts > 0) {
 			size = 1 // after an error that one token has caused, the pass is repeated one request at a time: only the request whose text contains the bad token may fail
-			dropDrafts(next)
+			queue.DropDrafts(next)
 			continue
 		}
 		next = next[size:]
@@ -73,9 +74,9 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 
 // computeRows computes a batch of rows on the device. If the device restarts during the
 // pass, computeRows loads the graphs again and repeats the batch once.
-func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, err error) {
+func (e *Engine) computeRows(ctx context.Context, rows []queue.Rows) (r *Result, err error) {
 	for again := false; ; again = true {
-		e.power.Vote(phaseOf(rows))
+		e.power.Vote(queue.PhaseOf(rows))
 		began := time.Now()
 		b, x, err := e.batchOf(rows)
 		if err == nil {
@@ -88,11 +89,11 @@ func (e *Engine) computeRows(ctx context.Context, rows []taskRows) (r *Result, e
 			err = mapped.Verify()
 		}
 		if err == nil {
-			r.began, r.took = began, time.Since(began)
+			r.Began, r.Took = began, time.Since(began)
 			width := r.ValidRows + r.PaddingRows
 			s := e.shape()
-			s.PassTimes.Record(width, r.device(r.took))
-			s.HostTimes.Record(width, r.took)
+			s.PassTimes.Record(width, r.Device(r.Took))
+			s.HostTimes.Record(width, r.Took)
 			x.ChunkDone()
 			return r, nil
 		}
@@ -120,28 +121,28 @@ func (e *Engine) forward(ctx context.Context, b *batch) (*Result, error) {
 // token and commits the rows that belong to the text. Each request settles its rows on
 // its own goroutine. While requests settle, the goroutine that ran the pass holds the
 // device lock.
-func (g *generation) settle(o *passOutput) (refused error) {
-	path, steps := o.tokenRows(), g.report.DecodeSteps
-	if o.rows.last() || g.item.everyRow {
+func (g *generation) settle(o *queue.Output) (refused error) {
+	path, steps := o.TokenRows(), g.report.DecodeSteps
+	if o.Rows.Last() || g.item.EveryRow {
 		var accepted []int32
 		accepted, refused = g.verify(o)
-		path = append(path, o.draftRows(accepted)...)
-		o.accepted, o.right = len(accepted), len(accepted)
-		if o.rows.drafts == 0 {
-			o.right = g.guessed()
+		path = append(path, o.DraftRows(accepted)...)
+		o.Accepted, o.Right = len(accepted), len(accepted)
+		if o.Rows.Drafts == 0 {
+			o.Right = g.guessed()
 		}
 	}
-	o.verified = true
+	o.Verified = true
 	g.account(o, g.report.DecodeSteps > steps)
 	began := time.Now()
-	if err := g.engine.commit(g.item.sequence, path); err != nil {
+	if err := g.engine.commit(g.item.Sequence, path); err != nil {
 		return err
 	}
-	g.item.tokens = g.item.tokens[o.rows.n:]
+	g.item.Tokens = g.item.Tokens[o.Rows.N:]
 	verified := g.report.DecodeSteps > steps
 	if verified {
-		g.paced += o.result.paced
+		g.paced += o.Result.Paced
 	}
-	g.report.AddPass(o.describe(len(path), verified, time.Since(began)))
+	g.report.AddPass(o.Describe(len(path), verified, time.Since(began)))
 	return refused
 }

@@ -131,8 +131,8 @@ func TestACancelledRequestNeverDisturbsOthers(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.True(t, slices.Equal(want[0].report.Output[:len(report.Output)], report.Output))
 		}
-		require.Zero(t, e.queue.coming)
-		require.Empty(t, e.queue.items)
+		require.Zero(t, e.queue.Coming)
+		require.Empty(t, e.queue.Items)
 	}
 	require.Positive(t, cancelled)
 	require.Equal(t, 3, finished, "the last contexts outlive the request")
@@ -172,8 +172,8 @@ func TestADrawThatPanicsEndsItsOwnRequestAlone(t *testing.T) {
 			_, _ = e.Generate(t.Context(), r, func(Piece) error { return nil })
 		})
 		group.Wait()
-		require.Zero(t, e.queue.coming)
-		require.Empty(t, e.queue.items)
+		require.Zero(t, e.queue.Coming)
+		require.Empty(t, e.queue.Items)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine/detok"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
@@ -60,9 +61,9 @@ func generateWithDrafts(ctx context.Context, e *Engine, r Request, propose adver
 	if err := e.Truncate(sequence, 0); err != nil {
 		return end{}, err
 	}
-	g.item.sequence = sequence
-	e.queue.enter()
-	defer e.queue.leave()
+	g.item.Sequence = sequence
+	e.queue.Enter()
+	defer e.queue.Leave()
 	for err = g.prefill(ctx); err == nil; {
 		if err = g.handOut(); err != nil || g.ending != "" {
 			break
@@ -74,8 +75,8 @@ func generateWithDrafts(ctx context.Context, e *Engine, r Request, propose adver
 		}
 		var tree spec.Tree
 		propose(len(g.report.Output), &tree)
-		g.item.drafts = tree.Head(min(fitting(&tree, e.options.Context-length-1, e.config.Vocab), e.shape().PartRows()-1))
-		g.item.tokens = g.report.Output[len(g.report.Output)-1:]
+		g.item.Drafts = tree.Head(min(draft.Fitting(&tree, e.options.Context-length-1, e.config.Vocab), e.shape().PartRows()-1))
+		g.item.Tokens = g.report.Output[len(g.report.Output)-1:]
 		if err = g.reserve(ctx, length+1); err == nil {
 			err = g.compute(ctx)
 		}

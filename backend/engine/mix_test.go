@@ -121,8 +121,8 @@ func TestEachTextOfAMixEqualsItsSoloRun(t *testing.T) {
 		close(done)
 		mover.Wait()
 		joined += m.joined
-		require.Zero(t, e.queue.coming)
-		require.Empty(t, e.queue.items)
+		require.Zero(t, e.queue.Coming)
+		require.Empty(t, e.queue.Items)
 		requireCachesOfPrompts(t, e, plain)
 	}
 	t.Logf("%d requests joined others, %d rows shared passes, %d drafts accepted, %d tokens cached, %d requests left early, %d sequences restored",

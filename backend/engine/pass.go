@@ -3,61 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
-	"time"
-
-	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/sampler"
 )
-
-// Root is the Parent of a row that directly follows the committed tokens of its
-// sequence.
-const Root = -1
-
-// Pass lists the rows that the graphs compute together in a forward pass.
-type Pass struct {
-	Rows []Row
-	// Width is the smallest graph width that the pass may use. 0 means the smallest
-	// width that holds all Rows.
-	Width int
-}
-
-// Row describes one token of a pass.
-type Row struct {
-	// Token is the token's id in the vocabulary.
-	Token int32
-	// Sequence is the number of the sequence that the token continues, below
-	// [Options].Sequences.
-	Sequence int
-	// Parent is the index in the pass of the row that precedes this token, or [Root].
-	// The parent of a row has a smaller index and belongs to the same sequence. Rows
-	// with the same parent are alternatives and do not see each other.
-	Parent int
-	// Logits asks for all logits of the token after this row. Top asks for the largest
-	// logits only, which costs the host less. If the engine's head returns no largest
-	// logits separately, Forward returns Logits instead.
-	Logits, Top bool
-}
-
-// Result holds what a pass has computed.
-type Result struct {
-	// Logits has one entry for each row, which is nil if the row did not ask for
-	// logits. The entries of Logits are valid until the next pass.
-	Logits [][]float32
-	// Top has one entry for each row, which holds no tokens if the row did not ask for
-	// the largest logits.
-	Top []sampler.Top
-	// ValidRows and PaddingRows count the rows of all block graphs that ran.
-	ValidRows, PaddingRows int
-	// virtual is the simulated time of all runs, or 0 if the device simulates none.
-	// paced is the same simulated time, also if calls last that long on the host's
-	// clock.
-	virtual, paced time.Duration
-	// Ops counts the graph operators that ran on each lane.
-	Ops map[backend.Lane]int64
-	// began is the start time of the pass, and took its duration, for reports.
-	began time.Time
-	took  time.Duration
-}
 
 // Forward runs a pass on the smallest graph width that holds its rows. Forward does not
 // change any sequence; [Engine.Commit] does. If the rows do not fit any graph or
@@ -173,25 +119,4 @@ func (e *Engine) ReadCache(dst []byte, sequence int) ([]byte, error) {
 		return dst, fmt.Errorf("engine: %w: cannot read sequence=%d: want 0..%d", ErrPass, sequence, e.options.Sequences-1)
 	}
 	return e.graphs.Load().memory.Cache().Read(dst, sequence, e.sequences.Len(sequence)), nil
-}
-
-// count adds the simulated time of one execute to the pass.
-func (r *Result) count(c backend.Cost) {
-	if c.Virtual {
-		r.virtual += c.Took
-	}
-	if c.Virtual || c.Paced != "" {
-		r.paced += c.Took
-	}
-}
-
-// device returns the time of a pass on the device's clock. The argument of device is
-// the time on the host's clock. All decisions that rest on times use the device's
-// clock: otherwise the decisions for a simulated device would follow from the speed of
-// the computer that simulates it.
-func (r *Result) device(host time.Duration) time.Duration {
-	if r.paced > 0 {
-		return r.paced
-	}
-	return host
 }

@@ -102,7 +102,7 @@ func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int
 		return fmt.Errorf("engine: run %s: %w", g.Name, err)
 	}
 	if t, ok := g.Program.(backend.Timed); ok {
-		r.count(t.RunCost())
+		r.Count(t.RunCost())
 	}
 	r.Ops[e.laneName] += int64(g.Signature.Nodes)
 	return nil

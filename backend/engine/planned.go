@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/report"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 )
@@ -28,7 +29,7 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 	item, set := &g.item, e.graphs.Load()
 	output, accept := e.expectAnswer(&g.request)
 	p := Prompt{
-		Tokens: len(tokens), Cached: cached, AllLogits: item.everyRow, Resident: e.switcher.Resident(set.Set),
+		Tokens: len(tokens), Cached: cached, AllLogits: item.EveryRow, Resident: e.switcher.Resident(set.Set),
 		Output: output, Accept: accept, Alone: e.sequences.Busy() < 2, Shape: set.shape, Solve: e.problem,
 	}
 	forecast, err := e.policy.PlanPrompt(p)
@@ -52,9 +53,9 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 
 // runOf returns the plan run of a prompt that has rows in the pass, or nil if there is
 // none.
-func (e *Engine) runOf(rows []taskRows) *residency.Run {
+func (e *Engine) runOf(rows []queue.Rows) *residency.Run {
 	x := e.switcher.Active()
-	if x == nil || !slices.ContainsFunc(rows, func(r taskRows) bool { return x.Owner == r.item }) {
+	if x == nil || !slices.ContainsFunc(rows, func(r queue.Rows) bool { return x.Owner == r.Item }) {
 		return nil
 	}
 	return x

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/buffers"
@@ -56,10 +57,10 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 		return Preview{}, err
 	}
 	sets = append(sets, graphs)
-	sizes := &sizing{Device: dev}
+	sizes := &buffers.Sizing{Device: dev}
 	blocks, err := buffers.New(sizes, o.Buffers(m, &o.Graphs, first))
 	if err == nil {
-		_, err = newHeadMemory(sizes, m.Config(), &o.Settings, o.Graphs.HeadRows)
+		_, err = buffers.NewHead(sizes, m.Config(), o.Recipe, slices.Max(o.Graphs.HeadRows), o.Top)
 	}
 	if err != nil {
 		return Preview{}, err
@@ -70,7 +71,7 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 		Context:  o.Context,
 		Contexts: o.Contexts(),
 		Cache:    blocks.Cache().SizeBytes(),
-		IO:       sizes.bytes - blocks.Cache().SizeBytes(),
+		IO:       sizes.Bytes - blocks.Cache().SizeBytes(),
 	}
 	l := images.NewLoader(dev, m, c, slots, sets)
 	files := make(map[string]int64)
@@ -92,20 +93,3 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 	}
 	return p, nil
 }
-
-// sizing is a device that allocates no memory: it only adds up the sizes of the
-// requested buffers.
-type sizing struct {
-	backend.Device
-	bytes int64
-}
-
-func (s *sizing) NewBuffer(size int) (backend.Buffer, error) {
-	s.bytes += int64(size)
-	return noBuffer{}, nil
-}
-
-type noBuffer struct{}
-
-func (noBuffer) Bytes() []byte { return nil }
-func (noBuffer) Close() error  { return nil }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,79 +9,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/internal/recorded"
 )
-
-// TestEveryRequestGetsItsTurn plays random items, some of which always return to the
-// queue, and checks the rule: the first item has a row in each pass, and a pass has as
-// many rows as chunk returns.
-func TestEveryRequestGetsItsTurn(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		widths := [][]int{{128, 1}, {128, 4, 1}, {32, 8, 1}, {1}, {16}}[rng.IntN(5)]
-		chunks := settings.PlanChunks(&settings.Shape{Rows: widths})
-		chunk := func(n int) int { return chunks[min(n, widths[0])] }
-		q := newRequestQueue()
-		waited := map[*workItem]int{}
-		var items []*workItem
-		for i := range 1 + rng.IntN(6) {
-			w := &workItem{sequence: i, tokens: make([]int32, 1+rng.IntN(1+rng.IntN(300)))}
-			items = append(items, w)
-			q.enter()
-			q.add(w)
-		}
-		for range 100 {
-			waiting, first, want := 0, q.items[0], chunk(q.waiting())
-			for _, w := range items {
-				waiting += len(w.tokens)
-			}
-			require.Equal(t, waiting, q.waiting())
-			rows := q.take(func([]*workItem) ration { return ration{rows: chunk(q.waiting())} })
-			require.Equal(t, first, rows[0].item)
-			taken := map[*workItem]bool{}
-			for _, s := range rows {
-				require.Positive(t, s.n)
-				require.LessOrEqual(t, s.n, len(s.item.tokens))
-				require.False(t, taken[s.item])
-				taken[s.item] = true
-				want -= s.n
-			}
-			require.Zero(t, want)
-			for _, w := range items {
-				if waited[w]++; taken[w] {
-					waited[w] = 0
-				}
-				require.Less(t, waited[w], len(items), "each item has a turn before one has two")
-			}
-			turn := q.reserveTurns(len(rows))
-			for _, i := range rng.Perm(len(rows)) { // requests settle in any order
-				w := rows[i].item
-				// the item's request draws the next token
-				if w.tokens = w.tokens[rows[i].n:]; len(w.tokens) == 0 {
-					w.tokens = make([]int32, 1)
-				}
-				q.putBack(w, turn+uint64(i))
-			}
-			for i, s := range rows {
-				require.Equal(t, s.item, q.items[len(q.items)-len(rows)+i], "items keep their order")
-			}
-		}
-	}
-}
-
-func TestItemsAddedDuringAPassComeBeforeThoseThatReturn(t *testing.T) {
-	q := newRequestQueue()
-	returning, during, after := &workItem{}, &workItem{}, &workItem{}
-	q.add(returning)
-	q.takeItem(returning)
-	q.add(during)
-	turn := q.reserveTurns(1)
-	q.add(after)
-	q.putBack(returning, turn)
-	require.Equal(t, []*workItem{during, returning, after}, q.items)
-}
 
 // openShared returns an engine whose widths let three requests share passes.
 func openShared(t *testing.T) *Engine {
@@ -102,9 +33,9 @@ func together(t *testing.T, e *Engine, contexts []context.Context, requests []Re
 		group.Go(func() {
 			g := e.newGeneration(r, func(Piece) error { return nil })
 			g.sampler, _ = sampler.New(r.Sampling)
-			g.item.sequence, g.item.tokens = i, r.Prompt
-			e.queue.enter()
-			defer e.queue.leave()
+			g.item.Sequence, g.item.Tokens = i, r.Prompt
+			e.queue.Enter()
+			defer e.queue.Leave()
 			gate()
 			errs[i] = g.compute(contexts[i])
 			reports[i] = g.report
@@ -112,11 +43,11 @@ func together(t *testing.T, e *Engine, contexts []context.Context, requests []Re
 		<-ready
 	}
 	for n := 0; n < len(requests); { // waits until all items are in the queue
-		e.queue.mu.Lock()
-		n = len(e.queue.items)
-		e.queue.mu.Unlock()
+		e.queue.Mu.Lock()
+		n = len(e.queue.Items)
+		e.queue.Mu.Unlock()
 		if n < len(requests) {
-			<-e.queue.news
+			<-e.queue.News
 		}
 	}
 	if before != nil {
@@ -140,8 +71,8 @@ func TestWaitingRequestsShareAPass(t *testing.T) {
 		require.Equal(t, 8, r.PaddingRows)
 		require.Equal(t, requests[i].Prompt, e.Tokens(i))
 	}
-	require.Zero(t, e.queue.coming)
-	require.Empty(t, e.queue.items)
+	require.Zero(t, e.queue.Coming)
+	require.Empty(t, e.queue.Items)
 }
 
 func TestACancelledRequestLeavesOthersTheirPass(t *testing.T) {
@@ -155,8 +86,8 @@ func TestACancelledRequestLeavesOthersTheirPass(t *testing.T) {
 		require.Equal(t, 1, reports[i].ValidRows)
 		require.Equal(t, requests[i].Prompt, e.Tokens(i))
 	}
-	require.Zero(t, e.queue.coming)
-	require.Empty(t, e.queue.items)
+	require.Zero(t, e.queue.Coming)
+	require.Empty(t, e.queue.Items)
 }
 
 func TestAFailedPassFailsEachRequestThatSharesIt(t *testing.T) {
@@ -168,7 +99,7 @@ func TestAFailedPassFailsEachRequestThatSharesIt(t *testing.T) {
 		require.ErrorIs(t, err, ErrPass)
 		require.Empty(t, e.Tokens(i))
 	}
-	require.Zero(t, e.queue.coming)
+	require.Zero(t, e.queue.Coming)
 }
 
 func TestAPassWaitsBrieflyForRequestsThatWillShareIt(t *testing.T) {
@@ -188,13 +119,13 @@ func TestAPassWaitsBrieflyForRequestsThatWillShareIt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e.queue = newRequestQueue()
+				e.queue = queue.New()
 				for range tt.between + 1 {
-					e.queue.enter()
+					e.queue.Enter()
 				}
-				e.queue.add(&workItem{tokens: make([]int32, tt.tokens)})
+				e.queue.Add(&queue.Item{Tokens: make([]int32, tt.tokens)})
 				if tt.arrive > 0 {
-					time.AfterFunc(tt.arrive, func() { e.queue.add(&workItem{tokens: make([]int32, 1)}) })
+					time.AfterFunc(tt.arrive, func() { e.queue.Add(&queue.Item{Tokens: make([]int32, 1)}) })
 				}
 				begin := time.Now()
 				e.waitForMore()

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
+)
 
 // share.go divides the device between requests that answer and requests whose prompts
 // are computed. Prompt tokens fill the rows that answers leave free, because a graph's
@@ -10,40 +14,28 @@ import "time"
 // the time of a pass of one row.
 const slowdown = 2
 
-// ration tells which rows of the waiting work items the next pass takes.
-type ration struct {
-	// rows is the number of rows for tokens. The rest of the pass is left for drafts.
-	rows int
-	// answersOnly is set if prompts get no rows in this pass.
-	answersOnly bool
-}
-
-// answers reports whether the work item holds the last token of an answer, so that the
-// pass gives the next one.
-func (w *workItem) answers() bool { return w.answering && len(w.tokens) == 1 }
-
-// share decides how the next pass is divided among the waiting work items. If only answers or
-// only prompts wait, the pass takes the rows that cost least. If answers and prompts wait,
-// answers get their rows first. The remaining rows are for prompts: share chooses the width
-// that computes prompts fastest, among those with which answers keep to the bound slowdown. The
-// caller holds the device lock.
-func (e *Engine) share(items []*workItem) ration {
+// share decides how the next pass is divided among the waiting work items. If only
+// answers or only prompts wait, the pass takes the rows that cost least. If answers and
+// prompts wait, answers get their rows first. The remaining rows are for prompts: share
+// chooses the width that computes prompts fastest, among those with which answers keep to the
+// bound slowdown. The caller holds the device lock.
+func (e *Engine) share(items []*queue.Item) queue.Ration {
 	s, waiting, answers := e.shape(), 0, 0
 	for _, w := range items {
-		if waiting += len(w.tokens); w.answers() {
+		if waiting += len(w.Tokens); w.Answers() {
 			answers++
 		}
 	}
-	all := ration{rows: s.ChunkRows(waiting)}
+	all := queue.Ration{Rows: s.ChunkRows(waiting)}
 	if answers == 0 || answers == len(items) || answers >= s.Rows[0] || s.Planned() && e.switcher.Active() != nil {
 		return all // a plan run computes the chunks of its plan
 	}
 	if e.answersFirst() {
-		return ration{rows: answers, answersOnly: true}
+		return queue.Ration{Rows: answers, AnswersOnly: true}
 	}
 	width := e.sharedWidth(answers)
 	rows := max(len(items), width-e.worthyDrafts(items, width))
-	return ration{rows: min(rows, waiting, s.Rows[0])}
+	return queue.Ration{Rows: min(rows, waiting, s.Rows[0])}
 }
 
 // sharedWidth returns the width of passes that compute tokens of prompts in the rows that
@@ -77,10 +69,10 @@ func (e *Engine) answerBound() time.Duration {
 // worthyDrafts returns the number of rows of a shared pass that are worth more for drafts
 // than for the tokens of prompts. An accepted draft saves a request its part of a pass. A
 // prompt token saves its part of the widest pass. Drafts get at most half of the rows.
-func (e *Engine) worthyDrafts(items []*workItem, width int) (n int) {
+func (e *Engine) worthyDrafts(items []*queue.Item, width int) (n int) {
 	answers := 0
 	for _, w := range items {
-		if w.answers() {
+		if w.Answers() {
 			answers++
 		}
 	}
@@ -88,10 +80,10 @@ func (e *Engine) worthyDrafts(items []*workItem, width int) (n int) {
 	prompt := e.passSeconds(widest) / float64(widest)
 	token := e.passSeconds(answers) / float64(answers)
 	for _, w := range items {
-		if w.drafts == nil || !w.answers() {
+		if w.Drafts == nil || !w.Answers() {
 			continue
 		}
-		for _, score := range w.drafts.Scores {
+		for _, score := range w.Drafts.Scores {
 			if e.trust.Factor()*float64(score)*token > prompt {
 				n++
 			}
@@ -108,21 +100,19 @@ func (e *Engine) answersFirst() bool { return e.overdue > e.answerBound()/4 }
 
 // countShared adds up the time by which passes held answers up for longer than their
 // bound. A pass without rows for waiting answers holds them up for its whole time.
-func (e *Engine) countShared(rows []taskRows) {
+func (e *Engine) countShared(rows []queue.Rows) {
 	answers, tokens := 0, 0
 	e.drawing = 0
 	for _, s := range rows {
-		tokens += s.n + s.drafts
-		if s.item.answers() {
+		tokens += s.N + s.Drafts
+		if s.Item.Answers() {
 			answers++
 		}
-		if s.last() {
+		if s.Last() {
 			e.drawing++
 		}
 	}
-	e.queue.mu.Lock()
-	waiting := e.queue.answers()
-	e.queue.mu.Unlock()
+	_, waiting, _ := e.queue.Counts()
 	if answers+waiting == 0 {
 		e.overdue = 0
 		return

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,33 +32,33 @@ func play(times map[int]time.Duration, rows []int, answers, prompt int, exact bo
 	e := fillEngine(times, rows...)
 	e.policy = tableTime{e.policy, times}
 	e.shape().Exact = exact
-	var items []*workItem
+	var items []*queue.Item
 	for i := range answers + 1 {
-		w := &workItem{sequence: i, tokens: make([]int32, 1), answering: true}
+		w := &queue.Item{Sequence: i, Tokens: make([]int32, 1), Answering: true}
 		if i == 0 {
-			w.tokens, w.answering = make([]int32, prompt), false
+			w.Tokens, w.Answering = make([]int32, prompt), false
 		}
 		items = append(items, w)
-		e.queue.enter()
-		e.queue.add(w)
+		e.queue.Enter()
+		e.queue.Add(w)
 	}
 	last := make([]time.Duration, answers+1)
-	for now := time.Duration(0); len(items[0].tokens) > 0; {
+	for now := time.Duration(0); len(items[0].Tokens) > 0; {
 		list, tokens := e.nextRows(), 0
 		for _, s := range list {
-			tokens += s.n
+			tokens += s.N
 		}
 		now += times[e.shape().WidthFor(tokens)]
-		turn := e.queue.reserveTurns(len(list))
+		turn := e.queue.ReserveTurns(len(list))
 		for i, s := range list {
-			w := s.item
-			if w.tokens = w.tokens[s.n:]; w.answering {
-				w.tokens = make([]int32, 1)
-				p.between = append(p.between, now-last[w.sequence])
-				p.tokens, last[w.sequence] = p.tokens+1, now
+			w := s.Item
+			if w.Tokens = w.Tokens[s.N:]; w.Answering {
+				w.Tokens = make([]int32, 1)
+				p.between = append(p.between, now-last[w.Sequence])
+				p.tokens, last[w.Sequence] = p.tokens+1, now
 			}
-			if len(w.tokens) > 0 {
-				e.queue.putBack(w, turn+uint64(i))
+			if len(w.Tokens) > 0 {
+				e.queue.PutBack(w, turn+uint64(i))
 			}
 		}
 		p.prompt = now
@@ -132,15 +134,15 @@ func TestAnswersOfExactWidthAreHeldUpLittle(t *testing.T) {
 // TestAPassDoesNotWaitTwiceForALateRequest: if one of two requests does not send its next
 // token in time, the next pass waits only for the other request.
 func TestAPassDoesNotWaitTwiceForALateRequest(t *testing.T) {
-	q := newRequestQueue()
+	q := queue.New()
 	for range 3 {
-		q.enter()
+		q.Enter()
 	}
-	q.update(func() { q.late = 1 })
-	q.add(&workItem{tokens: make([]int32, 1)})
-	require.Equal(t, 1, q.coming-q.late, "one more is awaited")
-	q.add(&workItem{tokens: make([]int32, 1)})
-	require.Equal(t, 0, q.coming-q.late, "the late one is not")
-	q.leave()
-	require.Zero(t, q.late)
+	q.Update(func() { q.Late = 1 })
+	q.Add(&queue.Item{Tokens: make([]int32, 1)})
+	require.Equal(t, 1, q.Coming-q.Late, "one more is awaited")
+	q.Add(&queue.Item{Tokens: make([]int32, 1)})
+	require.Equal(t, 0, q.Coming-q.Late, "the late one is not")
+	q.Leave()
+	require.Zero(t, q.Late)
 }

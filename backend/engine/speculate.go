@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
@@ -36,7 +37,7 @@ func (g *generation) recordDrafting(stop func() Elapsed) {
 // propose adds drafts to the work item. The drafts follow the work item's token at
 // position length.
 func (g *generation) propose(length int) {
-	if g.item.drafts = nil; g.drafter == nil || g.resting() {
+	if g.item.Drafts = nil; g.drafter == nil || g.resting() {
 		return
 	}
 	g.waitForDrafter()
@@ -46,13 +47,13 @@ func (g *generation) propose(length int) {
 		rows = settings.MaxDrafts
 	}
 	if s := g.engine.shape(); g.engine.chooser != nil && s.Rows[len(s.Rows)-1] == 1 {
-		g.would.propose(g.tree, g.drafter.Propose)
+		g.would.Propose(g.tree, g.drafter.Propose)
 		return
 	}
 	g.tree.Reset()
 	g.drafter.Propose(g.tree, rows)
 	g.guideDrafts(rows)
-	g.item.drafts = g.tree.Head(fitting(g.tree, min(g.engine.graphs.Load().context-length, g.tokensLeft())-1, g.engine.config.Vocab))
+	g.item.Drafts = g.tree.Head(draft.Fitting(g.tree, min(g.engine.graphs.Load().context-length, g.tokensLeft())-1, g.engine.config.Vocab))
 }
 
 // tokensLeft returns the largest number of tokens that the answer may still get.
@@ -63,35 +64,19 @@ func (g *generation) tokensLeft() int {
 	return g.request.MaxTokens - g.report.OutputTokens
 }
 
-// fitting returns how many rows of a draft tree can be used: those before the first row
-// that is deeper in the tree than `room`, or whose token has no embedding. A token
-// without an embedding can occur, because a database may contain any token.
-func fitting(t *spec.Tree, room, vocab int) int {
-	depths := make([]int, t.Len())
-	for i, parent := range t.Parents {
-		if depths[i] = 1; parent != spec.None {
-			depths[i] += depths[parent]
-		}
-		if depths[i] > room || int(t.Tokens[i]) >= vocab || t.Tokens[i] < 0 {
-			return i
-		}
-	}
-	return t.Len()
-}
-
 // observe tells the drafter which tokens the model found likely after a row of the text
 // at the given position.
-func (g *generation) observe(position int, o *passOutput, row int) {
+func (g *generation) observe(position int, o *queue.Output, row int) {
 	g.read(o, row)
 	g.drafter.Observe(position, g.top.Tokens, g.top.Probabilities)
 }
 
 // read sets top to the tokens that the model found likeliest after a row.
-func (g *generation) read(o *passOutput, row int) {
-	if top := o.tops[row]; len(top.IDs) > 0 {
+func (g *generation) read(o *queue.Output, row int) {
+	if top := o.Tops[row]; len(top.IDs) > 0 {
 		g.top.ReadTop(top.IDs, top.Logits, top.Share)
 	} else {
-		g.top.Read(o.logits[row])
+		g.top.Read(o.Logits[row])
 	}
 }
 
@@ -99,7 +84,7 @@ func (g *generation) read(o *passOutput, row int) {
 // that was drawn after the pass was among the proposed drafts, and otherwise 0.
 func (g *generation) guessed() int {
 	drawn := g.report.Output
-	if t := g.item.drafts; t != nil && len(drawn) > 0 && t.Child(spec.None, drawn[len(drawn)-1]) != spec.None {
+	if t := g.item.Drafts; t != nil && len(drawn) > 0 && t.Child(spec.None, drawn[len(drawn)-1]) != spec.None {
 		return 1
 	}
 	return 0
@@ -107,44 +92,44 @@ func (g *generation) guessed() int {
 
 // learn tells the drafter the result of a pass: the accepted drafts and the tokens that
 // were drawn.
-func (g *generation) learn(o *passOutput, path, drawn []int32) {
+func (g *generation) learn(o *queue.Output, path, drawn []int32) {
 	if g.drafter == nil {
 		return
 	}
 	g.waitForDrafter()
 	defer g.recordDrafting(g.engine.policy.Stopwatch())
-	if o.rows.last() {
+	if o.Rows.Last() {
 		g.drafter.Commit(drawn)
-		g.would.drew(g.tree, drawn)
+		g.would.Drew(g.tree, drawn)
 	}
 	mode := g.engine.options.Draft
 	last := g.drafter.Len() - len(drawn) - 1
-	if mode.Rejected() && o.rows.drafts > 0 {
+	if mode.Rejected() && o.Rows.Drafts > 0 {
 		g.observeRejected(last, o, path)
 	}
 	if !mode.Calibration || g.resting() {
 		return
 	}
-	if g.item.everyRow { // the pass has computed the prompt, and its rows have the largest logits
+	if g.item.EveryRow { // the pass has computed the prompt, and its rows have the largest logits
 		g.observePrompt(o)
 		return
 	}
-	g.observe(last, o, o.rows.n-1)
+	g.observe(last, o, o.Rows.N-1)
 	for i, draft := range path {
-		g.observe(last+1+i, o, o.indexOf(draft))
+		g.observe(last+1+i, o, o.IndexOf(draft))
 	}
 }
 
 // observeRejected tells the drafter which tokens the model found likely after rejected
 // drafts, because texts often contain such tokens a little later.
-func (g *generation) observeRejected(last int, o *passOutput, path []int32) {
-	for row := range int32(o.rows.drafts) {
+func (g *generation) observeRejected(last int, o *queue.Output, path []int32) {
+	for row := range int32(o.Rows.Drafts) {
 		if len(path) > 0 && path[0] == row {
 			path = path[1:]
 			continue
 		}
-		g.read(o, o.indexOf(row))
-		g.drafter.ObserveRejected(last, g.item.drafts, row, g.top.Tokens, g.top.Probabilities)
+		g.read(o, o.IndexOf(row))
+		g.drafter.ObserveRejected(last, g.item.Drafts, row, g.top.Tokens, g.top.Probabilities)
 	}
 }
 

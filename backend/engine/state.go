@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/report"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -45,6 +47,45 @@ func (e *Engine) Memory() Memory {
 	return Memory{
 		Programs: f.ProgramBytes() + images.TotalBytes(f.head.images),
 		Cache:    f.memory.Cache().SizeBytes(),
-		IO:       f.memory.IOBytes() + f.head.memory.sizeBytes(),
+		IO:       f.memory.IOBytes() + f.head.memory.SizeBytes(),
 	}
+}
+
+// resident describes the graphs of a request during which all graphs stayed loaded.
+func (e *Engine) resident() *report.Resident {
+	s := e.shape()
+	name := s.ResidencyName(e.dev.Capabilities())
+	return &report.Resident{
+		Name: name, Reason: s.StayReason(name), Blocks: s.Blocks, Widths: s.Rows, Costs: s.Costs, Heads: e.head().runs, Bytes: e.Memory().Total(),
+	}
+}
+
+// runs returns the widths of the head's graphs that compute n rows, one after the
+// other.
+func (h *head) runs(n int) (widths []int) {
+	for n > 0 {
+		_, rows := h.fitting(n)
+		widths = append(widths, rows)
+		n -= rows
+	}
+	return widths
+}
+
+// lossless tells for a report whether texts with and without drafts can differ on graphs of
+// a shape, and how often the top token flips.
+func (e *Engine) lossless(s *settings.Shape) Lossless {
+	l := Lossless{Exact: s.Exact, Flips: e.options.Flips}
+	if l.Exact {
+		l.Width = s.ExactRows()
+	}
+	switch {
+	case s.Start != s.Used:
+		l.MeasuredOn = graphswap.PlanResident
+	case s.Used != graphswap.Both:
+		l.MeasuredOn = s.Plan
+	}
+	if _, compared := s.FlipWidths(); len(compared) == 0 {
+		l.Flips = &Flips{}
+	}
+	return l
 }

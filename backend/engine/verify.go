@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine/detok"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec"
 )
@@ -14,14 +15,14 @@ import (
 // a draft, verify draws the next token from the draft's row, and so on. verify returns
 // the rows of the accepted drafts. Each draw depends only on logits of accepted rows,
 // so drafts never change the drawn tokens.
-func (g *generation) verify(o *passOutput) (path []int32, err error) {
-	if !o.rows.last() {
+func (g *generation) verify(o *queue.Output) (path []int32, err error) {
+	if !o.Rows.Last() {
 		g.learn(o, nil, nil)
 		return nil, nil
 	}
 	drafts := &spec.Tree{}
-	if o.rows.drafts > 0 {
-		drafts = g.item.drafts.Head(o.rows.drafts)
+	if o.Rows.Drafts > 0 {
+		drafts = g.item.Drafts.Head(o.Rows.Drafts)
 	}
 	before := g.report.OutputTokens
 	if before == 0 {
@@ -29,7 +30,7 @@ func (g *generation) verify(o *passOutput) (path []int32, err error) {
 	}
 	began := time.Now()
 	path, _ = spec.Verify(drafts, func(draft int32) (token int32, more bool) {
-		token, more, err = g.draw(o, o.indexOf(draft))
+		token, more, err = g.draw(o, o.IndexOf(draft))
 		return token, more
 	}, nil, nil)
 	g.recordCPU(graphswap.Sample, Elapsed{Began: began, Wall: time.Since(began)})
@@ -46,7 +47,7 @@ func (g *generation) verify(o *passOutput) (path []int32, err error) {
 
 // draw draws the token after a row and adds it to the output. more is set if the output
 // continues.
-func (g *generation) draw(o *passOutput, row int) (token int32, more bool, err error) {
+func (g *generation) draw(o *queue.Output, row int) (token int32, more bool, err error) {
 	r := &g.request
 	if r.MaxTokens >= 0 && g.report.OutputTokens >= r.MaxTokens || g.stuck() {
 		g.ending = StopLimit
@@ -64,7 +65,7 @@ func (g *generation) draw(o *passOutput, row int) (token int32, more bool, err e
 		g.report.FirstToken = time.Since(g.began)
 	}
 	g.report.OutputTokens++
-	g.item.answering = true
+	g.item.Answering = true
 	g.report.Output = append(g.report.Output, token)
 	if !r.IgnoreEOS && g.engine.tokenizer.IsEOG(token) {
 		g.ending = StopEOS
@@ -83,15 +84,15 @@ func (g *generation) draw(o *passOutput, row int) (token int32, more bool, err e
 // sample draws a token from the largest logits of a row. If the largest logits do not
 // determine the token, or if the request wants log-probabilities, sample draws from all
 // logits and returns them.
-func (g *generation) sample(o *passOutput, row int) (token int32, logits []float32, err error) {
-	if !g.item.allLogits {
-		if token, ok := g.sampler.SampleTop(o.tops[row], g.request.Mask); ok {
+func (g *generation) sample(o *queue.Output, row int) (token int32, logits []float32, err error) {
+	if !g.item.AllLogits {
+		if token, ok := g.sampler.SampleTop(o.Tops[row], g.request.Mask); ok {
 			g.report.TopDraws++
 			return token, nil, nil
 		}
 	}
 	g.report.RowDraws++
-	if logits, err = o.wholeRow(row); err != nil {
+	if logits, err = o.WholeRow(row); err != nil {
 		return 0, nil, err
 	}
 	token, err = g.sampler.Sample(logits, g.request.Mask)

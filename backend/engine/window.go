@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
@@ -22,7 +23,7 @@ func (e *Engine) nextWindow() *residency.Run {
 }
 
 // itemOf returns the work item of the prompt for which a plan run was made.
-func itemOf(x *residency.Run) *workItem { return x.Owner.(*workItem) }
+func itemOf(x *residency.Run) *queue.Item { return x.Owner.(*queue.Item) }
 
 // windowRun holds several chunks of a prompt that go through the blocks as a window.
 // The buffers hold the hidden states of one chunk of the window; those of the other
@@ -43,7 +44,7 @@ type windowRun struct {
 	current *passRun
 	block   int
 	// delivered is the output of the window's last chunk.
-	delivered *passOutput
+	delivered *queue.Output
 }
 
 // runWindow computes the next chunks of a plan that go through the blocks as a window.
@@ -56,8 +57,8 @@ func (e *Engine) runWindow(ctx context.Context, own *generation, x *residency.Ru
 	e.power.Vote(backend.Prefill)
 	w, err := &windowRun{engine: e, x: x, own: own, first: x.Chunk()}, errAbandoned
 	defer func() { // the window's output is delivered even if the device panics
-		if w.delivered == nil || !w.delivered.panicked {
-			e.deliver(own, []*passOutput{{rows: taskRows{item: itemOf(x)}, err: err, turn: e.queue.reserveTurns(1)}})
+		if w.delivered == nil || !w.delivered.Panicked {
+			e.deliver(own, []*queue.Output{{Rows: queue.Rows{Item: itemOf(x)}, Err: err, Turn: e.queue.ReserveTurns(1)}})
 		}
 	}()
 	err = w.run(ctx, x.Window())
@@ -115,12 +116,12 @@ func (w *windowRun) begin(chunk int) error {
 	}
 	ahead := w.rows - committed
 	rest := *item
-	rest.tokens = item.tokens[ahead:]
-	s := taskRows{item: &rest, n: min(w.x.Plan.PrefillRows, len(rest.tokens))}
-	if s.n == 0 {
+	rest.Tokens = item.Tokens[ahead:]
+	s := queue.Rows{Item: &rest, N: min(w.x.Plan.PrefillRows, len(rest.Tokens))}
+	if s.N == 0 {
 		return fmt.Errorf("engine: %w: chunk %d has no tokens, because the prompt has ended", ErrPass, chunk)
 	}
-	b, err := e.newBatch(passOf([]taskRows{s}), ahead)
+	b, err := e.newBatch(queue.PassOf([]queue.Rows{s}), ahead)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (w *windowRun) begin(chunk int) error {
 	if err != nil {
 		return err
 	}
-	w.passes, w.rows, w.current, w.block = append(w.passes, r), w.rows+s.n, r, 0
+	w.passes, w.rows, w.current, w.block = append(w.passes, r), w.rows+s.N, r, 0
 	return nil
 }
 
@@ -151,13 +152,13 @@ func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block)
 	if err != nil {
 		return err
 	}
-	outputs := e.outputs(ctx, []taskRows{{item: itemOf(w.x), n: rows}}, result, nil)
+	outputs := e.outputs(ctx, []queue.Rows{{Item: itemOf(w.x), N: rows}}, result, nil)
 	o := outputs[0]
-	o.partial, w.delivered = true, o
+	o.Partial, w.delivered = true, o
 	e.deliver(w.own, outputs)
-	result.virtual += o.extra.virtual
-	if o.err != nil {
-		return o.err
+	result.Virtual += o.Extra.Virtual
+	if o.Err != nil {
+		return o.Err
 	}
 	r.result, r.hidden, r.finished = nil, nil, true
 	w.x.ChunkDone()

@@ -1,4 +1,4 @@
-package engine
+package draft
 
 import (
 	"math/rand/v2"
@@ -35,17 +35,17 @@ func TestGrammarKeepsTheDraftsThatItAllows(t *testing.T) {
 					m = c
 				}
 			}
-			x := &generation{engine: &Engine{vocabulary: func() *grammar.Vocabulary { return v }}, matcher: m, tree: &spec.Tree{}}
+			x := &spec.Tree{}
 			score := float32(1)
 			for range rng.IntN(30) {
-				parent := int32(rng.IntN(x.tree.Len()+1)) - 1
-				if token := int32(rng.IntN(len(texts) + 1)); x.tree.Child(parent, token) == spec.None {
+				parent := int32(rng.IntN(x.Len()+1)) - 1
+				if token := int32(rng.IntN(len(texts) + 1)); x.Child(parent, token) == spec.None {
 					score *= 0.7 + 0.3*rng.Float32()
-					x.tree.Add(token, parent, score)
+					x.Add(token, parent, score)
 				}
 			}
-			proposed := spec.Tree{Tokens: x.tree.Tokens, Parents: x.tree.Parents, Scores: x.tree.Scores}
-			x.guideDrafts(64)
+			proposed := spec.Tree{Tokens: x.Tokens, Parents: x.Parents, Scores: x.Scores}
+			Guide(x, m, v, 64)
 			allowed := func(path []int32) bool {
 				c := m.Clone()
 				for _, token := range path {
@@ -56,12 +56,12 @@ func TestGrammarKeepsTheDraftsThatItAllows(t *testing.T) {
 				return true
 			}
 			paths := map[string]bool{}
-			for i, parent := range x.tree.Parents {
+			for i, parent := range x.Parents {
 				require.Less(t, parent, int32(i))
-				path := pathOf(x.tree, int32(i))
+				path := pathOf(x, int32(i))
 				require.True(t, allowed(path), "%s: %v", text, path)
 				paths[keyOf(path)] = true
-				require.Equal(t, int32(i), x.tree.Child(parent, x.tree.Tokens[i]), "a row occurs twice")
+				require.Equal(t, int32(i), x.Child(parent, x.Tokens[i]), "a row occurs twice")
 			}
 			for i := range proposed.Tokens {
 				path := pathOf(&proposed, int32(i))
@@ -76,8 +76,8 @@ func TestGrammarKeepsTheDraftsThatItAllows(t *testing.T) {
 				require.True(t, paths[keyOf(split)], "%v is forced", split)
 				forced++
 			}
-			x.guideDrafts(2)
-			require.LessOrEqual(t, x.tree.Len(), 2)
+			Guide(x, m, v, 2)
+			require.LessOrEqual(t, x.Len(), 2)
 		}
 	}
 	require.Greater(t, kept, 500)

@@ -1,4 +1,4 @@
-package engine
+package draft
 
 import (
 	"math/rand/v2"
@@ -29,13 +29,13 @@ func TestWouldAcceptCountsAsVerificationDoes(t *testing.T) {
 				parent = t.Add(text[i], parent, 0.5)
 			}
 		}
-		var w wouldAccept
+		var w WouldAccept
 		var followed spec.Tree
 		for ; at < len(text); at++ {
-			w.propose(&followed, func(t *spec.Tree, _ int) {
+			w.Propose(&followed, func(t *spec.Tree, _ int) {
 				tree(t, at)
 			})
-			w.drew(&followed, text[at:at+1])
+			w.Drew(&followed, text[at:at+1])
 		}
 		passes := 0
 		for at := 0; at < len(text); passes++ {
@@ -50,7 +50,7 @@ func TestWouldAcceptCountsAsVerificationDoes(t *testing.T) {
 				}
 			}
 		}
-		require.Equal(t, passes, w.passes)
+		require.Equal(t, passes, w.Passes)
 		require.Equal(t, len(text), w.tokens)
 	}
 }

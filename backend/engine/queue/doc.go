@@ -1,0 +1,20 @@
+// Package queue holds what requests want from the next pass, and what the pass gives them.
+//
+// Each request puts an [Item] with its tokens and drafts into the [Queue]. The goroutine
+// that runs the next pass takes [Rows] of several items: [Queue.Take] gives each item one
+// row before any item gets more, and [NewMerge] adds the drafts with the highest scores.
+// [PassOf] makes a [Pass] of the rows. After the pass, each request gets its [Output].
+//
+// Package queue does not decide how many rows a pass has and runs no graph. The engine
+// passes a [Ration], and fills in the [Result].
+//
+// # Invariants
+//
+//   - items wait in the order of their turns, and an item that returns keeps its place
+//     among the items of its pass;
+//   - no pass takes rows of an item until the last output of the item is settled;
+//   - drafts of a pass follow the last token of their item, in the order of the tree.
+//
+// Queue.Mu guards the items. No other lock is taken while a goroutine holds Queue.Mu. The
+// request's goroutine owns an item while the item is not in a pass.
+package queue

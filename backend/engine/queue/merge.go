@@ -1,0 +1,85 @@
+package queue
+
+import "github.com/sdnpu/sdnpu/backend"
+
+// Merge collects drafts of several work items, those with the best scores first.
+type Merge struct {
+	rows     []Rows
+	taken    []int // taken holds the number of drafts that were taken from each work item
+	n        int   // n is the number of drafts that were taken from all work items
+	Expected float64
+	// Pays is set for each work item that can afford the loss of the pass, and Paid if
+	// drafts of such a work item were taken.
+	Pays []bool
+	Paid bool
+}
+
+// NewMerge returns a Merge that has taken no drafts.
+func NewMerge(rows []Rows) *Merge {
+	return &Merge{rows: rows, taken: make([]int, len(rows)), Pays: make([]bool, len(rows))}
+}
+
+// FillFrom drops all taken drafts and takes n again: first drafts of the work items that
+// pay for the width of the pass. After these drafts, drafts of the other work items fill the
+// rows that are left, because filling these rows costs no further time.
+func (m *Merge) FillFrom(n int, pays func(i int) bool) {
+	m.n, m.Expected = 0, 0
+	clear(m.taken)
+	for i := range m.rows {
+		m.Pays[i] = pays(i)
+	}
+	m.fillOf(n, func(i int) bool { return m.Pays[i] })
+	m.Paid = m.n > 0
+	m.fillOf(n, func(i int) bool { return !m.Pays[i] })
+}
+
+// Fill takes drafts from the work items until n are taken.
+func (m *Merge) Fill(n int) { m.fillOf(n, func(int) bool { return true }) }
+
+// fillOf takes drafts from some of the work items until n are taken from all.
+func (m *Merge) fillOf(n int, of func(i int) bool) {
+	for ; m.n < n; m.n++ {
+		best, score := -1, float32(0)
+		for i, s := range m.rows {
+			t := s.Item.Drafts
+			if of(i) && s.Last() && t != nil && m.taken[i] < t.Len() && (best < 0 || t.Scores[m.taken[i]] > score) {
+				best, score = i, t.Scores[m.taken[i]]
+			}
+		}
+		if best < 0 {
+			return
+		}
+		m.taken[best]++
+		m.Expected += float64(score)
+	}
+}
+
+// Keep sets the number of drafts in the rows of each item to the number that was taken,
+// and which items pay for the width.
+func (m *Merge) Keep() {
+	for i := range m.rows {
+		m.rows[i].Drafts, m.rows[i].Guest = m.taken[i], !m.Pays[i]
+	}
+}
+
+// PhaseOf returns the phase of a pass: prefill if it has several tokens of a request,
+// else verify if it has drafts, and else decode.
+func PhaseOf(rows []Rows) backend.Phase {
+	phase := backend.Decode
+	for _, s := range rows {
+		switch {
+		case s.N > 1:
+			return backend.Prefill
+		case s.Drafts > 0:
+			phase = backend.Verify
+		}
+	}
+	return phase
+}
+
+// DropDrafts removes all drafts from the rows of a pass.
+func DropDrafts(rows []Rows) {
+	for i := range rows {
+		rows[i].Drafts = 0
+	}
+}

@@ -1,0 +1,265 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/sdnpu/sdnpu/spec"
+)
+
+// Item holds the tokens of one request that wait for a pass. The request's
+// goroutine writes a work item. The goroutine that runs a pass reads a work item, from
+// the moment when it takes the item out of the queue until it delivers the rows.
+type Item struct {
+	Sequence int
+	Tokens   []int32 // Tokens holds the tokens that are not computed yet
+	// Drafts, if set, are the drafts after the last token. If a pass has room for
+	// Drafts, the pass takes the first rows of drafts.
+	Drafts *spec.Tree
+	// EveryRow asks for the largest logits after each token, not only after the last
+	// one.
+	EveryRow bool
+	// AllLogits asks for all logits of the rows after which a token may be drawn.
+	AllLogits bool
+	// Continued is set if further tokens of the prompt follow the item's last token, so
+	// that no token is drawn after the last token.
+	Continued bool
+	// Answering is set when the prompt is computed: all further tokens of the work item
+	// are drawn tokens.
+	Answering bool
+	// Outputs is the channel that delivers the request's part of each pass. The channel
+	// has room for one output, because no pass takes rows of the work item until the
+	// last output is settled.
+	Outputs chan *Output
+	// Account compares the time that the request takes with the time that it would take
+	// without drafts.
+	Account spec.Account
+	// turn determines the item's place in the request queue: items with lower turns
+	// come first.
+	turn uint64
+	// Finished is set if no tokens of the work item are left, or if err has ended it.
+	Finished bool
+	Err      error
+}
+
+// Queue holds the work items that wait for a pass, in the order of their turns.
+// The holder of the device lock takes rows of several items, which may belong to any
+// request.
+type Queue struct {
+	Mu    sync.Mutex
+	Items []*Item // Items is guarded by Mu and in ascending order of turns in the queue
+	turn  uint64  // turn, guarded by Mu, is the last turn in the queue that was assigned
+	// Coming counts the requests that have no item in the queue but will soon add one:
+	// they draw a token and hand out its text. Guarded by Mu.
+	Coming int
+	// Late counts the coming requests for which a pass has waited in vain, because their
+	// clients read slowly or their drafts take long. Guarded by Mu.
+	Late int
+	News chan struct{} // News has an element if Items or Coming has changed since the last receive
+}
+
+// New returns an empty queue.
+func New() *Queue { return &Queue{News: make(chan struct{}, 1)} }
+
+// Rows describes the rows of a pass that belong to one work item: its next N tokens
+// and, after the last token, the first of its drafts.
+type Rows struct {
+	Item      *Item
+	N, Drafts int
+	// Guest is set if the item does not pay for drafts that make the pass wider, because
+	// other items of the pass do.
+	Guest bool
+}
+
+// Last reports whether the rows of a pass include the last token of the work item.
+func (s Rows) Last() bool { return s.N == len(s.Item.Tokens) && !s.Item.Continued }
+
+// Scores returns the scores of the drafts that the pass computes. If the pass computes
+// no drafts, Scores returns the scores of the drafts for the first token: the next
+// token shows whether one of them was right.
+func (s Rows) Scores() (scores []float32) {
+	switch t := s.Item.Drafts; {
+	case t == nil || !s.Last():
+	case s.Drafts > 0:
+		scores = slices.Clone(t.Scores[:s.Drafts])
+	default:
+		for i, parent := range t.Parents {
+			if parent == spec.None {
+				scores = append(scores, t.Scores[i])
+			}
+		}
+	}
+	return scores
+}
+
+// Update calls a function that changes the request queue, and wakes a pass that waits
+// for rows.
+func (q *Queue) Update(f func()) {
+	q.Mu.Lock()
+	f()
+	q.Late = min(q.Late, q.Coming)
+	q.Mu.Unlock()
+	select {
+	case q.News <- struct{}{}:
+	default:
+	}
+}
+
+// A request calls enter before it adds work items to the queue, and leave after its
+// last one.
+func (q *Queue) Enter() { q.Update(func() { q.Coming++ }) }
+func (q *Queue) Leave() { q.Update(func() { q.Coming-- }) }
+
+// add appends a work item to the request queue. The request of the added item must have
+// called enter.
+func (q *Queue) Add(w *Item) {
+	q.Update(func() {
+		q.Coming--
+		q.turn++
+		w.turn = q.turn
+		q.Items = append(q.Items, w)
+	})
+}
+
+// ReserveTurns reserves n turns after those of all waiting work items, and returns the
+// first one.
+func (q *Queue) ReserveTurns(n int) (first uint64) {
+	q.Update(func() {
+		first = q.turn + 1
+		q.turn += uint64(n)
+	})
+	return first
+}
+
+// PutBack inserts a work item that has tokens left into the request queue, at the turn
+// that was reserved for it.
+func (q *Queue) PutBack(w *Item, turn uint64) {
+	q.Update(func() {
+		w.turn = turn
+		at, _ := slices.BinarySearchFunc(q.Items, turn, func(w *Item, turn uint64) int { return cmp.Compare(w.turn, turn) })
+		q.Items = slices.Insert(q.Items, at, w)
+	})
+}
+
+// Withdraw removes a work item from the queue because its request gives up. withdraw
+// returns false if a pass has already taken the item.
+func (q *Queue) Withdraw(w *Item) (removed bool) {
+	q.Update(func() {
+		if removed = q.remove(w); removed {
+			q.Coming++
+		}
+	})
+	return removed
+}
+
+// TakeItem removes one work item from the queue for a window, which computes the item's
+// tokens chunk by chunk. TakeItem returns false if the item is not in the queue.
+func (q *Queue) TakeItem(w *Item) (taken bool) {
+	q.Update(func() { taken = q.remove(w) })
+	return taken
+}
+
+// remove deletes a work item from the queue. The caller of remove holds Mu.
+func (q *Queue) remove(w *Item) bool {
+	n := len(q.Items)
+	q.Items = slices.DeleteFunc(q.Items, func(other *Item) bool { return other == w })
+	return len(q.Items) < n
+}
+
+// Waiting returns the number of tokens in all waiting work items. The caller of Waiting
+// holds Mu.
+func (q *Queue) Waiting() (rows int) {
+	for _, w := range q.Items {
+		rows += len(w.Tokens)
+	}
+	return rows
+}
+
+// Answers returns the number of waiting work items that answer. The caller of Answers holds
+// mu.
+func (q *Queue) Answers() (n int) {
+	for _, w := range q.Items {
+		if w.Answers() {
+			n++
+		}
+	}
+	return n
+}
+
+// Counts returns the number of tokens in all waiting work items, the number of waiting
+// items that answer, and the number of requests that will soon add an item and are not late.
+func (q *Queue) Counts() (tokens, answers, coming int) {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.Waiting(), q.Answers(), q.Coming - q.Late
+}
+
+// WaitNoMore marks the coming requests as late: a pass has waited for them in vain.
+func (q *Queue) WaitNoMore() { q.Update(func() { q.Late = q.Coming }) }
+
+// Take removes the rows of the next pass from the queue. The function share returns how
+// many of the waiting rows the pass takes, and of which work items. First,
+// each of these work items gets one row of the pass, so that no request waits for the end of
+// another request's prompt. After that, the work items that came first get the rows that are left.
+func (q *Queue) Take(share func(items []*Item) Ration) (rows []Rows) {
+	q.Update(func() {
+		r := share(q.Items)
+		left, rest := r.Rows, q.Items[:0]
+		for _, w := range q.Items {
+			if left == 0 || r.AnswersOnly && !w.Answers() {
+				rest = append(rest, w)
+				continue
+			}
+			rows = append(rows, Rows{Item: w, N: 1})
+			left--
+		}
+		q.Items = rest
+		for i := range rows {
+			more := min(left, len(rows[i].Item.Tokens)-1)
+			rows[i].N += more
+			left -= more
+		}
+	})
+	return rows
+}
+
+// TakeExact takes the rows of a pass of exact width from the queue: either rows of the
+// first work item's prompt alone, or the drawn tokens of up to `most` items whose
+// prompts are computed. If answersFirst is set and drawn tokens
+// wait, the pass takes drawn tokens, and prompts wait for a later pass.
+func (q *Queue) TakeExact(chunk func(rows int) int, most int, answersFirst bool) (rows []Rows) {
+	q.Update(func() {
+		first := q.Items[0]
+		if i := slices.IndexFunc(q.Items, (*Item).Answers); answersFirst && i >= 0 {
+			first = q.Items[i]
+		}
+		if !first.Answers() {
+			rows = append(rows, Rows{Item: first, N: chunk(len(first.Tokens))})
+			q.Items = append(q.Items[:0], q.Items[1:]...)
+			return
+		}
+		rest := q.Items[:0]
+		for _, w := range q.Items {
+			if len(rows) < most && w.Answers() {
+				rows = append(rows, Rows{Item: w, N: 1})
+			} else {
+				rest = append(rest, w)
+			}
+		}
+		q.Items = rest
+	})
+	return rows
+}
+
+// Ration tells which rows of the waiting work items the next pass takes.
+type Ration struct {
+	// Rows is the number of rows for tokens. The rest of the pass is left for drafts.
+	Rows int
+	// AnswersOnly is set if prompts get no rows in this pass.
+	AnswersOnly bool
+}
+
+// Answers reports whether the work item holds the last token of an answer, so that the
+// pass gives the next one.
+func (w *Item) Answers() bool { return w.Answering && len(w.Tokens) == 1 }
