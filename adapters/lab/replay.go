@@ -23,8 +23,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// baselineUsage completes [cmdline.DraftUsage] for commands that also accept
-// published drafters.
+// baselineUsage is the end of the help of --draft in commands that also accept published
+// drafters. Its start is [cmdline.DraftUsage].
 const baselineUsage = "; or a published drafter: pld or sam alone, or paper"
 
 // replayFlags holds the flags of the command replay.

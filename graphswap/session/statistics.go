@@ -169,8 +169,9 @@ func (s *Session) futureContext(context int) int {
 
 // expectedTurnMs returns the expected time of a future conversation turn in each
 // configuration, if future turns resemble the given ones. In the mean over conversation
-// turns, older turns count less. If graphs are loaded between prompts, expectedTurnMs
-// expects those graphs that are better for all turns together.
+// turns, older turns count less. If graphs can be loaded between prompts, the time of a
+// configuration is the smaller of two means: one with loading between prompts, and one
+// without.
 func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
 	prior := s.statistics.prior
 	ms := s.meanPrefillMs(prior.ms, turns, func(t turn) []float64 { return t.prefill.ms })

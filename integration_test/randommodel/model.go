@@ -132,8 +132,8 @@ type drawer struct {
 	at     int // at is the start of the next tensor
 }
 
-// draw returns a matrix in the drawer's format or a float32 vector: norms near one,
-// biases near zero.
+// draw returns the tensor t with random values. A matrix has the drawer's format, and a
+// vector has float32: the weights of norms are near one, and biases are near zero.
 func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
 	w := gguf.NewTensor{Name: t.name, Type: d.format, Shape: t.shape}
 	if len(t.shape) == 1 {
