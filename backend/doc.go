@@ -44,8 +44,9 @@
 //   - its lowering in hexagon (lower.go), if more differs than name and parameters;
 //   - in hexagon/emulator, the operator in C (csrc/ops/NAME.c, csrc/ops/ops.h and
 //     csrc/ops/table.c) and its tests (testdata/ops);
-//   - rows in a table of hexagon/forms (table_*_test.go), and its testdata written
-//     again with -update.
+//   - rows in a table of hexagon/forms (table_*_test.go), a definition there
+//     (reference_test.go) and, if the float device computes the operator, its parameters
+//     (float_test.go), and its testdata written again with -update.
 //
 // A new device implements [Device] and passes backendtest.Run; optional.go lists the
 // interfaces that it may implement in addition.

@@ -39,11 +39,13 @@
 //   - A graph's handle belongs to its context. [Device.Load] returns a
 //     [backend.Program]; closing it frees the context with all of its graphs
 //     (program.go). [Device.Compile] frees its own context before it returns
-//     (compile.go). The engine's package residency decides when programs are
-//     closed.
+//     (compile.go). Of the block graphs, the engine's package residency decides when
+//     their programs are closed; the engine closes the head's program (head.go) and whole
+//     sets (replace.go), and package embed closes the programs of embedding models.
 //   - The documentation of package backend lists every place that a new operator needs. In
 //     package hexagon, a new operator needs changes in lower.go only: droppedParams,
-//     impliedParams, lowerNode.
+//     impliedParams, lowerNode, and a check like checkNorm if the library accepts only
+//     some of the operator's forms.
 //   - power.go has power votes, memory.go the memory shared with the DSP, and
 //     fault.go the causes and remedies of the library's error codes.
 //

@@ -8,8 +8,11 @@
 //
 // # Where things are
 //
-//   - A field of a request: completionRequest, its default in defaults, and its use in
-//     engineRequest (request.go).
+//   - A field of every request: completionRequest, its default in defaults, and its use in
+//     engineRequest (request.go). Answers repeat the field in settings (events.go), and
+//     docs/openapi.yaml and completionFields of package inprocess list it.
+//   - A field of one kind of request: chatRequest (chat.go), textRequest (text.go) or
+//     responseRequest (responses.go). Grammars and JSON schemas: grammars.of (grammars.go).
 //   - A field of an answer: event, timings and effects (events.go).
 //   - The same requests without HTTP, for Go programs: Requests (requests.go).
 //

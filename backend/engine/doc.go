@@ -57,7 +57,8 @@
 // # Locks
 //
 // A goroutine that holds a lock of the list below may take only locks that are listed
-// after it.
+// after it. Engine.growing and Engine.deviceLock are channels, so that a request can stop
+// waiting for them when it is cancelled. Package embed has a device lock of its own.
 //
 //  1. The holder of Engine.growing makes the next graph set (replace.go).
 //  2. The holder of idleSwitch.mu counts requests and ends idle time. The holder of
@@ -65,7 +66,8 @@
 //  3. The holder of Engine.deviceLock runs programs and uses buffers and the fields that
 //     [Engine] lists under it. A request that settles rows uses them for the holder, which
 //     waits.
-//  4. Engine.headLock guards the head's memory while several requests read whole rows.
+//  4. Engine.headLock guards the head's memory while several requests read whole rows. Its
+//     holder may run the head's program: the holder of Engine.deviceLock waits meanwhile.
 //  5. The locks of package residency come next; see its comment.
 //  6. Program.Run and Program.Close take the locks of the device: first those of package
 //     hexagon, then those of package qnn. The locks of residency are not held then.

@@ -9,8 +9,9 @@
 //
 // # Adding an architecture
 //
-// Each architecture (llama, qwen2, qwen3, gemma3, phi3, granite) is one value of type
-// architecture in a file of its own. The architecture value lists the tensors and their
+// Each architecture is one value of type architecture. The decoders are llama, qwen2, qwen3,
+// gemma3, phi3 and granite; the encoders, which compute embeddings only, are bert, nomicBert
+// (bert.go) and gemmaEmbedding. The architecture value lists the tensors and their
 // roles, the keys that a file may have and their meaning, and the activation function
 // of the gate. The code in layer.go writes the layers of all architectures: it adds a
 // norm, a bias or a partial rotation if the architecture has a tensor or a number for

@@ -12,7 +12,9 @@
 // To add a format, write its exported constant and its row in formats (type.go), a
 // decoder in the table of dequantize.go, and recorded vectors in testdata (vectors.py).
 // Package model then reads the new format for every architecture. The tests of a new
-// format also need an encoder (package quanttest).
+// format also need an encoder (package quanttest). If the values of a block are evenly spaced
+// and have 4 or 8 bits, extend [Type.LineBits] and [Lines] (line.go), too: then recipes with
+// block scales round each weight to the file's own evenly spaced values.
 //
 // The precision in which graphs compute is not a format of package quant: it is a
 // Recipe in backend/model/recipe.go.

@@ -12,11 +12,13 @@
 //
 // # Adding a source
 //
-// To add a draft source, implement [spec.Source] and change two places.
+// To add a draft source, implement [spec.Source] and change these places.
 //
 //   - The function newBlend (blend.go) adds the source to the blend.
 //   - The file mode.go gets a field of [Mode], a row of terms for the field, and the
-//     field's value in [Default].
+//     field's value in [Default], from which [Auto] takes its sources.
+//   - If the source learns from a sequence, the [Drafter] creates the source's data and passes
+//     tokens to it (New, Begin and Commit in drafter.go).
 //
 // A blend has at most four sources (maxSources in package spec), of which it uses
 // three.

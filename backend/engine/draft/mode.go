@@ -55,7 +55,7 @@ var Default = Mode{Automaton: true, Calibration: true, Recycling: true, Database
 
 // Auto is the product's default: all sources of [Default], used if they are expected to save
 // time.
-var Auto = Mode{Automaton: true, Calibration: true, Recycling: true, Database: true, Auto: true}
+var Auto = func(m Mode) Mode { m.Auto = true; return m }(Default)
 
 // Retired reports whether s names a mode that earlier versions of the product accepted
 // and that only the laboratory has now. The keys of a model may still contain a retired

@@ -23,7 +23,7 @@
 // the engine makes no more plans.
 //
 // Run.freeGraph frees one graph during a plan, and [Set.Unload] frees all graphs.
-// freeGraph and Unload call the device's Program.Close.
+// freeGraph and Unload free images.Image, which calls the device's Program.Close.
 //
 // On a virtual clock, on which the device's calls take no time, a Run has no loader:
 // the caller runs steps and loads in the order of graphswap's event clock, with
