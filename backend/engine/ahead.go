@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ahead compiles longer context tiers and changes to them before a request needs them:
-// see [Options].Ahead. The goroutines of ahead end before the engine closes.
+// ahead holds the state of the engine's work on longer context tiers before a request needs
+// them: see [Options].Ahead. The goroutines that do this work end before the engine closes.
 type ahead struct {
 	ctx  context.Context //nolint:containedctx // ctx is the context of the engine's own goroutines
 	stop context.CancelFunc
@@ -29,8 +29,8 @@ type ahead struct {
 	// compiled is the shape whose images of all context tiers are in the image cache,
 	// or nil if the images of some tier may be missing.
 	compiled *settings.Shape
-	// failed is the context length at which a change failed. After a failure, only a
-	// request that needs a longer context tries again.
+	// failed is the context length that the engine had when a change to a longer tier failed.
+	// After a failure, only a request that needs a longer context tries again.
 	failed int
 	// giveUp is set if a compilation failed. After a failed compilation, no other compilation
 	// starts until a request needs the images.
@@ -43,10 +43,10 @@ type ahead struct {
 // errBusy ends work that is done only while no request runs.
 var errBusy = errors.New("a request runs")
 
-// growAhead begins to change to the context tier that holds n tokens, while passes run.
-// If the device cannot hold both graph sets, growAhead leaves the change until a
-// request needs it. If the device's calls take no time, growAhead changes at once and
-// returns the change.
+// growAhead starts a goroutine that changes to the context tier for n tokens while passes
+// run. If the device cannot hold both graph sets, growAhead leaves the change until a request
+// needs it. If the device's calls take no time, growAhead changes at once and returns the
+// change.
 func (e *Engine) growAhead(n int) (done *Growth) {
 	if e.options.Ahead <= 0 || n <= e.graphs.Load().context {
 		return nil
@@ -77,8 +77,8 @@ func (e *Engine) growAhead(n int) (done *Growth) {
 	return nil
 }
 
-// aheadFailed remembers and logs that preparing a longer context tier before its use
-// has failed. The caller of aheadFailed holds ahead.mu.
+// aheadFailed records and logs a failure to prepare a longer context tier before a request
+// needs the tier. The caller of aheadFailed holds ahead.mu.
 func (e *Engine) aheadFailed(what string, err error) {
 	if err == nil || e.ahead.ctx.Err() != nil || errors.Is(err, errBusy) {
 		return
@@ -103,8 +103,9 @@ func (e *Engine) expectTurn(cached, length int) {
 	}
 }
 
-// startIdleWork starts a timer of [Options].Ahead, after which prepareTiers runs, if no
-// request runs then. If the device's calls take no time, prepareTiers runs at once.
+// startIdleWork starts a timer that expires after [Options].Ahead. If no request runs then,
+// the timer calls prepareTiers. If the device's calls take no time, prepareTiers runs at
+// once.
 func (e *Engine) startIdleWork() {
 	if e.options.Ahead <= 0 || e.busy() {
 		return
@@ -184,7 +185,8 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 	switch {
 	case err == nil:
 		a.compiled = f.shape
-	case errors.Is(err, imagecache.ErrStore): // other images are not removed, because images that are needed now matter more
+	// the compilation removes no other images, because requests may need those now
+	case errors.Is(err, imagecache.ErrStore):
 		e.options.Logger.Info("longer contexts are not compiled ahead of need, because the image cache has no room for them", "reason", err)
 		a.giveUp, err = true, nil
 	case !errors.Is(err, errBusy):
@@ -270,10 +272,10 @@ func (e *Engine) growWhileIdle(ctx context.Context) error {
 	return err
 }
 
-// begin lets the engine start goroutines of its own.
+// begin creates the context that ends the goroutines of ahead when the engine closes.
 func (a *ahead) begin() { a.ctx, a.stop = context.WithCancel(context.Background()) }
 
-// close cancels the work ahead of need and waits until it has ended.
+// close cancels the goroutines of ahead and waits until they have ended.
 func (a *ahead) close() {
 	a.mu.Lock()
 	a.closed = true

@@ -10,17 +10,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// batch holds the rows that one pass computes, with their positions and cache slots.
-// newBatch has checked the rows of a batch.
+// batch holds the rows that one pass computes, with their positions and cache slots. Only
+// newBatch creates a batch, after a check of the rows.
 type batch struct {
 	rows []Row
 	// width is the smallest width of a graph that may compute the batch.
 	width int
 	// tree holds each row's position, slot and parent.
 	tree *buffers.Rows
-	// open is set for each sequence of which rows may still be committed: none of its
-	// rows in the batch is committed yet, and its tokens have not changed since the
-	// pass.
+	// open is true for each sequence whose rows of the batch may still be committed: since
+	// the pass, no row of the sequence was committed and the sequence's tokens have not
+	// changed.
 	open []bool
 	// length is the context length that the batch's rows need.
 	length int
@@ -88,8 +88,8 @@ func (e *Engine) checkRow(rows []Row, i int) error {
 	return nil
 }
 
-// batchOf makes a batch of rows that were taken from the request queue. x is the plan
-// run to which the batch belongs, or nil.
+// batchOf makes a batch of rows that were taken from the request queue. The result x is the
+// plan run to which the batch belongs, or nil.
 func (e *Engine) batchOf(rows []queue.Rows) (b *batch, x *residency.Run, err error) {
 	if b, err = e.newBatch(queue.PassOf(rows), 0); err != nil {
 		return nil, nil, err
@@ -100,8 +100,8 @@ func (e *Engine) batchOf(rows []queue.Rows) (b *batch, x *residency.Run, err err
 	return b, x, nil
 }
 
-// checkPath returns an error unless the rows form a path in the batch's token tree of a
-// sequence, and the path starts at the root.
+// checkPath returns an error if the rows do not form a path that starts at the root of the
+// sequence's token tree in the batch.
 func (b *batch) checkPath(sequence int, rows []int) error {
 	parent := Root
 	for _, i := range rows {
@@ -113,8 +113,8 @@ func (b *batch) checkPath(sequence int, rows []int) error {
 	return nil
 }
 
-// runs groups the rows [first, end) by neighbouring cache slots, so that each group can
-// be copied at once.
+// runs divides the rows [first, end) into groups with neighbouring cache slots, so that the
+// rows of a group can be copied at once.
 func (b *batch) runs(first, end int) []kvcache.Run {
 	return kvcache.Runs(first, end, func(row int) (sequence, position int) { return b.tree.Sequences[row], b.tree.Slots[row] })
 }

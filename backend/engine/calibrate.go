@@ -5,8 +5,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// calibrates asks the policy whether the head runs for all tokens of the prompt, so
-// that the drafter can learn from them.
+// calibrates asks the policy whether the head runs for all tokens of the prompt. The drafter
+// learns only from tokens for which the head runs.
 func (g *generation) calibrates(rows int) bool {
 	c := g.engine.policy.CalibratePrompt(rows, g.request.MaxTokens)
 	g.report.Calibration.Cost, g.report.Calibration.Gain = c.Cost, c.Gain
@@ -16,15 +16,16 @@ func (g *generation) calibrates(rows int) bool {
 // observations holds the tokens that the model found likely after each of several
 // consecutive prompt tokens. position is the position of the first prompt token.
 type observations struct {
-	position      int
-	ends          []int // ends holds, for each prompt token, the end of its part of tokens and probabilities
+	position int
+	// prompt token i has the elements [ends[i-1], ends[i]) of `tokens` and `probabilities`
+	ends          []int
 	tokens        []int32
 	probabilities []float32
 }
 
-// observePrompt passes to the drafter the tokens that the model found likely after the
-// next prompt tokens. The drafter learns from a pass on the CPU while the device
-// computes the next pass; waitForDrafter waits until it has finished.
+// observePrompt passes to the drafter the tokens that the model found likely after the next
+// prompt tokens. The drafter learns from a pass on the CPU while the device computes the next
+// pass; waitForDrafter waits until the drafter has learned.
 func (g *generation) observePrompt(o *queue.Output) {
 	g.waitForDrafter()
 	seen := observations{position: g.prompted}

@@ -14,11 +14,11 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// choose.go changes the number of blocks, the graph widths and the residency while no
-// request runs, if past requests would have been faster with other values (package session
-// decides). Only engines with [PlanAuto] change their configuration, only on devices that
-// store the weights of each graph and have no room for all widths, and only in what the
-// options leave open.
+// choose.go changes the number of blocks, the graph widths and the residency while no request
+// runs, if past requests would have been faster with other values (package session decides).
+// An engine changes its configuration only if its plan is [PlanAuto], and if the device
+// stores the weights of each graph separately and has no room for the graphs of all widths.
+// Values that the options set never change.
 //
 // A change of the configuration first compiles its images into the image cache, one by one
 // while no request runs, and then loads them. A request that comes during a change runs on
@@ -32,8 +32,8 @@ type chooser struct {
 	context int  // context is the number of tokens in the cache after the last request
 	running bool // running is set while a goroutine changes the configuration
 	closed  bool // closed is set if no further change of the configuration may begin
-	// After a failed change of the configuration, rest requests must end before the next
-	// attempt. failures counts the consecutive failed changes.
+	// After a failed change of the configuration, `rest` is the number of requests that must
+	// end before the next attempt. failures counts the consecutive failed changes.
 	rest, failures int
 	// extra lists the keys of images that were compiled for a configuration that is not in
 	// use. The keys in extra belong to at most one configuration.
@@ -115,7 +115,9 @@ func (c *chooser) finished(r *Report, s *settings.Shape, would *draft.WouldAccep
 	if c.between.Config().Spare && s.Planned() && s.Costs.SpareRefused() {
 		c.between.Refused(c.between.Config(), true)
 	}
-	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens) // Finished returns an error if no plan exists for the prompt, and then learns nothing from it
+	// an error of Finished means that no plan exists for the prompt, so Finished has learned
+	// nothing
+	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens)
 }
 
 // choice describes the engine's configuration for a report. If the engine has no chooser,
@@ -131,7 +133,7 @@ func (e *Engine) choice() *Choice {
 }
 
 // begin returns a change of the configuration if the change is expected to save more time
-// than it costs, and otherwise nil. The caller of begin must call end.
+// than it costs, and otherwise nil. After the change, the caller of begin must call end.
 func (c *chooser) begin() *session.Advice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +148,8 @@ func (c *chooser) begin() *session.Advice {
 	return a
 }
 
-// mostRest bounds the number of requests between two attempts to change the configuration.
+// mostRest is the largest number of requests between two attempts to change the
+// configuration.
 const mostRest = 64
 
 // end records the outcome of a change of the configuration.
@@ -181,8 +184,8 @@ func (c *chooser) close() {
 	c.done.Wait()
 }
 
-// changeConfiguration changes to the configuration that suits the last requests best, if
-// the change pays.
+// changeConfiguration changes to the configuration in which the last requests would have been
+// fastest, if the change saves more time than it costs.
 func (e *Engine) changeConfiguration() {
 	c := e.chooser
 	if c == nil {
@@ -236,8 +239,8 @@ func (e *Engine) changeTo(ctx context.Context, a *session.Advice) error {
 	return e.replaceGraphs(ctx, &replacement{old: old, shape: s, context: old.context, mayMove: e.idle})
 }
 
-// compileConfiguration compiles the images of a shape into the image cache, one by one
-// while no request runs. compileConfiguration removes the images of an earlier
+// compileConfiguration compiles the images of a shape into the image cache, one by one while
+// no request runs. compileConfiguration removes from the image cache the images of an earlier
 // configuration that is not in use.
 func (e *Engine) compileConfiguration(ctx context.Context, s *settings.Shape, tier int) error {
 	used, err := e.imageKeys(e.shape())

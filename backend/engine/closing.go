@@ -6,7 +6,7 @@ import "sync"
 // closing, Close could wait for a compilation for minutes.
 type closing struct {
 	mu     sync.Mutex
-	closed bool   // closed is guarded by mu
+	closed bool   // closed, guarded by mu, is set once Close has been called
 	cancel func() // cancel, guarded by mu, cancels the compilation that runs, or is nil
 }
 

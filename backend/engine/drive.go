@@ -37,7 +37,7 @@ func (e *Engine) drive(ctx context.Context, own *generation, x *residency.Run) e
 // driven does the work of both the passes and the loader on one goroutine.
 type driven struct {
 	*windowRun
-	ctx   context.Context //nolint:containedctx // of one Drive
+	ctx   context.Context //nolint:containedctx // ctx is the context of one call of drive
 	graph *residency.BlockGraph
 	parts int // parts is the number of executes in which the graph computes the step's chunk
 	// loadErr is the error of a load that failed, or nil.

@@ -37,9 +37,11 @@ type Engine struct {
 	// widthTimes are the times that were measured at the start, or nil
 	widthTimes *WidthTimes
 
-	// vocabulary prepares the tokens for grammars at its first call.
+	// vocabulary returns the tokens in the form that grammars need, which only the first call
+	// of vocabulary computes.
 	vocabulary func() *grammar.Vocabulary
-	// identity returns identityOf, which it computes at its first call.
+	// identity returns the result of identityOf, which only the first call of identity
+	// computes.
 	identity func() ([sha256.Size]byte, error)
 
 	// Each of the fields from sequences to experience is safe for concurrent use.
@@ -72,7 +74,7 @@ type Engine struct {
 	tops       tops
 	trust      spec.Trust
 	guard      spec.Guard
-	// overdue is the time by which passes with prompts have held up answers too long.
+	// overdue is the total time beyond answerBound for which passes have held up answers.
 	// drawing is the number of requests that have drawn a token in the last pass.
 	overdue time.Duration
 	drawing int
@@ -85,9 +87,9 @@ type Engine struct {
 	activity activity            // activity holds atomic counters
 }
 
-// moreTokens bounds the number of tokens in the vocabulary that have no embedding: for
-// example, Gemma 3's files have one such token, for images. The engine rejects a prompt
-// that contains a token without embedding.
+// moreTokens is the largest number of vocabulary tokens without an embedding that the engine
+// accepts in a model. For example, Gemma 3's files have one token without an embedding, for
+// images. The engine rejects a prompt that contains a token without embedding.
 const moreTokens = 64
 
 // checkVocabulary returns an error if the tokenizer does not belong to the model.
@@ -125,7 +127,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	return nil, list[len(list)-1].ExplainNoMemory(device, options.Plan == PlanAuto, err)
 }
 
-// open opens an engine with resolved options.
+// open creates an engine with resolved options.
 func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, o settings.Resolved) (_ *Engine, err error) {
 	if o.DeviceErr != nil {
 		return nil, o.DeviceErr
@@ -184,9 +186,8 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 	return e, nil
 }
 
-// ContextLength returns the largest number of tokens that one sequence can hold. The
-// engine starts with graphs for fewer tokens and changes to larger graphs up to this
-// length.
+// ContextLength returns the largest number of tokens that one sequence can hold. The engine
+// starts with a shorter context tier and changes to longer tiers up to this length.
 func (e *Engine) ContextLength() int { return e.options.Context }
 
 // lock takes the device lock and makes sure that the programs are loaded.

@@ -10,13 +10,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/queue"
 )
 
-// addDrafts adds drafts to the pass for each work item whose last token is among the
-// rows. addDrafts chooses the graph width with the most expected tokens per time: a
-// work item is expected to yield one token plus the sum of its drafts' scores, and a
-// draft's score is the probability that it is accepted. addDrafts then fills all free
-// rows of that width with the drafts of the highest scores among all items. If each
-// token must be computed on one width, addDrafts cannot choose the width. With
-// automatic drafts, the guard limits what a wider pass may cost.
+// addDrafts adds drafts to the pass for each work item whose last token is among the rows.
+// addDrafts chooses the graph width with the most expected tokens per time: a work item is
+// expected to yield one token plus the sum of its drafts' scores, and a draft's score is the
+// estimated probability that the draft is accepted. addDrafts then fills all free rows of
+// that width with the drafts of the highest scores among all items. If [Options].Exact is
+// set, the width is fixed, and addDrafts does not choose one. With automatic drafts, the
+// guard limits what a wider pass may cost.
 func (e *Engine) addDrafts(list []queue.Rows) {
 	rows, sure, shape := 0, 0, e.shape()
 	for _, s := range list {
@@ -67,21 +67,22 @@ func (e *Engine) nextRows() (rows []queue.Rows) {
 	return rows
 }
 
-// patience limits how long a pass waits for further rows: at most 1/patience of its own
-// time.
+// patience limits how long a pass waits for further rows: at most 1/patience of the time that
+// the pass itself will take.
 const patience = 8
 
-// waitForMore waits for requests that will soon add rows, if their rows could share the
-// pass. waitForMore waits for at most a fraction of the pass's time, and only once for a
-// request that comes later than that. Without waitForMore, two requests that have just
-// shared a pass would run in separate passes from then on.
+// waitForMore waits for requests that will soon add rows, if their rows could share the pass.
+// waitForMore waits for at most 1/patience of the pass's time. If a request adds no rows in
+// this time, later passes do not wait for that request. Without waitForMore, two requests
+// that have just shared a pass would run in separate passes from then on.
 func (e *Engine) waitForMore() {
 	var timer <-chan time.Time
 	s, q := e.shape(), e.queue
 	for {
 		waiting, answers, coming := q.Counts()
 		rows := s.ChunkRows(waiting + coming)
-		// A full pass has room for answers, because prompts leave rows to them.
+		// Even if waiting prompts fill the pass, coming answers get rows, because prompts
+		// leave rows free for answers.
 		if coming <= 0 || rows <= s.ChunkRows(waiting) && answers >= e.drawing {
 			return
 		}
@@ -97,9 +98,9 @@ func (e *Engine) waitForMore() {
 	}
 }
 
-// withdraw removes the request's work item from the queue because ctx is done. If a
-// pass has already taken the work item, withdraw first settles its rows, so that they
-// stay in the KV cache.
+// withdraw removes the request's work item from the queue because ctx is done. If a pass has
+// already taken the work item, withdraw first settles the item's rows, so that their keys and
+// values stay in the KV cache.
 func (g *generation) withdraw(ctx context.Context) error {
 	ended := fmt.Errorf("engine: %w", ctx.Err())
 	if g.engine.queue.Withdraw(&g.item) {

@@ -10,13 +10,12 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// MeasureFlips computes a text in passes of each width that Generate uses, and compares
-// the top token at each position after the first lead tokens; see [Flips]. MeasureFlips
-// runs one pass for each token and a few more. The caller must not call Generate before
-// MeasureFlips returns. After MeasureFlips, the first sequence is empty. If the plan
-// switches graphs, not all of them are loaded, and MeasureFlips returns [ErrOptions].
-// If each pass has only one row, MeasureFlips computes nothing and returns zero
-// positions.
+// MeasureFlips computes a text in passes of each width that Generate uses, and compares the
+// top token at each position after the first `lead` tokens: see [Flips]. MeasureFlips runs
+// one pass for each token and a few more. The caller must not call Generate before
+// MeasureFlips returns. After MeasureFlips, the first sequence is empty. If the plan switches
+// graphs, MeasureFlips returns [ErrOptions], because not all graphs are loaded. If each pass
+// has only one row, MeasureFlips computes nothing and returns zero positions.
 func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
 	s := e.graphs.Load().shape
 	if s.Start != s.Used {
@@ -79,9 +78,9 @@ type answer struct {
 	bits  uint64
 }
 
-// read computes the flip meter's text and returns an answer for each position after the
-// first lead tokens. tokens is the number of tokens per pass, and rows the least graph
-// width.
+// read computes the flip meter's text and returns an answer for each position after the first
+// m.lead tokens. Each pass has the number `tokens` of tokens, and runs on a graph of at least
+// the width `rows`.
 func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answer, err error) {
 	if err := m.engine.Truncate(0, 0); err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func (m *flipMeter) read(ctx context.Context, tokens, rows int) (answers []answe
 	return answers, nil
 }
 
-// pass computes tokens in one pass and commits their rows. If logits is set, pass
+// pass computes the given tokens in one pass and commits their rows. If `logits` is set, pass
 // returns an answer for each token.
 func (m *flipMeter) pass(ctx context.Context, tokens []int32, rows int, logits bool) (answers []answer, err error) {
 	p, path := Pass{Width: rows}, make([]int, len(tokens))

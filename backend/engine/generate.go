@@ -63,8 +63,8 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	g.finish(err)
 	leave()
 	if errors.Is(err, sampler.ErrLogits) {
-		// The keys or values in the cache caused the error, so they are removed before
-		// the next request.
+		// Keys or values of this sequence can have caused the invalid logits, so the engine
+		// removes them before the next request.
 		err = errors.Join(err, e.Truncate(sequence, 0))
 	}
 	return g.report, err
@@ -105,8 +105,8 @@ type generation struct {
 	drafter *draft.Drafter
 	tree    *spec.Tree
 	top     calibration.Row
-	// prompted counts the prompt tokens that the drafter has learned from. observing
-	// delivers the time that learning from the last pass took.
+	// prompted counts the prompt tokens that the drafter has learned from. observing is the
+	// channel that delivers the time that learning from the last pass took.
 	prompted  int
 	observing <-chan Elapsed
 	// would compares drafts with drawn tokens while the decode graphs compute no drafts.
@@ -116,8 +116,8 @@ type generation struct {
 	// paced is the simulated time of the passes that gave output tokens, if the device
 	// simulates a phone.
 	paced time.Duration
-	// pieces holds the text of those tokens that the last pass drew. If the output ends
-	// with the tokens of the last pass, ending is the reason of the end.
+	// pieces holds the text of the tokens that were drawn after the last pass. If the output
+	// ends with the tokens of the last pass, ending is the reason of the end.
 	pieces []Piece
 	ending StopReason
 }
@@ -189,7 +189,9 @@ func (g *generation) computeStart(ctx context.Context) error {
 	growth := e.growAhead(min(len(prompt)+int(output), e.options.Context))
 	n := (f.context - g.cached) / f.shape.Rows[0] * f.shape.Rows[0]
 	if len(prompt) <= f.context || n <= 0 || f.shape.Planned() || f.shape.Exact {
-		if len(prompt) > f.context-f.context/8 { // the request waits for the change only if its prompt nearly fills the tier
+		// a request whose prompt leaves at least an eighth of the tier free does not wait for the
+		// change
+		if len(prompt) > f.context-f.context/8 {
 			g.addGrowth(growth, 0)
 		}
 		return nil
@@ -233,8 +235,9 @@ func (g *generation) decode(ctx context.Context) error {
 	}
 }
 
-// prepareNext sets the work item's tokens to the last output token and its drafts, and
-// makes room for them in the context. prepareNext returns false if the context is full.
+// prepareNext sets the work item's tokens to the last output token and its drafts, and makes
+// room for them in the context. prepareNext returns false if no room can be made in a full
+// context.
 func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 	token := g.report.Output[len(g.report.Output)-1]
 	length := g.engine.sequences.Len(g.item.Sequence)
@@ -254,12 +257,12 @@ func (g *generation) prepareNext(ctx context.Context) (more bool, err error) {
 	return g.shift(ctx, token)
 }
 
-// shift makes room in a full context: it keeps the first tokens that the request asks
-// for, drops the older half of the others, and computes the rest again at its new
-// positions. After a context shift, the text continues as after a new prompt of the
-// remaining tokens. The rows that a shift computes again equal those of a new prompt to
-// the bit, if the device's rows do not depend on the pass that computes them. Context
-// shifts cost one prefill of half a context for each half context of output.
+// shift makes room in a full context. shift keeps the first Request.Keep tokens, drops the
+// older half of the other tokens, and computes the newer half again at new positions. After a
+// context shift, the text continues as after a new prompt of the remaining tokens. The rows
+// that a shift computes again equal those of a new prompt to the bit, if the device's rows do
+// not depend on the pass that computes them. Context shifts cost one prefill of half a
+// context for each half context of output.
 func (g *generation) shift(ctx context.Context, token int32) (more bool, err error) {
 	held := g.engine.Tokens(g.item.Sequence)
 	keep := min(max(g.request.Keep, 0), max(g.engine.options.Context-leastShifting, 0))

@@ -25,17 +25,18 @@ type graphSet struct {
 	slots   int // slots is the number of slots of all sequences
 	memory  *buffers.Buffers
 	head    *head // head is shared by all sets of the same shape
-	// start tells which graphs of each block to load first. If start is nil, the plan
-	// decides.
+	// start tells which graphs of each block to load first. If start is nil, the shape's plan
+	// decides which graphs are loaded first.
 	start []graphswap.Variant
-	// onDemand is set if graphs that are not loaded at first need not be loaded once
-	// before, because they are compiled.
+	// onDemand is set if the images of all graphs are compiled already. A graph that is not
+	// loaded first is then loaded only when a plan needs the graph.
 	onDemand bool
 }
 
 // newGraphSet allocates the memory of a shape and a context tier. After newGraphSet,
 // loadBlocks or loadBlocksAndHead loads the graphs. newGraphSet allocates the memory before
-// any graph is loaded, because a device must place the KV cache in one piece.
+// any graph is loaded, because a device must find one contiguous piece of memory for each
+// block's part of the KV cache.
 func (e *Engine) newGraphSet(s *settings.Shape, context int) (*graphSet, error) {
 	o := &e.options
 	f := &graphSet{Set: residency.NewSet(s.Costs), shape: s, context: context, slots: context * o.Sequences}
@@ -56,12 +57,12 @@ func (e *Engine) loadBlocks(ctx context.Context, f *graphSet) error {
 	return f.Load(ctx, images.NewLoader(e.dev, e.model, c, f.slots, sets), sets, e.layout(f))
 }
 
-// compileLog is the interval at which the log tells how far a compilation is.
+// compileLog is the time between two log lines about the progress of a compilation.
 const compileLog = 10 * time.Second
 
-// logCompiling returns a function that hands progress reports to the caller's own
-// function. The returned function also logs the progress if compiling an image takes
-// long while the engine serves requests.
+// logCompiling returns a function that passes each progress report to `report`. The returned
+// function also logs the progress if compiling an image takes long while the engine serves
+// requests.
 func (e *Engine) logCompiling(report func(Progress)) func(Progress) {
 	var logged time.Time
 	return func(p Progress) {
@@ -125,10 +126,10 @@ func (e *Engine) reloadGraphs(ctx context.Context) error {
 	return nil
 }
 
-// reloadAfterRestart reports whether a failed pass may run once more, because the
-// device has restarted and the programs are loaded again. Keys and values are on the
-// host, and a pass changes nothing before its end, so no text is lost. A restart also
-// drops the votes for higher clocks, so the next pass votes again.
+// reloadAfterRestart loads the programs again if a pass has failed because the device has
+// restarted. reloadAfterRestart then reports that the pass may be repeated. Keys and values
+// are on the host, and a pass changes nothing before its end, so no text is lost. A restart
+// also drops the votes for higher clocks, so the next pass votes again.
 func (e *Engine) reloadAfterRestart(err error) (reloaded bool) {
 	if err != nil {
 		e.power.Forget()
@@ -167,15 +168,15 @@ func (e *Engine) loadHead(ctx context.Context, f *graphSet) error {
 	return f.head.load(ctx, images.NewLoader(e.dev, e.model, c, f.slots, [][]*backend.Graph{graphs}), graphs)
 }
 
-// clockOf finds out which clock a device keeps, from the cost that the device reports
-// for a load.
+// clockOf returns the clock that measures a device's calls. The cost that the device reports
+// for a load shows which clock that is.
 func clockOf(s *residency.Set) Clock {
 	c, _ := s.LoadCost()
 	return Clock{Paced: c.Paced, Virtual: c.Virtual, Scale: c.Scale}
 }
 
-// shapeFor returns a shape with the given widths, blocks and plan for the engine's model.
-// The plan that shapeFor gets must not be library.
+// shapeFor returns a shape with the given widths, blocks and plan for the engine's model. The
+// argument `plan` must not be "library".
 func (e *Engine) shapeFor(rows []int, blocks int, plan string) (*settings.Shape, error) {
 	device := e.dev.Capabilities()
 	o := e.options.Options

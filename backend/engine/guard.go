@@ -6,9 +6,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/queue"
 )
 
-// guard.go applies the guard of automatic drafts (draft.Mode.Auto): it tells a pass
-// what drafts may cost, and counts what they cost and saved. All times are in seconds
-// on the device's clock, as [Policy].PassTime expects them.
+// guard.go applies the guard of automatic drafts (draft.Mode.Auto): it limits the time that
+// drafts of a pass may cost, and adds up the time that drafts have cost and saved. All times
+// are in seconds on the device's clock, as [Policy].PassTime expects them.
 
 // countDrafting adds the request's work on drafts since its last pass to the cost of the
 // pass. On a simulated device, the work on drafts costs its processor time, because
@@ -40,9 +40,9 @@ func (e *Engine) costOf(list []queue.Rows) (c queue.Cost) {
 	return c
 }
 
-// account adds a pass to the request's account of time lost and saved by drafts. The
-// allowed loss is a share of the decoding time, so a pass of the prompt adds to the
-// account only the time that it lost.
+// account adds a pass to the request's account of time lost and saved by drafts. The allowed
+// loss is a fraction of the decoding time. The time of a prompt's pass is not decoding time,
+// so such a pass adds to the account only the time that drafts lost in the pass.
 func (g *generation) account(o *queue.Output, decoded bool) {
 	g.countDrafting(o)
 	plain, took := o.Cost.Of(o.Accepted)
@@ -61,8 +61,8 @@ func (e *Engine) passSeconds(n int) float64 {
 	return e.policy.PassTime(e.shape().WidthFor(n)).Seconds()
 }
 
-// rooms returns, for each request of a pass, the largest time that the pass may lose if all
-// its drafts are wrong and the request's drafts have made the pass wider.
+// rooms returns, for each request of a pass, the largest loss of time that the guard allows
+// if the request's drafts make the pass wider and all drafts of the pass are wrong.
 func (e *Engine) rooms(list []queue.Rows) []float64 {
 	rooms := make([]float64, len(list))
 	for i, s := range list {
@@ -73,8 +73,8 @@ func (e *Engine) rooms(list []queue.Rows) []float64 {
 	return rooms
 }
 
-// learnFromPass counts a pass that all its requests have settled. The caller of
-// learnFromPass holds the device lock.
+// learnFromPass updates trust and guard from a pass whose rows all requests have settled. The
+// caller of learnFromPass holds the device lock.
 func (e *Engine) learnFromPass(outputs []*queue.Output) {
 	for _, o := range outputs {
 		if !o.Verified {
@@ -90,8 +90,8 @@ func (e *Engine) learnFromPass(outputs []*queue.Output) {
 	e.overdrawn.Store(e.guard.Exceeded())
 }
 
-// resting reports whether the request proposes no drafts, because even the work on them
-// costs more than the guard allows.
+// resting reports whether the request proposes no drafts, because the request's drafts, or
+// those of all requests, have lost more time than the guard allows.
 func (g *generation) resting() bool {
 	return g.engine.options.Draft.Auto && (g.item.Account.Exceeded() || g.engine.overdrawn.Load())
 }

@@ -26,8 +26,8 @@ func (e *Engine) vocabularyOf() *grammar.Vocabulary {
 	return grammar.NewVocabulary(min(e.tokenizer.VocabSize(), e.config.Vocab), e.tokenizer.Piece, e.tokenizer.IsEOG)
 }
 
-// followGrammar makes the request's grammar its sampling mask. If the grammar does not
-// allow any token to begin with, followGrammar returns an error.
+// followGrammar makes the request's grammar its sampling mask. If the grammar allows no token
+// at the start of the output, followGrammar returns an error.
 func (g *generation) followGrammar() error {
 	if g.request.Grammar == nil {
 		return nil
@@ -51,8 +51,9 @@ func (g *generation) noToken() error {
 	return errors.New("the grammar cannot begin with any token of this model's vocabulary")
 }
 
-// stuck reports whether the grammar allows no token, although it may not end: its rules
-// lead to a character that the vocabulary does not have, or to too much work.
+// stuck reports whether the grammar allows no token although the text is not complete. The
+// next characters that the grammar allows are then in no token of the vocabulary, or finding
+// the allowed tokens is too much work.
 func (g *generation) stuck() bool { return g.matcher != nil && g.matcher.Mask().Count() == 0 }
 
 // guideDrafts fits the proposed drafts to the request's grammar.

@@ -17,8 +17,8 @@ import (
 
 // head computes logits from hidden states, on graphs of one or several widths.
 //
-// Each graph of the head returns two results: all logits of each row, and separately
-// the largest ones. The host reads the largest logits, and the other logits only if a
+// Each graph of the head returns two results: all logits of each row and, separately, the
+// row's largest logits. The host reads the largest logits, and the other logits only if a
 // draw needs them. docs/engine.md gives the reason.
 type head struct {
 	// widths holds the head's graphs, and rows the number of rows of each, ascending.
@@ -120,7 +120,7 @@ func (e *Engine) computeLogits(ctx context.Context, b *batch, r *Result) error {
 	return nil
 }
 
-// asks reports whether a row needs the head's largest logits, and whether it needs all
+// asks reports whether a row needs the head's largest logits, and whether the row needs all
 // logits.
 func (e *Engine) asks(row Row) (top, whole bool) {
 	none := e.options.Top == 0
@@ -145,8 +145,8 @@ func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	return err
 }
 
-// runHeadOnce runs the head for the first of the rows, as far as they fit one graph,
-// and returns those rows.
+// runHeadOnce runs one graph of the head for the first rows of `list`, at most one for each
+// row of the graph. runHeadOnce returns the rows for which the graph ran.
 func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Result) ([]int, error) {
 	size := e.config.Hidden * e.options.Recipe.Activations.Size()
 	from := b.hidden

@@ -11,10 +11,10 @@ import (
 
 // loop.go contains the engine's loop: next batch, blocks, head, verify, commit.
 
-// compute returns when all of the request's waiting tokens are computed and committed,
-// and the token after the last one is drawn. The request waits in the request queue
-// until a pass has room for its rows. If the request's goroutine gets the device lock
-// first, it runs the pass itself.
+// compute returns when all of the request's waiting tokens are computed and committed, and
+// the token that follows the last of them is drawn. The request waits in the request queue
+// until a pass has room for its rows. If the request's goroutine gets the device lock first,
+// it runs the pass itself.
 func (g *generation) compute(ctx context.Context) error {
 	e, w := g.engine, &g.item
 	if err := ctx.Err(); err != nil { // ctx is checked first, because select may choose any case that is ready
@@ -53,7 +53,7 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 		return nil
 	}
 	next := e.nextRows()
-	// when this function ends, the list next is empty, unless the device has panicked
+	// when this function ends, the list `next` is empty, unless the device has panicked
 	defer func() { e.abandon(own, next) }()
 	if len(next) > 1 || next[0].Item != &own.item {
 		ctx = context.WithoutCancel(ctx) // other requests share the pass, so a cancelled ctx must not end it

@@ -110,8 +110,8 @@ type (
 	Measurements = images.Measurements
 )
 
-// ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
-// made from.
+// ErrJob is returned if the graphs that a [Job] describes are not those for which the job was
+// made.
 var ErrJob = images.ErrJob
 
 // DefaultPatience is the default of [Options.CompilePatience].

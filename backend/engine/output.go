@@ -34,9 +34,9 @@ func (e *Engine) outputs(ctx context.Context, rows []queue.Rows, r *Result, err 
 // errAbandoned is returned to a request whose pass ended because of a panic.
 var errAbandoned = errors.New("a panic has ended the pass: send the request again")
 
-// receive settles the request's rows of a pass and tells the goroutine that ran the
-// pass. If tokens are left, the work item goes back to the request queue, unless again
-// is false because the request gives up.
+// receive settles the request's rows of a pass and tells the goroutine that ran the pass. If
+// tokens are left and `again` is set, the work item returns to the request queue. `again` is
+// false if the request gives up.
 func (g *generation) receive(o *queue.Output, again bool) {
 	q, w := g.engine.queue, &g.item
 	ok, queued := false, false
@@ -61,8 +61,8 @@ func (g *generation) receive(o *queue.Output, again bool) {
 	ok = true
 }
 
-// abandon settles rows that a panic left without a result: they were taken from the
-// queue but not delivered.
+// abandon settles rows that a pass took from the queue and, because of a panic, did not
+// deliver.
 func (e *Engine) abandon(own *generation, rows []queue.Rows) {
 	for _, s := range rows {
 		if s.Item == &own.item {
@@ -73,9 +73,9 @@ func (e *Engine) abandon(own *generation, rows []queue.Rows) {
 	}
 }
 
-// spoiled reports whether a pass failed because of one token of the batch: its
-// embedding is broken, or its keys and values overflow. If one token causes an error,
-// only the request that has the token in its text may fail. Other requests that share
+// spoiled reports whether a pass failed because of one token of the batch: the token's
+// embedding is not finite, or the token's keys and values overflow. If one token causes an
+// error, only the request that has the token in its text may fail. Other requests that share
 // the pass, or have the token only as a draft, must not fail.
 func spoiled(err error) bool {
 	return errors.Is(err, model.ErrInvalid) || errors.Is(err, sampler.ErrLogits)

@@ -20,7 +20,8 @@ type passRun struct {
 	graphs *graphSet
 	batch  *batch
 	result *Result
-	// written counts those rows of the hidden states x that hold finite numbers.
+	// written is the number of rows, from the first one on, in which the hidden states x hold
+	// finite numbers.
 	written int
 	// hidden saves the pass's hidden states while another pass of the same window uses
 	// their buffer.

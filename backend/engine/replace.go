@@ -28,9 +28,9 @@ type replacement struct {
 	// first.
 	together bool
 
-	// moved is the time in which no pass could run, and peakBytes the largest total size
-	// of programs, KV cache and other buffers.
-	// loads is the time of the loads on the clock of a device whose calls take no time.
+	// moved is the time in which no pass could run. peakBytes is the largest total size that
+	// programs, KV cache and other buffers had during the change. loads is the time of the
+	// loads on the clock of a device whose calls take no time.
 	moved     time.Duration
 	loads     time.Duration
 	peakBytes int64

@@ -10,15 +10,15 @@ import (
 // are computed. Prompt tokens fill the rows that answers leave free, because a graph's
 // time hardly depends on how many of its rows are used.
 
-// slowdown bounds the mean time of passes with answers while prompts wait: a multiple of
-// the time of a pass of one row.
+// slowdown limits the mean time of passes with answers while prompts wait: at most slowdown
+// times the time of a pass of one row.
 const slowdown = 2
 
-// share decides how the next pass is divided among the waiting work items. If only
-// answers or only prompts wait, the pass takes the rows that cost least. If answers and
-// prompts wait, answers get their rows first. The remaining rows are for prompts: share
-// chooses the width that computes prompts fastest, among those with which answers keep to the
-// bound slowdown. The caller holds the device lock.
+// share decides how the next pass is divided among the waiting work items. If only answers or
+// only prompts wait, [settings.Shape.ChunkRows] gives the number of rows. If answers and
+// prompts wait, answers get their rows first. The remaining rows are for prompts: sharedWidth
+// chooses the width of the pass, and worthyDrafts leaves some of these rows free for drafts.
+// The caller holds the device lock.
 func (e *Engine) share(items []*queue.Item) queue.Ration {
 	s, waiting, answers := e.shape(), 0, 0
 	for _, w := range items {
@@ -28,7 +28,7 @@ func (e *Engine) share(items []*queue.Item) queue.Ration {
 	}
 	all := queue.Ration{Rows: s.ChunkRows(waiting)}
 	if answers == 0 || answers == len(items) || answers >= s.Rows[0] || s.Planned() && e.switcher.Active() != nil {
-		return all // a plan run computes the chunks of its plan
+		return all // while a plan run computes a prompt, its plan decides which chunk is next
 	}
 	if e.answersFirst() {
 		return queue.Ration{Rows: answers, AnswersOnly: true}
@@ -39,10 +39,10 @@ func (e *Engine) share(items []*queue.Item) queue.Ration {
 }
 
 // sharedWidth returns the width of passes that compute tokens of prompts in the rows that
-// answers leave free. A pass that takes longer than the bound on answers must be followed
-// by passes without prompts. sharedWidth chooses the width with the most prompt tokens per
-// time, including the time of these other passes. A width that exceeds the bound must be
-// faster by half, because answers then come unevenly.
+// answers leave free. If a pass takes longer than answerBound, passes without prompts must
+// follow. sharedWidth chooses the width with the most prompt tokens per time, including the
+// time of these other passes. sharedWidth counts the time of a width that exceeds answerBound
+// one and a half times, because answers then come unevenly.
 func (e *Engine) sharedWidth(answers int) (width int) {
 	s, best := e.shape(), 0.0
 	bound, plain := e.answerBound().Seconds(), e.passSeconds(answers)
@@ -61,14 +61,16 @@ func (e *Engine) sharedWidth(answers int) (width int) {
 	return width
 }
 
-// answerBound returns the mean time that a pass with answers may take while prompts wait.
+// answerBound returns the longest allowed mean time of passes with answers while prompts
+// wait.
 func (e *Engine) answerBound() time.Duration {
 	return slowdown * e.policy.PassTime(e.shape().WidthFor(1))
 }
 
 // worthyDrafts returns the number of rows of a shared pass that are worth more for drafts
-// than for the tokens of prompts. An accepted draft saves a request its part of a pass. A
-// prompt token saves its part of the widest pass. Drafts get at most half of the rows.
+// than for the tokens of prompts. An accepted draft saves the time of a pass without drafts,
+// divided by the number of answers in the pass. A prompt token saves the time of the widest
+// pass, divided by the rows of that pass. Drafts get at most half of the rows.
 func (e *Engine) worthyDrafts(items []*queue.Item, width int) (n int) {
 	answers := 0
 	for _, w := range items {
@@ -92,14 +94,14 @@ func (e *Engine) worthyDrafts(items []*queue.Item, width int) (n int) {
 	return min(n, (width-answers)/2)
 }
 
-// answersFirst reports whether prompts must wait for a pass, because earlier passes
-// held answers up for longer than the bound allows. Up to a quarter of the bound is
-// forgiven: otherwise a whole pass without prompts would follow a pass that is late by
-// little.
+// answersFirst reports whether prompts must wait for a pass, because earlier passes held
+// answers up for longer than the bound allows. A delay of up to a quarter of answerBound has
+// no effect: without this tolerance, a whole pass without prompts would follow a pass that is
+// only a little too long.
 func (e *Engine) answersFirst() bool { return e.overdue > e.answerBound()/4 }
 
-// countShared adds up the time by which passes held answers up for longer than their
-// bound. A pass without rows for waiting answers holds them up for its whole time.
+// countShared adds up the time for which passes held up answers beyond answerBound. A pass
+// without answers holds up the waiting answers for the whole time of the pass.
 func (e *Engine) countShared(rows []queue.Rows) {
 	answers, tokens := 0, 0
 	e.drawing = 0

@@ -56,7 +56,7 @@ func (g *generation) propose(length int) {
 	g.item.Drafts = g.tree.Head(draft.Fitting(g.tree, min(g.engine.graphs.Load().context-length, g.tokensLeft())-1, g.engine.config.Vocab))
 }
 
-// tokensLeft returns the largest number of tokens that the answer may still get.
+// tokensLeft returns how many more tokens the answer may get.
 func (g *generation) tokensLeft() int {
 	if g.request.MaxTokens < 0 {
 		return math.MaxInt

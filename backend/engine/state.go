@@ -18,8 +18,8 @@ type activity struct {
 	npu, io, cpu atomic.Int64
 }
 
-// State returns the engine's work since its start, and the memory and graphs that the
-// engine holds now. State takes no lock that a pass holds.
+// State returns the engine's work since its start, and the memory and graphs that the engine
+// holds now. State does not wait for the end of a pass.
 func (e *Engine) State() State {
 	f := e.graphs.Load()
 	s := State{

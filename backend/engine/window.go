@@ -25,9 +25,9 @@ func (e *Engine) nextWindow() *residency.Run {
 // itemOf returns the work item of the prompt for which a plan run was made.
 func itemOf(x *residency.Run) *queue.Item { return x.Owner.(*queue.Item) }
 
-// windowRun holds several chunks of a prompt that go through the blocks as a window.
-// The buffers hold the hidden states of one chunk of the window; those of the other
-// chunks are saved elsewhere. The keys and values of all chunks of a window are in
+// windowRun holds several chunks of a prompt that go through the blocks as a window. The
+// buffers hold the hidden states of one chunk of the window; the hidden states of the other
+// chunks are saved in their passRun. The keys and values of all chunks of a window are in
 // their slots, but only those of finished chunks are committed.
 type windowRun struct {
 	engine *Engine

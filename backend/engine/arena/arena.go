@@ -1,10 +1,10 @@
 // Package arena divides device buffers into regions and binds regions to the
 // ports of graphs.
 //
-// A device registers one large buffer faster than many small buffers. The engine
-// therefore puts all memory that one block binds into one buffer. [Arena.Place]
-// reserves a [Region], [Arena.Allocate] allocates the buffer for all regions, and
-// [Bind] lists the regions in the order of a graph's signature.
+// A device registers one large buffer faster than many small buffers, so the engine puts all
+// memory that one block binds into one buffer. [Arena.Place] reserves a [Region],
+// [Arena.Allocate] allocates the buffer for all regions, and [Bind] lists the regions in the
+// order of a graph's signature.
 //
 // Package arena allocates buffers and computes offsets. Package arena does not know the
 // contents of a region, runs no graph and starts no goroutine.
@@ -42,7 +42,7 @@ func (r Region) Bytes(n int) []byte { return r.Buffer.Bytes()[r.Offset : r.Offse
 // All returns all bytes of the region.
 func (r Region) All() []byte { return r.Bytes(r.Size) }
 
-// From returns the part of the region after its first skip bytes.
+// From returns the part of the region after the region's first `skip` bytes.
 func (r Region) From(skip int) Region {
 	return Region{Buffer: r.Buffer, Offset: r.Offset + skip, Size: r.Size - skip}
 }

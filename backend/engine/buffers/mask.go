@@ -57,9 +57,9 @@ func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
 	}
 }
 
-// fillMask writes the mask of n rows of the pass for one kind of attention, starting at
-// row first: groups*n mask rows of slots+n columns. Earlier rows of the pass are in the
-// KV cache when the graph runs, so the mask shows the slots of those that are
+// fillMask writes the mask of n rows of the pass for one kind of attention, starting at row
+// `first`: groups*n mask rows of slots+n columns. Earlier rows of the pass are in the KV
+// cache when the graph runs, so the mask shows the slots of those earlier rows that are
 // ancestors. blind is a mask row that hides every slot.
 func (r *Rows) fillMask(mask, blind []byte, v model.View, layout kvcache.Layout, element, groups, first, n int) {
 	slots := layout.Slots()

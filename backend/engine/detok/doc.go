@@ -1,9 +1,9 @@
 // Package detok turns the bytes of output tokens into text: whole characters up to the
 // first stop string, with the log-probabilities that a client asked for.
 //
-// [Text] joins bytes. Package detok holds back bytes that may still become a character
-// or a stop string, and hands out all other text as a [Piece]. Different tokens with
-// the same bytes in sequence give the same text.
+// [Text] joins bytes. Package detok holds back bytes that may still become a character or a
+// stop string, and hands out all other text as a [Piece]. Two lists of tokens whose joined
+// bytes are equal give the same text.
 //
 // Package detok has no vocabulary: the caller passes the bytes of each token. Package
 // detok draws no token and starts no goroutine. A Text has one owner and is not safe

@@ -18,12 +18,13 @@ type Text struct {
 	partial []byte // partial holds the last bytes of the output, which may be an incomplete character
 	pending []byte // pending holds characters of the output that are not handed out yet
 	// read counts the token bytes that have become characters, and written the bytes of these
-	// characters. The bytes in pending end at the offset written of the output.
+	// characters. The bytes in `pending` end at the offset `written` of the output.
 	read, written int
 	tokens        []textToken // tokens holds the tokens that are not handed out yet
-	begin         int         // begin is the offset in the output of the first token that is not handed out
-	stopped       bool
-	stopWord      string
+	// begin is the offset in the output at which the first token that is not handed out begins
+	begin    int
+	stopped  bool
+	stopWord string
 }
 
 // textToken is a token whose text was not handed out yet.
@@ -34,9 +35,9 @@ type textToken struct {
 	end, until int
 }
 
-// NewText returns a text that ends before the stop string that is complete first. If
-// several stop strings are complete at the same byte, the longest one counts. Empty
-// stop strings are ignored.
+// NewText returns a Text without tokens. The Text will end before the first of the stop
+// strings to be completed. If several stop strings are complete at the same byte, the longest
+// one counts. Empty stop strings are ignored.
 func NewText(stops []string) *Text {
 	t := &Text{}
 	for _, s := range stops {
@@ -105,8 +106,8 @@ func (t *Text) decodeRune() {
 	}
 }
 
-// dropTokens removes the tokens that begin after the end of a cut text, and shortens a
-// token that the cut divides.
+// After a text was cut before a stop string, dropTokens removes the tokens that begin after
+// the cut, and shortens a token that the cut divides.
 func (t *Text) dropTokens() {
 	begin := t.begin
 	for i := range t.tokens {

@@ -62,8 +62,8 @@ func (b *blend) Begin([]int32) {
 	b.begun = b.drafter.Weights
 }
 
-// learn adjusts the weights of the sources, given that token follows text. When learn
-// is called, the sources must not contain the new token yet.
+// learn adjusts the weights of the sources to the observation that `token` follows `text`.
+// When learn is called, the sources must not contain the new token yet.
 func (b *blend) learn(text []int32, token int32) {
 	b.drafter.Learn(text, token, learningRate)
 }
@@ -88,8 +88,8 @@ func (b *blend) ObserveRejected(text []int32, t *spec.Tree, row int32, tokens []
 	b.table.Observe(b.contextOf(text, t, row), tokens, probabilities)
 }
 
-// contextOf returns the last tokens of text, followed by the tokens on the path to a
-// row.
+// contextOf returns the last tokens of `text`, followed by the tokens on the path of the
+// draft tree to a row.
 func (b *blend) contextOf(text []int32, t *spec.Tree, row int32) []int32 {
 	at := len(b.context)
 	for ; row != spec.None && at > 0; row = t.Parents[row] {
@@ -122,9 +122,9 @@ func (x *Experience) recall(w *spec.Weights) {
 	}
 }
 
-// add adds to the shared weights what a request has learned: the change from before to
-// after. add multiplies the shared weights by the factors of change, so that
-// concurrent requests keep each other's changes.
+// add changes the shared weights by what a request has learned: the change from `before` to
+// `after`. add multiplies the shared weights by the factors of change, so that concurrent
+// requests keep each other's changes.
 func (x *Experience) add(before, after *spec.Weights) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,10 +1,10 @@
 package draft
 
-// conversations finds out which requests belong to the same conversation, so that the
-// token database can delete a conversation completely. A request continues the
-// conversation that has the longest earlier prompt with which the new prompt begins. A
-// request whose prompt begins with no earlier prompt starts a new conversation.
-// conversations remembers only the latest prompts of this process.
+// conversations records which requests belong to the same conversation, so that the token
+// database can delete a conversation completely. A request continues the conversation that
+// has the longest earlier prompt with which the new prompt begins. A request whose prompt
+// begins with no earlier prompt starts a new conversation. conversations remembers only the
+// latest prompts of this process.
 type conversations struct {
 	recent [64]promptRecord
 	next   int
@@ -16,8 +16,8 @@ type promptRecord struct {
 	hash, conversation uint64
 }
 
-// of returns the conversation to which a text belongs, and remembers the text's first
-// prompt tokens as its prompt.
+// of returns the conversation to which a text belongs, and records the first tokens of the
+// text, `prompt` in number, as the text's prompt.
 func (c *conversations) of(text []int32, prompt int) uint64 {
 	hash, longest, found := uint64(fnvOffset), 0, uint64(0)
 	for n := 0; n < prompt; {

@@ -32,9 +32,9 @@ func NewDatabase(maxTokens int) *Database {
 	return &Database{index: spec.NewIndex(contextDepth), maxTokens: maxTokens}
 }
 
-// OnDisk returns a database that is stored in files on the disk. The caller closes
-// files after the last use of the database. If reading a file fails, the database logs
-// a warning, and drafts continue without the database.
+// OnDisk returns a database that is stored in files on the disk. After the last use of the
+// database, the caller closes `files`. If reading a file fails, the database logs a warning,
+// and drafts continue without the database.
 func OnDisk(files *tokendb.DB, logger *slog.Logger) *Database {
 	return &Database{files: files, logger: logger}
 }

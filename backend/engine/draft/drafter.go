@@ -76,8 +76,8 @@ func (d *Drafter) Begin(prompt []int32) {
 	}
 }
 
-// Commit appends output tokens to the text and learns from them how much each draft
-// source is worth.
+// Commit appends output tokens to the text, and adjusts the weights of the draft sources to
+// these tokens.
 func (d *Drafter) Commit(tokens []int32) {
 	for _, token := range tokens {
 		if d.blend != nil {
@@ -108,9 +108,9 @@ func (d *Drafter) ObserveRejected(last int, t *spec.Tree, row int32, tokens []in
 	}
 }
 
-// Restrict limits the first token of each draft to tokens that allowed accepts, such as
-// those of a grammar. The model cannot choose a token that the function `allowed`
-// rejects. Nil allows all.
+// Restrict limits the first token of each draft to tokens for which `allowed` returns true,
+// such as the tokens that a grammar allows next. The model cannot choose a token that the
+// function `allowed` rejects. If `allowed` is nil, all tokens are allowed.
 func (d *Drafter) Restrict(allowed func(token int32) bool) {
 	d.allowed = allowed
 	if d.blend != nil {
@@ -118,7 +118,8 @@ func (d *Drafter) Restrict(allowed func(token int32) bool) {
 	}
 }
 
-// Propose fills an empty draft tree with at most rows rows.
+// Propose fills an empty draft tree. `rows` is the largest number of rows that the tree may
+// get.
 func (d *Drafter) Propose(t *spec.Tree, rows int) {
 	d.tree, d.rows = t, rows
 	if !d.mode.Database {
@@ -132,8 +133,8 @@ func (d *Drafter) Propose(t *spec.Tree, rows int) {
 	}
 }
 
-// End ends the drafter's request. If the request succeeded, End adds its output to the
-// database.
+// End ends the drafter's request. If the request succeeded, End adds the request's output to
+// the database.
 func (d *Drafter) End(success bool) {
 	if !success {
 		return

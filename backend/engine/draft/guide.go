@@ -66,8 +66,8 @@ func forcedDrafts(t *spec.Tree, matcher *grammar.Matcher, vocabulary *grammar.Vo
 	}
 }
 
-// Fitting returns how many rows of a draft tree can be used: those before the first row
-// that is deeper in the tree than `room`, or whose token has no embedding. A token
+// Fitting returns the number of rows of a draft tree that can be used: the rows before the
+// first row that is deeper in the tree than `room`, or whose token has no embedding. A token
 // without an embedding can occur, because a database may contain any token.
 func Fitting(t *spec.Tree, room, vocab int) int {
 	depths := make([]int, t.Len())

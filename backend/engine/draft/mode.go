@@ -20,15 +20,15 @@ type Mode struct {
 	// Calibration drafts tokens that the model found likely, but did not choose, in the
 	// prompt or in the output.
 	Calibration bool
-	// Extension drafts a rejected token again if the model agreed with the token
-	// although it followed a wrong one (draft extension, sd.npu section 4.4). Recycling
-	// includes Extension. Extension learns all tokens that the model found likely after
-	// rejected rows.
+	// Extension drafts a rejected token again if the model agreed with the token although the
+	// token followed a wrong one (draft extension, sd.npu section 4.4). Recycling includes
+	// Extension. Extension learns all tokens that the model found likely after rejected rows.
 	Extension, Recycling bool
 	// Database drafts tokens from the outputs of earlier requests.
 	Database bool
-	// Auto drafts only if that is expected to save time, and bounds the time that wrong
-	// drafts may cost: see [spec.Guard]. Drafts never delay the first token.
+	// If Auto is set, the engine drafts only if drafts are expected to save time, and limits
+	// the time that wrong drafts may cost: see [spec.Guard]. Drafts never delay the first
+	// token.
 	Auto bool
 	// Baseline, if set, is a published drafter that replaces the blend of sources. Only
 	// the laboratory sets the field Baseline.
@@ -67,7 +67,8 @@ func Retired(s string) bool {
 // Parse returns the mode that a text names. The text is "auto", "off", "default", or terms
 // joined by "+" (pld, sam, cal, ext, rec, db). The term auto adds the guard of [Auto] to
 // other sources. If a text names no mode, Parse returns [ErrMode] with the valid terms. The
-// caller of Parse adds to the error the text and the place that it came from.
+// caller of Parse adds to the error the invalid text and the key or flag that contains the
+// text.
 func Parse(s string) (Mode, error) {
 	switch s {
 	case "auto":

@@ -18,13 +18,14 @@ type Baseline interface {
 type Proposer interface {
 	// Begin starts a request.
 	Begin(prompt []int32)
-	// Observe records the tokens that the model found likely after the text context,
+	// Observe records the tokens that the model found likely after the tokens in `context`,
 	// the most likely first.
 	Observe(context, tokens []int32, probabilities []float32)
 	// ObserveRejected records the tokens that the model found likely after a row that was not
 	// accepted. The argument t is the draft tree that continued the text in the argument
 	// `text`.
 	ObserveRejected(text []int32, t *spec.Tree, row int32, tokens []int32, probabilities []float32)
-	// Propose fills an empty draft tree with at most rows rows that continue text.
+	// Propose fills an empty draft tree with drafts that continue `text`. The argument `rows`
+	// is the largest number of rows that the tree may get.
 	Propose(t *spec.Tree, text []int32, rows int)
 }

@@ -2,10 +2,10 @@ package draft
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// WouldAccept finds out what drafts would have been accepted, while the decode graphs have
-// one row and so compute no drafts. WouldAccept compares drafts with drawn tokens, and
-// needs new drafts only after a drawn token that was not among the drafts. From WouldAccept
-// the chooser learns whether wider decode graphs would pay.
+// WouldAccept counts the drafts that would have been accepted while the decode graphs have
+// one row and thus compute no drafts. WouldAccept compares drafts with drawn tokens, and
+// needs new drafts only after a drawn token that was not among the drafts. From WouldAccept,
+// the chooser learns whether wider decode graphs would save time.
 type WouldAccept struct {
 	// node is the row of the draft that equals the last drawn token, or [spec.None] at
 	// the root of the tree.
@@ -20,8 +20,7 @@ type WouldAccept struct {
 // WouldRows is the width of the next wider decode graphs, for which drafts are compared.
 const WouldRows = 8
 
-// If the drawn tokens have left the last draft tree, propose fills an empty tree with
-// drafts.
+// Propose fills an empty tree with drafts if the drawn tokens have left the last draft tree.
 func (w *WouldAccept) Propose(t *spec.Tree, drafts func(*spec.Tree, int)) {
 	if w.following {
 		return
@@ -32,8 +31,8 @@ func (w *WouldAccept) Propose(t *spec.Tree, drafts func(*spec.Tree, int)) {
 	w.Passes++
 }
 
-// Drew compares drawn tokens with the draft tree and moves node along the path that
-// they take.
+// Drew compares drawn tokens with the draft tree, and moves `node` along the path of drafts
+// that equal the drawn tokens.
 func (w *WouldAccept) Drew(t *spec.Tree, tokens []int32) {
 	for _, token := range tokens {
 		if !w.following {

@@ -12,14 +12,14 @@
 //
 // # Concurrency
 //
-// Any goroutine may call [Embedder.Embed]. The goroutine that gets the device lock
-// computes passes with the texts of all waiting calls until its own texts are done. A
-// pass is not cancelled when a call is, because other calls share it. Lock order: the
+// Any goroutine may call [Embedder.Embed]. The goroutine that gets the device lock computes
+// passes with the texts of all waiting calls until its own texts are done. If a call of Embed
+// is cancelled, its pass continues, because other calls share the pass. Lock order: the
 // device lock before the lock of the queue.
 //
 // # Cost
 //
-// A pass costs about as much as its graph's width, plus 11 rows, and packing chooses the
-// width with the least cost per token. A text of 128 tokens fills a graph of 128 rows,
-// so further texts in the same pass save little; short texts save most.
+// The time of a pass is about proportional to the width of its graph plus 11 rows, and
+// packing chooses the width with the least time per token. A text of 128 tokens fills a graph
+// of 128 rows, so further texts in the same pass save little; short texts save most.
 package embed

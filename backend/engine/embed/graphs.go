@@ -20,7 +20,8 @@ type graphSet struct {
 	// graphs holds the bound graphs, indexed (block, width), the smallest width first.
 	graphs [][]*residency.BoundGraph
 	buffer backend.Buffer
-	// hidden holds the hidden states: each block reads one and writes the other.
+	// hidden holds two regions of hidden states: each block reads one region and writes the
+	// other one.
 	hidden [2]arena.Region
 	views  []viewRegions
 }

@@ -27,8 +27,8 @@ var (
 	ErrOverflow = errors.New("hidden states overflow the recipe's number type")
 )
 
-// longestText bounds the rows of a graph: the scores of attention take rows² elements
-// for each head.
+// longestText is the largest number of rows of a graph: attention scores take rows² elements
+// for each head, so memory limits the number of rows.
 const longestText = 2048
 
 // eagerRows is the width up to which graphs are loaded at the start. Wider graphs are
@@ -106,8 +106,8 @@ func defaultRows(context int, shared bool) (rows []int) {
 	return slices.Insert(rows, 0, min((context+31)/32*32, longestText))
 }
 
-// blockParameters is the largest number of weights in a block: an image in f16 then
-// takes at most 200 MB.
+// blockParameters limits the number of weights in a block, so that the image of a block in
+// f16 takes at most 200 MB.
 const blockParameters = 100_000_000
 
 func defaultBlocks(c model.Config) int {

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// pass holds the texts that the graphs compute together, one after the other in its
-// rows.
+// pass holds the texts that the graphs compute together. The rows of the pass hold one text
+// after the other.
 type pass struct {
 	texts  []*item
 	width  int

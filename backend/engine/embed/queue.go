@@ -51,9 +51,9 @@ func (q *queue) remove(items []*item) {
 // engine cuts prompts into passes by the same cost rule.
 const fixedRows = 11
 
-// take removes the texts of the next pass from the queue, and returns them with the
-// width of the pass. The oldest text is always one of them. widths is in descending
-// order, and the first holds every text.
+// take removes the texts of the next pass from the queue, and returns them with the width of
+// the pass. The oldest text is always one of the returned texts. `widths` lists the graph
+// widths in descending order, and the widest graph can hold any text.
 func (q *queue) take(widths []int) (width int, texts []*item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 
 var errFault = errors.New("injected fault")
 
-// faulty is a device that calls the function in its field before at the start of each
-// run of a graph. If that function returns an error, the run fails with this error.
+// faulty is a device that calls the function in the field `before` at the start of each run
+// of a graph. If that function returns an error, the run fails with this error.
 type faulty struct {
 	backend.Device
 	before atomic.Pointer[func() error]
@@ -45,8 +45,7 @@ func (p *faultyProgram) Run(ctx context.Context, graph string, bindings []backen
 	return p.Program.Run(ctx, graph, bindings)
 }
 
-// at makes the device call the function hook once: before the k-th graph run that
-// follows.
+// at makes the device call the function `hook` once: before the k-th of the next graph runs.
 func (d *faulty) at(k int, hook func() error) {
 	runs := 0
 	before := func() error {
@@ -59,8 +58,9 @@ func (d *faulty) at(k int, hook func() error) {
 	d.before.Store(&before)
 }
 
-// failingRun lets each graph run of a pass fail, one after the other. After a failed
-// run nothing is committed, and repeating the pass succeeds.
+// failingRun repeats a pass and makes another one of its graph runs fail each time. The test
+// requires that a failed pass commits nothing, and that the pass then succeeds without a
+// failure.
 func failingRun(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := &faulty{Device: s.device(t)}

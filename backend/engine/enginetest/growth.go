@@ -69,8 +69,8 @@ func randomStep(rng *rand.Rand, sequence int, text []int32) []engine.Row {
 	return rows
 }
 
-// grownTexts generates texts that cross each border of a context tier, in the prompt
-// and in the answer, and continues each from its cached tokens.
+// grownTexts generates texts that cross each border of a context tier, in the prompt and in
+// the answer, and continues each text after its cached tokens.
 func grownTexts(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := s.device(t)
@@ -136,7 +136,7 @@ func shift(t *testing.T, s *suite) {
 	}
 }
 
-// text models in the test which tokens a context holds after context shifts.
+// text computes for the test which tokens a context holds after context shifts.
 type text struct {
 	tokens          []int32
 	shifts, dropped int

@@ -107,7 +107,7 @@ func tree(t *testing.T, s *suite) {
 	}
 }
 
-// branch commits one path of a draft tree and continues the text from there.
+// branch commits one path of a draft tree and continues the text after this path.
 func branch(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, linear := s.pair(t, name, engine.Options{Rows: []int{32, 8, 1}})

@@ -33,9 +33,8 @@ type Options struct {
 	// good. If a text differs from the recorded one, the suite accepts the first different
 	// token if the float device's two best logits are closer than Gap. Zero accepts none.
 	Gap float64
-	// If Brief is set, only a part of each test runs. The option Brief serves slow
-	// devices, and builds with the race detector, where one token takes a tenth of a
-	// second.
+	// If Brief is set, only a part of each test runs. Brief is for slow devices, and for
+	// builds with the race detector, in which one token takes a tenth of a second.
 	Brief bool
 }
 

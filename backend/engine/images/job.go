@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// ErrJob is returned if the graphs that a [Job] describes differ from the graphs that the job was
-// made from.
+// ErrJob is returned if the graphs that a [Job] describes are not those for which the job was
+// made.
 var ErrJob = errors.New("the graphs of this compile job have changed, because the model's file or the program is another one: start again")
 
 const (
@@ -83,10 +83,10 @@ type Job struct {
 	Weights int64
 }
 
-// Compile writes the job's graphs from model m, compiles them, and writes the image to
-// w. Compile calls the function `filled` with the size of each constant when the constant
-// is written. If the graphs differ from those of the job, because the model or this
-// program is another one, Compile returns [ErrJob].
+// Compile writes the job's graphs from model m, compiles them, and writes the image to w.
+// Compile calls the function `filled` with the size of each constant when the constant is
+// written. If the graphs differ from those of the job, because the model or this program has
+// changed, Compile returns [ErrJob].
 func (j Job) Compile(ctx context.Context, dev backend.Device, m *model.Model, w io.Writer, filled func(bytes int)) error {
 	graphs, err := writeAll(m, j.Graphs)
 	if err != nil {

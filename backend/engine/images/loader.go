@@ -20,8 +20,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// imageVersion is a part of the key of each image. Raise imageVersion if equal graphs
-// on an equal device need another image than before.
+// imageVersion is a part of the key of each image. Raise imageVersion after a change of this
+// program that makes images of equal graphs, compiled for an equal device, differ from
+// earlier images.
 const imageVersion = 2
 
 // Loader compiles graphs to images and loads them.
@@ -222,9 +223,9 @@ func (l *Loader) openEntry(ctx context.Context, graphs []*backend.Graph, entry *
 	return i, nil
 }
 
-// compile compiles an image into the cache, or into memory if the cache fails. If look
-// is set, compile searches the cache again after it has locked the image, because
-// another process may have compiled it.
+// compile compiles an image into the cache, or into memory if the cache fails. If `look` is
+// set, compile searches the cache again after it has locked the image, because another
+// process may have compiled it.
 func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
 	if l.cache != nil {
 		i, err := l.compileToCache(ctx, key, graphs, r, look)
@@ -242,9 +243,9 @@ func (l *Loader) compile(ctx context.Context, key string, graphs []*backend.Grap
 	return l.open(ctx, graphs, image.Bytes(), true)
 }
 
-// compileToCache compiles an image into the cache and loads it from there.
-// compileToCache holds the lock of the image, unless another process keeps that for too
-// long.
+// compileToCache compiles an image into the cache and loads it from there. While
+// compileToCache works, it holds the lock of the image, unless another process has kept that
+// lock for too long.
 func (l *Loader) compileToCache(ctx context.Context, key string, graphs []*backend.Graph, r *reporter, look bool) (*Image, error) {
 	release, err := l.lock(ctx, key, r)
 	if err != nil {

@@ -79,9 +79,9 @@ type Measurements struct {
 	Paced string
 }
 
-// Measure loads and runs every graph of a model alone, with a context of slots tokens
-// and one image per graph. Images are taken from the image cache, and new images are
-// stored there. Graphs run on zeros, not on the tokens of a text.
+// Measure loads and runs every graph of a model alone, with a context of `slots` tokens and
+// one image per graph. Images are taken from the image cache, and new images are stored
+// there. Graphs run on zeros, not on the tokens of a text.
 func Measure(ctx context.Context, dev backend.Device, m *model.Model, c Config, views []model.View, slots int, mo MeasureOptions) (*Measurements, error) {
 	c.Separate, c.Swap = true, false
 	if mo.Repeats == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// measurer loads graphs, runs them, and measures both times.
+// measurer loads and runs graphs, and measures the times of the loads and of the runs.
 type measurer struct {
 	dev     backend.Device
 	loader  *Loader
@@ -37,8 +37,8 @@ func (r *runnable) close() error {
 	return errors.Join(r.image.Close(), err)
 }
 
-// open loads a graph and allocates its memory: zeros, and masks in which the middle row
-// sees context tokens.
+// open loads a graph and allocates the memory for the graph's ports: zeros, and masks in
+// which the middle row sees `context` tokens.
 func (s *measurer) open(ctx context.Context, g *backend.Graph, context int) (_ *runnable, err error) {
 	i, err := s.loader.LoadImage(ctx, []*backend.Graph{g})
 	if err != nil {
@@ -132,8 +132,7 @@ func CallCost(p backend.Program, cost func(backend.Timed) backend.Cost) backend.
 	return cost(t)
 }
 
-// loads loads the program of the graph several times and returns the median time of a
-// load.
+// loads returns the median time of several loads of the graph's program.
 func (s *measurer) loads(ctx context.Context, r *runnable) (time.Duration, error) {
 	var times []time.Duration
 	for range s.repeats {
@@ -150,8 +149,8 @@ func (s *measurer) loads(ctx context.Context, r *runnable) (time.Duration, error
 	return median(times), nil
 }
 
-// runs runs the measured graph several times. runs returns the median time, and the
-// number of runs that took longer than on the simulated phone.
+// runs returns the median time of several runs of the measured graph, and the number of these
+// runs that took longer than on the simulated phone.
 func (s *measurer) runs(ctx context.Context, r *runnable) (_ time.Duration, overruns int, err error) {
 	var times []time.Duration
 	for i := range WarmUps + s.repeats {

@@ -25,9 +25,9 @@ type Cache struct {
 // layer is the memory of the keys and values of one layer.
 type layer struct {
 	past, fresh [2]arena.Region
-	// If a pass runs in slices of rows, collected holds the new rows of all slices,
-	// [KVHeads, Rows, HeadDim]. Graphs do not read or write the array collected. The
-	// array collected is nil until the first pass that runs in slices of rows.
+	// If a pass runs in slices of rows, collected holds the new rows of all slices, [KVHeads,
+	// Rows, HeadDim]. Graphs neither read nor write `collected`. The two arrays of
+	// `collected` are nil until the first pass that runs in slices of rows.
 	collected [2][]byte
 	// width is the number of rows per head in the array that holds the rows of the last
 	// pass. If inParts is set, the rows of the last pass are in the array `collected`,
@@ -135,8 +135,8 @@ func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 	}
 }
 
-// CopySequence copies the keys and values of the tokens [first, end) of the sequence from
-// to the same positions of the sequence to.
+// CopySequence copies the keys and values of the tokens [first, end). The sequence number
+// `from` is the source, and the sequence number `to` gets the copies at the same positions.
 func (c *Cache) CopySequence(to, from, first, end int) {
 	for i := range c.layers {
 		for _, r := range c.layers[i].past {

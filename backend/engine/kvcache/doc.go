@@ -12,11 +12,11 @@
 //
 // # Life of a row
 //
-// A graph writes the keys and values of its rows into separate memory, not into the
-// past. [Cache.Computed] records the graph's width. [Cache.Commit] copies the accepted
-// rows of all layers into the slots after the sequence's tokens. A rejected draft
-// therefore costs nothing, and a pass that fails does not change the keys and values of
-// past tokens.
+// A graph writes the keys and values of its rows into separate memory, not into the past.
+// [Cache.Computed] records the graph's width. [Cache.Commit] copies the accepted rows of all
+// layers into the slots after the sequence's tokens. Because rows that are not committed stay
+// out of the past, a rejected draft costs nothing, and a pass that fails does not change the
+// keys and values of past tokens.
 //
 // A pass with more rows than its graph is computed in slices of rows. [Cache.Collect] saves the
 // rows of each slice before the next slice overwrites them. [Cache.Store] copies the saved rows
@@ -35,6 +35,6 @@
 // the same time, because each call writes only its own sequence's slots.
 //
 // Cost: Commit, Store and Collect copy neighbouring rows together: for each group of
-// such rows and each layer, KVHeads pieces of keys and as many of values. Commit, Store
-// and Collect allocate nothing per token.
+// neighbouring rows, each layer and each of the KVHeads heads, one piece of keys and one
+// piece of values. Commit, Store and Collect allocate nothing per token.
 package kvcache

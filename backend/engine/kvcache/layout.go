@@ -35,16 +35,16 @@ func (l Layout) span(head, slot, n int) (from, to int) {
 	return from, from + n*l.rowBytes()
 }
 
-// Run describes a group of n neighbouring rows of a pass that belong to n neighbouring
-// slots of one sequence.
+// Run describes a group of N neighbouring rows of a pass that belong to N neighbouring slots
+// of one sequence.
 type Run struct {
 	// Row is the index of the group's first row, and Position the position of that
 	// row's token in the sequence.
 	Row, Sequence, Position, N int
 }
 
-// Runs divides the rows [first, end) of a pass into groups of type Run. The function
-// that the caller of Runs passes returns the sequence and the position of a row.
+// Runs divides the rows [first, end) of a pass into groups of type Run. The function `place`
+// returns the sequence and the position of a row.
 func Runs(first, end int, place func(row int) (sequence, position int)) (runs []Run) {
 	for row := first; row < end; row++ {
 		sequence, position := place(row)

@@ -57,8 +57,8 @@ func (c *Cache) ClearSlots(first, end int, runs []Run) {
 	}
 }
 
-// copyRows copies n rows of the last pass, starting at row, to the slots that start at
-// slot, for all heads of one layer.
+// copyRows copies n rows of the last pass, from index `row` on, to n slots, from index `slot`
+// on, for all heads of one layer.
 func (c *Cache) copyRows(layer, row, slot, n int) {
 	l, size := &c.layers[layer], c.layout.rowBytes()
 	for kv := range 2 {

@@ -1,10 +1,10 @@
 // Package power asks the device for the clock rates that each phase of a request needs.
 //
-// A vote for a clock rate holds until the next vote. Each pass votes for the clock
-// rates of its phase. When the last request ends, the engine votes for [backend.Idle].
-// If a device has no clock votes, or rejects one, it gets no further votes and runs at
-// the clock rate that it has. Votes for clock rates change how long a request takes,
-// and never its result.
+// A vote for a clock rate holds until the next vote. Each pass votes for the clock rates of
+// its phase. When the last request ends, the engine votes for [backend.Idle]. If a device has
+// no clock votes, or rejects one, the Voter sends no further votes, and the clock rates of
+// the device stay as they are. Votes for clock rates change how long a request takes, and
+// never its result.
 //
 // Any goroutine may use a [Voter]. A Voter holds its only lock while it calls the
 // device. A Voter calls the device only if the phase changes.

@@ -10,8 +10,8 @@
 //
 // # Invariants
 //
-//   - items wait in the order of their turns, and an item that returns keeps its place
-//     among the items of its pass;
+//   - items wait in the order of their turns, and the items of a pass that have tokens left
+//     return to the queue in the same order;
 //   - no pass takes rows of an item until the last output of the item is settled;
 //   - drafts of a pass follow the last token of their item, in the order of the tree.
 //

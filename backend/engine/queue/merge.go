@@ -19,7 +19,7 @@ func NewMerge(rows []Rows) *Merge {
 	return &Merge{rows: rows, taken: make([]int, len(rows)), Pays: make([]bool, len(rows))}
 }
 
-// FillFrom drops all taken drafts and takes n again: first drafts of the work items that
+// FillFrom drops all taken drafts and then takes n drafts: first those of the work items that
 // pay for the width of the pass. After these drafts, drafts of the other work items fill the
 // rows that are left, because filling these rows costs no further time.
 func (m *Merge) FillFrom(n int, pays func(i int) bool) {
@@ -33,10 +33,11 @@ func (m *Merge) FillFrom(n int, pays func(i int) bool) {
 	m.fillOf(n, func(i int) bool { return !m.Pays[i] })
 }
 
-// Fill takes drafts from the work items until n are taken.
+// Fill takes drafts from the work items until n drafts are taken in total.
 func (m *Merge) Fill(n int) { m.fillOf(n, func(int) bool { return true }) }
 
-// fillOf takes drafts from some of the work items until n are taken from all.
+// fillOf takes drafts from the work items for which `of` returns true, until n drafts are
+// taken in total.
 func (m *Merge) fillOf(n int, of func(i int) bool) {
 	for ; m.n < n; m.n++ {
 		best, score := -1, float32(0)
@@ -54,8 +55,8 @@ func (m *Merge) fillOf(n int, of func(i int) bool) {
 	}
 }
 
-// Keep sets the number of drafts in the rows of each item to the number that was taken,
-// and which items pay for the width.
+// Keep stores in the rows of each item the number of drafts that were taken from the item,
+// and whether the item pays for the width of the pass.
 func (m *Merge) Keep() {
 	for i := range m.rows {
 		m.rows[i].Drafts, m.rows[i].Guest = m.taken[i], !m.Pays[i]

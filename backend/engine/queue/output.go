@@ -106,7 +106,7 @@ func (o *Output) Describe(kept int, verified bool, commit time.Duration) *report
 // Cost holds the expected time of a pass, and the times with which the guard
 // compares it.
 type Cost struct {
-	// Took is the time with drafts, and plain the time without them.
+	// Took is the time of the pass with drafts, and Plain the time without drafts.
 	Took, Plain float64
 	// Saved is the time of the pass that one accepted draft makes unnecessary.
 	Saved float64

@@ -14,8 +14,8 @@ import (
 type Item struct {
 	Sequence int
 	Tokens   []int32 // Tokens holds the tokens that are not computed yet
-	// Drafts, if set, are the drafts after the last token. If a pass has room for
-	// Drafts, the pass takes the first rows of drafts.
+	// Drafts, if set, are the drafts after the last token. A pass takes the first drafts of
+	// the tree, if the pass has rows left for drafts.
 	Drafts *spec.Tree
 	// EveryRow asks for the largest logits after each token, not only after the last
 	// one.
@@ -106,13 +106,13 @@ func (q *Queue) Update(f func()) {
 	}
 }
 
-// A request calls enter before it adds work items to the queue, and leave after its
-// last one.
+// Enter counts a request that will add work items to the queue. The request calls Leave after
+// its last work item.
 func (q *Queue) Enter() { q.Update(func() { q.Coming++ }) }
 func (q *Queue) Leave() { q.Update(func() { q.Coming-- }) }
 
-// add appends a work item to the request queue. The request of the added item must have
-// called enter.
+// Add appends a work item to the request queue. The request of the added item must have
+// called Enter.
 func (q *Queue) Add(w *Item) {
 	q.Update(func() {
 		q.Coming--
@@ -142,8 +142,8 @@ func (q *Queue) PutBack(w *Item, turn uint64) {
 	})
 }
 
-// Withdraw removes a work item from the queue because its request gives up. withdraw
-// returns false if a pass has already taken the item.
+// Withdraw removes a work item from the queue because its request gives up. Withdraw returns
+// false if a pass has already taken the item.
 func (q *Queue) Withdraw(w *Item) (removed bool) {
 	q.Update(func() {
 		if removed = q.remove(w); removed {
@@ -177,7 +177,7 @@ func (q *Queue) Waiting() (rows int) {
 }
 
 // Answers returns the number of waiting work items that answer. The caller of Answers holds
-// mu.
+// Mu.
 func (q *Queue) Answers() (n int) {
 	for _, w := range q.Items {
 		if w.Answers() {
@@ -198,10 +198,10 @@ func (q *Queue) Counts() (tokens, answers, coming int) {
 // WaitNoMore marks the coming requests as late: a pass has waited for them in vain.
 func (q *Queue) WaitNoMore() { q.Update(func() { q.Late = q.Coming }) }
 
-// Take removes the rows of the next pass from the queue. The function share returns how
-// many of the waiting rows the pass takes, and of which work items. First,
-// each of these work items gets one row of the pass, so that no request waits for the end of
-// another request's prompt. After that, the work items that came first get the rows that are left.
+// Take removes the rows of the next pass from the queue. The function `share` returns how
+// many of the waiting rows the pass takes, and of which work items. First, each of these work
+// items gets one row of the pass, so that no request waits for the end of another request's
+// prompt. After that, the work items that came first get the rows that are left.
 func (q *Queue) Take(share func(items []*Item) Ration) (rows []Rows) {
 	q.Update(func() {
 		r := share(q.Items)

@@ -13,8 +13,8 @@ type Clock struct {
 	// Virtual is set if the device's calls take no time on the host's clock. On a
 	// virtual clock, the times of plans and graphs are simulated times.
 	Virtual bool
-	// Scale is the host's time per unit of simulated time if the emulator makes calls
-	// last, and else zero.
+	// Scale is the host's time per unit of simulated time if the emulator makes calls take
+	// time on the host's clock, and otherwise zero.
 	Scale float64
 }
 

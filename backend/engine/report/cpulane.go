@@ -17,12 +17,11 @@ type Work struct {
 	Took  time.Duration
 }
 
-// maxVerified bounds the number of decode passes that a report lists. A long answer can
-// have one decode pass per token, so the report lists only the first maxVerified
-// passes.
+// maxVerified is the largest number of decode passes that a report lists. A long answer can
+// have one decode pass per token, so the report lists only the first maxVerified passes.
 const maxVerified = 1 << 11
 
-// maxWork bounds the number of CPU tasks that a report lists: three tasks for each of
+// maxWork is the largest number of CPU tasks that a report lists: three tasks for each of
 // maxVerified decode passes.
 const maxWork = 3 * maxVerified
 

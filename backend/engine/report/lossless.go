@@ -5,9 +5,8 @@ import "slices"
 // Lossless describes what can make a text with drafts differ from the text without
 // drafts: graph widths differ, and a token's logits may depend on the graph width.
 type Lossless struct {
-	// Exact tells whether [Options].Exact is set. If Exact is set, Width is the graph
-	// width that computed each token after the prompt. If Exact is not set, Width of a
-	// Lossless is zero.
+	// Exact tells whether [Options].Exact is set. If Exact is set, Width is the graph width
+	// that computed each token after the prompt. If Exact is not set, Width is zero.
 	Exact bool
 	Width int
 	// Flips is the measured rate at which the graph width changes the top token. If
@@ -20,10 +19,9 @@ type Lossless struct {
 	MeasuredOn string
 }
 
-// Flips is the measured rate at which the graph width changes the top token. Flips
-// compares a text that was computed token by token on the graphs with the fewest rows
-// with the same text in full passes, once for each width that passes with drafts may
-// have.
+// Flips is the measured rate at which the graph width changes the top token. To measure the
+// rate, MeasureFlips computes a text token by token on the graphs with the fewest rows, and
+// then in full passes, once for each width that passes with drafts may have.
 type Flips struct {
 	// Positions is the number of tokens that were compared. Flipped counts the tokens
 	// for which at least one width gave another top token.

@@ -70,9 +70,9 @@ type Report struct {
 	Stop     StopReason
 	// StopWord is the stop string that ended the output with [StopWord], or "".
 	StopWord string
-	// Began is the start of the request. Prefill is the time until the logits of the
-	// first output token, FirstToken the time until the first token was drawn, and
-	// Decode the time from then to the end.
+	// Began is the start of the request. Prefill is the time until the logits of the first
+	// output token, FirstToken the time until the first token was drawn, and Decode the time
+	// from the first token to the end.
 	Began                       time.Time
 	Prefill, FirstToken, Decode time.Duration
 	// Processor is the processor time of this process during the request, on all cores.
@@ -91,8 +91,8 @@ type Report struct {
 	Shifts, DroppedTokens int
 	// Steps is the number of passes that computed rows of this request.
 	Steps int
-	// Of the rows of the request's passes, ValidRows became text of the request,
-	// WastedRows were rejected drafts, SharedRows belonged to other requests, and
+	// The fields divide the rows of the request's passes: ValidRows became text of the
+	// request, WastedRows were rejected drafts, SharedRows belonged to other requests, and
 	// PaddingRows held no token.
 	ValidRows, WastedRows, SharedRows, PaddingRows int
 	// Draft is the mode that selects the draft sources. DecodeSteps is the number of

@@ -37,9 +37,9 @@ type Costs struct {
 	noSpare bool
 }
 
-// NewCosts returns the costs of blocks with the given numbers of layers. The graphs of
-// the blocks have the widths rows, descending. If given is nil, graphs are measured
-// when they are loaded.
+// NewCosts returns the costs of blocks with the given numbers of layers. `rows` lists the
+// widths of the blocks' graphs, descending. If given is nil, graphs are measured when they
+// are loaded.
 func NewCosts(given *graphswap.Cost, rows, layers []int) *Costs {
 	c := &Costs{given: given, npu: 1, io: 1, rows: rows, blocks: make([]measured, len(layers)), head: newMeasured(0)}
 	for i, n := range layers {
@@ -126,8 +126,8 @@ func DeviceTime(p backend.Program, cost func(backend.Timed) backend.Cost, host t
 }
 
 // planTime returns the time of a call on the clock of plans. If calls take no time on the
-// host's clock, this is the simulated time. Otherwise it is the host's time, even if an
-// emulator makes calls last longer than on a phone.
+// host's clock, planTime returns the simulated time. Otherwise planTime returns the host's
+// time, even if an emulator makes calls last longer than on a phone.
 func planTime(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration {
 	if c := images.CallCost(p, cost); c.Virtual {
 		return c.Took
@@ -158,7 +158,7 @@ func (c *Costs) measureBlock(ctx context.Context, b *Block, rows int, g *BoundGr
 	return nil
 }
 
-// MeasureHead measures the graphs of the head, which have the widths rows.
+// MeasureHead measures the graphs of the head. `rows` lists the widths of these graphs.
 func (c *Costs) MeasureHead(ctx context.Context, rows []int, graphs []*BoundGraph) error {
 	if !c.Measured() {
 		return nil

@@ -12,12 +12,12 @@
 //
 // # Switching a block
 //
-// The loader starts a load when the step before it in the plan is done. Without a spare
-// graph slot the loader frees the block's old graph before the load, and with a spare
-// graph slot after it. If the load fails, the loader loads the old graph again. A pass
-// that needs a graph that is being loaded waits in [Switcher.Acquire]. If a block has
-// no loaded graph and no load is planned, Acquire returns [ErrNotResident], and the
-// caller must load all graphs again with [Set.Reload].
+// The loader starts a load when the plan step that the load must follow is done. Without a
+// spare graph slot the loader frees the block's old graph before the load, and with a spare
+// graph slot after it. If the load fails, the loader loads the old graph again. A pass that
+// needs a graph that is being loaded waits in [Switcher.Acquire]. If a block has no loaded
+// graph and no load is planned, Acquire returns [ErrNotResident], and the caller must load
+// all graphs again with [Set.Reload].
 //
 // After three consecutive plans with failed loads, [Switcher.Disabled] reports true and
 // the engine makes no more plans.
@@ -34,7 +34,7 @@
 //   - a block is run or switched, never both at once;
 //   - a graph is freed only after the run that uses it has ended;
 //   - at most one Run at a time loads graphs of a switcher;
-//   - each mixture of loaded graphs is valid, so a cancelled plan needs no undo.
+//   - passes can run on each combination of loaded graphs, so a cancelled plan needs no undo.
 //
 // # Locks
 //

@@ -31,7 +31,8 @@ func (x *Run) runLoads() {
 	x.finish(last)
 }
 
-// finish ends the plan run. last is set if its failure has disabled switching.
+// finish ends the plan run. `last` is set if the failure of this plan run has disabled
+// switching.
 func (x *Run) finish(last bool) {
 	if last {
 		x.loader.Logger().Warn("graph switching is off, because loads failed too often: the graphs that are loaded stay loaded",

@@ -59,21 +59,21 @@ type Run struct {
 	// the goroutine that carries out the loads uses the field spareRefused.
 	spareRefused bool
 
-	// The switcher's mutex guards the fields of Run below. Only the goroutine that
-	// computes the prompt changes the field chunk.
+	// The switcher's mutex guards the fields of Run below. Only the goroutine that computes
+	// the prompt changes the field `chunk`.
 	chunk   int    // chunk is the number of the chunk that the prompt's next pass computes
 	loading int    // loading is the index of the load that runs now, or -1
 	steps   int    // steps is one more than the index of the last plan step that is done
 	loaded  []bool // loaded tells, for each load of the plan, whether it is done
-	// promptDone is set if the whole prompt is computed; the remaining loads then start
-	// at once
+	// promptDone is set when the whole prompt is computed; from then on, no load waits for a
+	// pass
 	promptDone  bool
 	deferred    bool  // deferred is set if the loads wait until the prompt is computed
 	noMoreLoads bool  // noMoreLoads is set if the loader may start no further load
 	loaderDone  bool  // loaderDone is set if the loader's goroutine has ended
 	err         error // err is the error of failed loads, or nil
 	taught      bool  // taught is set if Costs has learned from the plan run
-	before      *Run  // before is set only for an idle run: it is the last plan run before the idle run that belongs to a prompt
+	before      *Run  // before is the last prompt's plan run before this idle run, or nil
 
 	// idle is set if the run belongs to no prompt. idle does not change after NewRun.
 	idle   bool

@@ -131,8 +131,8 @@ func (s *Switcher) Acquire(ctx context.Context, b *Block, chunk, width int) (g *
 // Release tells the switcher that the pass has run the graph of the acquired block.
 func (s *Switcher) Release() { s.update(func() { s.busyBlock = nil }) }
 
-// choose returns the graph that a pass runs now, or sets loading if the pass should
-// wait for a graph that is being loaded.
+// choose returns the graph that a pass runs now. If the pass should wait for a graph that is
+// being loaded, the result `loading` is true.
 func (s *Switcher) choose(b *Block, chunk, width int) (g *BlockGraph, loading bool) {
 	x := s.plan
 	want := graphswap.Both

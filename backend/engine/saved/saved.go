@@ -1,14 +1,14 @@
 // Package saved writes and reads files that hold one sequence: its tokens, their keys and
 // values, and the model that computed them.
 //
-// A file has a header, the tokens, the keys and values of each layer, and the SHA-256 of
-// all bytes before it. Numbers are little-endian. A reader calls [ReadHeader], compares the
-// header with its own model, and calls [Check]; only then it reads keys and values. The
-// package knows no engine and no KV cache.
+// A file has a header, the tokens, the keys and values of each layer, and the SHA-256 of all
+// bytes before it. Numbers are little-endian. A reader calls [ReadHeader], compares the
+// header with its own model, and calls [Check]; only after Check has succeeded does the
+// reader read keys and values. Package saved uses neither an engine nor a KV cache.
 //
 // # Invariants
 //
-//   - Memory is bounded: ReadHeader allocates at most the tokens that its caller allows;
+//   - ReadHeader allocates memory for at most the number of tokens that its caller allows;
 //   - a file that was cut, extended or changed at any bit is rejected before its keys and
 //     values are read.
 package saved
@@ -97,8 +97,9 @@ func (w *Writer) Finish() (sizeBytes int64, err error) {
 	return w.n + int64(n), err
 }
 
-// ReadHeader reads the header and the tokens of a file. Names in hostile files are bounded,
-// and a file with more than mostTokens tokens is rejected before memory is allocated.
+// ReadHeader reads the header and the tokens of a file. A hostile file cannot make ReadHeader
+// allocate much memory: before ReadHeader allocates memory, it rejects a file with a recipe
+// name that is too long or with more than mostTokens tokens.
 func ReadHeader(r io.Reader, mostTokens int) (*Header, error) {
 	b := make([]byte, fixed)
 	if _, err := io.ReadFull(r, b); err != nil || string(b[:len(magic)]) != magic {

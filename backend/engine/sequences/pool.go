@@ -12,10 +12,9 @@
 //   - a sequence has one user at a time, and only its user changes it;
 //   - requests that wait are served in the order in which they came.
 //
-// Several goroutines may call all methods of a Pool. Pool.mu guards the sequences and
-// is never held while a request waits. Acquire compares the prompt with the tokens of
-// each sequence. The cost of every method except Acquire is at most one copy of
-// the tokens.
+// Several goroutines may call all methods of a Pool. Pool.mu guards the sequences and is
+// never held while a request waits. Acquire compares the prompt with the tokens of each
+// sequence. Every method except Acquire takes at most the time of copying the tokens once.
 package sequences
 
 import (
@@ -96,12 +95,13 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, 
 // choose returns the free sequence in which a request with the given prompt loses the
 // fewest tokens that a later request may continue. The first rule that applies decides:
 //
-//  1. The prompt continues a free sequence: see continuedBy. If it continues several, choose
-//     takes the one with the most tokens in common. 2. An empty sequence loses nothing.
+//  1. The prompt continues a free sequence: see continuedBy. If the prompt continues several,
+//     choose takes the one with the most tokens in common.
+//  2. choose takes an empty sequence, because no tokens are lost in it.
 //  3. choose takes the sequence that has the most tokens in common with the prompt, if at least
 //     half of the prompt is in common, and if that sequence loses no more tokens than the one
 //     that was released first.
-//  4. Otherwise choose takes the sequence that was released first.
+//  4. If no earlier rule applies, choose takes the sequence that was released first.
 //
 // Among equal sequences, choose takes the one that was released first.
 func (p *Pool) choose(prompt []int32) int {

@@ -27,9 +27,9 @@ import (
 // before all alternatives: the configuration that an earlier engine used last, or the one
 // that is best by the known costs.
 //
-// Each alternative sets the widths that the options leave open. An alternative that by
-// the known costs does not fit into the device's memory is left out, unless it is the
-// last one.
+// Each alternative sets the widths that the options leave open. Alternatives leaves out each
+// alternative that by the known costs does not fit into the device's memory, except the last
+// one.
 //
 // If automatic drafts need graphs of their own, the last alternative is an engine
 // without drafts, in case the memory does not hold these graphs.

@@ -43,8 +43,8 @@ func (o *Settings) Choices(c model.Config) graphswap.Setting {
 	return s
 }
 
-// DecodeLogits returns for how many rows of a request's decode pass the head runs at most:
-// for one token and its drafts.
+// DecodeLogits returns the largest number of rows of a request's decode pass for which the
+// head runs: one row for the token and, in a mode with drafts, one for each draft.
 func (o *Settings) DecodeLogits() int {
 	if o.Draft == (draft.Mode{}) {
 		return 1

@@ -7,8 +7,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ExactRows returns the graph width that computes each token after a prompt if Exact is
-// set: the decode graph's, unless the plan never loads a decode graph.
+// exactRows returns the graph width that computes each token after a prompt if Exact is set.
+// This width is the decode graph's or, if the plan never loads a decode graph, the prefill
+// graph's.
 func exactRows(plan string, rows []int) int {
 	if _, used := planGraphs(plan); used == graphswap.Prefill {
 		return rows[0]

@@ -23,10 +23,10 @@ const (
 	// defaultContext is the default context length of models that support longer
 	// contexts.
 	defaultContext = 4096
-	// blockParameters is the largest number of weights in a block if the options do not
-	// set the number of blocks. With at most blockParameters weights, the image of a
-	// block in f16 takes at most 200 MB. An NPU session must hold an image in one
-	// piece, together with others.
+	// blockParameters limits the number of weights in a block if the options do not set the
+	// number of blocks. With at most blockParameters weights, the image of a block in f16
+	// takes at most 200 MB. An NPU session must hold an image in one piece, together with
+	// others.
 	blockParameters = 100_000_000
 	// maxRows bounds the width of a graph, and so the size of its mask.
 	maxRows = 4096
@@ -123,10 +123,10 @@ type Options struct {
 	// the first request gets its first token sooner. The engine ignores WidthTimes in which
 	// the time of a width is missing.
 	WidthTimes *WidthTimes
-	// HeadRows is the width of the head's graph, which computes logits. If HeadRows is
-	// zero, it is the smallest width in Rows. If there are more sequences than
-	// HeadRows, the head has a second graph with one row for each. If Exact is set, the
-	// head has the exact width instead.
+	// HeadRows is the width of the head's graph, which computes logits. If HeadRows is zero,
+	// it is the smallest width in Rows. If there are more sequences than HeadRows, the head
+	// has a second graph with one row for each sequence. If Exact is set, the head has the
+	// exact width instead.
 	HeadRows int
 	// Top is the number of largest logits that the head's graph returns separately.
 	// Most draws need only the largest logits. If Top is zero, the head returns the
@@ -138,9 +138,9 @@ type Options struct {
 	Cache *imagecache.Store
 	// Name is the name of the model that the image cache shows to people.
 	Name string
-	// Compile, if set, is a function that compiles the images in place of the device,
-	// for example in another process. Compile calls the function filled with the size
-	// of each constant that it has written.
+	// Compile, if set, is a function that compiles the images in place of the device, for
+	// example in another process. Compile calls the function `filled` with the size of each
+	// constant that it has written.
 	Compile func(ctx context.Context, w io.Writer, job images.Job, filled func(bytes int)) error
 	// CompilePatience is the time for which a compiling process may be silent, in
 	// addition to the time that its work takes. A process that waits longer than

@@ -23,9 +23,9 @@ var Plans = []string{
 	graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly, graphswap.PlanLibrary,
 }
 
-// CheckPlan returns an error if a text is not a valid [Options].Plan. The error of
-// CheckPlan names the valid plans. The caller of CheckPlan adds the text and the place that
-// it came from.
+// CheckPlan returns an error if a text is not a valid [Options].Plan. The error of CheckPlan
+// names the valid plans. The caller of CheckPlan adds to the error the invalid text and the
+// key or flag that contains the text.
 func CheckPlan(text string) error {
 	name, required, forbidden := graphswap.CutSpare(text)
 	if !slices.Contains(Plans, name) || (required || forbidden) && (name == PlanAuto || !graphswap.Switches(name)) {

@@ -42,7 +42,7 @@ type Settings struct {
 //  2. The second step sets the graph widths.
 //  3. The third step sets the head's width and its number of largest logits.
 //  4. The fourth step checks all numbers.
-//  5. In the fifth step, the device decides what the plan library means, and may reject the
+//  5. In the fifth step, the device decides what the plan "library" means, and may reject the
 //     plan.
 //  6. The last step sets the fields of the shape that are computed from the plan and
 //     the widths.
@@ -50,7 +50,8 @@ func (o Options) Resolve(c model.Config, device backend.Capabilities) (Resolved,
 	return o.ResolveWith(c, device, o.Plan, o.Rows)
 }
 
-// ResolveWith resolves the options with another plan and other widths than theirs.
+// ResolveWith resolves the options with the given plan and widths in place of the options'
+// own.
 func (o Options) ResolveWith(c model.Config, device backend.Capabilities, plan string, rows []int) (Resolved, error) {
 	r := Resolved{Settings: Settings{Options: o}, Graphs: Shape{Rows: slices.Clone(rows), Blocks: o.Blocks, Plan: plan, Exact: o.Exact}}
 	r.fillSizes(c)

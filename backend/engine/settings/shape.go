@@ -12,10 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Shape describes into which graphs a model is cut, which of them are loaded at which
-// time, and what the engine has learned about their times. Graph sets of several
-// context tiers can have the same shape. Nothing changes the first group of fields
-// after Begin.
+// Shape describes into which graphs a model is cut, which of them are loaded at which time,
+// and what the engine has learned about their times. Graph sets of several context tiers can
+// have the same shape. After Begin, nothing changes the fields from Rows to Reason.
 type Shape struct {
 	// Rows holds the widths of the graphs, descending. Blocks is the number of blocks.
 	Rows   []int
@@ -56,9 +55,9 @@ func (s *Shape) Settle() {
 	s.Separate = s.Plan != "" && s.Plan != graphswap.PlanResident && !s.deviceSwitches
 }
 
-// Begin completes a shape whose widths, blocks and plan are set. begin creates the costs if
-// plans or forecasts need them, computes the number of rows in a prompt pass, and creates empty
-// records of the passes' times.
+// Begin completes a shape whose widths, blocks and plan are set. Begin creates the costs if
+// plans or forecasts need them, computes the number of rows in a prompt pass, and creates
+// empty records of the passes' times.
 func (s *Shape) Begin(o *Settings, device backend.Capabilities, layers int) {
 	switch counts := s.blockLayers(layers); {
 	case s.Planned():
@@ -98,9 +97,9 @@ func (s *Shape) WidthFor(n int) int {
 	panic(fmt.Sprintf("engine: no graph has %d rows", n))
 }
 
-// PartRows returns the number of rows in a part of a pass. With a plan, the rows of the
-// widest pass are cut into slices as wide as the decode graph; without a plan, passes
-// are not cut.
+// PartRows returns the width of a slice of a pass's rows. With a plan, each slice is as wide
+// as the decode graph. Without a plan, a pass is not cut, and its only slice is as wide as
+// the widest graph.
 func (s *Shape) PartRows() int {
 	if s.Planned() {
 		return s.Rows[len(s.Rows)-1]
@@ -121,8 +120,7 @@ func (s *Shape) DraftRows() int {
 // given width.
 func (s *Shape) FullPass(rows int) int { return min(rows, s.DraftRows(), MaxDrafts+1) }
 
-// ExactRows returns the graph width that computes each token after a prompt if exact is
-// set.
+// ExactRows returns the graph width that computes each token after a prompt if Exact is set.
 func (s *Shape) ExactRows() int { return exactRows(s.Plan, s.Rows) }
 
 // blockRange returns the layers [first, end) of a block.

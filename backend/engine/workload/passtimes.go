@@ -26,7 +26,8 @@ type PassTimes struct {
 	unconfirmed map[int]int
 	// prior holds times of widths that were measured on a part of the model.
 	prior map[int]time.Duration
-	// moved is set after all times have changed, until the next pass.
+	// moved is set from a call of Move, which announces that all times have changed, until
+	// the next pass.
 	moved bool
 	// shared is the share of a time's change that is expected in the times of all
 	// widths.
@@ -75,11 +76,11 @@ func (p *PassTimes) follow(width int, t time.Duration) {
 // none.
 func (p *PassTimes) Measured(width int) time.Duration { return p.times[width] }
 
-// Expected returns the expected time of a pass of the given width: the measured time
-// or, if there is none, an estimate from another width. Until the measured time is
-// trusted, Expected returns the smaller one of the measured time and the estimate. The
-// first pass of a width may have waited for memory or for other work. A width that
-// seems too slow would never be used and measured again.
+// Expected returns the expected time of a pass of the given width: the measured time or, if
+// there is none, an estimate from another width. Until the measured time is trusted, Expected
+// returns the smaller one of the measured time and the estimate: the first pass of a width
+// may have waited for memory or for other work, and a width that seems too slow would never
+// be used and measured again.
 func (p *PassTimes) Expected(width int) time.Duration {
 	t, measured := p.times[width]
 	estimate, fromNarrower := p.estimate(width)
@@ -106,8 +107,8 @@ func (p *PassTimes) estimate(width int) (t time.Duration, fromNarrower bool) {
 	return time.Duration(width+PassCost) * time.Millisecond, false
 }
 
-// ratio returns the expected time of a pass of one width, divided by that of another
-// width.
+// ratio returns the expected time of a pass of the width `width`, divided by the expected
+// time of a pass of the width `other`.
 func (p *PassTimes) ratio(width, other int) float64 {
 	t, known := p.prior[width]
 	if o, both := p.prior[other]; known && both {
@@ -116,8 +117,9 @@ func (p *PassTimes) ratio(width, other int) float64 {
 	return float64(width+PassCost) / float64(other+PassCost)
 }
 
-// Record records the time that a pass of the given width took. For the first passes of
-// a width Record keeps the shortest time, and then computes a mean.
+// Record records the time that a pass of the given width took. For the first passes of a
+// width, Record keeps the shortest time. For later passes, Record keeps a mean in which newer
+// times count more.
 func (p *PassTimes) Record(width int, t time.Duration) {
 	if p.moved {
 		p.follow(width, t)

@@ -1,10 +1,10 @@
 // Package workload keeps the statistics that the engine learns from its requests: the
 // lengths of answers, the tokens per pass, and the times of passes and of the head.
 //
-// Each statistic is a mean in which later requests count more. The statistics influence
-// how the engine computes an answer, and never the answer itself. The statistics decide
-// whether the engine calibrates a prompt, which plan it chooses, and how many drafts a
-// pass gets. The engine's statistics are lost when the process ends.
+// Each statistic is a mean in which later requests count more. The statistics change how fast
+// the engine computes an answer, and never the text of the answer. The statistics decide
+// whether the engine calibrates a prompt, which plan it chooses, and how many drafts a pass
+// gets. The engine's statistics are lost when the process ends.
 //
 // [Statistics] has one lock, and any goroutine may use it. [PassTimes] has no lock: the
 // engine's device lock guards it. Every call of package workload takes constant time,
@@ -63,7 +63,9 @@ func (s *Statistics) Answered(tokens int, accepted float64, decode time.Duration
 // rows.
 func (s *Statistics) HeadRan(rows int, took time.Duration) {
 	if rows <= 1 {
-		return // a single row is ignored, because its time is that of reading the whole matrix
+		// a run with a single row is ignored, because reading the whole matrix takes most of its
+		// time
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

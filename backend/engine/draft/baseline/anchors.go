@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// anchorSuccessors bounds the number of successors of a token: the figure in the
-	// sd.npu paper shows three, and its text gives no number.
+	// anchorSuccessors is the largest number of successors that are kept for a token: a
+	// figure in the sd.npu paper shows three, and the paper's text gives no number.
 	anchorSuccessors = 3
 	// anchorDepth is the depth of the tree that starts at a token, from the two-step
 	// search of the sd.npu paper. anchorNodes bounds the number of rows of that tree.
@@ -51,10 +51,11 @@ func (a *Anchors) Observe(token int32, tokens []int32, probabilities []float32) 
 	a.successors[token] = list[:min(anchorSuccessors, len(list))]
 }
 
-// Tree calls add for each row of the tree of a token's successors, parents first. root
-// is the row of the token itself. score is the product of the probabilities on the
-// path. add returns the number of the new row, which Tree passes as parent for the
-// row's children. No path of the tree of successors contains a token twice.
+// Tree calls the function `add` for each row of the tree of a token's successors, parents
+// first. `root` is the row of the token itself. The argument `score` of `add` is the product
+// of the probabilities on the path. `add` returns the number of the new row, which Tree
+// passes as parent for the row's children. No path of the tree of successors contains a token
+// twice.
 func (a *Anchors) Tree(token, root int32, add func(token, parent int32, score float32) (row int32)) {
 	left := anchorNodes
 	a.path = append(a.path[:0], token)

@@ -6,9 +6,9 @@ import "github.com/sdnpu/sdnpu/spec"
 // decoding). Automaton finds the longest suffix of the text that occurred earlier,
 // and the position of that occurrence, in constant time per token.
 //
-// A state of the automaton keeps the ends of its two newest occurrences, not of its
-// first one. If copied states kept the end of the first occurrence, every draft would
-// come from the earliest occurrence.
+// A state of the automaton keeps the ends of the two newest occurrences of the state's text.
+// If a state kept the end of the first occurrence instead, every draft would come from the
+// earliest occurrence.
 type Automaton struct {
 	text   []int32
 	states []state
@@ -109,10 +109,10 @@ func (a *Automaton) connect(s, token, to int32) {
 	a.states[s].first = int32(len(a.edges) - 1)
 }
 
-// LongestMatch returns the length of the longest suffix of the text that occurred
-// earlier, and the index of the token that followed that occurrence. The occurrence
-// that LongestMatch returns is the latest one, unless Append has skipped its update
-// because of maxRefresh.
+// LongestMatch returns the length of the longest suffix of the text that occurred earlier,
+// and the index of the token that followed that occurrence. If the suffix occurred several
+// times, LongestMatch uses the latest occurrence that Append has recorded; maxRefresh limits
+// what Append records.
 func (a *Automaton) LongestMatch() (length, next int) {
 	s := a.states[a.last].link
 	if s <= 0 {

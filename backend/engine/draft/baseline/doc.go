@@ -1,6 +1,6 @@
-// Package baseline contains published drafters as implementations of [draft.Proposer]:
-// prompt lookup, the suffix automaton, and sd.npu's pipeline, which adds calibration
-// and draft extension to them.
+// Package baseline contains published drafters as implementations of [draft.Proposer]: prompt
+// lookup, the suffix automaton, and sd.npu's pipeline, which also uses calibration and draft
+// extension.
 //
 // The laboratory compares the product's blend of draft sources with these drafters. The product
 // must not import package baseline. [Parse] returns the mode for a baseline's name; the

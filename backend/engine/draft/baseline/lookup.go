@@ -2,9 +2,9 @@ package baseline
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Lookup implements prompt lookup decoding, the baseline with which most papers
-// compare. Lookup searches the text for an earlier occurrence of its last few tokens
-// and drafts the tokens that followed them there, as a single chain.
+// Lookup implements prompt lookup decoding, the baseline with which most papers compare.
+// Lookup searches the text for an earlier occurrence of the text's last few tokens, and
+// drafts the tokens that followed this occurrence, as a single chain.
 type Lookup struct {
 	blind
 	// MaxNgram is the length of the longest suffix of the text that is searched for;
@@ -21,8 +21,8 @@ type Lookup struct {
 // Begin implements [draft.Proposer].
 func (Lookup) Begin([]int32) {}
 
-// Propose implements [draft.Proposer]. Propose searches the whole text for each draft,
-// so its cost grows with the text. O(len(text)·MaxNgram).
+// Propose implements [draft.Proposer]. Propose searches the whole text for each draft, so it
+// takes time O(len(text)·MaxNgram).
 func (l Lookup) Propose(t *spec.Tree, text []int32, rows int) {
 	longest, tokens := l.MaxNgram, l.Tokens
 	if longest == 0 {

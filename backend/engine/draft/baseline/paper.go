@@ -151,8 +151,8 @@ func (p *pipeline) add(token, parent int32, score float32) int32 {
 	return p.candidates.Add(token, parent, score)
 }
 
-// best returns the last candidate of the path that follows the child with the highest
-// score at each step.
+// best follows from the root, at each step, the child with the highest score, and returns the
+// last candidate of this path.
 func (p *pipeline) best() (row int32, score float32) {
 	row, score = spec.None, 1
 	for {

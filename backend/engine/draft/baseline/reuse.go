@@ -18,9 +18,9 @@ const (
 	reuseFade = 0.8
 )
 
-// reuse implements draft extension as published (sd.npu section 4.4). If the model
-// rejects a draft, it may still agree with later tokens of that draft. reuse keeps the
-// longest sequence of such tokens. The text often contains the kept tokens a few tokens
+// reuse implements draft extension as published (sd.npu section 4.4). If the model rejects a
+// token of a draft, the model may still agree with later tokens of that draft. reuse keeps
+// the longest sequence of such tokens. The text often contains the kept tokens a few tokens
 // later.
 type reuse struct {
 	segments []segment // segments holds the rejected segments in order of age, the newest last
@@ -89,9 +89,9 @@ func (r *reuse) step(text []int32) {
 	}
 }
 
-// align returns the index of the segment's token that would continue the text. align
-// searches the segment for the text's last tokens, at most reuseAlign, and returns the
-// old index if it finds none.
+// align returns the index of the segment's token that would continue the text. align searches
+// the segment for the text's last tokens, at most reuseAlign of them. If the segment contains
+// none of these tokens, align returns the old index.
 func (s *segment) align(text []int32) int {
 	for n := min(reuseAlign, len(text), len(s.tokens)); n > 0; n-- {
 		end := text[len(text)-n:]
