@@ -121,8 +121,8 @@ func (b *Builder) Apply(name string, op Op, inputs []TensorID, params ...Param) 
 // secondResult is the suffix for the name of a node's second result.
 const secondResult = "_indices"
 
-// FullyConnected multiplies x by weight and adds bias. For a bias of -1, nothing is
-// added.
+// FullyConnected multiplies the tensor x by the transpose of the matrix weight and adds the
+// vector bias. If bias is -1, FullyConnected adds no bias.
 func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID {
 	if bias < 0 {
 		return b.Apply(name, FullyConnected, []TensorID{x, weight})
@@ -130,8 +130,8 @@ func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID
 	return b.Apply(name, FullyConnected, []TensorID{x, weight, bias})
 }
 
-// EncodedFullyConnected multiplies a fixed-point x by weight and adds bias, as
-// FullyConnected does. e is the encoding of the result.
+// EncodedFullyConnected computes the same product as FullyConnected for a fixed-point x. The
+// argument e is the encoding of the result.
 func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e Encoding) TensorID {
 	in := []TensorID{x, weight}
 	if bias >= 0 {
@@ -140,8 +140,8 @@ func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e
 	return b.ApplyEncoded(name, FullyConnected, e, in...)
 }
 
-// ApplyEncoded adds a node of an operator on fixed-point tensors. e is the
-// encoding of the result.
+// ApplyEncoded adds a node of an operator on fixed-point tensors. The argument e is the encoding
+// of the result.
 func (b *Builder) ApplyEncoded(name string, op Op, e Encoding, inputs ...TensorID) TensorID {
 	return b.Apply(name, op, inputs, Param{"scale", e.Scale}, Param{"offset", e.Offset})
 }
@@ -156,8 +156,8 @@ func (b *Builder) Dequantize(name string, x TensorID, to DataType) TensorID {
 	return b.Apply(name, Dequantize, []TensorID{x}, Param{"to", uint32(to)})
 }
 
-// MatMul multiplies a by c. If transpose is set, c has the shape […,N,K] in place of
-// […,K,N].
+// MatMul multiplies the tensor `a` by the tensor `c`. If transpose is set, the shape of `c` is
+// […,N,K] in place of […,K,N].
 func (b *Builder) MatMul(name string, a, c TensorID, transpose bool) TensorID {
 	if !transpose {
 		return b.Apply(name, MatMul, []TensorID{a, c})
@@ -180,8 +180,8 @@ func (b *Builder) Transpose(name string, x TensorID, perm ...int) TensorID {
 	return b.Apply(name, Transpose, []TensorID{x}, Param{"perm", ints(Uint32, perm, len(perm))})
 }
 
-// Slice returns the elements [begin,end) of the tensor x along one axis; the other axes
-// stay whole.
+// Slice returns the elements [begin,end) of the tensor x along one axis, and all elements along
+// the other axes.
 func (b *Builder) Slice(name string, x TensorID, axis, begin, end int) TensorID {
 	shape := b.Shape(x)
 	ranges := make([]int, 0, 3*len(shape))

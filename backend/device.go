@@ -45,19 +45,20 @@ type Capabilities struct {
 	// Name is the name by which the user selected the device, such as "float",
 	// "emulator" or a path.
 	Name string
-	// Provider and BuildID are the names that the device's library gives itself.
+	// Provider and BuildID are the provider name and the build ID that the device's library
+	// reports.
 	Provider, BuildID string
 	// SoC is the chip that images are compiled for, or empty if images fit any
 	// chip.
 	SoC string
-	// SharesConstants tells whether graphs of one image store equal constants once. On a device
-	// that shares constants, all graphs of a block together take the memory of one copy of the
-	// block's weights.
+	// SharesConstants is set if the graphs of one image share one copy of equal constants. On a
+	// device that shares constants, all graphs of a block together take the memory of one copy of
+	// the block's weights.
 	SharesConstants bool
-	// SwapsGraphs tells that the device itself can swap the graphs of an image: each
-	// run first loads the graph that it needs. See [Image].
+	// SwapsGraphs is set if the device itself can swap the graphs of an image: before a run, the
+	// device then loads the graph that the run needs. See [Image].
 	SwapsGraphs bool
-	// Fingerprint changes whenever older images become invalid: it covers versions,
+	// Fingerprint changes whenever older images become invalid: the fingerprint covers versions,
 	// chip and compile options.
 	Fingerprint string
 }
@@ -72,10 +73,9 @@ type Image struct {
 	// cannot check an image against the image's own description loads only images with
 	// Own set.
 	Own bool
-	// If Swap is set, the device keeps fewer graphs of the image in memory than it has.
-	// The device swaps graphs inside the runs that need them, and these runs then take
-	// longer. If Swap is set and Capabilities.SwapsGraphs is not, Load returns
-	// [errors.ErrUnsupported].
+	// If Swap is set, the device keeps in memory only some of the image's graphs at a time. The
+	// device swaps graphs inside the runs that need them, and these runs then take longer. If
+	// Swap is set and Capabilities.SwapsGraphs is not, Load returns [errors.ErrUnsupported].
 	Swap bool
 }
 
@@ -86,10 +86,10 @@ type Program interface {
 	// Signature returns the ports of a graph of the program. For an unknown name,
 	// Signature returns [ErrNoGraph].
 	Signature(graph string) (Signature, error)
-	// Run executes a graph once. bindings are in the order of the signature, inputs
-	// first. If the number of bindings is wrong or a buffer is too small, Run returns
-	// [ErrBinding] and runs nothing. Run cannot be interrupted: ctx is checked only
-	// before it starts.
+	// Run executes a graph once. bindings are in the order of the signature, inputs first. If the
+	// number of bindings is wrong or a buffer is too small, Run returns [ErrBinding] and runs
+	// nothing. Run checks ctx only before the graph starts, because a running graph cannot be
+	// interrupted.
 	Run(ctx context.Context, graph string, bindings []Binding) error
 	// SizeBytes returns the device memory that the program holds.
 	SizeBytes() int64

@@ -25,15 +25,15 @@
 //
 // # Ownership
 //
-// The caller closes each program and buffer that a device returns, and closes the
-// device last. The caller keeps an image's bytes unchanged until its programs are
-// closed, and does not touch the bytes of a buffer that a running graph uses. A
-// [Builder] and a [Literal] keep the slices that the caller passes to them; the caller
-// must not change these slices afterwards.
+// The caller closes each program and buffer that a device returns, and closes the device last.
+// The caller keeps an image's bytes unchanged until the programs loaded from the image are
+// closed, and does not touch the bytes of a buffer that a running graph uses. A [Builder] and a
+// [Literal] keep the slices that the caller passes to them; the caller must not change these
+// slices afterwards.
 //
 // # Extending the contract
 //
-// To add an operator, change these places.
+// To add an operator, write the parts in the list below.
 //
 //   - its constant and its row in rules (op.go), its infer function (infer.go, or
 //     infer_fixed.go for fixed point), its method of [Builder] (builder.go) and a case

@@ -8,8 +8,8 @@ import (
 // Encoding maps the integers of a fixed-point tensor to real numbers: (stored + offset)
 // · scale, as in QNN. Tensors of other types have the zero Encoding.
 type Encoding struct {
-	// Grain tells which elements share a scale and an offset: the whole tensor, a row
-	// or a block.
+	// Grain is the part of the tensor whose elements share a scale and an offset: the whole
+	// tensor, a row or a block.
 	Grain Grain
 	// Scale and Offset of an Encoding are set only if Grain is PerTensor. If Grain is
 	// PerRow or PerBlock, the constant's [Values] contain the scales and offsets.
@@ -19,8 +19,8 @@ type Encoding struct {
 	// of a block share a scale (PerBlock) or an integer scale factor (PerRow, see
 	// [Encoding.Multiplied]).
 	Block int
-	// Bits is the number of significant bits of an element; the other bits are copies
-	// of its sign bit. If Bits is zero, all bits of an element are significant.
+	// Bits is the number of significant bits of an element; the other bits are copies of the
+	// element's sign bit. If Bits is zero, all bits of an element are significant.
 	Bits int
 }
 

@@ -70,9 +70,9 @@ func (g *Graph) Signature() Signature {
 	return s
 }
 
-// Validate checks the whole graph: names are unique, each tensor is produced by one
-// node before its first use, and each node obeys its operator's rule. Validate's error
-// wraps [ErrInvalidGraph] and names the node.
+// Validate checks the whole graph: names are unique, each tensor that nodes compute is computed
+// by exactly one node, which precedes all nodes that read the tensor, and each node obeys its
+// operator's rule. Validate's error wraps [ErrInvalidGraph] and names the node.
 func (g *Graph) Validate() error {
 	if g.Name == "" {
 		return fmt.Errorf("backend: %w: the graph has no name", ErrInvalidGraph)
@@ -100,8 +100,8 @@ func (g *Graph) Validate() error {
 	return nil
 }
 
-// checkTensors checks each tensor of a graph. ready tells for each tensor whether it
-// has elements before any node runs.
+// checkTensors checks each tensor of a graph. For each tensor, the result `ready` tells whether
+// the tensor has elements before any node runs.
 func (g *Graph) checkTensors() (ready []bool, err error) {
 	ready = make([]bool, len(g.Tensors))
 	names := make(map[string]bool, len(g.Tensors))
@@ -197,9 +197,8 @@ func equalShape(a, b []int) bool {
 	return true
 }
 
-// Digest returns a hash of what the graph computes: the hash covers its structure, its
-// parameters and the IDs of its constants. Two graphs with equal digests give equal
-// programs on the same device.
+// Digest returns a hash of the graph's structure, of its nodes' parameters and of the IDs of its
+// constants. Two graphs with equal digests give equal programs on the same device.
 func (g *Graph) Digest() [32]byte {
 	h := digester{sha256.New()}
 	h.text(g.Name)

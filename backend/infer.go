@@ -7,7 +7,7 @@ import (
 
 func last(shape []int) int { return shape[len(shape)-1] }
 
-// floats returns an error unless all tensors have the same floating-point type.
+// floats checks that all tensors have the same floating-point type.
 func floats(in []*Tensor) error {
 	for i, t := range in {
 		if !t.Type.Float() || t.Type != in[0].Type {
@@ -17,7 +17,7 @@ func floats(in []*Tensor) error {
 	return nil
 }
 
-// vector returns an error unless a tensor is a constant vector of n elements.
+// vector checks that the tensor t is a constant vector of n elements.
 func vector(t *Tensor, n int, what string) error {
 	if t.Kind != Constant || len(t.Shape) != 1 || t.Shape[0] != n {
 		return fmt.Errorf("%s %q has shape %v: want a constant of shape [%d]", what, t.Name, t.Shape, n)
@@ -122,7 +122,7 @@ func inferSame(_ *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: in[0].Type, Shape: in[0].Shape}, floats(in)
 }
 
-// array returns the value of an Array parameter as ints. array also checks that the
+// array reads an Array parameter of a node as ints. The function array also checks that the
 // parameter has the type and shape that the operator needs.
 func array(n *Node, name string, want DataType, shape ...int) ([]int, error) {
 	a, _ := n.Param(name).(Array)

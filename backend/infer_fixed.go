@@ -9,8 +9,7 @@ import (
 // fixedType reports whether t is a fixed-point type that activations can have.
 func fixedType(t DataType) bool { return t == Ufixed8 || t == Ufixed16 }
 
-// denseTypes returns an error unless the types of the inputs are one of the
-// combinations that [FullyConnected] allows.
+// denseTypes checks that [FullyConnected] allows the combination of the inputs' types.
 func denseTypes(in []*Tensor) error {
 	x, w := in[0], in[1]
 	if !w.Type.Fixed() {

@@ -11,19 +11,17 @@ import (
 type Op string
 
 const (
-	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K], optional
-	// bias [N] → [M,N]. FullyConnected does not allow inputs with other numbers of
-	// dimensions, which QNN allows, because the vendor's validation rejects some that
-	// its compiler would accept (error 3110).
+	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K], optional bias [N] →
+	// [M,N]. QNN also allows inputs with other numbers of dimensions. FullyConnected rejects
+	// them, because the vendor's validation rejects some inputs (error 3110) that the vendor's
+	// compiler would accept.
 	//
-	// FullyConnected allows three combinations of types. In the first combination of
-	// types of FullyConnected, all tensors have one floating-point type. In the second
-	// combination of types of FullyConnected, x and bias are Float16, and the weights
-	// are Sfixed8 with scales per row or block. In the third combination of types of
-	// FullyConnected, x is Ufixed8 or Ufixed16, and the weights are Sfixed8 with a
-	// scale per row. A bias of the third combination is Sfixed32 with a scale per row:
-	// x's scale times the weight row's scale. The result of the third combination of
-	// types has x's type. The parameters scale (float32) and offset (int32) define the
+	// FullyConnected allows three combinations of types. In the first combination, all tensors
+	// have one floating-point type. In the second combination, x and bias are Float16, and the
+	// weights are Sfixed8 with scales per row or block. In the third combination, x is Ufixed8 or
+	// Ufixed16, and the weights are Sfixed8 with a scale per row. In the third combination, bias
+	// is Sfixed32 with a scale per row, which is x's scale times the scale of the weight's row,
+	// and the result has x's type. The parameters scale (float32) and offset (int32) define the
 	// encoding of a fixed-point result, which QNN has in the output tensor.
 	FullyConnected Op = "FullyConnected"
 	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N]. Each
@@ -31,11 +29,11 @@ const (
 	// them. The parameters transpose_in0 and transpose_in1 (bool) of MatMul swap the
 	// last two dimensions: a is then […,K,M], and b […,N,K].
 	MatMul Op = "MatMul"
-	// RmsNorm computes x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D], beta [D];
-	// parameter epsilon (float32). RmsNorm requires a beta that is all zero: older
-	// versions of the vendor's library fail without a beta and silently ignore other
-	// values. x has at most 3 dimensions, because the vendor's f16 form gave wrong
-	// values for 4 dimensions (core API 2.40).
+	// RmsNorm computes x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D], beta [D]; parameter
+	// epsilon (float32). RmsNorm requires a beta that is all zero: older versions of the vendor's
+	// library fail without a beta and silently ignore a beta that is not zero. x has at most 3
+	// dimensions, because the vendor's f16 form gave wrong values for 4 dimensions (core API
+	// 2.40).
 	RmsNorm Op = "RmsNorm"
 	// Softmax normalises along D.
 	Softmax Op = "Softmax"

@@ -7,15 +7,15 @@ import "time"
 // whether a device implements an optional interface.
 
 // Binder is a [Program] whose device must register memory before the program can use it. Bind
-// registers the memory of bindings in advance, so that the first run with them need not do it.
-// Bind may be called while programs run. If the device has no room to register the memory,
-// Bind's error wraps [ErrNoMemory].
+// registers the memory of bindings in advance, so that the first run with these bindings takes no
+// time for registration. Bind may be called while programs run. If the device has no room to
+// register the memory, Bind's error wraps [ErrNoMemory].
 type Binder interface {
 	Bind(graph string, bindings []Binding) error
 }
 
-// Timed is a [Program] whose device measures the times of its calls. A device measures
-// times only if an option that was set when it was opened asks for times.
+// Timed is a [Program] whose device measures the times of its calls. A device measures times only
+// if it was opened with an option that requests times.
 type Timed interface {
 	// LoadCost returns the cost of the call that loaded the program.
 	LoadCost() Cost

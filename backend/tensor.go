@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// MaxRank is the largest number of dimensions of a tensor. The operators of a
-// transformer need 4 dimensions; the vendor's library accepts 5.
+// MaxRank limits the number of dimensions of a tensor. The operators of a transformer need 4
+// dimensions; the vendor's library accepts 5.
 const MaxRank = 5
 
 // DataType is the type of a tensor's elements.
@@ -106,9 +106,8 @@ func (t *Tensor) Elements() int {
 // SizeBytes returns the size of all elements of the tensor in bytes.
 func (t *Tensor) SizeBytes() int { return t.Elements() * t.Type.Size() }
 
-// PackedBytes returns the size of all elements in bytes if elements with fewer
-// significant bits than their type are packed. Devices store elements with few
-// significant bits packed. PackedBytes does not count scales.
+// PackedBytes returns the size in bytes of the significant bits of all elements, without scales.
+// Devices store only the significant bits of each element (see [Encoding.Bits]).
 func (t *Tensor) PackedBytes() int {
 	if t.Encoding.Bits == 0 {
 		return t.SizeBytes()

@@ -16,16 +16,14 @@ import (
 // allow.
 var ErrText = errors.New("the text is empty or longer than Options.Context")
 
-// Options tunes a Chain. With the zero Options, a chain runs the first recipe on 128
-// rows.
+// Options configures a Chain. With the zero Options, a chain runs the first recipe on 128 rows.
 type Options struct {
 	// Recipe is the precision recipe in which the chain computes. If Recipe is the zero
 	// value, the first of [model.Recipes] is used.
 	Recipe model.Recipe
 	// Rows is the width of the chain's graphs. If Rows is zero, it is 128.
 	Rows int
-	// Context is the largest number of tokens that a text may have. If Context is zero, it is
-	// 512.
+	// Context limits the number of tokens in a text. If Context is zero, it is 512.
 	Context int
 	// If Observe is set, the inputs and results of projections are outputs of the
 	// graphs.
@@ -92,7 +90,7 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	return c, nil
 }
 
-// positions returns n positions, the first of which is `at`.
+// positions returns the n consecutive positions that start at `at`.
 func positions(at, n int) []int32 {
 	list := make([]int32, n)
 	for i := range list {
@@ -119,8 +117,8 @@ func (c *Chain) Hidden(text int) []float32 {
 // text.
 type Observer func(tensor string, values []float32)
 
-// Layer runs all texts through layer i, which must follow the layer of the call before.
-// observe, if not nil, receives the graph's floating-point outputs.
+// Layer runs all texts through layer i, which must follow the layer of the previous call. The
+// function observe, if not nil, receives the graph's floating-point outputs.
 func (c *Chain) Layer(ctx context.Context, i int, observe Observer) error {
 	g, err := c.graph(i)
 	if err != nil {

@@ -36,8 +36,8 @@ type Comparison struct {
 	Spent time.Duration
 }
 
-// Agreement returns the share of positions at which the tested chain gives its highest
-// logit to the reference's most likely token.
+// Agreement returns the fraction of positions at which the tested chain gives its highest logit
+// to the reference's most likely token.
 func (c *Comparison) Agreement() float64 { return float64(c.Same+c.Tied) / float64(c.Positions) }
 
 // Compare runs two new chains with the same texts through their models, layer by layer.
@@ -143,8 +143,8 @@ func (c *Comparison) add(want, got []float32, next int32) (loss [2]float64) {
 	return [2]float64{sum[0] - float64(want[next]), sum[1] - float64(got[next])}
 }
 
-// largest returns the index of the largest element, the lowest one if several are
-// equal.
+// largest returns the index of the largest element. If several elements are largest, the function
+// largest returns the lowest of their indices.
 func largest(x []float32) int {
 	best := 0
 	for i, v := range x {
@@ -155,8 +155,8 @@ func largest(x []float32) int {
 	return best
 }
 
-// logSum returns the logarithm of the sum of the exponentials of the elements. top is
-// the largest element.
+// logSum returns the logarithm of the sum of the exponentials of the elements. The argument top
+// is the largest element.
 func logSum(x []float32, top float32) float64 {
 	var sum float64
 	for _, v := range x {

@@ -1,16 +1,16 @@
 // Package chain runs texts through a model one layer at a time.
 //
-// The engine keeps a whole model on its device; a chain keeps only one layer there, and
-// the hidden states of all texts on the host. A chain can therefore measure models that
-// do not fit into the device's memory: it finds the ranges of activations
-// ([Calibrate]), and the effect of another recipe or device after each layer
-// ([Compare]). A chain generates no text.
+// The engine keeps a whole model on its device; a chain keeps only one layer there, and the
+// hidden states of all texts on the host. Because the device holds only one layer at a time, a
+// chain can measure models that do not fit into the device's memory: the ranges of activations
+// ([Calibrate]) and the effect of another recipe or device after each layer ([Compare]). A chain
+// generates no text.
 //
 // # Invariants
 //
 //   - Each text is a sequence of its own, from position 0.
-//   - A layer's graph is compiled, loaded, run over all texts and closed before the next
-//     one is written. A failure leaves nothing open.
+//   - A layer's graph is compiled, loaded, run over all texts and closed before the graph of the
+//     next layer is built. A failure leaves nothing open.
 //   - Padding rows are never reported.
 //
 // # Cost

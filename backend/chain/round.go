@@ -12,23 +12,23 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// largestGroup bounds the number of inputs of a matrix that are rounded together as one
-// group. The cost of rounding a matrix grows linearly with the size of a group, and the
-// cost of a group's second moments quadratically. Rounding errors of inputs in
-// different groups do not compensate each other.
+// largestGroup limits the number of inputs of a matrix that are rounded together as one group.
+// The cost of rounding a matrix grows linearly with the size of a group, and the cost of a
+// group's second moments quadratically. Rounding errors of inputs in different groups do not
+// compensate each other.
 const largestGroup = 640
 
-// mostRows bounds the number of activation rows that are kept for rounding; the kept
-// rows are evenly spread over the texts. Rows are kept until the whole layer has run,
-// because only the measured ranges decide which matrices are rounded.
+// mostRows limits the number of activation rows that are kept for rounding; the kept rows are
+// evenly spread over the texts. Rows are kept until the whole layer has run, because only the
+// measured ranges decide which matrices are rounded.
 const mostRows = 4096
 
 // Keep receives the rounded integers of a matrix, (row, column), and the name of the
 // matrix in the graph. Keep must not retain the slice `codes`.
 type Keep func(constant string, codes []byte) error
 
-// rounder rounds the weight matrices of one layer, after it has seen the activations
-// that are multiplied with them.
+// rounder first observes the activations of one layer, and then rounds the weight matrices that
+// multiply these activations.
 type rounder struct {
 	inputs map[string]*inputs // inputs maps the name of a tensor to its kept rows
 	nodes  []*backend.Node    // nodes lists the layer's projections
@@ -124,8 +124,8 @@ func (in *inputs) moments(group [2]int) []float32 {
 	return sums
 }
 
-// products returns two sums of products: of a with c, and of b with c. products adds in
-// three independent parts, so that one addition does not wait for another.
+// products returns two dot products: `a` with `c`, and `b` with `c`. Each dot product is added up
+// in three independent parts, so that one addition does not wait for another.
 func products(a, b, c []float32) (sa, sb float32) {
 	var a0, a1, a2, b0, b1, b2 float32
 	b, c = b[:len(a)], c[:len(a)]

@@ -8,9 +8,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// decode decodes the elements of a tensor to float32. For fixed-point tensors decode
-// returns the stored integers. Integers are returned as float32 values with the same
-// bits, so that operators that only move elements can treat all types alike.
+// decode decodes the elements of a tensor to float32. For a fixed-point tensor, decode converts
+// each stored integer to the float32 of equal value. An element of type Bool8, Int32 or Uint32
+// becomes the float32 with the same bits, so that operators that only move elements can treat all
+// types alike.
 func decode(w workers, dst []float32, src []byte, t backend.DataType) {
 	size := t.Size()
 	w.each(len(dst), grain, func(lo, hi int) {

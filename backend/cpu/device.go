@@ -13,9 +13,9 @@ type Options struct {
 	// Workers is the number of goroutines that compute one operator together. If
 	// Workers is zero, GOMAXPROCS goroutines compute an operator.
 	Workers int
-	// MemoryLimit bounds the bytes of each program and of each buffer. A larger program
-	// or buffer fails with [backend.ErrNoMemory]. If MemoryLimit is zero, the limit is
-	// 16 GiB.
+	// MemoryLimit limits the size in bytes of each program and of each buffer. For a larger
+	// program or buffer, Load or NewBuffer returns [backend.ErrNoMemory]. If MemoryLimit is zero,
+	// the limit is 16 GiB.
 	MemoryLimit int64
 }
 

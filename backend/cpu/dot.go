@@ -9,10 +9,10 @@ const blockK = 256
 //
 //	y[r*ldy+c] = Σ x[r*k+i]·w[c*k+i]   for r < rows, lo ≤ c < hi
 //
-// dotTile adds the products of an output in the order of i, in blocks of blockK,
-// whatever rows, lo and hi are. A row therefore has the same bits in a matrix product
-// of many rows and alone. The float32 conversions around products keep compilers from
-// fusing a product with the sum, which would make results differ between machines.
+// dotTile adds the products of an output in the order of i, in blocks of blockK, for any values
+// of rows, lo and hi. Because the order is fixed, a row has the same bits in a matrix product of
+// many rows and alone. The float32 conversions around products keep compilers from fusing a
+// product with the sum, which would make results differ between machines.
 func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi int) {
 	triples := rows - rows%3
 	for k0 := 0; k0 < k && triples > 0; k0 += blockK {
@@ -54,8 +54,8 @@ func dotRow(y, x, w []float32, k, lo, hi int) {
 	}
 }
 
-// put stores the sum of a block of products if it is the first block of a dot product,
-// and else adds it.
+// put sets *y to the sum of a block of products if the block is the first of a dot product.
+// Otherwise put adds the sum to *y.
 func put(y *float32, sum float32, first bool) {
 	if first {
 		*y = sum
@@ -121,13 +121,13 @@ func dotSextet(y, x, w []float32, ldw int, first bool) {
 	}
 }
 
-// accumulate adds rows of b to y, each weighted by an element of a.
+// accumulate adds the rows of the matrix `b` to y, each multiplied by an element of `a`.
 //
 //	y[n] += Σ a[i]·b[i*len(y)+n]
 //
-// accumulate adds in the order of i and skips elements of a that are exactly zero, so
-// a masked slot costs nothing and its contents change nothing. taken is scratch memory
-// of len(a).
+// accumulate adds in the order of i and skips elements of `a` that are exactly zero, so a masked
+// slot costs no time and its contents do not change the result. The argument `taken` is scratch
+// memory of len(a) elements.
 func accumulate(y, a, b []float32, taken []int) {
 	used := taken[:0]
 	for i, v := range a {
@@ -150,8 +150,8 @@ func accumulate(y, a, b []float32, taken []int) {
 	}
 }
 
-// add4 adds four weighted rows to y, one after the other for each element, and loads
-// and stores y once.
+// add4 adds four weighted rows to y. For each element of y, add4 adds the four products in the
+// order of the rows, and loads and stores the element only once.
 func add4(y, b0, b1, b2, b3 []float32, a0, a1, a2, a3 float32) {
 	n := len(y)
 	b0, b1, b2, b3 = b0[:n], b1[:n], b2[:n], b3[:n]

@@ -28,7 +28,7 @@ func roundFixed(t *backend.Tensor) func(w workers, x []float32) {
 	}
 }
 
-// load decodes the bytes that are bound to a tensor.
+// load decodes src, the bytes that the caller has bound to tensor i, into the graph's memory.
 func (g *graph) load(w workers, i int, src []byte) {
 	t := &g.tensors[i]
 	decode(w, g.memory[i], src, t.Type)
@@ -37,7 +37,8 @@ func (g *graph) load(w workers, i int, src []byte) {
 	}
 }
 
-// store encodes a result into the bytes that are bound to a tensor.
+// store encodes tensor i from the graph's memory into dst, the bytes that the caller has bound to
+// the tensor.
 func (g *graph) store(w workers, i int, dst []byte) {
 	t := &g.tensors[i]
 	if !t.Type.Fixed() {
@@ -59,7 +60,7 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	})
 }
 
-// dequantize converts decoded integers to the real numbers that they stand for.
+// dequantize replaces each decoded integer in x by the real number that the integer encodes.
 func dequantize(w workers, x []float32, t *backend.Tensor, scales []backend.ScaleOffset) {
 	size := len(x) // size is the number of elements that share a scale
 	if len(scales) == 0 {

@@ -5,10 +5,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// kernel is a function that computes the result of a node. All elements that a kernel
-// gets have type float32; an integer is stored as the bits of a float32. out does not
-// overlap in, and the kernel overwrites its old contents. If the node has a second
-// result, the last element of the parameter `in` is the memory for the second result.
+// kernel is a function that computes the result of a node. All elements that a kernel gets have
+// type float32; an integer is stored as the bits of a float32. The slice `out` overlaps no slice
+// of `in`, and the kernel overwrites the old contents of `out`. If the node has a second result,
+// the last element of the parameter `in` is the memory for the second result.
 type kernel func(w workers, out []float32, in [][]float32)
 
 // kernels maps each operator to the function that returns its kernel, for a node that
@@ -32,8 +32,8 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.Dequantize:     same,
 }
 
-// same copies elements. The kernel of a conversion only copies, because the rounding of each
-// node's result converts it to the type of its tensor.
+// same returns a kernel that copies elements. The kernel of a conversion only copies, because the
+// rounding of each node's result converts it to the type of its tensor.
 func same(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 	return func(_ workers, out []float32, in [][]float32) { copy(out, in[0]) }
 }

@@ -2,10 +2,10 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// layout assigns each tensor of a graph to a slot of scratch memory. In a layout,
-// constants have slot -1, because they need no scratch memory. Tensors that are not
-// needed at the same time can have the same slot of scratch memory. All graphs of a
-// program use the same scratch slots, because they run one at a time.
+// layout assigns each tensor of a graph to a slot of scratch memory. In a layout, constants have
+// slot -1, because they need no scratch memory. Two tensors can have the same scratch slot if no
+// node runs while both tensors are needed. All graphs of a program use the same scratch slots,
+// because only one graph of a program runs at a time.
 type layout struct {
 	slot []int
 	// sizes holds the number of elements of each scratch slot.

@@ -42,15 +42,15 @@ func softmax(_ *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	}
 }
 
-// vanishes is a difference to the largest element of a row. If an element is smaller than the
-// largest one by more than `vanishes`, its Softmax share is zero, because the share would be
-// less than 2^-150, half the smallest float32.
+// vanishes is a difference between an element and the largest element of its row. If the
+// difference is below `vanishes`, softmaxRow gives the element zero, because the exponential of
+// the difference would be less than 2^-150, half the smallest float32.
 const vanishes = -104
 
-// softmaxRow gives masked slots a Softmax share of exactly zero and leaves them out of
-// the sum, so the result does not depend on the number of masked slots. The Softmax of
-// a row that contains only -Inf is zero, not NaN, because NaN in a padding row would
-// spoil later rows.
+// softmaxRow computes the Softmax of the row x into y. softmaxRow gives masked slots exactly zero
+// and leaves them out of the sum, so the result does not depend on the number of masked slots.
+// The Softmax of a row that contains only -Inf is zero, not NaN, because NaN in a padding row
+// would spoil later rows.
 func softmaxRow(y, x []float32) {
 	top := float32(math.Inf(-1))
 	for _, v := range x {

@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// program is a loaded image of the float device. Concurrent runs and Close wait for
-// each other on the program's lock.
+// program is a loaded image of the float device. Runs and Close take the program's lock, so only
+// one of them works at a time.
 type program struct {
 	workers workers
 
@@ -29,7 +29,7 @@ type graph struct {
 	// inputs and outputs are the graph's tensors in the order of its signature.
 	inputs, outputs []int
 	steps           []step
-	// memory holds the elements of each tensor: those of a constant, or a scratch slot.
+	// memory holds, for each tensor, the elements of a constant or the memory of a scratch slot.
 	// For fixed-point tensors, memory holds the real numbers that the integers encode.
 	memory  [][]float32
 	tensors []backend.Tensor
@@ -38,8 +38,8 @@ type graph struct {
 // step is one node of a graph that is ready to run.
 type step struct {
 	run kernel
-	// inputs are the tensors that the node reads, followed by its second result if it
-	// has one.
+	// inputs are the tensors that the node reads, followed by the node's second result if the
+	// operator has one.
 	inputs []backend.TensorID
 	output backend.TensorID
 	// round rounds the node's result to its type, and is nil if the result needs no

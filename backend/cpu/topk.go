@@ -27,7 +27,7 @@ func topK(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	}
 }
 
-// topOfRow fills best with the indices of the row's largest elements, the largest
+// topOfRow fills the slice `best` with the indices of the row's largest elements, the largest
 // first.
 func topOfRow(best []int32, row []float32) {
 	rank := func(a, b int32) int {
@@ -49,8 +49,8 @@ func topOfRow(best []int32, row []float32) {
 	}
 }
 
-// orderKey returns a number by which elements are sorted: v, or -Inf for NaN, so that
-// NaN sorts last.
+// orderKey returns the number by which topK sorts the element v. The number is v itself, or -Inf
+// if v is NaN, so that topK sorts NaN last.
 func orderKey(v float32) float32 {
 	if v != v {
 		return float32(math.Inf(-1))

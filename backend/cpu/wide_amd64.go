@@ -12,8 +12,8 @@ var dotWide = func() func(sums *wideSums, x, w *float32, ldw, k int) {
 	return dotAVX
 }()
 
-// dotAVX implements [dotWide]. dotWide does not fuse products with sums, so each lane
-// rounds as the Go code does.
+// dotAVX implements [dotWide] with AVX. Because dotAVX does not fuse products with sums, each
+// lane rounds as the Go code does.
 //
 //go:noescape
 func dotAVX(sums *wideSums, x, w *float32, ldw, k int)

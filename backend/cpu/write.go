@@ -43,8 +43,8 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 type compiler struct {
 	header header
 	known  map[string]int
-	// tensors holds a description of each constant, and owners the name of a node that
-	// reads it.
+	// For each constant, tensors holds a tensor with its description, and owners the name of a
+	// node that reads the constant.
 	tensors []*backend.Tensor
 	owners  []string
 }

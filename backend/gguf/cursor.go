@@ -55,10 +55,10 @@ func (c *cursor) uint64(what string) uint64 {
 	return 0
 }
 
-// count reads the number of the entries that follow in the header. Each entry that count counts
-// takes at least minBytes bytes. count fails if the entries do not fit the file, or if there
-// are more than `most`. A file may be sparse, so its size does not show how much data it holds.
-// Callers therefore allocate memory for an entry only when they have read it.
+// count reads the number of the entries that follow in the header. Each entry takes at least
+// minBytes bytes. The method count fails if the entries do not fit into the file, or if their
+// number exceeds the limit `most`. A file may be sparse, so its size does not show how much data
+// it holds. Callers therefore allocate memory for an entry only when they have read it.
 func (c *cursor) count(what string, minBytes, most uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {

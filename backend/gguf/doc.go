@@ -18,10 +18,10 @@
 //     wraps [ErrUnsupported] and names the reason);
 //   - counts and lengths beyond the end of the file, unknown value types, arrays of
 //     arrays, empty or repeated names of keys and tensors;
-//   - more than 16,384 keys, 100,000 tensors, 256 bytes of a name or 40 MiB of keys:
-//     far more than published models have, and little enough to read for every model;
-//   - tensors of unknown format, with more than four dimensions or an empty one, sizes
-//     that overflow, rows of incomplete blocks, misaligned or overlapping data;
+//   - more than 16,384 keys, 100,000 tensors, 256 bytes of a name or 40 MiB of keys: far more
+//     than published models have, and few enough bytes that Open can read them for every model;
+//   - tensors of unknown format, with more than four dimensions or an empty one, with a size that
+//     overflows, rows of incomplete blocks, misaligned or overlapping data;
 //   - files shorter than their tensors need (the error states both sizes);
 //   - one part of a split model.
 //

@@ -12,15 +12,15 @@ import (
 const (
 	// maxWork limits the steps that one token, or the mask for it, may take.
 	maxWork = 1 << 20
-	// maxCells bounds the size of all states of the automaton, in items and following
+	// maxCells limits the total size of all states of the automaton, in items and following
 	// states. Above maxCells, the automaton forgets its states.
 	maxCells = 1 << 20
-	// maxMaskBytes is the memory for the masks of states.
+	// maxMaskBytes limits the memory of the masks that the states keep.
 	maxMaskBytes = 4 << 20
 )
 
-// Grammar is a compiled grammar. Several goroutines may use a Grammar, which keeps the states
-// and masks that one of them has computed for the others.
+// Grammar is a compiled grammar. Several goroutines may use a Grammar at the same time. A Grammar
+// keeps computed states and masks, so each goroutine can use the work of the others.
 type Grammar struct {
 	program *program
 	// A class is a set of bytes that no instruction of the grammar distinguishes.
@@ -34,7 +34,7 @@ type Grammar struct {
 	cells  int // cells is the size of all states
 	first  *state
 	masked []*state // masked lists the states that hold a token mask, the oldest first
-	// maskBytes is the memory of these masks.
+	// maskBytes is the memory of the masks that the states in masked hold.
 	maskBytes int
 	run       closure
 	key       []byte
@@ -44,7 +44,7 @@ type Grammar struct {
 // text, and equal sets of positions are one object until the automaton forgets its
 // states.
 type state struct {
-	items []item // ascending by at
+	items []item // the items ascend by their field at
 	// final is set if the text matches the whole grammar.
 	final bool
 	// next holds, for each class of bytes, the state that follows, or nil if it is not
@@ -202,7 +202,8 @@ func (g *Grammar) close(kernel []item) *state {
 	return s
 }
 
-// merge sorts items and joins those that are at the same instruction.
+// merge sorts items by instruction. merge replaces items at the same instruction by one item with
+// the union of their stacks.
 func (g *Grammar) merge(items []item) []item {
 	slices.SortFunc(items, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.calls.id, b.calls.id))

@@ -1,6 +1,6 @@
-// Package grammar holds a text to a grammar, token by token: it computes which tokens
-// of a vocabulary may come next. Grammars come from llama.cpp's
-// GBNF notation or from JSON schemas.
+// Package grammar makes a text obey a grammar: for each next token, it computes which tokens of a
+// vocabulary the grammar allows. Grammars come from llama.cpp's GBNF notation or from JSON
+// schemas.
 //
 // Package grammar knows no model and does not draw tokens. A [Matcher] follows one
 // text; a caller draws among the tokens of [Matcher.Mask] and passes the drawn token to
@@ -23,8 +23,9 @@
 //
 // # Invariants
 //
-//   - A token is allowed exactly if some continuation by bytes matches the grammar so
-//     far, or if it ends the text where the grammar may end.
+//   - A token is allowed exactly if the text with this token can be continued to a text that the
+//     grammar matches. A token that ends the text is allowed exactly if the grammar matches the
+//     text so far.
 //   - Left recursion is refused, because it calls rules without end.
 //   - Work per token, memory and nesting are bounded (maxWork, maxCells, maxMaskBytes,
 //     maxDepth). A text that exceeds the work ends with [ErrTooComplex].
@@ -32,7 +33,8 @@
 //
 // # How the grammars differ from llama.cpp's
 //
-//   - Control tokens are never allowed, although their spelling may match.
+//   - Control tokens that do not end the text are never allowed, even if the grammar matches
+//     their text.
 //
 //   - A rule that is defined twice is an error; in llama.cpp the later definition
 //     counts.

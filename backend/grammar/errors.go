@@ -9,7 +9,7 @@ import (
 // of the compiled grammar, or the work for one token.
 var ErrTooComplex = errors.New("the grammar is too complex")
 
-// SyntaxError reports an error in a GBNF grammar and its place.
+// SyntaxError reports an error in a GBNF grammar, with the line and the column of the error.
 type SyntaxError struct {
 	Line, Column int // Line and Column count from 1; columns count characters
 	Reason       string
@@ -19,7 +19,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("grammar: line %d, column %d: %s", e.Line, e.Column, e.Reason)
 }
 
-// SchemaError reports an error in a JSON schema and its place.
+// SchemaError reports an error in a JSON schema, with the path of the invalid value.
 type SchemaError struct {
 	Path   string // Path is a JSON pointer, such as "#/properties/a"
 	Reason string

@@ -24,14 +24,14 @@ type (
 		part     expression
 		min, max int
 	}
-	// reference matches a rule.
+	// reference is an expression that matches the texts of a rule.
 	reference struct {
 		rule int
 		at   place
 	}
 )
 
-// place is a place in the source of a grammar.
+// place is a position in the source text of a grammar.
 type place struct{ line, column int }
 
 // rule is an expression of a grammar with a name.

@@ -11,7 +11,7 @@ import (
 // object, and a set does not change. Because equal sets of frames are one object, stacks share
 // their lower parts, and any number of stacks takes little memory.
 type frames struct {
-	list  []frame // ascending by to
+	list  []frame // the frames ascend by their field to
 	id    uint64
 	depth int // depth is the height of the highest stack
 }
@@ -83,7 +83,7 @@ func (s *stacks) set(list []frame) *frames {
 	return made
 }
 
-// union returns the set of all stacks of a and b.
+// union returns the set that contains all stacks of `a` and of `b`.
 func (s *stacks) union(a, b *frames) *frames {
 	if a == b || b == nil {
 		return a

@@ -39,10 +39,10 @@ type parser struct {
 	pos     int
 	rules   []rule
 	index   map[string]int
-	used    []place // used holds the first reference to each rule
+	used    []place // used holds the position of the first reference to each rule
 	defined []bool
 	nesting int
-	last    place // last is the place of the byte `counted`
+	last    place // last is the line and column of the byte at the offset `counted`
 	counted int
 }
 

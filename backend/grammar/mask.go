@@ -9,15 +9,15 @@ import (
 // Mask is a set of tokens that a grammar allows. A Mask that a Matcher returns does not
 // change.
 type Mask struct {
-	// words holds one bit for each token, unless the set is small: then few holds its
-	// tokens, ascending.
+	// words holds one bit for each token, unless the set is small. For a small set, the field few
+	// holds the tokens, ascending.
 	words []uint64
 	few   []int32
 	count int
 	size  int
 }
 
-// fewTokens is the size of the largest set that is kept as a list.
+// fewTokens is the size limit of sets that a Mask stores as a list.
 const fewTokens = 512
 
 // add adds a token to a mask that is being made.

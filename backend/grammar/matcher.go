@@ -15,7 +15,7 @@ func (g *Grammar) NewMatcher(v *Vocabulary) *Matcher {
 	return &Matcher{grammar: g, vocabulary: v, state: g.first}
 }
 
-// Clone returns a Matcher that follows another continuation of the same text.
+// Clone returns a copy of the Matcher, which can follow another continuation of the same text.
 func (m *Matcher) Clone() *Matcher {
 	c := *m
 	return &c
@@ -45,9 +45,10 @@ func (m *Matcher) Mask() *Mask {
 // Allowed reports whether a token may come next.
 func (m *Matcher) Allowed(token int32) bool { return m.Mask().Has(token) }
 
-// Accept adds a token to the text that the Matcher follows. Accept reports whether the
-// grammar allows the token there; if not, no token may follow. A token that ends the
-// text may come only where the grammar may end, and adds nothing.
+// Accept adds a token to the text that the Matcher follows. Accept reports whether the grammar
+// allows the token there. After a token that the grammar does not allow, the Matcher allows no
+// further token. A token that ends the text is allowed only if the text so far matches the whole
+// grammar, and adds no bytes to the text.
 func (m *Matcher) Accept(token int32) bool {
 	v := m.vocabulary
 	m.mask = nil
@@ -66,8 +67,9 @@ func (m *Matcher) Accept(token int32) bool {
 	return m.state != dead
 }
 
-// AcceptBytes adds bytes to the text that the Matcher follows. AcceptBytes reports
-// whether the grammar allows the bytes there; if not, no token may follow.
+// AcceptBytes adds bytes to the text that the Matcher follows. AcceptBytes reports whether the
+// grammar allows the bytes there. After bytes that the grammar does not allow, the Matcher allows
+// no further token.
 func (m *Matcher) AcceptBytes(text []byte) bool {
 	g := m.grammar
 	g.mu.Lock()
@@ -88,12 +90,12 @@ func (m *Matcher) AcceptBytes(text []byte) bool {
 // Final reports whether the text matches the whole grammar, so that it may end.
 func (m *Matcher) Final() bool { return m.state.final }
 
-// maxForced is the largest number of bytes that Forced returns.
+// maxForced limits the number of bytes that Forced returns.
 const maxForced = 256
 
-// Forced returns the bytes that follow in every text that the grammar matches, as far
-// as they are certain, and at most maxForced. At places where the text may end, no byte
-// is certain.
+// Forced returns the bytes that follow in every continuation that the grammar allows, at most
+// maxForced bytes. Forced stops where the grammar allows several bytes, or allows the text to
+// end.
 func (m *Matcher) Forced() []byte {
 	g := m.grammar
 	g.mu.Lock()

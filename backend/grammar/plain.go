@@ -19,7 +19,7 @@ const maxPlain = 32
 // notPlain marks a text that is not made of at most maxPlain plain characters.
 const notPlain = 255
 
-// plainTokens holds the tokens of a vocabulary by their plain characters.
+// plainTokens holds the tokens of a vocabulary, grouped by the number of their plain characters.
 type plainTokens struct {
 	// plain holds, for each number of characters, the tokens of plain characters that are
 	// no longer.
@@ -117,7 +117,7 @@ const (
 	plainNone
 	// plainOne means that all plain characters are allowed and lead to one state.
 	plainOne
-	// plainMixed means anything else.
+	// plainMixed means that neither plainNone nor plainOne applies.
 	plainMixed
 )
 

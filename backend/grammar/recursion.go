@@ -39,8 +39,8 @@ func (c *checker) rule(i int) {
 	}
 }
 
-// expression reports whether an expression matches the empty text. expression visits
-// all references that it can reach before it matches a byte.
+// The method expression reports whether the expression e matches the empty text. The method
+// visits all references that a match of e can reach before it reads a byte.
 func (c *checker) expression(e expression) (empty bool) {
 	switch e := e.(type) {
 	case literal:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// decimalBound is a bound of numbers: a number of 0 or more in decimal digits.
+// decimalBound is a limit for the absolute value of numbers, in decimal digits.
 type decimalBound struct {
 	whole    *big.Int
 	fraction string // fraction has no zeros at its end
@@ -116,8 +116,8 @@ func decimals(low, high *decimalBound) (all choice) {
 	return append(all, followed(naturals(above, new(big.Int).Sub(high.whole, big.NewInt(1))), free)...)
 }
 
-// followed returns the texts of a choice followed by an expression, or nothing if one of
-// them matches nothing.
+// followed returns a choice of the texts of `first`, each followed by the expression `then`. If
+// `first` or `then` matches nothing, the result is empty.
 func followed(first choice, then expression) choice {
 	if len(first) == 0 || never(then) {
 		return nil

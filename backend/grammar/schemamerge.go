@@ -77,9 +77,9 @@ func (c *converter) inline(schema any, path string, depth int) (any, error) {
 	return schema, nil
 }
 
-// alternatives finds the schema of the two that has alternatives (anyOf or oneOf). rest
-// is that schema without its alternatives, other the other schema, and list the
-// alternatives. If neither has any, list is nil.
+// alternatives finds the schema of the two that has alternatives (anyOf or oneOf). The result
+// `rest` is that schema without its alternatives, `other` is the other schema, and `list` holds
+// the alternatives. If neither schema has alternatives, `list` is nil.
 func alternatives(a, b *object) (rest, other *object, list []any) {
 	for range 2 {
 		for _, key := range []string{"anyOf", "oneOf"} {
@@ -187,8 +187,8 @@ func commonTypes(a, b *object, path string) (types []any, err error) {
 	return types, nil
 }
 
-// extreme returns the smaller or the larger of two numbers of a schema. If a value is
-// no number, extreme returns it, and it is rejected later.
+// extreme returns the smaller or the larger of two numbers of a schema. If one of the values is
+// not a number, extreme returns that value, which a later check rejects.
 func extreme(x, y any, smaller bool) any {
 	a, isNumber := x.(json.Number)
 	if !isNumber {

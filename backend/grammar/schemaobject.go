@@ -240,8 +240,8 @@ func (c *converter) items(tuple []expression, item expression, least, most int) 
 	return sequence{literal("["), s, body, literal("]")}
 }
 
-// bounds returns the values of two keywords that bound a number of items. If the upper
-// bound is missing, it is -1.
+// bounds returns the values of two keywords that limit a number of items. If the schema does not
+// have the keyword for the upper limit, most is -1.
 func bounds(o *object, low, high, path string) (least, most int, err error) {
 	least, err = count(o, low, 0, path)
 	if err != nil {
@@ -251,7 +251,8 @@ func bounds(o *object, low, high, path string) (least, most int, err error) {
 	return least, most, err
 }
 
-// count returns the value of a keyword that must be a whole number.
+// count returns the value of a keyword that must be a whole number, or the argument missing if
+// the schema does not have the keyword.
 func count(o *object, key string, missing int, path string) (int, error) {
 	if !o.has(key) {
 		return missing, nil

@@ -12,14 +12,15 @@ import (
 type Vocabulary struct {
 	pieces [][]byte // pieces holds the bytes of each token; empty if no grammar matches the token
 	ends   []int32  // ends holds the tokens that end a text
-	isEnd  []bool   // by token
+	isEnd  []bool   // isEnd is set for the tokens in ends; its index is the token
 	all    *tree
 	plainTokens
 }
 
-// NewVocabulary prepares a vocabulary of `size` tokens. piece returns the bytes that a
-// token adds to the text; a token without bytes is never allowed, except for those that
-// end the text. NewVocabulary keeps the slices that the function `piece` returns.
+// NewVocabulary prepares a vocabulary of `size` tokens. The function `piece` returns the bytes
+// that a token adds to the text, and `ends` reports whether a token ends the text. A mask never
+// allows a token that has no bytes and does not end the text. NewVocabulary keeps the slices that
+// the function `piece` returns.
 func NewVocabulary(size int, piece func(token int32) []byte, ends func(token int32) bool) *Vocabulary {
 	v := &Vocabulary{pieces: make([][]byte, size), isEnd: make([]bool, size)}
 	order := make([]int32, 0, size)

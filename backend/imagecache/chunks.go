@@ -9,9 +9,8 @@ import (
 // Images are compared by chunks whose ends depend on the bytes before them, so that
 // equal bytes are found at any distance from each other.
 const (
-	// leastChunk and mostChunk bound the length of a chunk. A chunk ends where the
-	// highest chunkBits bits of a rolling hash over the last 64 bytes are zero, about
-	// every 4096 bytes.
+	// leastChunk and mostChunk limit the length of a chunk. A chunk ends where the highest
+	// chunkBits bits of a rolling hash over the last 64 bytes are zero, about every 4096 bytes.
 	leastChunk = 512
 	mostChunk  = 64 << 10
 	chunkBits  = 12

@@ -120,9 +120,9 @@ func copyPart(w io.Writer, f *os.File, offset, size int64) error {
 	return err
 }
 
-// openBase opens the base image of a difference, which is in the same folder, and
-// compares the sums that the headers state. The bytes of a difference's base are not
-// checked: the sum of the image that is put together covers the base.
+// openBase opens the base image of a difference, which is in the same folder, and compares the
+// sums that the headers state. openBase does not check the bytes of the base, because the
+// checksum of the image that is put together covers the bytes copied from the base.
 func openBase(path string, b *base) (*os.File, error) {
 	name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%x%s", b.key, suffix))
 	f, err := openRegular(name)
@@ -154,10 +154,10 @@ func openRegular(path string) (*os.File, error) {
 	return openShared(path)
 }
 
-// openDifference puts the image of a difference together in a temporary file, and maps
-// that file. f, the file of the difference, belongs to the entry, which also keeps the
-// base from being removed. If the difference is damaged or its base is missing,
-// openDifference returns both the entry and the error.
+// openDifference puts the image of a difference together in a temporary file, and maps that file.
+// The entry takes over f, the file of the difference, and keeps the base from being removed. If
+// the difference is damaged or its base is missing, openDifference returns both the entry and the
+// error.
 func (s *Store) openDifference(f *os.File, path string, want key, lost func(error)) (*Entry, error) {
 	e := &Entry{held: f, path: path}
 	err := s.fillDifference(e, want, lost)

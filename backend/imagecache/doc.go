@@ -40,9 +40,9 @@
 //     [mapped.Keep] for the exceptions, which are reported to [Options].Lost or in a warning.
 //   - Package imagecache never removes the file of an open [Entry], in any process: the file is
 //     locked until Close or the end of its process.
-//   - Adding an image removes the least recently used ones until the folder is within its
-//     limit. If all remaining images are in use, the limit is exceeded. Using a difference
-//     uses its base too, so a base is removed last, and its differences with it.
+//   - Adding an image removes the least recently used ones until the folder is within its limit.
+//     The folder may exceed the limit if all remaining images are in use. Using a difference uses
+//     its base too, so a base is removed last, and its differences with it.
 //   - Processes may share the folder. With [Store.Lock], one process makes an image while the
 //     others wait. Without [Store.Lock], two processes may write the same key; both succeed,
 //     and one of the two files stays. A later [Open] removes the files of a dead process, a
@@ -55,9 +55,9 @@
 //
 // # Cost
 //
-// Get reads the whole image once, on all cores, to check its SHA-256. Checking an image
-// takes about 0.3 s per GB on two cores with instructions for SHA-256. When Get checks
-// an image, it also brings it into memory, where loading needs it next. To find what
-// two images have in common takes about 3 s per GB, and memory of 1 % of the image. A
-// Store needs no lock, because all its state is in files.
+// Get reads the whole image once, on all cores, to check its SHA-256. Checking an image takes
+// about 0.3 s per GB on two cores with instructions for SHA-256. Checking an image also brings
+// the image's bytes into memory, so the device need not wait for the disk when it loads the
+// image. To find what two images have in common takes about 3 s per GB, and memory of 1 % of the
+// image. A Store needs no lock, because all its state is in files.
 package imagecache

@@ -32,8 +32,8 @@ type Info struct {
 	Base string
 	// InUse is set if a process uses the image now.
 	InUse bool
-	// Damage is the reason why the image's file is invalid, or nil if no check has
-	// found one.
+	// Damage is the reason why the image's file is invalid, or nil if no check has found the file
+	// invalid.
 	Damage error
 	// Unread is set if the file could not be read, and Damage is then the error. A file
 	// that could not be read may be valid.
@@ -151,8 +151,8 @@ func (i *Info) verify(s *Store, want key, fix bool) {
 	}
 }
 
-// Remove removes an image unless a process uses it. Remove reports whether the image is
-// gone.
+// Remove removes an image unless a process uses the image. The result `gone` is true if the
+// folder does not hold the image after the call.
 func (s *Store) Remove(key string) (gone bool, err error) {
 	if _, err := parseKey(key); err != nil {
 		return false, err

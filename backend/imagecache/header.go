@@ -160,8 +160,8 @@ func (h *header) readLabel() Label {
 	return l
 }
 
-// check returns the image that the bytes of a file contain, or the reason why the bytes
-// are invalid. The file that check gets must hold the image itself, and not a
+// check returns the image that the bytes of a file contain, or the reason why the bytes are
+// invalid. The argument `file` must be the contents of a file that holds a whole image, and not a
 // difference.
 func check(file []byte, want key) ([]byte, error) {
 	h, err := parseHeader(file, int64(len(file)))

@@ -16,11 +16,10 @@ import (
 // Lock polls because waiting inside the system's lock call could not be cancelled.
 const lockPoll = 50 * time.Millisecond
 
-// Lock takes the lock of a key. Among all processes that share the folder, only the
-// holder of the lock makes the image of the key. If Lock has to wait, it calls the
-// function waits once. After Lock has waited for another process, the image probably
-// exists. If the folder cannot be written, Lock returns [ErrStore]. If ctx is done
-// first, Lock returns the error of ctx.
+// Lock takes the lock of a key. Among all processes that share the folder, only the holder of the
+// lock makes the image of the key. If Lock has to wait, Lock calls the function `waits` once.
+// After Lock has waited for another process, the image probably exists. If the folder cannot be
+// written, Lock returns [ErrStore]. If ctx is done first, Lock returns the error of ctx.
 func (s *Store) Lock(ctx context.Context, key string, waits func()) (release func(), err error) {
 	if _, err := parseKey(key); err != nil {
 		return nil, err

@@ -26,8 +26,8 @@ type Prepared struct {
 	// are copied into memory before they are checked, because another user could change
 	// a mapped file later.
 	Own bool
-	// Listed, if it is not nil, maps the keys of the only images that may be used to
-	// their contents. Listed is required for a folder that untrusted users can change.
+	// Listed, if not nil, maps keys to the contents of their images. An image that Listed does
+	// not contain is not used. Listed is required for a folder that untrusted users can change.
 	Listed map[string]Listed
 }
 

@@ -38,11 +38,12 @@ func (s *Store) Put(key string, label Label, fill func(w io.Writer) error) error
 	return s.PutSimilar(key, "", label, fill)
 }
 
-// PutSimilar stores an image as [Store.Put] does. If most bytes of an image are those of the
-// image of the key similar, PutSimilar stores only the difference. To read a difference, Get
-// writes the whole image to a temporary file, so images that are needed at every start should
-// be stored by Put. PutSimilar stores the whole image if the folder has no image of the key
-// similar, or only a difference of it.
+// PutSimilar stores an image as [Store.Put] does, but may store it as a difference from the image
+// whose key is the argument similar. PutSimilar stores the difference if the difference is at
+// most half as large as the new image. To read a difference, Get writes the whole image to a
+// temporary file, so images that are needed at every start should be stored by Put. PutSimilar
+// stores the whole image if the folder has no image of that key, or holds that image as a
+// difference.
 func (s *Store) PutSimilar(key, similar string, label Label, fill func(w io.Writer) error) error {
 	k, err := parseKey(key)
 	if err != nil {

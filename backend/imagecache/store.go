@@ -29,16 +29,16 @@ const (
 	// in which a running writer does not hold its file's lock.
 	tempAge = 24 * time.Hour
 	deadAge = time.Minute
-	// lookTime bounds the wait for another process that holds an exclusive lock of a
-	// file. Another process holds an exclusive lock only for a moment, to find out
-	// whether the file is in use or to remove it.
+	// lookTime limits the wait for another process that holds an exclusive lock of a file.
+	// Another process holds an exclusive lock only for a moment, to find out whether the file is
+	// in use or to remove it.
 	lookTime = 30 * time.Second
 )
 
 // Options configures a Store. The zero Options select the defaults.
 type Options struct {
-	// Limit is the largest total size in bytes of the images in the folder, without
-	// those in use. If Limit is zero, the size has no limit.
+	// Limit is the limit in bytes for the total size of the images in the folder, without those
+	// in use. If Limit is zero, the size has no limit.
 	Limit int64
 	// If Keep is set, the store never removes images to make room, even above the
 	// limit. Keep means that the user has asked for every image in the folder.
@@ -65,7 +65,7 @@ type Store struct {
 	lost     func(error)
 	logger   *slog.Logger
 	warned   atomic.Bool                    // warned is set after a warning about unprotected images was logged
-	create   func(dir string) (file, error) // create makes a new file; tests replace create by a function that fails
+	create   func(dir string) (file, error) // create makes a new file; tests replace the function
 }
 
 // Open creates the folder of the store, private to the user, if it is missing. Open

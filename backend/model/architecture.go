@@ -38,8 +38,8 @@ type architecture struct {
 	encoder, layerNorm, postNorm bool
 }
 
-// architectures lists all families of models. Add a new family of models to the list
-// below.
+// architectures lists all families of models. To add a family of models, append its value to the
+// list.
 var architectures = []architecture{llama, qwen2, qwen3, gemma3, phi3, granite, bert, nomicBert, gemmaEmbedding}
 
 // rowOrder selects which elements of an attention head RoPE rotates together.
@@ -49,7 +49,7 @@ const (
 	// In the order halves, RoPE rotates elements j and j+R/2 together, if R elements
 	// are rotated. All graphs that package model writes have the order halves.
 	halves rowOrder = iota
-	// pairs: elements 2j and 2j+1.
+	// In the order pairs, RoPE rotates elements 2j and 2j+1 together.
 	pairs
 )
 
@@ -111,7 +111,7 @@ type tensorRule struct {
 	scale func(Config) float64
 	// rotated is set if the rows of the tensor are in the family's rowOrder.
 	rotated bool
-	// optional is set if a file may be without the tensor.
+	// optional is set if a file need not contain the tensor.
 	optional bool
 }
 
@@ -124,7 +124,8 @@ func feedForward(c Config) int { return c.FFN }
 func angles(c Config) int      { return c.RopeDim / 2 }
 func none(Config) int          { return 0 }
 
-// valueRow and qkvWidth describe a tensor that contains Q, K and V.
+// valueRow returns the first row of V in a tensor that contains Q, K and V. qkvWidth returns the
+// number of rows of this tensor.
 func valueRow(c Config) int { return queryWidth(c) + keyWidth(c) }
 func qkvWidth(c Config) int { return queryWidth(c) + 2*keyWidth(c) }
 

@@ -38,7 +38,7 @@ var nomicBert = architecture{
 	encoder: true, layerNorm: true, postNorm: true,
 }
 
-// encoderKeys lists the keys of encoders that graphs do not need: Ollama normalises
+// encoderKeys lists the keys of encoders that graphs do not need, because Ollama normalises
 // embeddings itself.
 var encoderKeys = map[string]neutral{"normalize_embeddings": anything}
 
@@ -47,8 +47,8 @@ func positions(c Config) int { return c.ContextLength }
 // typesTable is the name of the tensor with the embeddings of token types.
 const typesTable = "token_types.weight"
 
-// tokenTypes returns the number of rows of the table of token types, as the file gives
-// it: the number differs between models.
+// tokenTypes returns the number of rows of the table of token types, which the file states
+// because models differ in it.
 func tokenTypes(c Config) int { return c.TokenTypes }
 
 // The variables encoderGlobal, encoderAttention and encoderNorms list the tensors that
@@ -60,7 +60,8 @@ var (
 		{role: embeddingNorm, pattern: "token_embd_norm.weight", rows: hidden},
 		{role: embeddingNormBias, pattern: "token_embd_norm.bias", rows: hidden},
 	}
-	// encoderAttention is attention without the norm before it.
+	// encoderAttention holds the rules of the list `attention` except the first, which is the
+	// norm before attention.
 	encoderAttention = attention[1:]
 	encoderNorms     = []tensorRule{
 		{role: attentionPostNorm, pattern: "blk.%d.attn_output_norm.weight", rows: hidden},

@@ -60,7 +60,7 @@ func NewValue(layer int) string { return fmt.Sprintf("new_v%d", layer) }
 type Block struct {
 	// Name is the name of the graph.
 	Name string
-	// First and End bound the block's layers [First,End).
+	// The block consists of the layers [First,End).
 	First, End int
 	// Rows is the width of the graph, called M in the package comment. Context is the
 	// number of past slots of the graph, called C in the package comment. If Context is
@@ -169,6 +169,6 @@ func (w *writer) top(logits backend.TensorID, k int) {
 	w.Output(w.Slice(PortShare, shares, 1, 0, 1))
 }
 
-// inRange reports whether a number that the caller gave is small enough that no shape
-// overflows.
+// inRange reports whether a number from the caller is from 1 to maxSize. Numbers up to maxSize
+// cannot make a shape overflow.
 func inRange(n int) bool { return n >= 1 && n <= maxSize }

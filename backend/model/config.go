@@ -12,18 +12,17 @@ import (
 type Config struct {
 	// Architecture is the value of the file's key general.architecture.
 	Architecture string
-	// Layers is the number of decoder layers. Hidden is the width of the hidden states.
+	// Layers is the number of layers of the model. Hidden is the width of the hidden states.
 	Layers, Hidden int
-	// Heads is the number of query heads. Each of the KVHeads key and value heads
-	// serves an equal share of the query heads.
+	// Heads is the number of query heads. KVHeads is the number of key heads and of value heads.
+	// Each key head, with its value head, serves the same number of query heads.
 	Heads, KVHeads int
 	// HeadDim is the number of elements in a head. FFN is the width of the feed-forward
 	// network.
 	HeadDim, FFN int
 	// Vocab is the number of rows of the embedding table.
 	Vocab int
-	// ContextLength is the length in tokens of the longest text that the model
-	// was trained for.
+	// ContextLength is the context length in tokens for which the model was trained.
 	ContextLength int
 	// NormEpsilon is the number that every norm adds to the mean square.
 	NormEpsilon float32
@@ -35,9 +34,9 @@ type Config struct {
 	// states. LogitScale is a factor for the logits. EmbeddingScale, ResidualScale and
 	// LogitScale are 1 in most families.
 	EmbeddingScale, ResidualScale, LogitScale float64
-	// Window is the number of positions that a row of a local layer sees, its own
-	// position included; zero means that the row sees all positions. Local tells for
-	// each layer whether it has a sliding window; nil means that all layers have one.
+	// Window is the number of positions that a row of a local layer sees, including the row's own
+	// position; zero means that rows see all positions. Local tells for each layer whether it has
+	// a sliding window; nil means that all layers have one.
 	Window int
 	Local  []bool
 	// RopeDim is the number of elements of each head that RoPE rotates. In RoPE, the
@@ -46,9 +45,9 @@ type Config struct {
 	// and no RopeScale.
 	RopeDim                            int
 	RopeBase, RopeScale, LocalRopeBase float64
-	// RopeMagnitude is a factor for the cosines and sines of the angles.
-	// OriginalContext is the context length before RoPE scaling extended it. If angles
-	// do not depend on the context length, OriginalContext is zero.
+	// RopeMagnitude is a factor for the cosines and sines of the angles. OriginalContext is the
+	// context length before RoPE scaling extended it. If the angles do not depend on the context
+	// length, OriginalContext is zero.
 	RopeMagnitude   float64
 	OriginalContext int
 	// Embeds is set if the model computes embeddings of texts and no further tokens.
@@ -68,8 +67,8 @@ type Config struct {
 // groups returns the number of query heads that share a key head.
 func (c Config) groups() int { return c.Heads / c.KVHeads }
 
-// maxSize bounds every hyper-parameter, so that the product of two fits an int and no
-// file can make the program allocate absurd shapes.
+// maxSize limits every hyper-parameter, so that the product of two fits an int and no file can
+// make the program allocate absurd shapes.
 const maxSize = 1 << 24
 
 // keyReader reads the keys of an architecture from a file and keeps the first error.
@@ -78,8 +77,8 @@ type keyReader struct {
 	err  error
 }
 
-// size reads the value of a key that must be a positive number. If fallback is 0, the
-// file must have the key that size reads.
+// size reads the value of a key that must be a positive integer. If fallback is 0, the file must
+// have the key that size reads.
 func (r *keyReader) size(suffix string, fallback int) int {
 	var fallbacks []uint64
 	if fallback > 0 {
@@ -227,9 +226,8 @@ func (c Config) check(f *gguf.File) error {
 	return nil
 }
 
-// leastScale and largestScale bound the factors by which activations and weights are
-// multiplied. Factors between leastScale and largestScale are normal numbers in every
-// floating-point type.
+// leastScale and largestScale limit the factors by which activations and weights are multiplied.
+// Factors between leastScale and largestScale are normal numbers in every floating-point type.
 const leastScale, largestScale = 1.0 / (1 << 14), 65504
 
 func (c Config) scalesFit() bool {

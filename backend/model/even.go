@@ -29,8 +29,9 @@ import (
 // with a scale per token. None of these improvements of the 8-bit cache is built: package
 // backend has neither the operators nor the form of the cache that they need.
 
-// leastEven bounds the factor by which an element of a key or value is enlarged. An
-// element that is nearly zero during calibration may be larger in another text.
+// leastEven is the lower limit of the factors by which elements of keys and values are divided.
+// Without the limit, rounding could cut off large values, because an element that is nearly zero
+// during calibration may be larger in another text.
 const leastEven = 1.0 / 16
 
 // valueRoom widens the range of values after their elements were evened out, because
@@ -40,9 +41,10 @@ const leastEven = 1.0 / 16
 // 1.3e-3 nats with factor 1, and 1.5e-3 nats with factor 1.25.
 const valueRoom = 1.5
 
-// evening returns the factors by which a layer's keys or values are divided, indexed
-// (head, element) and widened by the factor `room`. evening returns nil if the recipe
-// has no such factors. RoPE rotates the first `turned` elements of each head in pairs.
+// evening returns the factors by which a layer's keys or values are divided, indexed (head,
+// element). Each factor is multiplied by `room`. If the cache is not fixed-point, or calibration
+// has not measured the elements, evening returns nil. RoPE rotates the first `turned` elements of
+// each head in pairs.
 func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	c := w.model.config
 	if !w.recipe.Cache.Fixed() || w.recipe.Ranges.Channels[tensor] == nil {

@@ -34,7 +34,7 @@ func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.
 	return nil
 }
 
-// fillScaledRows converts the rows [first,end) of a weight to integers and scales.
+// fillScaledRows does the work of fillScaled for the rows [first,end) of a weight.
 func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e backend.Encoding, first, end int) error {
 	raw := make([]byte, 4*w.columns)
 	values := make([]float32, w.columns)

@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// tileRows is the number of rows that the NPU stores together. shapedRows bounds the
-// graph widths for which the method `shaped` returns true.
+// tileRows is the number of rows that the NPU stores together. shapedRows is the largest graph
+// width for which the method `shaped` can return true.
 const tileRows, shapedRows = 4, 64
 
 // shaped reports whether the graph reshapes tensors to the shapes that cost the NPU

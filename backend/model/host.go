@@ -9,9 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Embed writes the embeddings of tokens to dst, which needs room for len(tokens)×hidden
-// elements of the recipe's activation type. If a token is outside the vocabulary, the
-// error wraps [ErrToken], and dst holds the rows of the tokens before it.
+// Embed writes the embeddings of tokens to dst, which needs room for len(tokens)×hidden elements
+// of the recipe's activation type. If a token is outside the vocabulary, the error wraps
+// [ErrToken], and dst holds the embeddings of the tokens before that token.
 func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
 	table := *m.global[embedding] // the table is a copy with a scale of its own, because the head may use the table without a scale
 	table.scale = float32(m.config.EmbeddingScale)

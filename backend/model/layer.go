@@ -22,11 +22,11 @@ type writer struct {
 	// zeros holds the vectors of zeros that norms need, by length. scale and the
 	// constants of GELU are 0 until they are declared.
 	zeros                 map[int]backend.TensorID
-	constants             map[string]backend.TensorID // constants holds what filled has declared, by name
+	constants             map[string]backend.TensorID // constants holds the results of filled, by name
 	geluLinear, geluCubic backend.TensorID
-	// rounded maps a tensor to its quantized form, because several projections may
-	// share an input. observed holds the tensors that became outputs, and is nil unless
-	// Observe is set.
+	// rounded maps a tensor to its quantized form, because several projections may share an
+	// input. observed holds the tensors that became outputs, and is nil unless the field Observe
+	// of the [Block] or [Head] is set.
 	rounded  map[backend.TensorID]backend.TensorID
 	observed map[backend.TensorID]bool
 }
@@ -144,9 +144,8 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	evenK, evenV := w.evening(NewKey(i), c.RopeDim, 1), w.evening(NewValue(i), 0, valueRoom)
 	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, w.rotationFor(view, c.Heads)), w.queryScale(p, evenK))
 	k = w.even(p+"k_even", w.rope(newK, p+"k", k, w.rotationFor(view, c.KVHeads)), evenK, true)
-	// Values are computed with more precision: rounding them costs more quality than
-	// rounding queries or keys, whose errors a softmax smooths, and there are few of
-	// them.
+	// Values are computed with more precision: rounding values costs more quality than rounding
+	// queries or keys, whose errors a softmax smooths, and values take little of the work.
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	v = w.even(p+"v_even", v, evenV, true)

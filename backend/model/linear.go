@@ -14,7 +14,7 @@ func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) b
 	return w.project(w.linearFor(name, x), name, x, matrix, bias)
 }
 
-// project computes the same as linear, but with the precision that l describes.
+// project computes the same as linear, but in the precision of the argument l.
 func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	w.observe(x)
 	if l.Bits == 0 {
@@ -137,8 +137,8 @@ func (w *writer) observe(x backend.TensorID) {
 	}
 }
 
-// encodedValues returns the elements of a matrix as integers: those that calibration
-// has rounded or, if rounded is nil, the nearest integers.
+// encodedValues returns the elements of a matrix as integers: the integers that calibration has
+// chosen or, if the argument rounded is nil, the nearest integers.
 func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) backend.Values {
 	id := fmt.Sprintf("%s/%s/%s/s8 near zero %+v", m.Digest(), w.name, w.transform(), e)
 	if rounded == nil {

@@ -116,9 +116,9 @@ func (m *Model) findTensors() error {
 	return nil
 }
 
-// findLayer finds the tensors for a list of rules. name is a function that returns the
-// tensor name that belongs to a rule's pattern. If no tensor exists for a role,
-// findLayer's error names the tensor of the role's first rule.
+// findLayer finds the tensors for a list of rules. The function `name` returns the tensor name
+// for a rule's pattern. If no tensor exists for a role, findLayer's error names the tensor of the
+// role's first rule.
 func (m *Model) findLayer(l *layer, rules []tensorRule, used map[string]bool, name func(pattern string) string) error {
 	for _, rule := range rules {
 		tensor, err := m.file.Tensor(name(rule.pattern))

@@ -185,8 +185,8 @@ func (c *Compensator) Round(dst []int8, row []float32, g Grid, scratch []float32
 	}
 }
 
-// compensate changes the last weights of a row, `rest`, to compensate the rounding
-// errors of weights before them, one error after the other.
+// compensate changes `rest`, the weights at the end of a row, to compensate the rounding errors
+// of weights before them, one error after the other.
 func compensate(rest []float32, misses [roundGroup]float32, shares [][]float32) {
 	n := len(rest)
 	tail := func(i int) []float32 { return shares[i][len(shares[i])-n:] }

@@ -6,18 +6,18 @@
 // kept. Package sampler contains no model, text or grammar; a grammar can be passed as
 // a [Mask].
 //
-// Package sampler differs from llama.cpp in three ways. The sampler's random generator
-// is PCG, so a seed gives another text than in llama.cpp. The sampler computes sums in
-// float64. Where llama.cpp's float32 sum rounds across a filter's limit, top-p may keep
-// one token more or less. The sampler applies the mask first. llama.cpp draws again if
-// a grammar rejects the token; in package sampler each token costs exactly one draw.
+// Package sampler differs from llama.cpp in three ways. The sampler's random generator is PCG, so
+// a seed gives another text than in llama.cpp. The sampler computes sums in float64. If rounding
+// in llama.cpp's float32 sum crosses a filter's limit, top-p may keep one token more or less than
+// in llama.cpp. The sampler applies the mask first. llama.cpp draws again if a grammar rejects
+// the token; in package sampler each token costs exactly one draw.
 //
 // # Invariants
 //
 //   - Equal options, logits, masks and accepted tokens give equal tokens.
 //   - A token takes one number from the generator. A greedy draw, or a failing call of Sample,
-//     takes no number. Therefore decoding with drafts draws the same tokens as decoding
-//     without.
+//     takes no number. Because each token takes the same numbers in any pass, decoding with
+//     drafts draws the same tokens as decoding without drafts.
 //   - Equal logits are ordered by id, the lowest first.
 //   - A logit of -Inf is never drawn. If a logit is +Inf, only such tokens are drawn.
 //

@@ -69,7 +69,8 @@ func (s *Sampler) nucleus() {
 	s.keepUntil(better, func(mass float64) bool { return mass >= limit })
 }
 
-// minP drops each token that is less likely than MinP times the best token.
+// minP drops each token whose probability is less than MinP times the probability of the best
+// token.
 func (s *Sampler) minP() {
 	if s.options.MinP <= 0 {
 		return

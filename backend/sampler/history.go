@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// history counts the tokens among the last n accepted ones.
+// history counts how often each token occurs among the last n accepted tokens.
 type history struct {
 	n int // n is the number of recent tokens that penalties count; -1 means all tokens
 	// window holds the last tokens in a ring buffer of n tokens; it is empty if all

@@ -30,7 +30,7 @@ type Counter interface {
 	Mask
 	// Count returns the number of allowed tokens.
 	Count() int
-	// Only returns the allowed token if it is the only one.
+	// Only returns the allowed token if the mask allows exactly one token. Otherwise ok is false.
 	Only() (token int32, ok bool)
 }
 
@@ -40,13 +40,15 @@ type Options struct {
 	// the best token after penalties and typical-p. Among equal tokens Sample selects
 	// the one with the lowest id.
 	Temperature float32
-	// TopK keeps the k best tokens. If TopK is zero or less, all tokens are kept.
+	// TopK is the number of best tokens that are kept. If TopK is zero or less, all tokens are
+	// kept.
 	TopK int
 	// TopP is a probability: the likeliest tokens are kept until their total
 	// probability reaches TopP. TopP has no effect if it is zero, one or more.
 	TopP float32
-	// MinP drops tokens that are less likely than MinP times the best token. If MinP is
-	// zero, it has no effect. Values of MinP above one count as one.
+	// MinP is a factor: tokens are dropped if their probability is less than MinP times the
+	// probability of the best token. If MinP is zero, it has no effect. Values of MinP above one
+	// count as one.
 	MinP float32
 	// TypicalP keeps the tokens whose surprise (-ln p) is nearest to the entropy, until
 	// their total probability exceeds TypicalP. TypicalP has no effect if it is zero,
@@ -64,8 +66,8 @@ type Options struct {
 	// RepeatLastN is the number of last accepted tokens that count as recent. If
 	// RepeatLastN is zero, there are no penalties; -1 makes all tokens recent.
 	RepeatLastN int
-	// Seed is the start value of the random generator. Every Seed gives fixed results,
-	// including zero.
+	// Seed is the start value of the random generator. Every Seed gives fixed results; zero is an
+	// ordinary Seed and does not select a random one.
 	Seed uint64
 }
 

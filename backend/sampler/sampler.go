@@ -45,9 +45,9 @@ func (s *Sampler) Accept(token int32) {
 	}
 }
 
-// Sample chooses the next token from the logits of all tokens. Sample does not change
-// the slice `logits`. If the mask is nil, all tokens are allowed. If a mask that is a
-// [Counter] allows one token, Sample returns it without reading the logits.
+// Sample chooses the next token from the logits of all tokens. Sample does not change the slice
+// `logits`. If the mask is nil, all tokens are allowed. If the mask is a [Counter] that allows
+// exactly one token, Sample returns that token without reading the logits.
 func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	if token, ok := s.only(mask); ok {
 		return token, nil
@@ -124,8 +124,8 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	return nil
 }
 
-// keep adds a candidate. If there are k candidates already, the new one replaces the
-// worst one, which is the first of the heap.
+// keep adds a candidate. If there are k candidates already, the new candidate replaces the worst
+// candidate, which is the first element of the heap.
 func (s *Sampler) keep(c candidate, k int) {
 	if len(s.cands) == k {
 		s.cands[0] = c

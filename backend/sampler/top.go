@@ -17,8 +17,9 @@ type Top struct {
 	Share float32
 }
 
-// Sane reports whether the row's logits define probabilities: they do not if one is NaN
-// or +Inf, or if all are -Inf. In half precision, a share of 1 may be slightly larger.
+// Sane reports whether the row's logits define probabilities. Logits do not define probabilities
+// if one of them is NaN or +Inf, or if all are -Inf. Sane accepts a Share slightly above 1,
+// because a device may compute Share in half precision.
 func (t Top) Sane() bool {
 	return len(t.IDs) > 0 && t.Share > 0 && t.Share < 1.01 && !math.IsInf(float64(t.Logits[0]), 0)
 }

@@ -29,12 +29,13 @@
 //
 //   - Plain text never gives a control, unknown or byte token, even if other tokens
 //     together spell it.
-//   - Invalid UTF-8 is kept byte for byte; there it becomes U+FFFD.
-//   - BPE files that name no BOS or EOS have none; there it is token 11.
-//   - "</s>" ends a generation only if a key says so; there it does in every vocabulary
-//     that has it, and Qwen's has it as a word of HTML.
-//   - gpt-4o and tekken use the patterns of the models' own files, which know upper and
-//     lower case outside ASCII; those of llama.cpp do not.
+//   - Invalid UTF-8 is kept byte for byte; in llama.cpp it becomes U+FFFD.
+//   - If a BPE file names no BOS or EOS, the tokenizer has none; llama.cpp uses token 11.
+//   - "</s>" ends a generation only if a key of the file says so. In llama.cpp, "</s>" ends a
+//     generation in every vocabulary that contains it, although Qwen's contains it as a word of
+//     HTML.
+//   - gpt-4o and tekken use the patterns of the models' own files, which distinguish upper and
+//     lower case outside ASCII; the patterns of llama.cpp do not.
 //
 // # Which models
 //
@@ -48,8 +49,9 @@
 // # Invariants
 //
 //   - WordPiece loses case, accents and the amount of white space.
-//   - Another vocabulary with all bytes loses nothing: Decode(Encode(text)) is text, after the
-//     leading blank of SentencePiece models. Only those read ▁ itself as a blank.
+//   - A vocabulary of another kind with a token for every byte loses nothing:
+//     Decode(Encode(text)) is text, after the leading blank of SentencePiece models. Only
+//     SentencePiece models read the character ▁ itself as a blank.
 //   - A [Tokenizer] does not change, so any number of goroutines may use it.
 //
 // # Cost

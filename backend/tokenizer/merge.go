@@ -21,8 +21,9 @@ type candidate struct {
 	id          int32 // id is the token of the joined symbol
 }
 
-// merger joins neighbouring symbols until no pair can be joined any more. merger joins
-// the pair with the lowest priority first, and the leftmost one of equal pairs.
+// merger joins neighbouring symbols until no pair can be joined any more. merger joins the pair
+// with the lowest priority first. Of pairs with equal priority, merger joins the leftmost one
+// first.
 type merger struct {
 	symbols []symbol
 	queue   queue
@@ -35,7 +36,8 @@ type merger struct {
 // collector frees mergers that are not used. Mergers of very large texts are not kept.
 type mergers struct{ pool sync.Pool }
 
-// mostKept is the largest number of symbols for which a merger is kept: 10 MiB.
+// mostKept limits the symbols of a merger that is kept for later texts; a merger of mostKept
+// symbols takes 10 MiB.
 const mostKept = 1 << 18
 
 // get returns an empty merger that no other text uses.

@@ -13,7 +13,7 @@ import (
 // word.
 type pretokenizer struct {
 	patterns   []*regexp.Regexp // each pattern splits the parts that the earlier patterns have left whole
-	wholeWords bool             // wholeWords is set if a word that is itself a token is not split
+	wholeWords bool             // wholeWords is set if a word that is a token is never split
 	addBOS     bool             // addBOS is the default, unless a key of the file sets it
 }
 

@@ -65,9 +65,8 @@ const cased = `A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1B
 	`\x{FB13}-\x{FB17}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{10400}-\x{1044F}\x{104B0}-\x{104D3}\x{104D8}-\x{104FB}` +
 	`\x{10C80}-\x{10CB2}\x{10CC0}-\x{10CF2}\x{118A0}-\x{118DF}\x{1E900}-\x{1E943}`
 
-// rules lists the pre-tokenizers that llama.cpp knows. The list of pre-tokenizers
-// leaves out those of models that are not chat models for text, and those whose
-// patterns need lookahead.
+// rules lists the pre-tokenizers that llama.cpp knows. The list `rules` leaves out pre-tokenizers
+// of models that are not chat models for text, and pre-tokenizers whose patterns need lookahead.
 var rules = []rule{
 	{names: []string{"default"}, patterns: []string{`[\p{P}$+<=>^~|]+`, gpt2Words, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	{

@@ -26,9 +26,9 @@ type spelling struct {
 // after them.
 var keepsSpace = map[string]bool{"<unk>": true, "<s>": true, "<|endoftext|>": true}
 
-// trimsSpace reports whether special tokens of this model include the white space after
-// them. Phi-3's tokenizer file states this for each token ("rstrip"). GGUF has no key
-// for it, so llama.cpp decides by the model's name, and this function does the same.
+// trimsSpace reports whether special tokens of this model include the white space after them.
+// Phi-3's tokenizer file states this for each token ("rstrip"). GGUF has no key for this
+// property, so llama.cpp and trimsSpace decide by the model's name.
 func trimsSpace(modelName string) bool {
 	name := strings.ToLower(modelName)
 	return strings.Contains(name, "phi-3") || strings.Contains(name, "phi3")

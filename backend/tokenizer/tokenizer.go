@@ -17,7 +17,7 @@ var (
 	ErrTooLong = errors.New("tokenizer: the text is too long")
 )
 
-// MaxText is the length in bytes of the longest text that can be encoded.
+// MaxText limits the length in bytes of a text that is encoded.
 const MaxText = 1 << 28
 
 // None is returned for a special token that the vocabulary does not have.
@@ -43,8 +43,8 @@ type Tokenizer struct {
 	encode encoder
 }
 
-// encoder appends the ids of a text that contains no special tokens. first is set if
-// the text begins the sequence or follows a special token. When ctx is done, an encoder
+// encoder appends the ids of a text that contains no special tokens. The argument `first` is set
+// if the text begins the sequence or follows a special token. When ctx is done, an encoder
 // returns the context's error.
 type encoder interface {
 	encode(ctx context.Context, ids []int32, text string, first bool) ([]int32, error)

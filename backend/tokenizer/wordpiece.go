@@ -34,7 +34,8 @@ func newWordPiece(f *gguf.File, v *vocabulary) (*wordPiece, error) {
 	for _, text := range v.texts {
 		w.longest = max(w.longest, len(text))
 	}
-	// BERT's own numbers of the tokens [UNK], [CLS] and [SEP].
+	// The numbers 100, 101 and 102 are those of the tokens [UNK], [CLS] and [SEP] in BERT's own
+	// vocabulary.
 	v.unk, v.bos, v.separator, v.addBOS, v.addSeparator = v.checked(100), v.checked(101), v.checked(102), true, true
 	return w, nil
 }

@@ -189,15 +189,16 @@ func (m *Model) matrix(name string, rows, columns int) {
 	m.Tensors = append(m.Tensors, gguf.NewTensor{Name: name, Type: m.Format, Shape: []int{columns, rows}, Data: data})
 }
 
-// must panics on an error, which means that the sizes of a test do not fit a format.
+// must panics if err is not nil. An error here means that the sizes of a test do not fit a
+// format.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// Key sets the value of a key of the model's file, which need not exist yet. Nil
-// removes it.
+// Key sets the value of a key of the model's file, and adds the key if the file does not have it.
+// If value is nil, the method Key removes the key.
 func (m *Model) Key(name string, value any) {
 	var keys []gguf.KeyValue
 	for _, k := range m.Keys {

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Forward computes the logits that the model should give. Forward follows the papers'
-// formulas: it computes in float64, for the whole text at once, without cache, graph or
-// grouped heads. The rotary angles that Forward uses are those for texts of up to
-// context tokens. The result of Forward is the logits of every position.
+// Forward computes the logits that the model should give. Forward follows the papers' formulas:
+// it computes in float64, for the whole text at once, without cache, graph or grouped heads. The
+// rotary angles that Forward uses are those for texts of up to context tokens. Forward returns
+// one row of logits for each position.
 func (m *Model) Forward(tokens []int32, context int) [][]float64 {
 	x := m.states(tokens, context)
 	head := "output"
@@ -147,7 +147,7 @@ func (m *Model) Frequency(l, j, context int) float64 {
 }
 
 // add adds y to the hidden states x. If the family normalises or scales y before the addition,
-// add does so too.
+// the method add also normalises or scales y.
 func (m *Model) add(x, y []float64, gamma string) {
 	if m.postNorms {
 		y = m.normalise(y, gamma)
@@ -170,8 +170,8 @@ func (m *Model) normalise(x []float64, gamma string) []float64 {
 	return y
 }
 
-// project multiplies by the tensor name.weight, and adds the tensor name.bias if it
-// exists.
+// project multiplies x by the tensor NAME.weight, and adds the tensor NAME.bias if the model has
+// one. NAME is the argument name.
 func (m *Model) project(name string, x []float64) []float64 {
 	w := m.Weights[name+".weight"]
 	y := make([]float64, len(w)/len(x))

@@ -38,7 +38,8 @@ type Model struct {
 	rng *rand.Rand
 }
 
-// Special holds the features that only some families have. Rebuild draws it.
+// Special holds the features that only some families have. [Model.Rebuild] chooses the features
+// at random.
 type Special struct {
 	// Window is the length of the sliding window. Local tells which layers have the
 	// sliding window; nil means that all layers have it.

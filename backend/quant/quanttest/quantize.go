@@ -220,11 +220,11 @@ func nearestLevels(src []float32, step float32, levels *[16]float32) (codes [blo
 }
 
 var (
-	// levels4 lists the 16 values that a code in IQ4_NL and IQ4_XS can stand for.
-	// with a scale of 1, codes stand for the levels themselves
+	// levels4 lists the 16 values that a code in IQ4_NL and IQ4_XS can stand for. The levels are
+	// decoded with a scale of 1 (0x3c00 in float16), so they are not scaled.
 	levels4 = decodedLevels(quant.IQ4_NL, []byte{0x00, 0x3c})
-	// levelsE2M1 lists the values that a code in MXFP4 can stand for, multiplied by
-	// two.
+	// levelsE2M1 lists the values that a code in MXFP4 can stand for, multiplied by two: the
+	// exponent byte 128 doubles them.
 	levelsE2M1 = decodedLevels(quant.MXFP4, []byte{128}) // scale 2
 )
 
