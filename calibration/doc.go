@@ -17,7 +17,7 @@
 //
 // # Invariants
 //
-//   - Weights never grow along a list of successors.
+//   - In a list of successors, each weight is at most the weight of the entry before.
 //   - Probabilities outside (0,1], and rows whose logits are no distribution, add
 //     nothing.
 //

@@ -12,8 +12,7 @@ type Options struct {
 	Weight float32
 }
 
-// maxFanout is the largest number of different successors that a Table stores per
-// context.
+// maxFanout limits the number of different successors that a Table stores per context.
 const maxFanout = 64
 
 // Table adds up the model's probabilities of tokens by context. A Table implements

@@ -55,9 +55,9 @@ func (r *Row) insert(token int32, v float32) {
 	}
 }
 
-// ReadTop fills the Row from the device's top-k of a position: tokens and their logits,
-// the most likely first. share is the probability of the first token. If share is not a
-// probability, the logits are no distribution and the Row becomes empty.
+// ReadTop fills the Row from the device's top-k of a position: tokens and their logits, the
+// most likely first. The argument `share` is the probability of the first token. If `share`
+// is not a probability, the logits are no distribution and the Row becomes empty.
 func (r *Row) ReadTop(tokens []int32, logits []float32, share float32) {
 	r.Tokens, r.Probabilities = r.Tokens[:0], r.Probabilities[:0]
 	if len(tokens) == 0 || !(share > 0 && share < 1.01) || logits[0] > math.MaxFloat32 {

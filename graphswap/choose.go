@@ -28,9 +28,10 @@ type Chooser struct {
 	Setting Setting
 }
 
-// Choose returns the plan with which the prompt and an answer of the expected length
-// end first. For Choose, the configuration is fixed, and resident lists the graphs that
-// are loaded when the conversation turn starts.
+// Choose returns the plan with the shortest conversation turn: the prompt, the loads, and
+// an answer of the expected length. The argument cfg is the configuration of all plans that
+// Choose compares. The argument `resident` lists, per block, the graphs that are loaded
+// when the conversation turn starts.
 func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*Choice, error) {
 	all, err := c.Candidates(cfg, resident, prompt, cached)
 	if err != nil {
@@ -39,9 +40,11 @@ func (c *Chooser) Choose(cfg Config, resident []Variant, prompt, cached int) (*C
 	return c.Pick(all, c.Setting.Expected()), nil
 }
 
-// Candidates returns those plans of a configuration that would be the best plan for an
-// answer of some length. Pick then chooses among the candidate plans by the expected
-// length of the answer.
+// Candidates makes the plans of a configuration from which Pick chooses. If one graph of
+// each block stays loaded, the candidate plans are a switch plan, prefill_only and
+// decode_only. If both graphs stay loaded, the only candidate plan switches nothing. If the
+// configuration has a spare graph slot, Candidates also makes the switch plan that uses
+// this slot.
 func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int) ([]Choice, error) {
 	p, err := c.Cost.TurnProblem(&c.Setting, cfg, resident, prompt, cached)
 	if err != nil {
@@ -76,13 +79,14 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 	return all, nil
 }
 
-// reverseGain is the smallest share of a conversation turn's prefill time that going
-// back to the prefill graphs must save. If going back saves less than reverseGain, the
-// decode graphs stay loaded and the prompt runs on them.
+// reverseGain is the smallest gain for which Pick loads prefill graphs in place of loaded
+// decode graphs, as a share of the best plan's time for prefill and switching. If the gain
+// is smaller, the decode graphs stay loaded and the prompt runs on the decode graphs.
 const reverseGain = 0.02
 
 // Pick returns a copy of the candidate plan with the shortest conversation turn, for an
-// answer of `output` tokens.
+// answer of `output` tokens. Pick prefers the candidate plan that keeps loaded decode
+// graphs if the shortest one gains less than reverseGain.
 func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 	best, stay := -1, -1
 	least := math.Inf(1)
@@ -112,11 +116,11 @@ func (c *Chooser) TurnMs(choice *Choice, output float64) float64 {
 	return choice.Forecast.SwitchEndMs + output*perToken
 }
 
-// DecodeStep returns how many rows a decode step verifies when `context` tokens are
-// cached, and the time per answered token. On prefill graphs, a decode step has as many rows
-// as on decode graphs, because the engine cuts passes to the width of the decode graphs. If
-// the blocks were measured, a pass takes
-// the sum of their measured times; otherwise the cost formulas give the time.
+// DecodeStep returns how many rows a decode step verifies when `context` tokens are cached,
+// and the time per answered token. On prefill graphs, a decode step has as many rows as on
+// decode graphs, because the engine cuts passes to the width of the decode graphs. If the
+// blocks of the configuration were measured, the time of a pass is the sum of the blocks'
+// times in the Problem. Without measured blocks, the cost formulas give the time of a pass.
 func (c *Chooser) DecodeStep(choice *Choice, context float64) (verify int, perToken float64) {
 	cfg, variant := choice.Config, decodeVariant(choice.Plan)
 	rows := cfg.rows(variant)
@@ -130,7 +134,9 @@ func (c *Chooser) DecodeStep(choice *Choice, context float64) (verify int, perTo
 	return c.Cost.decodeStep(&c.Setting, cfg.DecodeRows, pass)
 }
 
-// decodeVariant returns the graphs on which decode passes run after the plan.
+// decodeVariant returns the variant on which decode passes run after a plan: Decode if
+// every block ends with its decode graph, and Prefill if a block ends without its decode
+// graph.
 func decodeVariant(p *Plan) Variant {
 	for _, v := range p.After {
 		if v&Decode == 0 {

@@ -11,7 +11,7 @@ import (
 // simulator and the paced emulator both use a Cost.
 //
 // Times are computed for a number of rows that includes padding rows, because a static
-// graph takes the same time with one token as with all.
+// graph takes the same time whether one of its rows or every row holds a token.
 type Cost struct {
 	Profile *Profile
 	Name    string // Name is the name of the model
@@ -29,8 +29,8 @@ func (p *Profile) Cost(model string) (*Cost, error) {
 }
 
 // GenericCost estimates the costs of a model that the profile does not list from the
-// model's sizes. Each tile of rows reads all weights once, and each row adds its own
-// time.
+// model's sizes. In the estimate, the NPU reads all weights once per tile of rows, and each
+// row takes additional time to compute.
 func (p *Profile) GenericCost(name string, m Model) *Cost {
 	g := p.Compute.Generic
 	m.DispatchMs = g.DispatchMs

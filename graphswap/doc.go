@@ -6,21 +6,21 @@
 // graphs, graphs must be switched one block after the other, while other blocks
 // compute.
 //
-// Package graphswap computes plans and never loads a graph: the input is a [Problem]
-// with costs, the result is a [Plan]. The engine loads and runs the graphs that a plan
-// names. The engine records a plan run as a [Timeline], which is also the type that the
-// simulator returns. [Timeline.Check] checks timelines of both origins. A [Chooser]
-// chooses a plan for one prompt if the graphs are given; package session also chooses
-// the graphs.
+// Package graphswap computes plans and never loads a graph: the input is a [Problem] with
+// costs, the result is a [Plan]. The engine loads and runs the graphs that a plan names.
+// The engine records a plan run as a [Timeline], which is also the type that the simulator
+// returns. [Timeline.Check] checks a Timeline, whether the engine recorded it or the
+// simulator computed it. A [Chooser] chooses a plan for one prompt and a given
+// configuration; package session also chooses the configuration.
 //
 // # Plans
 //
 // In a plan, [Plan].Steps lists the NPU's work in order, and [Plan].Loads the loader's
-// work. A step of a plan waits until its graph is loaded. A load of a plan waits for
-// the step in its field After and for the load before it. Steps and loads have no other
-// conditions, so the code that runs a plan makes no decisions. [Problem.Make] makes a
-// plan by name, and [Simulate] computes its timeline. [Drive] is the simulator's event
-// clock; an executor can use it too.
+// work. A step of a plan waits until its graph is loaded. A load of a plan waits for the
+// step in its field After and for the load before it. Steps and loads have no other
+// conditions, so the code that runs a plan makes no decisions. [Problem.Make] makes a plan
+// by name, and [Simulate] computes its timeline. [Drive] advances the virtual clock of the
+// simulator; a [Runner] that executes graphs can use Drive too.
 //
 // # Costs
 //
@@ -34,8 +34,8 @@
 //
 //   - equal problems give equal plans on every machine, because the search is
 //     limited by a number of evaluated steps and not by time;
-//   - a load overlaps only with the work of other blocks, unless there is a spare
-//     graph slot;
+//   - without a spare graph slot, a block computes nothing while one of its graphs is
+//     loaded;
 //   - no step waits for a load that waits for that step;
 //   - the package has no clock, file, goroutine or global state.
 //

@@ -11,8 +11,8 @@ import (
 // times that a Runner returns are in milliseconds and do not include the slow-down by
 // loads that run at the same time. [Drive] adds the slow-down.
 type Runner interface {
-	// Run runs one execute of a plan's step on the given graph. run counts the executes
-	// of the step.
+	// Run runs one execute of a plan's step on the given graph. The argument `run` is the
+	// number of the execute in its step, from 0.
 	Run(step, run int, g Variant) (ms float64, err error)
 	// Load loads a graph. Without a spare graph slot, Load first frees the block's
 	// other graph. If Load returns [ErrNoSpare], the plan continues without its spare
@@ -216,9 +216,10 @@ func (d *driver) start(l Load, at float64) (started bool, err error) {
 	return true, nil
 }
 
-// finish reports whether the graph of a load that has ended can be used now. With a
-// spare graph slot, the new graph can be used when the running step of its block has
-// ended. finish also sets when the loader and the slot become free.
+// finish reports whether the graph of a load that has ended can be used now. With a spare
+// graph slot, the new graph can be used when the running step of its block has ended. If
+// the graph can be used, finish also sets the time from which the loader and the spare
+// graph slot are free.
 func (d *driver) finish() bool {
 	l := d.plan.Loads[d.next-1]
 	if d.plan.Spare && d.running == l.Block {
@@ -257,7 +258,8 @@ func Simulate(plan *Plan, problem *Problem) (*Timeline, error) {
 	return line, nil
 }
 
-// costs is the Runner of the simulator: it returns the times of a planning problem.
+// costs is the [Runner] of the simulator. The methods of costs return the times in a
+// [Problem] and load nothing.
 type costs struct {
 	plan    *Plan
 	problem *Problem

@@ -1,10 +1,9 @@
 package graphswap
 
-// Exact returns the best of all plans in which each block switches graphs before any of
-// its chunks. Exact searches all orders of steps that the planner tries or, if inOrder
-// is set, the papers' order alone. Exact takes seconds, so it is only a reference for
-// the planner. If some block starts without its prefill graph, Exact returns the
-// planner's plan.
+// Exact returns the best plan that an exhaustive search finds. Exact searches all orders of
+// steps that the planner tries or, if inOrder is set, the papers' order alone. Exact takes
+// seconds, so it is only a reference for the planner. If some block starts without its
+// prefill graph, Exact returns the planner's plan.
 func (p *Problem) Exact(name string, spare, inOrder bool) *Plan {
 	effort, orders := exactEffort, p.orders(inOrder)
 	if !p.startsWith(Prefill) {
@@ -71,8 +70,8 @@ func (e *exact) begin(b int, io float64) {
 	e.switchBlock(b, 0, 0, io, func(io float64) { e.begin(b+1, io) })
 }
 
-// switchBlock lets a block switch at the given chunk, calls the function then, and
-// undoes the switch.
+// switchBlock lets a block switch at the given chunk, calls the function `then`, and undoes
+// the switch.
 func (e *exact) switchBlock(b, cut int, now, io float64, then func(io float64)) {
 	load := e.problem.LoadMs[1][b]
 	more := e.restDecode[b][cut] - e.restPrefill[b][cut]
@@ -132,9 +131,9 @@ func (s *search) time(total float64, count int, now, io float64) float64 {
 	return total
 }
 
-// For each chunk, rests returns two lower bounds of the time that a block still takes from that
-// chunk on. The first bound is for a block that has its prefill graph at the chunk, the second
-// for a block that has its decode graph.
+// rests returns, for each chunk, two lower bounds of the time that block b still takes from
+// that chunk on. The first bound is for a block that has its prefill graph at the chunk,
+// the second for a block that has its decode graph.
 func (s *search) rests(b int) (prefill, decode []float64) {
 	prefill, decode = make([]float64, s.chunks+1), make([]float64, s.chunks+1)
 	for c := s.chunks - 1; c >= 0; c-- {

@@ -6,10 +6,10 @@ import (
 )
 
 // Generalize returns costs for all widths and partitions from costs that were measured on
-// the graphs of one partition, at two widths or more. Times of other widths lie on the
-// line through the widest and the narrowest measured width, and loads take the same time
-// per byte. windowBytes is the memory for block graphs. ok is false if too little was
-// measured.
+// the graphs of one partition, at two widths or more. Times of other widths lie on the line
+// through the widest and the narrowest measured width, and loads take the same time per
+// byte. windowBytes is the memory for block graphs. The result `ok` is false if too little
+// was measured.
 //
 // The result of Generalize is an estimate: the cost of a block besides its layers is
 // not known.
@@ -43,8 +43,9 @@ func (c *Cost) Generalize(windowBytes int64) (general *Cost, ok bool) {
 	return general, true
 }
 
-// line returns the slope and the start of a line through the times of two widths. Neither
-// is negative.
+// line returns the slope of a line through the times of two widths, and the line's time at
+// zero rows. If the slope or the time at zero rows would be negative, line returns 0 for
+// that number.
 func line(rows [2]int, ms [2]float64) (slope, start float64) {
 	slope = max((ms[1]-ms[0])/float64(rows[1]-rows[0]), 0)
 	return slope, max(ms[0]-slope*float64(rows[0]), 0)

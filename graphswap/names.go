@@ -28,9 +28,9 @@ const (
 	// graphs use PlanSwitch instead.
 	PlanLibrary = "library"
 
-	// PlanSwitchInOrder is like PlanSwitch, but takes every chunk through all blocks
-	// before the next chunk. The engine uses PlanSwitchInOrder while other requests
-	// run, so that their rows can share the passes of the chunks.
+	// PlanSwitchInOrder is like PlanSwitch, but takes every chunk through all blocks before
+	// the next chunk. The engine uses PlanSwitchInOrder while other requests run, so that
+	// the rows of these requests can share the passes of the chunks.
 	PlanSwitchInOrder = "switch_in_order"
 )
 

@@ -62,8 +62,8 @@ func (g partition) loads(rows int) (ms []float64, bytes []int64) {
 }
 
 // headMs returns the time of the head for the given number of rows with logits. The
-// widths that headMs gets are those of the head's graphs. The time of the head is added
-// to that of the last block.
+// argument `widths` lists the widths of the head's graphs. The time of the head is added to
+// that of the last block.
 func (c *Cost) headMs(widths []int, logits int) (ms float64) {
 	for logits > 0 {
 		rows := smallestHolding(widths, logits)
@@ -73,8 +73,8 @@ func (c *Cost) headMs(widths []int, logits int) (ms float64) {
 	return ms
 }
 
-// smallestHolding returns the smallest width that holds the rows, or the largest width
-// if none does. widths must be ascending.
+// smallestHolding returns the smallest width that holds the rows, or the largest width if
+// none does. The argument `widths` must be in ascending order.
 func smallestHolding(widths []int, rows int) int {
 	for _, w := range widths {
 		if w >= rows {

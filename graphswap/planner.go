@@ -39,8 +39,9 @@ func (p *Problem) Make(name string, spare bool) (*Plan, error) {
 	return plan, nil
 }
 
-// orders returns the orders of steps that are searched, each as a list of window sizes.
-// If inOrder is set, only the papers' order of steps is searched.
+// orders returns the orders of steps that the planner searches, each as a list of window
+// sizes. If `inOrder` is set, orders returns only the papers' order: each chunk goes
+// through all blocks before the next chunk.
 func (p *Problem) orders(inOrder bool) [][]int {
 	if inOrder {
 		return [][]int{chunkByChunk(len(p.Chunks))}
@@ -86,7 +87,8 @@ func (p *Problem) lowerBound() float64 {
 	return max(io, npu+min(least, extra))
 }
 
-// leastWork returns lower bounds of the time that the loader and the NPU are busy.
+// leastWork returns lower bounds of two busy times: `io` is that of the loader, and `npu`
+// that of the NPU.
 func (p *Problem) leastWork() (io, npu float64) {
 	for _, l := range p.LoadMs[1] {
 		io += l
@@ -113,15 +115,15 @@ func (p *Problem) switchPlan(name string, orders [][]int, spare bool) *Plan {
 // varies the chunks at which blocks switch graphs or, with a spare graph slot, the
 // order of the loads.
 type searcher interface {
-	// rankedStarts returns starting points for the planner's local search, the best
-	// first. Starting points whose plan ends much later than the best known one are
-	// left out.
+	// rankedStarts returns starting points for the planner's local search, the best first.
+	// rankedStarts leaves out a starting point if its plan takes more than `promising`
+	// times the shortest time so far, which is at first the argument `known`.
 	rankedStarts(known float64) []candidate
-	// improve changes a candidate plan until no single change makes it better.
+	// improve changes a candidate plan until no single change gives a better score.
 	improve(c candidate) candidate
 	// best searches exhaustively for the best candidate plan, if the blocks start with
-	// prefill graphs. If the limit of evaluated steps is reached before best finds a
-	// better candidate plan, best returns the candidate known.
+	// prefill graphs. If the limit of evaluated steps is reached before best finds a better
+	// candidate plan, best returns the argument `known`.
 	best(known candidate) candidate
 	plan(name string, c candidate) *Plan
 	// inOrder reports whether each chunk goes through all blocks before the next
@@ -129,8 +131,8 @@ type searcher interface {
 	inOrder() bool
 }
 
-// candidate is a plan in the order of a searcher: the steps at which blocks switch
-// (cuts) or the loads, and the plan's score.
+// candidate is a plan that a searcher evaluates, and the plan's score. The field cuts
+// describes the plan or, with a spare graph slot, the field loads.
 type candidate struct {
 	search searcher
 	cuts   cuts
@@ -141,7 +143,8 @@ type candidate struct {
 func (c candidate) plan(name string) *Plan { return c.search.plan(name, c) }
 
 // newSearcher returns a function that makes a searcher for given windows. With a spare
-// graph slot, the searcher varies loads, otherwise the steps at which blocks switch.
+// graph slot, and if all blocks start with the same graph, the searcher varies loads. In
+// all other cases the searcher varies cuts, the chunks at which blocks switch graphs.
 func (p *Problem) newSearcher(spare bool, effort *int) func(windows []int) searcher {
 	if spare && (p.startsWith(Prefill) || p.startsWith(Decode)) {
 		return func(windows []int) searcher { return newSlotSearch(p, windows, effort) }
@@ -169,9 +172,9 @@ const (
 	improvedStarts = 4
 )
 
-// searchOrders evaluates the starting points in all orders of steps and improves the
-// best ones. If steps are left within the search's limit, searchOrders searches
-// exhaustively for a better plan.
+// searchOrders evaluates the starting points in all orders of steps and improves the best
+// ones. If a lower bound of the plan's end is known, searchOrders also searches
+// exhaustively for a better plan, up to the limit of evaluated steps.
 func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int, effort *int) candidate {
 	all := make([][]candidate, 0, len(orders))
 	best, bound := candidate{score: score{end: never}}, -1.0

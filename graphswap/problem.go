@@ -3,15 +3,17 @@ package graphswap
 import "fmt"
 
 // Problem holds the costs of one prompt on one partition of the model. Problem is the
-// planner's input for making a plan. In a Problem, chunks and blocks are numbered from
-// 0; times are in milliseconds. In fields with an index [2], 0 selects the prefill
-// graph and 1 the decode graph.
+// planner's input for making a plan. In a Problem, chunks and blocks are numbered from 0;
+// times are in milliseconds. In an array of two elements, element 0 is for the prefill
+// graphs and element 1 for the decode graphs.
 type Problem struct {
 	PrefillRows, DecodeRows int
 	Chunks                  []int // Chunks holds the number of tokens of each chunk
 
 	PrefillMs [][]float64 // PrefillMs is the time of one execute of the prefill graph, indexed (chunk, block)
-	DecodeMs  [][]float64 // DecodeMs is the time of all executes of the decode graph, indexed (chunk, block)
+	// DecodeMs is the time of all decode graph executes that a chunk takes, indexed (chunk,
+	// block)
+	DecodeMs [][]float64
 	// VerifyMs is the time of each block in a decode pass.
 	VerifyMs [2][]float64
 
@@ -27,10 +29,10 @@ type Problem struct {
 	// graphs, and all others with prefill graphs.
 	Before []Variant
 
-	// HostBytes is memory in the host process, outside of the device session. HostBytes
-	// is included in the memory that is reported, but not limited by WindowBytes.
-	// SessionBytes is the memory of the session without the blocks: head, KV cache and
-	// buffers.
+	// HostBytes is memory in the host process, outside of the device session.
+	// [Timeline].PeakBytes includes HostBytes, but the limit WindowBytes does not apply to
+	// HostBytes. SessionBytes is the memory of the session without the blocks: head, KV
+	// cache and buffers.
 	HostBytes, SessionBytes int64
 	// WindowBytes limits the memory of the session; 0 means no limit.
 	WindowBytes int64
@@ -116,18 +118,19 @@ type Request struct {
 	// AllLogits is set, the default head graph for the prompt is as wide as the decode graph,
 	// otherwise it has one row. Decode passes use a graph of the head that has their own width.
 	Heads []int
-	// DecodeLogits is the largest number of rows of a decode pass for which the head runs.
-	// If DecodeLogits is zero, the head runs for all rows.
+	// DecodeLogits limits the number of rows of a decode pass for which the head runs. If
+	// DecodeLogits is zero, the head runs for all rows.
 	DecodeLogits int
-	// Shared tells that the graphs of a block share their weights.
+	// Shared is true if equal weights of a block's two graphs are stored once.
 	Shared bool
 	Before []Variant // Before has the meaning of [Problem].Before
-	// Context is the number of tokens for which the KV cache has room. If Context is
-	// zero, the KV cache has room for the tokens that the prompt needs.
+	// Context is the capacity of the KV cache in tokens. If Context is zero, the capacity
+	// is the number of tokens that the prompt needs.
 	Context int
 }
 
-// maxTokens is the longest allowed prompt; no model has a longer context.
+// maxTokens is the largest number of rows of a graph, of new tokens and of cached tokens
+// that a [Request] may have.
 const maxTokens = 1 << 20
 
 // check returns an error for a request that is impossible for a model of the given
@@ -219,8 +222,8 @@ func decodeLogits(most, rows int) int {
 	return rows
 }
 
-// headWidths returns the widths of the head's graphs, or only the given default if
-// the request has none.
+// headWidths returns the widths in the request's field Heads. If Heads is empty, headWidths
+// returns the one width `single`.
 func (r Request) headWidths(single int) []int {
 	if len(r.Heads) > 0 {
 		return r.Heads

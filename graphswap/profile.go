@@ -13,8 +13,9 @@ import (
 //go:embed devices/*.json
 var deviceFiles embed.FS
 
-// The constants below are the kinds of profiles, which say where their numbers come
-// from. Every result that is computed from a profile names the profile's kind.
+// The constants below are the kinds of profiles. The kind of a profile says where the
+// profile's numbers come from. Every result that is computed from a profile names the
+// profile's kind.
 const (
 	Fitted    = "fitted"    // Fitted numbers were chosen so that published figures come out; no phone was measured by us
 	Estimated = "estimated" // Estimated numbers were computed by the vendor's compiler
@@ -221,7 +222,7 @@ func vary(data []byte, name string) ([]byte, error) {
 	return json.Marshal(profile)
 }
 
-// overlay copies the values of the map over into the map under; nested maps are merged.
+// overlay copies the values of the map `over` into the map `under`, and merges nested maps.
 func overlay(under, over map[string]any) {
 	for key, value := range over {
 		deeper, isMap := value.(map[string]any)

@@ -10,8 +10,9 @@ var fixedReasons = map[string]string{
 	PlanResident:    "both graphs of every block are resident and share their weights",
 }
 
-// Reason explains in one sentence why a plan's timeline looks as it does. If the plan
-// has a reason of its own, Reason returns that.
+// Reason explains in one sentence why a plan's timeline looks as it does. If the field
+// Reason of the plan is set, the explanation is that sentence. If the plan needs more
+// memory than the session has, Reason adds that the plan cannot run.
 func (t *Timeline) Reason(p *Problem) string {
 	reason := t.Plan.Reason
 	if reason == "" {

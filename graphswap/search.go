@@ -29,7 +29,7 @@ type search struct {
 // windowStep is the work that the chunks of one window have in one block.
 type windowStep struct {
 	block, first, end       int // the chunks from first to end-1 run in the block with the given number
-	prefillRuns, decodeRuns int // executes
+	prefillRuns, decodeRuns int // prefillRuns and decodeRuns count executes
 	prefill, decode         float64
 }
 
@@ -104,8 +104,8 @@ type score struct {
 	prefillRuns int
 }
 
-// Epsilon is the smallest difference between two times, in milliseconds, that
-// matters.
+// Epsilon is a tolerance in milliseconds: two times that differ by at most Epsilon count as
+// equal.
 const Epsilon = 1e-9
 
 // better reports whether the plan with score a is better than the plan with score b.
@@ -130,8 +130,9 @@ func (a score) compare(b score) int {
 	return 0
 }
 
-// eval returns the score of the plan in which blocks switch at the given cuts. eval
-// stops early if the plan is certain to end after the time `limit`.
+// eval returns the score of the plan in which blocks switch at the given cuts. If the plan
+// is certain to end after the time `limit`, eval stops and returns a score that ends at the
+// time `never`.
 func (s *search) eval(at cuts, limit float64) score {
 	now, stall, prefillRuns := 0.0, 0.0, 0
 	io := s.startFirstLoads(at)
@@ -209,8 +210,8 @@ func (s *search) improve(c candidate) candidate {
 }
 
 // improveBlock tries all cuts of block b, that is, all chunks at which the block could
-// switch graphs. A block that starts with its prefill graph never has to go back to it,
-// so its cut toPrefill stays 0.
+// switch graphs. Only a block that starts with its decode graph alone can load its prefill
+// graph later; for all other blocks, the cut toPrefill stays 0.
 func (s *search) improveBlock(at cuts, b int, best *score) bool {
 	toPrefill, toDecode := at.toPrefill[b], at.toDecode[b]
 	improved := false

@@ -13,7 +13,7 @@ type Setting struct {
 	// PrefillRows and DecodeRows hold the graph widths among which a configuration is
 	// chosen
 	PrefillRows, DecodeRows []int
-	Context                 int // Context is the number of tokens for which the KV cache has room
+	Context                 int // Context is the capacity of the KV cache in tokens
 	// Shared tells that the graphs were compiled together, for a device that stores
 	// equal weights once.
 	Shared bool
@@ -36,8 +36,8 @@ type Setting struct {
 	// Heads are the widths of the head's graphs, if they are known; see
 	// [Request].Heads.
 	Heads []int
-	// DecodeLogits is the number of rows of a decode pass for which the head runs at most;
-	// see [Request].DecodeLogits.
+	// DecodeLogits limits the number of rows of a decode pass for which the head runs; see
+	// [Request].DecodeLogits.
 	DecodeLogits int
 	// InOrder allows only switch plans that take every chunk through all blocks
 	// before the next chunk, so that rows of other requests can share its passes.
@@ -158,8 +158,8 @@ func (c *Cost) NeededBytes(s *Setting, cfg Config) (int64, error) {
 	return need, nil
 }
 
-// TurnProblem returns the problem of a conversation turn with prompt new
-// tokens, if cached tokens are in the KV cache.
+// TurnProblem returns the [Problem] of a conversation turn with `prompt` new tokens and
+// `cached` tokens in the KV cache.
 func (c *Cost) TurnProblem(s *Setting, cfg Config, before []Variant, prompt, cached int) (*Problem, error) {
 	return c.Problem(Request{
 		Blocks: cfg.Blocks, PrefillRows: cfg.PrefillRows, DecodeRows: cfg.DecodeRows, Prompt: prompt, Cached: cached,

@@ -3,10 +3,11 @@ package graphswap
 import "slices"
 
 // slotSearch computes the scores of plans with a spare graph slot, for one order of the
-// NPU's work. With a spare graph slot no load takes a graph away, so a plan need not
-// say when blocks switch. With a spare graph slot, a plan is an order of loads and, for
-// each load, the step after which it may start. If blocks start with decode graphs, the
-// loads of their prefill graphs come first in the plan.
+// NPU's work. With a spare graph slot, a block keeps its old graph while its new graph
+// loads, so a plan need not say at which chunk a block switches. With a spare graph slot, a
+// plan is an order of loads and, for each load, the step after which it may start. If
+// blocks start with decode graphs, the loads of their prefill graphs come first in the
+// plan.
 type slotSearch struct {
 	*search
 	ends     []float64 // ends is scratch memory for the end time of each step of the plan
@@ -29,8 +30,8 @@ type loaderState struct {
 	free    float64 // free is the time from which the loader and the spare graph slot are free
 }
 
-// eval returns the score of the plan with the given loads. eval stops early if the plan
-// is certain to end after the time `limit`.
+// eval returns the score of the plan with the given loads. If the plan is certain to end
+// after the time `limit`, eval stops and returns a score that ends at the time `never`.
 func (s *slotSearch) eval(loads []Load, limit float64) score {
 	for b := range s.switched {
 		s.switched[b] = s.problem.variantBefore(b)&Prefill == 0

@@ -2,7 +2,8 @@ package graphswap
 
 import "slices"
 
-// minReleases and maxReleases bound the number that releaseSteps returns.
+// minReleases and maxReleases are the lower and the upper limit of the number that
+// releaseSteps returns.
 const minReleases, maxReleases = 12, 64
 
 // releaseSteps returns how many different steps of the plan are tried as the start of

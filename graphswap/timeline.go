@@ -78,7 +78,7 @@ type MemoryPoint struct {
 	Bytes int64   `json:"bytes"`
 }
 
-// Source says whether a timeline was simulated or executed.
+// The constants below are the values of [Timeline].Source.
 const (
 	Simulated = "simulated"
 	Executed  = "executed"

@@ -95,8 +95,8 @@ func (p *Plan) residency() error {
 	return nil
 }
 
-// loadOf returns the index of a block's next load from index from on, or len(Loads)
-// if there is none.
+// loadOf returns the index of the first load of a block at or after the index `from`, or
+// len(Loads) if there is none.
 func (p *Plan) loadOf(block, from int) int {
 	for j := from; j < len(p.Loads); j++ {
 		if p.Loads[j].Block == block {

@@ -19,8 +19,8 @@ type place struct {
 	entry uint32
 }
 
-// maxBag is the largest number of different tokens in a bag, a quarter of the
-// length of its hash table.
+// maxBag limits the number of different tokens in a bag to a quarter of the length of the
+// bag's hash table.
 const maxBag = 512
 
 func newBag() bag { return bag{places: make([]place, 4*maxBag), entries: make([]scored, 0, maxBag)} }

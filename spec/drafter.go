@@ -62,9 +62,9 @@ func NewDrafter(escape float32) *Drafter {
 	return d
 }
 
-// Use adds a draft source to the drafter and multiplies its counts by weight. A drafter
-// has at most four draft sources, and reads them in Propose and Learn. If a fifth draft
-// source is added, Use panics.
+// Use adds a draft source to the drafter, which multiplies the counts of the source by the
+// argument `weight`. A drafter has at most four draft sources, and reads the sources in
+// Propose and Learn. If a fifth draft source is added, Use panics.
 func (d *Drafter) Use(s Source, weight float32) {
 	if len(d.sources) == maxSources {
 		panic(fmt.Sprintf("spec: a drafter has at most %d sources: raise maxSources", maxSources))
@@ -75,8 +75,9 @@ func (d *Drafter) Use(s Source, weight float32) {
 	d.sources = append(d.sources, weighted{Source: s})
 }
 
-// Propose fills an empty tree with at most rows draft tokens that continue text. The
-// draft tree has fewer rows only if the sources know no further continuation.
+// Propose fills the empty tree t with at most `rows` draft tokens that continue the
+// argument `text`. The draft tree has fewer rows only if the sources know no further
+// continuation.
 func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 	if rows < 1 {
 		return
@@ -94,8 +95,8 @@ func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 	}
 }
 
-// end returns the last maxDepth tokens of a text in reverse order, the newest
-// first.
+// end copies the last maxDepth tokens of a text in reverse order, the newest first, and
+// returns the copy.
 func (d *Drafter) end(text []int32) []int32 {
 	end := d.context[:min(maxDepth, len(text))]
 	for i := range end {
@@ -115,9 +116,9 @@ func (d *Drafter) tail(t *Tree, row int32, end []int32) []int32 {
 	return d.path[:n+copy(d.path[n:], end)]
 }
 
-// expand queues the tokens that may follow a row of the draft tree. expand gets the
-// row's score and its context. free is the number of rows that the draft tree can still
-// take.
+// expand queues the tokens that may follow a row of the draft tree. expand gets the row's
+// score and its context. The argument `free` is the number of rows that the draft tree can
+// still take.
 func (d *Drafter) expand(context []int32, parent int32, score float32, free int) {
 	longest := d.look(context)
 	d.bag.empty()

@@ -11,8 +11,8 @@ type Account struct {
 	Loss float64
 }
 
-// Add adds work to the account: the time that it took, and the time plain that it would
-// have taken without drafts.
+// Add adds work to the account: the time `took` is that of the work, and the time `plain`
+// is that of the same work without drafts.
 func (a *Account) Add(plain, took float64) {
 	a.Plain += plain
 	a.Loss += took - plain
@@ -26,20 +26,20 @@ func (a *Account) room(limit float64) float64 { return limit*a.Plain - a.Loss }
 func (a *Account) Exceeded() bool { return a.room(RequestLimit) < 0 }
 
 const (
-	// TotalLimit bounds the loss of all requests together, and RequestLimit the loss of one
-	// request, as shares of the time without drafts.
+	// TotalLimit limits the loss of all requests together, and RequestLimit limits the loss
+	// of one request. Both limits are fractions of the time without drafts.
 	TotalLimit, RequestLimit = 0.005, 0.02
-	// saved bounds the time that earlier passes saved and later passes may lose, as a
-	// share of the time without drafts.
+	// saved limits the time that later passes may lose because earlier passes saved time.
+	// The limit is a fraction of the time without drafts.
 	saved = 0.05
 	// fade is the factor by which a pass counts less than the pass after it, so that
 	// about the last thousand passes matter.
 	fade = 0.999
 )
 
-// Guard bounds the time that drafts can lose. The guard allows nothing in advance: a
-// pass may risk only a share of the time that was spent before it, or the time that
-// earlier passes saved.
+// Guard limits the time that drafts can lose. A Guard allows no loss in advance: a pass may
+// risk only a fraction of the time that earlier passes would take without drafts, and time
+// that earlier passes saved.
 //
 // If every pass that Guard allows takes its expected time, the two limits below hold at any
 // moment:
@@ -52,18 +52,20 @@ const (
 type Guard struct{ total Account }
 
 // Room returns the time that the next pass of a request may lose if all its drafts are
-// wrong. requests is the number of requests that share the pass: each of them loses the
-// time. If the request has lost too much already, Room is negative.
+// wrong. The argument `requests` is the number of requests that have rows in the pass,
+// because each of these requests loses the time. If the request has lost too much already,
+// Room is negative.
 func (g *Guard) Room(request *Account, requests int) float64 {
 	return min(g.total.room(TotalLimit)/float64(requests), request.room(RequestLimit))
 }
 
-// Exceeded reports whether all requests together have lost more time than their limit.
-// Only costs that no pass asks for, such as the work of drafting itself, can exceed the
-// limit of all requests.
+// Exceeded reports whether all requests together have lost more time than their limit. Only
+// costs that Room did not limit before they arose, such as the work of drafting itself, can
+// exceed the limit of all requests.
 func (g *Guard) Exceeded() bool { return g.total.room(TotalLimit) < 0 }
 
-// Add counts a pass.
+// Add records a pass: the time `took` of the pass, and the time `plain` that the pass's
+// tokens would take without drafts.
 func (g *Guard) Add(plain, took float64) {
 	// Fading keeps the bound of the guard: the sum of the losses without fading is
 	// a sum of faded losses with positive weights, and the same is true of the

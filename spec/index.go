@@ -6,14 +6,14 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// Separator is the token between two documents in an [Index]; a context never reaches
-// across it. Every negative token acts as a separator in an [Index]. Callers should use
-// the constant Separator.
+// Separator is the token between two documents in an [Index]; no context has tokens of two
+// documents. Every negative token acts as a separator in an [Index]. Callers should use the
+// constant Separator.
 const Separator int32 = -1
 
-// maxFanout is the largest number of different successors that an [Index] stores per
-// context. If a context has more successors, a new one replaces the rarest. The limit
-// maxFanout bounds the time per token, and no draft needs more than 64 alternatives.
+// maxFanout limits the number of different successors that an [Index] stores per context.
+// If a context has more successors, a new one replaces the rarest. The limit maxFanout
+// bounds the time per token, and no draft needs more than 64 alternatives.
 const maxFanout = 64
 
 // Index counts which tokens followed each context of up to depth tokens in a
@@ -106,8 +106,8 @@ func (x *Index) find(check uint32) *slot {
 	}
 }
 
-// Append adds a token to the text and counts it as a successor of the contexts that end
-// there. The token [Separator] starts a new document.
+// Append adds a token to the text, and counts the token as a successor of the contexts that
+// end directly before the token. The token [Separator] starts a new document.
 func (x *Index) Append(token int32) {
 	place := len(x.text)
 	x.text = append(x.text, token)

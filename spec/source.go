@@ -14,9 +14,9 @@ type Source interface {
 	// first[k] to the first entry of their list. The slices total, distinct and first
 	// must have room for len(context)+1 values.
 	Levels(context []int32, total, distinct []float32, first []int32) int
-	// Successor returns one entry of a list of successors, and the position of the
-	// list's next entry. After the last entry, Successor returns the next position
-	// [End]. Counts never grow along a list of successors.
+	// Successor returns one entry of a list of successors, and the position of the list's
+	// next entry. After the last entry, Successor returns the next position [End]. In a
+	// list of successors, each count is at most the count of the entry before.
 	Successor(at int32) (token int32, count float32, next int32)
 }
 

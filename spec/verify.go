@@ -1,14 +1,14 @@
 package spec
 
-// Verify walks a draft tree from its root along the model's choices. The function
-// `choose` returns the token that the model chooses after a row, or after the committed
-// text if row is [None]. The function `choose` must use the same rule and the same random
-// numbers as decoding without drafts. Verify calls choose once per emitted token, in
-// order, so a seed gives the same text with any draft tree or none.
+// Verify walks a draft tree from its root along the model's choices. The function `choose`
+// returns the token that the model chooses after a row, or after the committed text if row
+// is [None]. The function `choose` must use the same rule and the same random numbers as
+// decoding without drafts. Verify calls `choose` once per emitted token, in order, so a
+// seed gives the same text with every draft tree and without a draft tree.
 //
 // Verify appends the indices of the accepted rows to the slice `path`. Verify appends the
-// tokens of the accepted rows, and then the model's next token, to the slice tokens. If
-// choose returns false, its token is the last one, and Verify ends.
+// tokens of the accepted rows, and then the model's next token, to the slice `tokens`. If
+// `choose` returns a token and false, Verify emits this token as the last one and ends.
 func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, tokens []int32) ([]int32, []int32) {
 	row := None
 	for {
@@ -26,12 +26,12 @@ func Verify(t *Tree, choose func(row int32) (token int32, more bool), path, toke
 
 // Trust compares how many drafts were accepted with the number that their scores promised.
 // Scores estimate the probability that a draft is accepted. Within one text, the scores of
-// drafts are wrong by about the same factor, so Trust measures that factor. A Trust without
-// observations does not correct the scores.
+// drafts are too high or too low by about the same factor, so a Trust estimates that factor
+// from the verified drafts. A Trust without observations does not correct the scores.
 type Trust struct{ expected, accepted float64 }
 
-// forget is the factor by which older draft trees count less than the next one, so that
-// only the last few dozen matter.
+// forget is the factor by which a draft tree counts less than the draft tree after it, so
+// that only the last few dozen draft trees matter.
 const forget = 0.97
 
 // Observe records a verified draft tree: the scores of its rows and how many rows were

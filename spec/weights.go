@@ -3,10 +3,10 @@ package spec
 import "math"
 
 const (
-	// levels is the number of context lengths that have weights of their own. All
-	// contexts that are longer than levels tokens share the last weight.
+	// levels is the number of different weights by context length. All contexts of levels-1
+	// or more tokens have the last weight.
 	levels = 9
-	// maxSources is the largest number of draft sources of a [Drafter].
+	// maxSources limits the number of draft sources of a [Drafter].
 	maxSources = 4
 )
 
@@ -34,7 +34,7 @@ type vote struct {
 	// total is the weighted count of all tokens, and distinct the number of different
 	// ones
 	total, distinct float32
-	all             float32 // all is the total plus the weight of unseen tokens
+	all             float32 // `all` is the field total plus the weight of unseen tokens
 	// probability is the contribution to the blended probability of the token
 	probability float32
 }
@@ -42,9 +42,9 @@ type vote struct {
 // unseen is the probability of a token that no source has seen.
 const unseen = 1e-4
 
-// Learn adapts the weights to a token that followed the text, so that the blend would
-// have given the token a larger probability. Learn must be called before the token is
-// added to any draft source. rate is the step size of the gradient ascent.
+// Learn adapts the weights to a token that followed the text, so that the blend would have
+// given the token a larger probability. Learn must be called before the token is added to
+// any draft source. The argument `rate` is the step size of the gradient ascent.
 //
 // Learn follows the gradient of log p, where p is the blended probability of the token,
 // with respect to the logarithms of the weights. In the formulas of Learn, P is the
@@ -131,8 +131,8 @@ func scale(w, x float32) float32 { return bound(w * float32(math.Exp(float64(x))
 // useless for a long time can recover quickly.
 func bound(w float32) float32 { return min(max(w, 1.0/64), 64) }
 
-// Change multiplies each weight by the factor by which it grew from before to
-// after.
+// Change multiplies each weight of w by the factor by which the same weight grew from the
+// weights `before` to the weights `after`.
 func (w *Weights) Change(before, after *Weights) {
 	for i := range w.Sources {
 		for k := range w.Sources[i] {

@@ -8,10 +8,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Between chooses configurations for an engine that changes them between conversation
-// turns only: in a pause, in which nothing waits for the loads. The engine reports each
-// turn with [Between.Finished], asks with [Between.Advise] whether another configuration
-// is better, and reports a change with [Between.Changed].
+// Between chooses configurations for an engine that changes them between conversation turns
+// only: in a pause, in which no request waits for the loads. The engine reports each turn
+// with [Between.Finished], asks with [Between.Advise] whether another configuration is
+// better, and reports a change with [Between.Changed].
 //
 // A Between shares its statistics and its expectations with [Session], which also
 // changes configurations during turns. A Between is not safe for concurrent use.
@@ -116,9 +116,10 @@ func (s *Session) indexOf(c graphswap.Config) int {
 }
 
 // Refused records that the device had no memory for the graphs of a configuration, or for
-// its spare graph slot if spare is set. By the costs these graphs fit, so the device has
-// less free memory than the costs assume. From then on, configurations that need as much
-// memory are not expected to fit. The configuration in use stays one of Configs.
+// its spare graph slot if the argument `spare` is set. By the costs these graphs fit, so
+// the device has less free memory than the costs assume. After the call, Configs contains
+// only configurations that need less memory. If the configuration in use would not fit into
+// less memory, Refused records nothing.
 func (b *Between) Refused(c graphswap.Config, spare bool) {
 	s := b.s
 	c.Spare = spare
@@ -225,7 +226,7 @@ func (b *Between) preloadedMs(prompt, cached int) ([]float64, error) {
 }
 
 // Expect returns the expected time of the turns to come in each configuration, the best
-// first. context is the number of tokens in the cache.
+// first. The argument `context` is the number of tokens in the KV cache.
 func (b *Between) Expect(context int) []Expectation {
 	all, _ := b.expect(context)
 	slices.SortStableFunc(all, func(x, y Expectation) int {
@@ -286,8 +287,8 @@ func (b *Between) Advise(context int) *Advice {
 }
 
 // recentlyLostMs returns the time that the last k turns would have saved with configuration
-// i, for the k for which this time is largest. Small losses in all turns count, and so do
-// large ones since the kind of turns has changed.
+// i, for the k for which this time is largest. The largest of these times shows small
+// losses in all turns as well as large losses in the last few turns.
 func (b *Between) recentlyLostMs(turns []turn, i int) (lost float64) {
 	for k := range turns {
 		lost = max(lost, b.s.lostMs(turns[k:], i))

@@ -13,7 +13,8 @@
 //
 // # Invariants
 //
-//   - equal conversation turns lead to equal choices, because there is no clock;
+//   - equal conversation turns lead to equal choices, because package session reads no
+//     clock;
 //   - widths change only after a loss: compared with the new widths, the
 //     conversation turns so far must have lost a certain share of the time that
 //     the change's loads take;

@@ -7,12 +7,13 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// nearRegret is used for the first conversation turn: only configurations are
-// considered whose regret is at most this much larger than the smallest.
+// nearRegret is the tolerance for regrets in the first conversation turn: firstTurn
+// considers only configurations whose regret exceeds the smallest regret by at most
+// nearRegret.
 const nearRegret = 0.005
 
-// contextGrain rounds context lengths, so that similar kinds of conversations are
-// compared once.
+// contextGrain is a number of tokens: regrets rounds context lengths down to a multiple of
+// contextGrain, so that similar conversations use the same plans.
 const contextGrain = 256
 
 // firstTurn chooses a configuration and a plan for the first conversation turn, before
@@ -74,10 +75,11 @@ func (s *Session) regrets(prompt int) ([]float64, error) {
 	return regrets, nil
 }
 
-// conversationMs returns the time of a conversation that begins in the given
-// configuration and has turns of turnMs milliseconds. A conversation in conversationMs
-// keeps its first configuration, or changes once its kind is known to one with turns of
-// betterMs, whichever takes less time.
+// conversationMs returns the time of a conversation that begins in the given configuration
+// and has turns of turnMs milliseconds. The conversation keeps the configuration `from`, or
+// changes to the configuration `to`, in which turns take betterMs milliseconds. A change is
+// possible once the kind of the conversation is known. Of both times, conversationMs
+// returns the shorter one.
 func (s *Session) conversationMs(from, to graphswap.Config, turnMs, betterMs float64) float64 {
 	loads, known := s.changeMs(from, to), learned
 	if canChangeInBackground(from, to) {

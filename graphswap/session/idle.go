@@ -14,8 +14,9 @@ const IdleAfterMs = 2000
 // prompt, or graphs of other widths.
 type Idle struct {
 	Config graphswap.Config
-	// Idle loads run in the listed order until a request arrives. A request waits for
-	// the load that is running; its plan then begins with the graphs that are loaded.
+	// Idle loads run in the listed order until a request arrives. If a request arrives
+	// during a load, the request waits until that load ends. The request's plan begins with
+	// the graphs that are loaded at that moment.
 	Loads  []graphswap.Load
 	Ms     float64 // Ms is the total time of the idle loads in milliseconds
 	Bytes  int64
@@ -93,8 +94,8 @@ func (s *Session) Idled(idle *Idle, loads int) {
 	}
 }
 
-// Within returns how many of the idle loads end within the given time. A change of
-// widths or blocks needs all of its loads, because half a change would delay the next
+// Within returns how many of the idle loads end within the given time. A change of widths
+// or blocks needs all of its loads, because an incomplete change would delay the next
 // conversation turn.
 func (s *Session) Within(idle *Idle, ms float64) int {
 	if idle.Ms <= ms {

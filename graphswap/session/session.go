@@ -104,7 +104,7 @@ func (s *Session) SetResident(now []graphswap.Variant) {
 	s.resident, s.started = slices.Clone(now), true
 }
 
-// Choose returns the plan for a conversation turn with prompt new tokens and cached
+// Choose returns the plan for a conversation turn with `prompt` new tokens and `cached`
 // tokens in the KV cache. Choose does not change the session.
 func (s *Session) Choose(prompt, cached int) (*Choice, error) {
 	if !s.allResident && len(s.configs) > 1 && s.started && s.config.Residency != graphswap.OneGraph {
@@ -133,8 +133,8 @@ func (s *Session) choose(prompt, cached int) (*graphswap.Choice, error) {
 	return s.cheapestFromHere(prompt, cached)
 }
 
-// anyPair returns the best plan among all pairs of widths of the partition, if all
-// their graphs are loaded.
+// anyPair returns the best plan among all pairs of widths of the partition. anyPair assumes
+// that the graphs of all these widths are loaded.
 func (s *Session) anyPair(prompt, cached int) (*graphswap.Choice, error) {
 	var best *graphswap.Choice
 	for _, cfg := range s.configs {
@@ -167,8 +167,8 @@ func (s *Session) best(cfg graphswap.Config, resident []graphswap.Variant, promp
 	return s.chooser.Pick(all, s.expectedOutput()), nil
 }
 
-// plans returns the plans that may be chosen for a conversation turn. If the same
-// conversation turn has been asked for before, its plans come from a table.
+// plans returns the candidate plans of a conversation turn. If plans was called with equal
+// arguments before, the result comes from the table `candidates`.
 func (s *Session) plans(cfg graphswap.Config, resident []graphswap.Variant, prompt, cached int) ([]graphswap.Choice, error) {
 	key := turnKey{cfg, prompt, cached, residentKey(resident)}
 	if all := s.candidates[key]; all != nil {

@@ -41,8 +41,8 @@ func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 }
 
 // slowestMixture returns the longest time that any mixture of old and new widths in the
-// range takes. The arguments before and after are the times with only the old and only
-// the new widths.
+// range takes. The argument `before` is the time if all blocks have the old widths, and the
+// argument `after` the time if all blocks have the new widths.
 func slowestMixture(old shareRange, before, after float64) (most float64) {
 	for _, share := range []float64{old.most, old.least} {
 		most = max(most, share*before+(1-share)*after)
@@ -167,8 +167,9 @@ func (s *Session) nextChange(turns []turn, context int) widthChange {
 }
 
 // savedMs returns the time that the remaining conversation turns save with another
-// configuration, whose loads run during these turns. If the past conversation turns
-// have lost too little time with the present configuration, savedMs returns 0.
+// configuration, whose loads run during these turns, minus the share lostBackground of the
+// loads' time. If the past conversation turns have lost too little time with the present
+// configuration, savedMs returns 0.
 func (s *Session) savedMs(turns []turn, context int, to graphswap.Config, loadMs float64) float64 {
 	i := slices.Index(s.configs, to)
 	if s.lostMs(turns, i) < lostBackground*loadMs {

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the expected output of golden s
 // Command is one command of a golden script.
 type Command struct {
 	Name     string
-	Operands []string          // words of the command that contain no "="
+	Operands []string          // Operands holds the words that contain no "="
 	Values   map[string]string // Values holds the words of the form key=value
 	Lines    []string          // Lines holds further lines of the command
 }

@@ -7,15 +7,17 @@
 // was not set. If the loader searched the current folder, a file there, such as in a
 // folder of downloads, could run as a part of the program.
 //
-// The loader reads LD_LIBRARY_PATH once, when a process starts, and uses it also for
-// the libraries that a library needs. So a program calls [Restart] first, and the
-// loader of the new process sees folders with full paths only. A program that does not
-// call Restart gets an error from [Check] before it loads a library by its name alone.
+// The loader reads LD_LIBRARY_PATH once, when a process starts, and uses it also for the
+// libraries that a library needs. A program has to call [Restart] before it loads a
+// library, because the loader of the new process gets only folders with full paths. A
+// program that does not call Restart gets an error from [Check] before it loads a library
+// by its name alone.
 //
 // # Limits
 //
-//   - The C library itself is loaded before a program's first instruction. An element
-//     that means the current folder counts for it, as in every program.
+//   - The C library itself is loaded before a program's first instruction. If an element of
+//     LD_LIBRARY_PATH means the current folder, the loader searches that folder for the C
+//     library, as in every program.
 //   - Folders with full paths are the user's choice and are not checked here.
 package loaderpath
 

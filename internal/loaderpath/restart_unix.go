@@ -13,9 +13,10 @@ import (
 
 // Restart replaces this process by the same program with the same arguments, without the
 // elements of the loader's lists that depend on the current folder. If there are no such
-// elements, Restart returns nil at once. If there are elements to leave out, Restart returns
-// only if it fails, and the program must then end. warn is called with a sentence about each
-// element that is left out, except for empty elements, which are never written on purpose.
+// elements, Restart returns nil at once. If there are elements to leave out, Restart
+// returns only if it fails, and the program must then end. Restart calls the function
+// `warn` with a sentence about each element that it leaves out, except for empty elements,
+// which are never written on purpose.
 func Restart(warn func(string)) error {
 	restart := false
 	for _, v := range variables {
@@ -47,8 +48,8 @@ func Restart(warn func(string)) error {
 		ErrCurrentFolder, err, strings.Join(variables, ", "))
 }
 
-// replace sets an environment variable, or removes it, because for some loaders an
-// empty list differs from none.
+// replace sets an environment variable. If the value is empty, replace removes the
+// variable, because some loaders treat an empty list differently from a missing one.
 func replace(name, value string) error {
 	if value == "" {
 		return os.Unsetenv(name)

@@ -19,12 +19,12 @@
 // [Keep] maps a file whose bytes must not change although another process may write to
 // it. Removing and renaming a kept file never changes its bytes.
 //
-// On Linux, Keep takes a lease of the file (F_SETLEASE). While a lease exists, the
-// kernel stops whoever opens the file for writing, or shortens it, and sends SIGIO.
-// When SIGIO comes, package mapped copies the bytes to memory, puts the copy in the
-// place of the mapping, at the same address and in one step, and lets the writer
-// continue. Readers notice nothing. A lease costs a file descriptor, and nothing while
-// the file is not written.
+// On Linux, Keep takes a lease of the file (F_SETLEASE). While a lease exists, a process
+// that opens the file for writing or shortens the file has to wait, and the kernel sends
+// SIGIO to this process. When SIGIO comes, package mapped copies the bytes to memory, puts
+// the copy in the place of the mapping, at the same address and in one step, and lets the
+// writer continue. Readers notice nothing. A lease takes one file descriptor, and no time
+// while no process writes to the file.
 //
 // The kernel holds a writer for 45 seconds (/proc/sys/fs/lease-break-time). If this
 // process does not run for 45 seconds, the kernel lets the writer continue. After a
@@ -36,7 +36,8 @@
 // available memory, it is not copied: inside Guard its bytes become unreadable ([ErrGone]); for
 // files that are read outside Guard, [Keeping].Lost is called before the writer continues.
 //
-// On Windows, Keep refuses writers by a second handle that does not share the file.
+// On Windows, Keep opens a second handle that does not share the file with writers, so
+// Windows refuses to open the file for writing.
 //
 // Leases do not exist on macOS and BSD, on network file systems and FUSE, of files that another
 // user owns, and of files that a process has open for writing at that moment. Without a lease,

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lease is a read lease of a mapped file. While a lease exists, the system stops
-// whoever opens the file for writing or shortens it, and sends SIGIO to this process.
+// lease is a read lease of a mapped file. While a lease exists, a process that opens the
+// file for writing or shortens the file has to wait, and the system sends SIGIO to this
+// process.
 type lease struct {
 	Keeping
 	fd   int // fd is a duplicate of the caller's file descriptor
@@ -90,8 +91,9 @@ func (l *lease) Close() error {
 	return os.NewSyscallError("close", unix.Close(l.fd))
 }
 
-// release lets waiting writers continue. release fails if the lease no longer exists:
-// the system has let them continue already. The caller of release holds mu.
+// release lets waiting writers continue. release fails if the lease no longer exists,
+// because the system has then let the writers continue already. The caller of release holds
+// mu.
 func (l *lease) release() (err error) {
 	if !l.ended {
 		_, err = unix.FcntlInt(uintptr(l.fd), unix.F_SETLEASE, unix.F_UNLCK)

@@ -18,7 +18,8 @@ type Text struct {
 	GreedyIDs []int32 `json:"greedy_ids"`
 	// Whole holds the prompt and the continuation.
 	Whole string `json:"greedy_text"`
-	// Top5 holds pairs of a token and its logit: the best after the prompt.
+	// Top5 holds the five most likely tokens after the prompt, each as a pair of token and
+	// logit.
 	Top5 [][2]float64 `json:"first_logits_top5"`
 }
 

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// maxLinks bounds the number of symbolic links in one path, as Linux does.
+// maxLinks limits the number of symbolic links in one path; Linux has the same limit.
 const maxLinks = 40
 
 // Check returns nil if only trusted users can change the file or folder at a path. If

@@ -21,7 +21,7 @@ type Drafter interface {
 	// at a position. Run calls Observe as soon as the model would have computed that
 	// token.
 	Observe(position int, tokens []int32, probabilities []float32)
-	// Propose fills an empty draft tree with at most rows draft tokens.
+	// Propose fills an empty draft tree with at most `rows` draft tokens.
 	Propose(tree *spec.Tree, rows int)
 	// Commit appends emitted tokens to the drafter's text.
 	Commit(tokens []int32)
@@ -69,10 +69,10 @@ func (c *Count) Add(o *Count) {
 	c.Commit = append(c.Commit, o.Commit...)
 }
 
-// Run replays one request and adds its verification passes to the count c. A draft tree
-// has at most rows rows. A verification pass computes one more row than its tree has,
-// for the last committed token. The prefill emits the first token and does not count as
-// a step.
+// Run replays one request and adds its verification passes to the count c. The argument
+// `rows` limits the rows of a draft tree. A verification pass computes one more row than
+// its tree has, for the last committed token. The prefill emits the first token and does
+// not count as a step.
 func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 	c.Requests++
 	d.Begin(t.Prompt)

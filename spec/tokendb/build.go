@@ -33,8 +33,8 @@ func build(documents []Document, vocab int) *image {
 	return im
 }
 
-// concatenate joins the documents' tokens, with a separator before each document.
-// starts are the positions where the documents begin.
+// concatenate joins the documents' tokens, with a separator before each document. The
+// result `starts` holds the positions at which the documents begin.
 func concatenate(documents []Document) (text, starts []uint32) {
 	n := 0
 	for _, d := range documents {
@@ -100,9 +100,9 @@ func (b *builder) count() {
 	}
 }
 
-// node adds the node of a context of k tokens. isSame is set if the context that is one
-// token shorter occurs at the same positions. same is then the node of the shorter
-// context, and the new node shares its list of successors.
+// node adds the node of a context of k tokens. If the context that is one token shorter
+// occurs at the same positions, the caller sets `isSame` and passes the shorter context's
+// node as `same`. The new node then points to the list of successors of `same`.
 func (b *builder) node(r run, k int, same node, isSame bool) node {
 	n := node{from: uint32(r.from), total: uint32(r.to - r.from), distinct: same.distinct, list: same.list}
 	if !isSame {
@@ -154,7 +154,7 @@ func (b *builder) table() []byte {
 	return table
 }
 
-// pack writes numbers in little-endian order, each in width bytes. pack also appends
+// pack writes numbers in little-endian order, each in `width` bytes. pack also appends
 // padding, because reading a number accesses four bytes.
 func pack(numbers []uint32, width int) []byte {
 	b := make([]byte, 0, len(numbers)*width+padding)

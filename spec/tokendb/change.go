@@ -24,14 +24,15 @@ type piece struct {
 	documents []Document
 }
 
-// absorb limits which segments a merge rewrites: each has at most absorb times the size
-// of the new documents. If absorb were larger, there would be fewer segments, so
-// queries would be faster, but more merges, so commits would cost more.
+// absorb limits which segments a merge rewrites: a merge rewrites a segment only if its
+// size is at most absorb times the size of the new documents. If absorb were larger, there
+// would be fewer segments, so queries would be faster, but more merges, so commits would
+// cost more.
 const absorb = 4
 
-// seal turns the log and more documents into a segment, merges it with segments that
-// are not much larger, and drops repeated texts. The caller of seal holds the lock
-// `changing`.
+// seal turns the log and the documents `more` into a segment, merges the new segment with
+// segments that are not much larger, and drops repeated texts. The caller of seal holds the
+// lock `changing`.
 func (d *DB) seal(more []Document) error {
 	d.mu.Lock()
 	tail, parts, err := d.tail, d.parts, d.ready(true)
@@ -117,8 +118,8 @@ func documentsIn(pieces []piece) (n int) {
 	return n
 }
 
-// evict drops the oldest documents if the database would exceed its size limit. evict
-// drops an eighth more than necessary, so that it rarely has to run.
+// evict drops the oldest documents if the database would exceed its size limit. evict drops
+// an eighth more than necessary, so that evict rarely has to drop documents.
 func (d *DB) evict(pieces []piece) ([]piece, error) {
 	total := int64(0)
 	for _, p := range pieces {
@@ -191,8 +192,8 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 	return d.install(m, parts, tail)
 }
 
-// install writes the new log and the new manifest of a database, and then uses them.
-// The caller of install holds the lock `writing`.
+// install writes the new log and the new manifest of a database. Later queries and commits
+// use the new files. The caller of install holds the lock `writing`.
 func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	if err := d.writeLog(m.log, tail); err != nil {
 		return err

@@ -51,8 +51,8 @@ func (d *disk) close() error {
 // entries lists the files in the folder of the database.
 func (d *disk) entries() ([]fs.DirEntry, error) { return fs.ReadDir(d.root.FS(), ".") }
 
-// openToRead opens a file. entries rejects links and everything else that is not a
-// regular file.
+// openToRead opens a file for reading. openToRead rejects links and everything else that is
+// not a regular file.
 func (d *disk) openToRead(name string) (*os.File, error) {
 	info, err := d.root.Lstat(name)
 	if err != nil {
@@ -68,7 +68,7 @@ func notRegular(name string, mode fs.FileMode) error {
 	return fmt.Errorf("%w: %s is not a regular file (%s)", ErrForeign, name, mode.Type())
 }
 
-// read returns the content of a file, but at most limit bytes of it.
+// read returns the content of a file, but at most the first `limit` bytes.
 func (d *disk) read(name string, limit int64) ([]byte, error) {
 	f, err := d.openToRead(name)
 	if err != nil {

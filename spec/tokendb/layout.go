@@ -30,7 +30,7 @@ const (
 	listSize      = 6
 	lastMark      = 1 << 23 // lastMark is a bit in the count of a list's entry, which marks the last entry
 	placeWidth    = 3
-	maxPlaces     = 1<<24 - 1 // maxPlaces is the largest number of tokens and separators in a segment
+	maxPlaces     = 1<<24 - 1 // maxPlaces limits the number of tokens and separators in a segment
 	padding       = 4
 )
 

@@ -36,12 +36,12 @@ type lists struct {
 	tally   []successor
 }
 
-// reset removes the lists of successors of the previous query, except the first kept
-// entries.
+// reset removes the lists of successors of the previous query, except the number of entries
+// in the field kept, counted from the first.
 func (l *lists) reset() { l.entries = l.entries[:l.kept] }
 
-// count fills the answers for contexts of k to longest tokens by counting the
-// occurrences in found.
+// count writes the answers for contexts of `k` to `longest` tokens to the array `out`, by
+// counting the occurrences in the field found.
 func (l *lists) count(k, longest int, out *[depth + 1]level) {
 	l.tally = l.tally[:0]
 	total := uint32(0)

@@ -8,12 +8,12 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// Seal turns the log of the database into a segment. A commit that fills the log turns
-// it into a segment automatically.
+// Seal turns the log of the database into a segment. If a commit fills the log, the
+// database does the same without a call of Seal.
 func (d *DB) Seal() error { return d.Import(nil) }
 
-// Import adds documents to the database in a new segment. If Import fails, it adds none
-// of the documents.
+// Import adds documents to the database in a new segment. If Import fails, the database
+// gets none of the documents.
 func (d *DB) Import(documents []Document) error {
 	for _, document := range documents {
 		if err := d.check(document); err != nil {
@@ -28,9 +28,9 @@ func (d *DB) Import(documents []Document) error {
 	return nil
 }
 
-// Forget removes from the disk all documents for which the function match returns true,
-// and returns their number. Forget rewrites only the segments that hold removed
-// documents.
+// Forget removes from the disk all documents for which the function `match` returns true,
+// and returns the number of removed documents. Forget rewrites only the segments that hold
+// removed documents.
 func (d *DB) Forget(match func(Document) bool) (forgotten int, err error) {
 	d.changing.Lock()
 	defer d.changing.Unlock()

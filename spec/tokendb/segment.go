@@ -62,8 +62,8 @@ func (s *segment) number(b []byte, i uint32) uint32 {
 	return binary.LittleEndian.Uint32(b[3*i:]) & 0xffffff
 }
 
-// place returns the i-th entry of a segment's order section, a position in the text. i
-// must be less than places.
+// place returns the i-th entry of a segment's order section, a position in the text. The
+// index `i` must be less than the number of entries in the order section.
 func (s *segment) place(i uint32) uint32 {
 	return binary.LittleEndian.Uint32(s.order[placeWidth*i:]) & 0xffffff
 }
@@ -143,9 +143,9 @@ func (s *segment) shared(p uint32, k int, context []int32) int {
 	return k
 }
 
-// lowerBound returns the first position of outer, the context of k tokens, whose next
-// older token is at least want. lowerBound first searches the stored fences and then
-// the positions between two of them.
+// lowerBound returns the first position of outer, the context of k tokens, whose next older
+// token is at least `want`. lowerBound first searches the stored fences and then the
+// positions between two of them.
 func (s *segment) lowerBound(k int, outer node, want uint32) uint32 {
 	from, to := uint32(0), (outer.total+fenceStep-1)/fenceStep
 	if outer.fence > s.fenceCount || to > s.fenceCount-outer.fence {
@@ -183,7 +183,8 @@ func (s *segment) entry(i uint32) (token int32, count uint32, last bool) {
 	return int32(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16), v & maxCount, v&lastMark != 0
 }
 
-// document returns the i-th document of the segment. i must be less than documents.
+// document returns the i-th document of the segment. The index `i` must be less than the
+// number of documents.
 func (s *segment) document(i int) Document {
 	b := s.documents[i*documentSize:]
 	from, n := binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])

@@ -54,7 +54,7 @@ func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	return c.list, len(c.touched)
 }
 
-// insert inserts a successor into a sorted list and cuts the list to at most limit
+// insert inserts a successor into a sorted list and cuts the list to at most `limit`
 // entries.
 func insert(list []successor, s successor, limit int) []successor {
 	if len(list) == limit {
