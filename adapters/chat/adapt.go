@@ -7,7 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/chat/jinja"
 )
 
-// adapt changes messages to what the templates of single families expect.
+// adapt changes messages to the form that the template expects, if the model belongs to
+// a family whose templates need a special form, and returns the messages.
 func (t *Template) adapt(messages *jinja.List) *jinja.List {
 	has := func(part string) bool { return strings.Contains(t.source, part) }
 	switch {
@@ -169,8 +170,8 @@ func joinTurns(messages *jinja.List) {
 
 // complete adds what a template leaves out at the end of a conversation.
 func (t *Template) complete(text string) string {
-	// If a tool call has a text, the template of Gemma 4 ends the turn after it and does
-	// not start the assistant's next turn.
+	// If the message with a tool call has content, the template of Gemma 4 ends the
+	// turn after this message and does not start the assistant's next turn.
 	if strings.Contains(t.source, "'<|tool_call>call:'") && strings.HasSuffix(text, "<turn|>\n") {
 		return text + "<|turn>model\n"
 	}

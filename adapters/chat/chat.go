@@ -38,8 +38,8 @@ type Conversation struct {
 	Tools []Tool
 	// Variables are further variables of the template, such as enable_thinking.
 	Variables map[string]json.RawMessage
-	// Now is the time that the template may write. If Now is zero, the template gets the
-	// present time.
+	// Now is the time that the template may write. If Now is zero, the template gets
+	// the time of the call of Render.
 	Now time.Time
 }
 

@@ -65,11 +65,12 @@ type Source struct {
 	Name string
 	// Lookup returns a key's value as text. A list of values is comma-separated.
 	Lookup func(k Key) (value string, ok bool)
-	// Names lists the keys in the source that begin with "sdnpu.", so that unknown
-	// keys are found. Names is nil if the source cannot list its keys.
+	// Names lists the keys in the source that begin with "sdnpu.", so that Resolve can
+	// reject unknown keys. Names is nil if the source cannot list its keys.
 	Names []string
-	// FromModel is set for a model and for an adapter. The authors of models and
-	// adapters are unknown, so [Key.CheckModel] restricts what they may set.
+	// FromModel is set for a model and for an adapter. The user may not know the
+	// authors of models and adapters, so [Key.CheckModel] restricts what models and
+	// adapters may set.
 	FromModel bool
 }
 
@@ -88,9 +89,9 @@ func (s Source) checkNames() error {
 	return nil
 }
 
-// setFrom sets a key to the value that a source has. setFrom adds a note if the value
-// is from an earlier version of sdnpu. setFrom ignores a value that the source may not
-// set, and adds a note.
+// setFrom sets a key to the value that a source gives. If the value is from an earlier
+// version of sdnpu, setFrom adds a note with the value that is used in its place.
+// setFrom ignores a value that the source may not set, and adds a note.
 func (k Key) setFrom(c *Config, s Source, value string) error {
 	set := k.set
 	if s.FromModel {
@@ -132,7 +133,8 @@ func (c Config) check() error {
 	return nil
 }
 
-// switchTerm switches a draft source on or off, as the source's own key says.
+// switchTerm sets `term` to whether a draft source is on. value is the value of the key
+// that switches the draft source; for auto, switchTerm does not change `term`.
 func switchTerm(value string, term *bool) {
 	if value != auto {
 		*term = value == on

@@ -16,7 +16,7 @@ const (
 	databaseAllow = "allow" // databaseAllow permits models to name a database in sdnpu's own folder
 )
 
-// maxDatabaseName is the largest length of a database's name.
+// maxDatabaseName limits the length in bytes of a database's name.
 const maxDatabaseName = 64
 
 // setDatabase sets the token database to what the user gave: a folder, off or
@@ -78,8 +78,8 @@ func limitDatabaseName(v string) error {
 var deviceNames = []string{"aux", "com", "con", "lpt", "nul", "prn"}
 
 // permits reports whether a value that the user gave permits the database for which a
-// model asked. If the user permits a model's database, the model stays the origin of
-// the setting.
+// model asked. If the user permits a model's database, Config.Origin still names the
+// model as the source of the setting.
 func (c *Config) permits(k Key, value string) bool {
 	return k.Name == databaseKey && value == databaseAllow && c.DatabaseName != ""
 }

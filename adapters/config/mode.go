@@ -75,7 +75,8 @@ func describe(keys map[string]string) string {
 	return strings.Join(list, ", ")
 }
 
-// apply sets the keys of a source's mode, and then the source's own keys, which win.
+// The method apply sets the keys of the mode that a source selects, and then the
+// source's own keys, so that the source's own values replace those of the mode.
 func (m Modes) apply(c *Config, s Source) error {
 	if err := s.checkNames(); err != nil {
 		return err

@@ -33,8 +33,8 @@ func suggest(name string, known []string) string {
 	return fmt.Sprintf(" (did you mean %s?)", near)
 }
 
-// editLength returns the number of letters between the common beginning and the
-// common end of two names.
+// editLength returns the length of the part in which two names differ: the longer of
+// the two parts between their common beginning and their common end.
 func editLength(a, b string) int {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

@@ -22,13 +22,13 @@ const (
 
 // The constants below limit the values of keys that a model may set.
 const (
-	// maxModelRows is the widest graph that a model may ask for. The limit exists
-	// because the logits of each row take 4 bytes per entry of the vocabulary: 156
-	// MB for 256 rows and 152064 entries.
+	// maxModelRows limits the graph width for which a model may ask, because the
+	// logits of each row take 4 bytes per entry of the vocabulary: 156 MB for 256
+	// rows and 152064 entries.
 	maxModelRows = 256
-	// minModelContext is the shortest first context tier that a model may ask for.
-	// The limit exists because each doubling up to num_ctx compiles all graphs
-	// again.
+	// minModelContext is the shortest first context tier for which a model may
+	// ask. With a shorter first tier, the context would double more often up to
+	// num_ctx, and each doubling compiles all graphs again.
 	minModelContext = 64
 )
 

@@ -26,8 +26,8 @@ var sizeUnits = []struct {
 	{"", 1},
 }
 
-// minDatabase is the smallest token database in bytes. In a smaller database not even
-// one long answer would fit, so each new text would be dropped at once.
+// minDatabase is the smallest token database in bytes. A smaller database could not
+// hold one long answer, so the database would drop each new text at once.
 const minDatabase = 1 << 20
 
 // ParseDatabaseSize parses the size limit of a token database: at least 1MiB, or

@@ -61,7 +61,8 @@ func (s Settings) OpenCache(logger *slog.Logger) *imagecache.Store {
 }
 
 // CacheLimit returns the size limit of the image cache in bytes; zero means no limit.
-// CacheLimit needs the folder of the cache to exist.
+// The folder of the cache should exist, so that CacheLimit can read the size of its
+// disk.
 func (s Settings) CacheLimit() (int64, error) {
 	_, total, err := imagecache.Space(s.Cache)
 	if err != nil || total <= 0 {

@@ -24,7 +24,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// maxConfigurationBytes bounds the file of a configuration.
+// maxConfigurationBytes limits the size in bytes of the file of a configuration.
 const maxConfigurationBytes = 4096
 
 // configurationFile returns the path of the file that remembers the configuration of a

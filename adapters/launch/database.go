@@ -15,8 +15,9 @@ import (
 )
 
 // openDatabase opens the token database that a model's config names, or returns nil if
-// there is none. A model also runs if its database cannot be opened. openDatabase logs
-// problems, and answers are then kept in memory only.
+// there is none. If the database on disk cannot be opened, openDatabase logs the
+// problem and returns no error, so that the model still runs and keeps answers in
+// memory only.
 func openDatabase(c config.Config, t *tokenizer.Tokenizer, logger *slog.Logger) (*tokendb.DB, *draft.Database) {
 	path, err := databaseFolder(c)
 	if err != nil {

@@ -40,9 +40,9 @@ type Model struct {
 
 // Open opens the model, its device and the engine. program is the name by which this
 // program was called. If the config lets sdnpu choose the recipe, Open takes the first
-// that the device can run. If the recipe needs a calibration and none is stored, Open
-// calibrates the model. Open compiles images that are not in the cache, which takes
-// minutes.
+// recipe, in order of preference, that the device can run. If the recipe needs a
+// calibration of the model and no calibration is stored, Open calibrates the model.
+// Open compiles images that are not in the cache, which takes minutes.
 func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model, err error) {
 	l := &Model{}
 	defer func() {
@@ -160,9 +160,10 @@ func (o Options) Recipe(m findings.Model) findings.RecipeRequest {
 	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Choice: o.choice, Logger: o.Logger, Progress: o.Progress}
 }
 
-// dropDamagedCodes makes a failing compilation remove damaged rounded weights that it
-// finds. Open handles damaged weights itself; dropDamagedCodes serves a context that
-// grows later, so that the next start calibrates again.
+// dropDamagedCodes makes a compilation that fails because of damaged rounded weights
+// remove these weights, so that the next start calibrates again. Open itself handles
+// damaged weights at the start, so dropDamagedCodes is needed only for context tiers
+// that are compiled later.
 func (s Settings) dropDamagedCodes(digest string, o *engine.Options) {
 	compile := o.Compile
 	if compile == nil {

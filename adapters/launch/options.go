@@ -103,8 +103,9 @@ func (o Options) CheckPlanRows() error {
 	return nil
 }
 
-// enginePlan returns the name that the engine uses for the plan of a config. The engine
-// keeps both graphs loaded by default; equal weights are stored once if the device can.
+// enginePlan returns the name that the engine uses for the plan of a config. For the
+// plan resident, enginePlan returns "", because the engine keeps the prefill graph and
+// the decode graph of each block loaded by default.
 func enginePlan(plan string) string {
 	if plan == graphswap.PlanResident {
 		return ""

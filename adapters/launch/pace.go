@@ -10,9 +10,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Pace describes the device profile of a phone whose times the emulator simulates. No
-// phone was measured for a Pace. Every result that contains simulated times names the
-// pace.
+// Pace describes the device profile of a phone whose times the emulator simulates.
+// The times of a Pace do not come from measurements on a phone. Every result that
+// contains simulated times names the pace.
 type Pace struct {
 	Profile string `json:"profile"`
 	// Kind is the kind of the device profile, such as fitted or estimated.

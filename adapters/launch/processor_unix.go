@@ -21,8 +21,8 @@ func ProcessorTime() (spent time.Duration) {
 	return spent
 }
 
-// PeakMemory returns the largest resident memory in bytes that this process, or a
-// child process of it, has had.
+// PeakMemory returns the largest resident memory in bytes that one process has had:
+// this process, or one of its child processes that have ended.
 func PeakMemory() (size int64) {
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
 		var usage unix.Rusage

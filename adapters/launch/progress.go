@@ -13,7 +13,7 @@ import (
 )
 
 // Bar shows on a terminal or in a log how far [Settings.Open] has come. On a terminal,
-// progress is shown as a bar. Without a terminal, a line is printed when an image is
+// progress is shown as a bar. Without a terminal, Bar prints a line when an image is
 // ready. The line for an image says whether the image was compiled or came from the
 // cache. While an image is compiled, a line is printed after one second and then every
 // [cmdline.LineEvery].

@@ -23,13 +23,13 @@ type Recipe struct {
 	choice *findings.Choice // choice is the stored choice that named the recipe, or nil
 }
 
-// uncalibrated lists the recipes that need no calibration, the one of the best quality
-// first. Each recipe of the list needs less memory than the one before it. f32 is left
-// out, because it is for comparisons.
+// uncalibrated lists the recipes that need no calibration, in descending order of
+// quality and of memory. The recipe f32 is not in the list, because f32 is only for
+// comparisons.
 var uncalibrated = []string{"f16", "w8", "w4a16"}
 
-// Uncalibrated lists the recipes that are tried while none was chosen, the first one
-// first.
+// Uncalibrated returns the recipes that need no calibration. If the config names no
+// recipe, [Settings.Open] tries them in this order, after a stored choice.
 func Uncalibrated() []string { return slices.Clone(uncalibrated) }
 
 // ChoiceKey returns the key under which the choice of a recipe for a model on a device
@@ -79,7 +79,7 @@ func (o Options) with(r Recipe) Options {
 const ChooseHint = "sdnpu enable MODEL, or sdnpu check MODEL.gguf"
 
 // openFitting opens the engine with the first of the recipes that can run on the
-// device. If the config names a recipe, openFitting tries no other.
+// device. If the config names a recipe, openFitting tries only that recipe.
 func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o Options) error {
 	list, notUsed := s.recipes(o, m, l.Device.Capabilities())
 	if notUsed != nil {
@@ -129,7 +129,8 @@ func cannotRun(err error) bool {
 	return errors.Is(err, backend.ErrNoMemory) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, findings.ErrGate)
 }
 
-// summarize names each refused recipe and the kind of the reason.
+// summarize returns a text that names each refused recipe and the kind of the reason
+// for which it cannot run.
 func summarize(refused []refusal) string {
 	var parts []string
 	for _, r := range refused {

@@ -19,9 +19,9 @@ import (
 const SessionBytes = 3_750_000_000
 
 // CheckWindow returns an error that wraps [backend.ErrNoMemory] if a recipe's weights alone are
-// larger than the memory that the device is known to address. CheckWindow therefore refuses a
-// model that is much too large before the model is compiled. If the memory is not known, or if
-// the weights leave room, the device decides when the graphs are loaded.
+// larger than the memory that the device is known to address. The caller can refuse a model
+// that is much too large before the model is compiled, which takes minutes. If the memory is
+// not known, or if the weights leave room, the device decides when the graphs are loaded.
 func (s Settings) CheckWindow(f *gguf.File, recipe string, c backend.Capabilities) error {
 	r, err := model.FindRecipe(recipe)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s Settings) memoryWindow(c backend.Capabilities) int64 {
 	}
 	chip, err := hexagon.FindChip(c.SoC)
 	if c.Lane != backend.NPU || runtime.GOARCH != "arm64" || err != nil || chip.Arch == 0 {
-		return 0 // libraries of PCs run in the memory of the PC
+		return 0 // on a PC, the vendor's library uses the memory of the PC
 	}
 	return SessionBytes
 }

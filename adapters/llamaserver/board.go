@@ -11,15 +11,16 @@ import (
 // keptRequests is the number of ended requests that the board remembers.
 const keptRequests = 20
 
-// board knows the generations that run, and the last ones that have ended. board keeps
-// numbers only, and no text of a prompt or an answer.
+// board holds the generations that run, and the last keptRequests generations that have
+// ended. board keeps numbers only, and no text of a prompt or an answer.
 type board struct {
 	mu     sync.Mutex // mu guards the fields below it
 	active []*running
 	last   []ended // last lists the ended generations, the latest first
 	tasks  int64   // tasks counts the generations so far
 	// steps and accepted count the verification passes and the accepted drafts of ended
-	// generations. longest is the largest number of tokens of a prompt and its answer.
+	// generations. longest is the largest number of tokens that the prompt and the
+	// answer of one ended generation had together.
 	steps, accepted, longest int
 }
 
@@ -30,7 +31,7 @@ type running struct {
 	slot     int
 	path     string
 	prompt   int
-	most     int // most is the largest number of output tokens, or -1
+	most     int // most is the limit of output tokens that the request sets, or -1 for none
 	settings map[string]any
 	began    time.Time
 	output   int // output counts the tokens whose text was handed out; guarded by the board's lock
@@ -65,14 +66,15 @@ func (b *board) begin(path string, r engine.Request) *running {
 	return g
 }
 
-// add counts tokens that were handed out.
+// The method add counts output tokens of a generation whose text was handed out.
 func (b *board) add(g *running, tokens int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	g.output += tokens
 }
 
-// end removes a generation and remembers its result.
+// The method end moves a generation from the running ones to the ended ones, with its
+// result.
 func (b *board) end(g *running, r engine.Report, outcome string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,8 +91,8 @@ func (b *board) end(g *running, r engine.Report, outcome string) {
 	b.last = append([]ended{e}, b.last[:min(len(b.last), keptRequests-1)]...)
 }
 
-// acceptLength returns the mean number of output tokens per verification pass, and 1
-// before the first one.
+// acceptLength returns the mean number of output tokens per verification pass. Before
+// the first verification pass, acceptLength returns 1.
 func (b *board) acceptLength() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +102,8 @@ func (b *board) acceptLength() float64 {
 	return 1 + float64(b.accepted)/float64(b.steps)
 }
 
-// longestText returns the largest number of tokens of a prompt and its answer so far.
+// longestText returns the largest number of tokens that the prompt and the answer of
+// one ended generation had together.
 func (b *board) longestText() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

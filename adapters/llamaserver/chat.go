@@ -48,7 +48,7 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
-// schema returns the JSON schema of a format, or nothing if any text is allowed.
+// schema returns the JSON schema of a format, or nil if any text is allowed.
 func (f *responseFormat) schema() (json.RawMessage, error) {
 	switch f.Type {
 	case "", "text":
@@ -110,8 +110,9 @@ func templateOf(m Model) (*chat.Template, error) {
 	return template, nil
 }
 
-// render returns the prompt of a conversation. If the tokenizer adds a BOS token to each
-// text, render removes the one that the template has written.
+// render returns the prompt of a conversation. If the tokenizer adds a BOS token to
+// each text, render removes the BOS token that the template has written, so that the
+// prompt has only one.
 func render(ctx context.Context, m Model, template *chat.Template, conversation chat.Conversation) (string, error) {
 	text, err := template.Render(ctx, conversation)
 	if err != nil {

@@ -100,7 +100,7 @@ type chatStream struct {
 	frame  chatEvent // frame has the fields that all events share
 	usage  bool
 	parser *parse.Parser // parser splits the answer; nil if all of it is content
-	called int           // called counts the calls of tools
+	called int           // called counts the tool calls that the answer has begun
 	// waiting holds the tokens whose text the parser still keeps.
 	waiting []engine.TokenLogprob
 }
@@ -139,7 +139,8 @@ func (c *chatStream) piece(p engine.Piece) error {
 	return c.parsed(c.parser.Add(p.Text))
 }
 
-// content sends a part of the content, or keeps it for the next event.
+// The method content sends a part of the content, or keeps that part for the next
+// event.
 func (c *chatStream) content(p engine.Piece) error {
 	if p, ok := c.merger.add(p); ok {
 		return c.delta(p)
@@ -208,7 +209,7 @@ func (c *chatStream) calls(parts []parse.Call) (calls []chatCall) {
 	return calls
 }
 
-// first sends the event with the role.
+// The method first sends the first event of a streamed chat, which holds the role.
 func (c *chatStream) first() error {
 	if c.began {
 		return nil
@@ -298,7 +299,8 @@ func (c *chatStream) finish(r engine.Report) error {
 	return c.sendLine([]byte("data: [DONE]\n\n"))
 }
 
-// fail ends a stream with an error event. Ollama shows the error to its client.
+// The method fail ends a stream with an error event. Ollama shows the error to its
+// client.
 func (c *chatStream) fail(err error) {
 	status, message := http.StatusInternalServerError, err.Error()
 	if reason := (*refusal)(nil); errors.As(err, &reason) {

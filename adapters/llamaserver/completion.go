@@ -38,8 +38,8 @@ type output interface {
 	// started reports whether a part of the answer has been sent. After that, the status
 	// of the answer cannot change.
 	started() bool
-	// fail ends an answer of which a part has been sent. If clients would take the answer
-	// for complete, fail aborts the connection.
+	// fail ends an answer of which a part has been sent. If clients would mistake the
+	// partial answer for a complete one, fail aborts the connection.
 	fail(err error)
 	close()
 }
@@ -90,8 +90,9 @@ func (s *Server) generate(ctx context.Context, path string, m Model, request eng
 	return report, err
 }
 
-// readCompletion reads the HTTP request for a completion into v, of which body is a part.
-// After readCompletion, no part of the request body is kept in memory.
+// readCompletion decodes the body of an HTTP request into v. body points to the fields
+// of a completion in v. After readCompletion returns, no part of the request body is
+// kept in memory.
 func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model, body *completionRequest, v any) (request engine.Request, err error) {
 	body.NKeep, body.Prompt.limit = s.keep, m.Limits().Context
 	err = s.intake.request(w, r, m.Limits().completionBody(), v, func(ctx context.Context) (answer func() error, err error) {

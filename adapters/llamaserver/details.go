@@ -37,8 +37,8 @@ type Details struct {
 	Device, Recipe string
 	// Sequences saves and restores slots. Sequences is nil if the model has no slots.
 	Sequences SequenceStore
-	// State returns the engine's work since its start, and the memory and graphs that
-	// it holds now. State is nil if no engine runs the model.
+	// State returns the work that the engine has done since its start, and the memory
+	// and graphs that the engine holds now. State is nil if no engine runs the model.
 	State func() engine.State
 }
 
@@ -47,7 +47,7 @@ func (s *Server) alias(m Model) string {
 	return cmp.Or(s.name, filepath.Base(m.Details().Path))
 }
 
-// build is this program's name and version, as answers give them.
+// build holds this program's name and version in the form that answers contain.
 var build = func() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return "sdnpu-" + strings.TrimPrefix(info.Main.Version, "v")
@@ -93,8 +93,9 @@ func (s *Server) props(w http.ResponseWriter, _ *http.Request, m Model) error {
 	return nil
 }
 
-// slotList handles GET /slots. With fail_on_no_slot=1, the answer has the status 503 if
-// every slot is busy. The answer contains numbers and no text of a prompt or an answer.
+// slotList handles GET /slots, which lists request slots. If the query has
+// fail_on_no_slot=1 and every request slot is busy, the answer has the status 503. The
+// answer contains numbers and no text of a prompt or an answer.
 func (s *Server) slotList(w http.ResponseWriter, r *http.Request, m Model) error {
 	if s.hideSlots {
 		return refuse(http.StatusNotImplemented, "this server does not show its slots: start it without --no-slots")

@@ -22,13 +22,14 @@
 //   - A stream ends with its final event or with an aborted connection. If a stream ended
 //     normally without its final event, the host would take a partial answer for a complete
 //     one.
-//   - No event is empty, and at most thirty consecutive events have the same
-//     trimmed content. The host drops any other stream silently.
-//   - A request that cannot be served is rejected before it costs anything. A
-//     prompt that cannot fit is not tokenized.
-//   - The memory of all requests together is bounded, whatever they contain and however slowly
-//     their clients write or read: bodies, texts that are being tokenized, the queue, answers
-//     that are not streamed, and connections (limits.go, intake.go, package connections).
+//   - No event is empty, and at most thirty consecutive events have the same trimmed
+//     content. If a stream breaks this rule, the host drops it silently.
+//   - A request that cannot be served is rejected before it costs anything. A prompt
+//     that is too long for the context with any tokenization is not tokenized.
+//   - The memory of all requests together has a limit, whatever the requests contain and
+//     however slowly clients write or read. The limit covers bodies, texts that are being
+//     tokenized, the queue, answers that are not streamed, and connections (limits.go,
+//     intake.go, package connections).
 //   - Web pages of other sites and requests without a key of the server are rejected
 //     (package access).
 //   - A request for something that the server cannot do is rejected with a

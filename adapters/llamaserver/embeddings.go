@@ -35,7 +35,7 @@ const (
 	rawNorm       = -1 // rawNorm leaves embeddings as they are
 	int16Norm     = 0  // int16Norm makes the largest magnitude 32760
 	euclideanNorm = 2  // euclideanNorm makes the length 1
-	largestNorm   = 64 // largestNorm replaces larger values, whose results would differ only by rounding
+	largestNorm   = 64 // largestNorm replaces larger norms, which differ only by rounding
 )
 
 // embeddingsRequest is the body of a request for embeddings.
@@ -198,11 +198,11 @@ func (e *embeddingsRequest) encode(ctx context.Context, m Model) error {
 	return nil
 }
 
-// maxTexts is the largest number of texts in a request for embeddings, as OpenAI has it.
+// maxTexts limits the number of texts in a request for embeddings, as in OpenAI's API.
 const maxTexts = 2048
 
-// texts is the input of a request for embeddings: a text, a list of tokens, or a list
-// of both.
+// texts is the input of a request for embeddings. The input is a text, a list of
+// tokens, or a list whose elements are texts or lists of tokens.
 type texts struct {
 	list  []prompt
 	given bool
@@ -263,8 +263,8 @@ func isTokenList(raw []byte) bool {
 	return false
 }
 
-// normalize scales an embedding by the rule norm, a value of embd_normalize. If all its
-// numbers are zero, the embedding stays as it is.
+// normalize scales an embedding by the rule norm, a value of embd_normalize. An
+// embedding whose numbers are all zero stays as it is.
 func normalize(x []float32, norm int) {
 	if norm == rawNorm {
 		return
@@ -279,7 +279,7 @@ func normalize(x []float32, norm int) {
 	size := largest / 32760
 	if norm != int16Norm {
 		sum := 0.0
-		for _, v := range x { // divided by the largest magnitude, no power overflows
+		for _, v := range x { // dividing v by the largest magnitude keeps its power from overflowing
 			sum += math.Pow(math.Abs(float64(v))/largest, float64(norm))
 		}
 		size = largest * math.Pow(sum, 1/float64(norm))
@@ -310,9 +310,9 @@ func (l *Lines) ReportEmbeddings(r embed.Report, err error) {
 	l.write(line)
 }
 
-// quoted returns a text as JSON.
+// quoted returns a text as a JSON string.
 func quoted(text string) []byte {
-	b, _ := json.Marshal(text) // a text can always be written as JSON
+	b, _ := json.Marshal(text) // ignore the error: each text can be written as JSON
 	return b
 }
 

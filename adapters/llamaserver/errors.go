@@ -37,8 +37,10 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, sentence: fmt.Sprintf(format, args...)}
 }
 
-// tooLong returns the answer to a prompt that is too long, in llama-server's form:
-// clients check its type. count is the number of tokens as text.
+// tooLong returns the answer to a prompt that is too long. The answer has
+// llama-server's form, because clients check the type of the error object. count is the
+// number of the prompt's tokens in the form that the message shows, such as "at least
+// 9000".
 func tooLong(count string, tokens, context int) *refusal {
 	r := refuse(http.StatusBadRequest,
 		"the prompt has %s tokens and exceeds the available context of %d tokens", count, context)
@@ -76,10 +78,10 @@ var hostPaths = map[string]bool{
 	"/v1/chat/completions": true, "/v1/embeddings": true,
 }
 
-// wantsSentence reports whether the client of a request is better served with a plain
-// sentence than with an error object: the endpoint is one that Ollama calls, and the
-// client does not ask for JSON. Ollama sends no Accept header, and the clients of
-// OpenAI's API ask for JSON.
+// wantsSentence reports whether an error is sent as a plain sentence and not as an
+// error object. This is so if Ollama calls the endpoint and the client does not ask
+// for JSON. Ollama sends no Accept header, and the clients of OpenAI's API ask for
+// JSON.
 func wantsSentence(r *http.Request) bool {
 	return hostPaths[r.URL.Path] && !strings.Contains(r.Header.Get("Accept"), "application/json")
 }
@@ -97,7 +99,8 @@ func (r *refusal) write(w http.ResponseWriter, request *http.Request) {
 }
 
 // reject answers a request that package access does not accept. The answer to a missing
-// key is an error object on every path, because clients check its type.
+// key is an error object on every path, because clients check the type of the error
+// object.
 func reject(w http.ResponseWriter, r *http.Request, status int, sentence string) {
 	answer := refuse(status, "%s", sentence)
 	if status == http.StatusUnauthorized {
@@ -127,8 +130,9 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(body)
 }
 
-// listenError explains why the server cannot listen on an address. Ollama chooses a
-// free port, but a person who starts the program may not.
+// listenError explains why the server cannot listen on an address. Ollama always
+// chooses a free port, but a person who starts the program may choose a port that is in
+// use.
 func listenError(addr string, err error) error {
 	host, port, _ := net.SplitHostPort(addr)
 	switch {

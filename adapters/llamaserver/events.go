@@ -129,7 +129,8 @@ func pieceEvent(p engine.Piece, probs bool) event {
 	return e
 }
 
-// longestEcho is the number of tokens of the longest prompt that an answer repeats.
+// longestEcho limits the number of tokens of a prompt that an answer repeats. An answer
+// does not repeat a longer prompt.
 const longestEcho = 1024
 
 // completionForm writes an answer in the form of /completion.
@@ -247,7 +248,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // Lossless tells in reports how drafts can change an answer.
 type Lossless struct {
 	// If Exact is set, each token of the answer was computed on graphs of Width rows.
-	// If Exact is not set, Width is null.
+	// If Exact is false, Width is null.
 	Exact bool `json:"exact"`
 	Width *int `json:"width"`
 	// FlipsPerThousand is the rate at which the graph width changes the top token,

@@ -31,10 +31,10 @@ type prompt struct {
 	list  bool
 	given bool
 	media bool
-	// nested is set while the only element of a list is read.
+	// nested is true while the method `only` reads the element of its list.
 	nested bool
-	// limit is the largest number of token ids to keep, and count the number in the
-	// request.
+	// limit limits the number of token numbers that ids keeps, and count is the number
+	// of token numbers in the request.
 	limit, count int
 }
 
@@ -191,7 +191,7 @@ func textList(raw []byte, field string, most, longest int) (list []string, err e
 			return nil, refuse(http.StatusBadRequest, "the request is not understood: %s must be a list of texts", field)
 		}
 		if text == nil {
-			continue // a null counts as a field that is not there
+			continue // a null counts as a missing element
 		}
 		switch {
 		case len(list) == most:

@@ -20,7 +20,7 @@ type grammars struct {
 	order list.List // order lists the grammars, the latest used one first
 }
 
-// namedGrammar is a compiled grammar with the source of which it was compiled.
+// namedGrammar is a compiled grammar with its source text.
 type namedGrammar struct {
 	source  string
 	grammar *grammar.Grammar

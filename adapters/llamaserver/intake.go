@@ -14,27 +14,28 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/connections"
 )
 
-// intake reads HTTP requests. intake bounds the memory and the processor time of all
-// requests together, from their bodies to their prompts.
+// intake reads HTTP requests. intake limits the memory and the processor time of all
+// requests together, from reading their bodies to tokenizing their prompts.
 //
-// A request first takes its share of the memory budget for bodies. When a request has
-// read its body, it takes its share of the budget for decoding and tokenizing. No
-// request waits for the memory budget while it holds a share of the work budget, so
-// there is no deadlock.
+// A request with a large body takes memory from the budget for bodies before it
+// reads most of its body. When a request has read its body, it takes one unit of a
+// work budget, small or large, to decode and tokenize the body. No request waits
+// for memory while it holds a unit of a work budget, so there is no deadlock.
 type intake struct {
 	bodies *semaphore.Weighted // bodies counts bytes, see bodyBudget
 	small  *semaphore.Weighted // small counts requests with small bodies, see newIntake
-	large  *semaphore.Weighted // large lets one request with a large body pass at a time
+	large  *semaphore.Weighted // large lets one large body be decoded and tokenized at a time
 }
 
-// newIntake returns an intake for the number of threads that Go may run. Small requests
-// leave one thread for a large request and one for connections and /health: while all
-// threads compute, Go looks for network events only every 10 ms.
+// newIntake returns an intake for the number of threads that Go may run. Requests with
+// small bodies leave one thread for a request with a large body. A further thread stays
+// free for connections and /health, because Go looks for network events only every 10
+// ms while all threads compute.
 func newIntake(threads int) intake {
 	return intake{semaphore.NewWeighted(bodyBudget), semaphore.NewWeighted(int64(max(1, threads-2))), semaphore.NewWeighted(1)}
 }
 
-// acquire waits until a budget has room for a request's share.
+// acquire waits until a budget has n free units, and takes them for a request.
 func acquire(ctx context.Context, budget *semaphore.Weighted, n int64) error {
 	if budget.TryAcquire(n) {
 		return nil
@@ -51,7 +52,7 @@ func acquire(ctx context.Context, budget *semaphore.Weighted, n int64) error {
 }
 
 // read reads a request body of at most limit bytes. The caller of read calls release
-// when it needs neither the body nor other data of that size.
+// when it no longer needs the body or other data of the body's size.
 func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body []byte, release func(), err error) {
 	large := tooLarge(limit)
 	if r.ContentLength > int64(limit) {
@@ -61,13 +62,13 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 	// Ignore the error of a connection that has no deadlines: reading from it waits for the
 	// client.
 	_ = control.SetReadDeadline(time.Now().Add(readTimeout))
-	// After the body, further reads only notice that the client has closed the
-	// connection.
+	// Remove the deadline after the body, because the HTTP server reads on to notice
+	// that the client has closed the connection.
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	source := http.MaxBytesReader(w, r.Body, int64(limit))
 	release = func() {}
 	if body, err = readUpTo(source, nil, smallBody); err == nil {
-		expected := int64(limit) // a chunked body does not say its size, so the limit is expected
+		expected := int64(limit) // a chunked body does not say its size, so the limit is assumed
 		if r.ContentLength > 0 {
 			expected = r.ContentLength
 		}
@@ -97,8 +98,8 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 	return nil, nil, err
 }
 
-// readUpTo appends to body until it has size bytes or the reader fails. Memory grows
-// only with the bytes that have arrived.
+// readUpTo appends to body until it has size bytes or the reader fails. readUpTo
+// allocates memory only as bytes arrive.
 func readUpTo(r io.Reader, body []byte, size int) ([]byte, error) {
 	for len(body) < size {
 		if len(body) == cap(body) {
@@ -130,8 +131,8 @@ func (in *intake) work(ctx context.Context, n int) (done func(), err error) {
 
 // request reads a request body of at most limit bytes, decodes it into v, and then calls use.
 // The function that use returns writes answers as large as the body. While that function
-// writes, the request keeps its share of the memory budget, but not its share of the work
-// budget.
+// writes, the request still holds its memory from the budget for bodies, but holds no unit of
+// a work budget.
 func (in *intake) request(w http.ResponseWriter, r *http.Request, limit int, v any, use func(ctx context.Context) (answer func() error, err error)) error {
 	body, release, err := in.read(w, r, limit)
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 // The constants below limit one request. docs/security.md lists all limits with their
 // status codes.
 const (
-	// maxBody is the size in bytes of the largest body of any request.
+	// maxBody limits the size in bytes of the body of each request.
 	maxBody = 16 << 20
-	// maxStops is the largest number of stop strings in a request, and maxStop the
-	// largest size of each in bytes.
+	// maxStops limits the number of stop strings in a request, and maxStop the size in
+	// bytes of each stop string.
 	maxStops, maxStop = 64, 4 << 10
-	// maxPreserved is the largest number of preserved control tokens in a request, and
-	// maxPreservedText the largest size of each in bytes.
+	// maxPreserved limits the number of preserved control tokens in a request, and
+	// maxPreservedText the size in bytes of the text of each.
 	maxPreserved, maxPreservedText = 1024, 4 << 10
-	// maxProbs is the largest number of alternatives that an answer can list for each
-	// token. Clients of Ollama can ask for 20 alternatives to each token.
+	// maxProbs limits the number of alternatives to each token that a request can ask
+	// for. Clients of Ollama can ask for 20 alternatives to each token.
 	maxProbs = 100
 	// answerContexts limits the length of an answer to this multiple of the context, as
 	// Ollama does.
 	answerContexts = 10
-	// maxAnswer is the size in bytes of the largest answer that is not streamed.
+	// maxAnswer limits the size in bytes of an answer that is not streamed.
 	maxAnswer = 8 << 20
 )
 
@@ -48,31 +48,30 @@ const (
 
 // The constants below limit all requests together.
 const (
-	// bodyBudget bounds the memory of large requests until they have a prompt, in
-	// bytes. A request takes bodyCost bytes of the memory budget for each byte of its
-	// body.
+	// bodyBudget limits the bytes of memory that all requests with large bodies take
+	// until their prompts are tokenized. Such a request takes bodyCost bytes of
+	// bodyBudget for each byte of its body.
 	bodyBudget, bodyCost = 64 << 20, 4
-	// smallBody is the size of the largest body that takes nothing of bodyBudget. The
-	// limit on connections also bounds the sum of all small bodies. One large body is
-	// decoded and tokenized at the same time as small bodies.
+	// smallBody is the size in bytes up to which a body takes nothing of bodyBudget.
+	// The limit on connections also limits the sum of all small bodies. One large
+	// body is decoded and tokenized at the same time as small bodies.
 	smallBody = 16 << 10
-	// answerBudget bounds the sum in bytes of all answers that are not streamed.
+	// answerBudget limits the sum in bytes of all answers that are not streamed.
 	answerBudget = 32 << 20
 	// queuePerSlot is the number of requests that may wait for each request slot.
 	queuePerSlot = 16
-	// maxSlotFiles is the number of files from which on the folder of saved slots gets no
-	// further file.
+	// maxSlotFiles limits the number of files in the folder of saved slots.
 	maxSlotFiles = 256
-	// maxHeader is the size in bytes of the largest header of a request.
+	// maxHeader limits the size in bytes of the header of a request.
 	maxHeader = 64 << 10
 )
 
-// escaped is the number of bytes that JSON may take for one byte of text, as for "<". idBytes
-// is the number of bytes that JSON may take for a token number with its comma.
+// escaped limits the bytes that JSON takes for one byte of text, such as "<". idBytes
+// limits the bytes that JSON takes for a token number and its comma.
 const escaped, idBytes = 6, 12
 
-// fieldBytes is the room for the other fields of a completion request: the escaped stop
-// strings and preserved tokens, and the options.
+// fieldBytes limits the bytes in a completion request for all fields except the prompt:
+// the escaped stop strings and preserved tokens, and the options.
 const fieldBytes = 2 << 20
 
 // maxText returns the size in bytes of the largest text that a client may send to

@@ -14,7 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
-// maxLine is the longest line. The host keeps the last 8 KiB of a failure's text.
+// maxLine limits the length of a line in bytes. A line of this length is shown whole,
+// because the host keeps the last 8 KiB of a failure's text.
 const maxLine = 4 << 10
 
 // Lines writes the lines that the host reads. Lines writes each line with one
@@ -136,7 +137,8 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	l.write(b.String())
 }
 
-// writePlan writes the switch plan of a request, or what stays loaded without one.
+// writePlan writes the switch plan of a request. If the request had no switch plan,
+// writePlan writes the residency: which graphs stayed loaded.
 func writePlan(b *strings.Builder, r engine.Report) {
 	if p := r.Plan; p != nil {
 		t := &p.Timeline
@@ -156,15 +158,17 @@ func writePlan(b *strings.Builder, r engine.Report) {
 	}
 }
 
-// Failure writes a line whose text the host shows to its user: before the process
-// exits because a load failed, or before it breaks the connection of a stream.
+// Failure writes a line whose text the host shows to its user. Failure is called before
+// the process exits because a load failed, and before the server breaks the connection
+// of a stream.
 func (l *Lines) Failure(err error) {
 	l.writeLine("error: " + oneLine(err.Error()))
 }
 
-// Write writes a logger's record and breaks words that would mean a failure.
-// Write implements [io.Writer] for slog handlers and never returns an error,
-// because a logger could not handle one.
+// Write writes a logger's record as one line, in which it breaks the words
+// by which the host recognises a failure. Write implements [io.Writer] for
+// slog handlers and never returns an error, because a logger could not
+// handle one.
 func (l *Lines) Write(record []byte) (int, error) {
 	l.write(string(record))
 	return len(record), nil
@@ -179,8 +183,8 @@ func (l *Lines) writeLine(line string) {
 	_, _ = io.WriteString(l.w, line+"\n")
 }
 
-// oneLine joins the lines of a text, escapes what is not printable and cuts the line at
-// maxLine.
+// oneLine joins the lines of a text, escapes characters that are not printable, and
+// cuts the result after maxLine bytes.
 func oneLine(text string) string {
 	line := printable.Line(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " "))
 	if len(line) > maxLine {
@@ -191,8 +195,9 @@ func oneLine(text string) string {
 
 // failureWords lists the words that make the host keep a line as the text of a
 // failure. The words of the first group must match exactly, those of the second
-// group in upper or lower case. The host clears the text only when the model is
-// ready, so it would add a harmless line with such a word to a later failure.
+// group in upper or lower case. The host clears the kept text only when the
+// model is ready. If a harmless line contained such a word, the host would show
+// this line with a later failure.
 var failureWords = []string{
 	"error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
 	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", `"ERR"`, "signal arrived during cgo execution",
@@ -216,7 +221,8 @@ func harmless(line string) string {
 	return line
 }
 
-// indexFold is strings.Index that ignores the case of letters.
+// indexFold returns the index of word in text, as strings.Index does, but ignores the
+// case of letters.
 func indexFold(text, word string) int {
 	for i := 0; i+len(word) <= len(text); i++ {
 		if strings.EqualFold(text[i:i+len(word)], word) {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// heartbeat is the longest time between two lines while a model loads. Ollama cancels a
-// load that prints nothing for some minutes, or for some seconds if it is configured
-// so.
+// heartbeat limits the time between two lines that Loading prints while a model loads.
+// Ollama cancels a load that prints nothing for some minutes, or for some seconds if it
+// is configured so.
 const heartbeat = 2 * time.Second
 
 // Loading prints the progress of a load: a line for each new step, and a line at
@@ -51,8 +51,9 @@ func (l *Lines) Loading() *Loading {
 	return p
 }
 
-// Step prints that a number of parts, of all parts in total, are ready, and which step
-// comes next. Steps of the same name within a second print one line.
+// Step prints that `done` of `total` parts are ready, and that the step named `what`
+// comes next. If Step is called with the same name again within a second, Step prints
+// no line, unless all parts are ready.
 func (p *Loading) Step(what string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +64,8 @@ func (p *Loading) Step(what string, done, total int) {
 	}
 }
 
-// print prints a line. The caller of print holds mu, or no other goroutine knows p.
+// The method print prints a line. The caller of print holds mu, unless no other
+// goroutine can use p yet.
 func (p *Loading) print() {
 	p.printed = time.Now()
 	p.lines.write(fmt.Sprintf("sdnpu loading step=%q done=%d total=%d seconds=%.1f",

@@ -10,17 +10,19 @@ const (
 	// freeRepeats is the number of consecutive events that may repeat a content
 	// before events must join several pieces.
 	freeRepeats = 8
-	// heldBytes is the largest size in bytes of the text that a merger holds back, with
-	// its tokens. Ollama reads lines of up to 8 MB.
+	// heldBytes limits the bytes of text and tokens that a merger holds back. When the
+	// held bytes reach this limit, the merger sends an event. Ollama reads lines of up
+	// to 8 MB.
 	heldBytes = 1 << 20
 )
 
 // merger joins pieces of an answer into events, so that Ollama's limit on repetitions
 // never ends a stream. After freeRepeats events with the same trimmed content, each
-// further event joins twice as many pieces as the event before. Joined words differ
-// from a single word, so only pieces of white space need large events: twenty events
-// then hold about eight thousand pieces. Pieces with any other text are sent
-// immediately.
+// further event joins twice as many pieces as the event before. If a word repeats,
+// the second joined word changes the trimmed content, so events of words stay small.
+// Only pieces of white space need large events, because the trimmed content stays the
+// same: twenty events then hold about eight thousand pieces. A piece that changes the
+// trimmed content is sent immediately.
 type merger struct {
 	last string // last is the trimmed content of the last event that was sent
 	// repeats is the number of consecutive events with the same content; before the
@@ -77,7 +79,8 @@ func (m *merger) send() engine.Piece {
 	return p
 }
 
-// cost estimates the memory of tokens, which is about their size as JSON.
+// cost estimates the memory in bytes that tokens with their log-probabilities take,
+// which is about the size of their JSON.
 func cost(tokens []engine.TokenLogprob) (bytes int) {
 	for _, t := range tokens {
 		bytes += 64 + len(t.Text) + cost(t.Top)

@@ -22,8 +22,8 @@ type metrics struct {
 	first                                                    prometheus.Histogram
 }
 
-// newMetrics returns the metrics of a server: those of llama-server under its names,
-// and sdnpu's own.
+// newMetrics returns the metrics of a server: llama-server's metrics under the names
+// that llama-server uses, and sdnpu's own metrics.
 func newMetrics(s *Server) *metrics {
 	registry := prometheus.NewRegistry()
 	counter := func(name, help string) prometheus.Counter {

@@ -135,7 +135,8 @@ func (p *prompt) tokens(ctx context.Context, m Model) ([]int32, error) {
 }
 
 // keep returns the number of leading tokens that a context shift must not drop. The
-// tokens that start each text (BOS) are added to the number that the request gives.
+// number that the request gives does not count the tokens that the tokenizer adds at
+// the start of each text (BOS), so keep adds them.
 func (c *completionRequest) keep(ctx context.Context, m Model, prompt []int32) (int, error) {
 	if c.NKeep < 0 || c.NKeep >= len(prompt) {
 		return len(prompt), nil

@@ -10,9 +10,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Requests converts requests in the form of llama-server for a program that holds the model
-// itself and runs no HTTP server. A program that uses Requests gets the same checks and the
-// same answers as a client of [Server].
+// Requests converts requests in the form of llama-server to requests of the engine.
+// Requests is for a program that opens the model itself and runs no HTTP server. A program
+// that uses Requests gets the same checks and the same answers as a client of [Server].
 //
 // The methods of Requests may be called from any goroutine. The errors of these methods say
 // what to do; [Status] returns the HTTP status that Server would send. When ctx is done, the
@@ -44,8 +44,8 @@ func (q *Requests) Completion(ctx context.Context, body []byte) (engine.Request,
 }
 
 // Chat converts the body of a request to /v1/chat/completions. The parser splits the
-// answer into content, thoughts and calls of tools. If the parser is nil, the whole
-// answer is content.
+// answer into content, thoughts and calls of tools. If Chat returns a nil parser,
+// the whole answer is content.
 func (q *Requests) Chat(ctx context.Context, body []byte) (engine.Request, *parse.Parser, error) {
 	v := newChatRequest(q.model, 0)
 	if err := decode(body, q.model.Limits().completionBody(), v); err != nil {

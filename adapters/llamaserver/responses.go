@@ -12,7 +12,8 @@ import (
 )
 
 // responseRequest is the body of a request to /v1/responses, OpenAI's newer form of a
-// chat. The server keeps no conversations, so each request has the whole conversation.
+// chat. The server keeps no conversations, so each request must contain the whole
+// conversation.
 type responseRequest struct {
 	*chatRequest
 	Input           responseInput `json:"input"`
@@ -134,8 +135,8 @@ type responseForm struct {
 	text               strings.Builder
 }
 
-// object returns the response with the given state. r is nil until the answer is
-// complete.
+// object returns the response as a JSON object with the given state. The report r is
+// nil until the answer is complete.
 func (f *responseForm) object(state, text string, r *engine.Report) map[string]any {
 	o := map[string]any{
 		"id": f.id, "object": "response", "created_at": f.created, "model": f.model, "status": state, "error": nil,

@@ -59,8 +59,8 @@ type Options struct {
 	// Addr is the address on which the server listens, such as "127.0.0.1:8080". Port 0
 	// selects a free port.
 	Addr string
-	// Slots is the number of generations that run at the same time. Further ones
-	// wait. If Slots is zero, it is one.
+	// Slots is the number of generations that run at the same time. Further requests
+	// wait for a free slot. If Slots is zero, it is one.
 	Slots int
 	// ContextShift drops the older half of a full context instead of ending the answer.
 	// Keep is the number of leading tokens that a context shift keeps if the request
@@ -126,8 +126,9 @@ type state struct {
 	failed error
 }
 
-// New returns a server that already listens. Ollama polls from the start, and a refused
-// connection costs it a quarter of a second.
+// New returns a server that already listens. New listens before the model is loaded,
+// because Ollama asks /health from the start and loses a quarter of a second with each
+// refused connection.
 func New(o Options) (*Server, error) {
 	if o.Slots < 0 {
 		return nil, fmt.Errorf("llamaserver: %w: %d slots", arguments.ErrInvalid, o.Slots)

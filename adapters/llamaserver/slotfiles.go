@@ -29,14 +29,15 @@ type SequenceStore interface {
 	EraseSequence(sequence int) (tokens int, err error)
 }
 
-// slotFiles is the folder in which slots are saved. One request at a time uses the folder,
-// because each moves as many bytes as a whole sequence has.
+// slotFiles is the folder in which slots are saved. Only one request at a time uses the
+// folder, because each request reads or writes the keys and values of a whole sequence.
 type slotFiles struct {
 	folder string // folder is empty if the server saves no slots
 	busy   chan struct{}
 }
 
-// newSlotFiles checks the folder, whose files hold texts of clients.
+// newSlotFiles returns the slotFiles for a folder, or an error if the folder does not
+// protect its files, which hold texts of clients.
 func newSlotFiles(folder string) (slotFiles, error) {
 	f := slotFiles{folder, make(chan struct{}, 1)}
 	if folder == "" {
@@ -56,7 +57,7 @@ func newSlotFiles(folder string) (slotFiles, error) {
 	return f, err
 }
 
-// plainName matches the names of files that clients may give.
+// plainName matches the names that clients may give to files of saved slots.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 
 // checkName rejects names that could lead to another folder or to a device.

@@ -26,7 +26,7 @@ type form interface {
 	failure(r *refusal) any
 }
 
-// mark is an event that is sent as it is, without JSON.
+// mark is an event whose text is sent unchanged and not as JSON.
 type mark string
 
 // doneMark is the event that ends the streams of OpenAI's API.
@@ -56,16 +56,16 @@ type stream struct {
 	whole    bool
 	began    bool
 
-	// A whole answer, which is not streamed, counts its bytes in size, and in total
-	// together with the answers of other requests.
+	// If the answer is not streamed, text and tokens collect it, and size counts its
+	// bytes. total counts the bytes of all answers that are not streamed.
 	text   strings.Builder
 	tokens []engine.TokenLogprob
 	size   int64
 	total  *atomic.Int64
 }
 
-// close takes the bytes of a finished answer out of the sum of all answers that are not
-// streamed.
+// The method close subtracts the bytes of a finished answer from the sum of all answers
+// that are not streamed.
 func (s *stream) close() { s.total.Add(-s.size) }
 
 // grow counts the bytes of an answer that is not streamed.
@@ -132,7 +132,7 @@ func (s *stream) fail(err error) {
 	panic(http.ErrAbortHandler)
 }
 
-// several holds events that are sent one after the other.
+// several holds events of a stream, to be sent in their order.
 type several []any
 
 // send writes one server-sent event.

@@ -27,8 +27,8 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// check refuses what the server cannot do, and moves OpenAI's fields to those of
-// /completion.
+// The method check rejects a request for something that the server cannot do. check
+// copies the values of OpenAI's fields to the fields of /completion.
 func (t *textRequest) check() error {
 	switch {
 	case t.N != nil && *t.N != 1, t.BestOf != nil && *t.BestOf != 1:

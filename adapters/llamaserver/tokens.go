@@ -67,8 +67,8 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, m Model) error
 	})
 }
 
-// writeTokens writes the answer of /tokenize. For an empty text it writes an empty
-// list, because Ollama does not accept null.
+// writeTokens writes the answer of /tokenize. For an empty text, writeTokens writes an
+// empty list, because Ollama does not accept null.
 func writeTokens(out *bufio.Writer, ids []int32) error {
 	_, err := out.WriteString(`{"tokens":[`)
 	var number [12]byte

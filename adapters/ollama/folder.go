@@ -64,8 +64,8 @@ func (f *folder) checkInner(name string) error {
 	return trust.Check(f.path(name))
 }
 
-// close closes the folder. An error of closing does not matter, because the folder was
-// not written through this handle.
+// The method close closes the handle of the folder. An error does not matter, because
+// nothing was written through this handle.
 func (f *folder) close() { _ = f.root.Close() }
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
@@ -96,7 +96,7 @@ func (f *folder) read(name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// sum returns the SHA-256 of a file.
+// The method sum returns the SHA-256 checksum of a file.
 func (f *folder) sum(name string) (string, error) {
 	file, err := f.open(name)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // place. Lay does not change the host.
 //
 // Lay replaces and removes only files that it wrote, which [MarkerFile] lists. If
-// another file is in the way, Lay returns [ErrForeign] and changes nothing. Each file
-// is complete when it gets its name, so a server can start from the layout at any time.
-// If Lay is interrupted, a second call completes it.
+// another file is in the way, Lay returns [ErrForeign] and changes nothing. Lay writes
+// each file under a temporary name and renames it when it is complete, so a server can
+// start from the layout at any time. If Lay is interrupted, a second call completes it.
 func Lay(h Host, program, dir string) (string, error) {
 	bin, lib := filepath.Join(dir, "bin"), filepath.Join(dir, "lib", "ollama")
 	if h.Library != "" && sameFile(h.Library, lib) || sameFile(filepath.Dir(h.Executable), bin) {
@@ -79,9 +79,9 @@ func lay(h Host, program, dir string) error {
 	return writeMarker(f, files)
 }
 
-// mayReplace returns [ErrForeign] if another file than those of an earlier layout
-// is in the way. A hard link to the file that l copies may have changed together
-// with it.
+// mayReplace returns [ErrForeign] if a file that no call of [Lay] wrote is at
+// l.Path. mayReplace accepts a hard link to l.From without comparing checksums,
+// because an update of l.From changes the hard link too.
 func mayReplace(l laying, old []laying, f *folder) error {
 	if _, err := f.root.Lstat(l.Path); errors.Is(err, os.ErrNotExist) {
 		return nil

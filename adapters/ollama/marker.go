@@ -42,9 +42,10 @@ type laying struct {
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-// isOurs reports whether the file at its path is the one that was written. Only
-// the content of the file or the target of the link decides: a list from a stranger
-// can name any source.
+// isOurs reports whether the file at l.Path is the one that [Lay] wrote. isOurs
+// compares the content of a copy with SHA256, or the target of a link with From. isOurs
+// does not read the file From of a copy, because a list that another user wrote can
+// name any file.
 func (l laying) isOurs(f *folder) bool {
 	info, err := f.root.Lstat(l.Path)
 	if err != nil {
@@ -71,13 +72,13 @@ func sumOf(path string) (string, error) {
 	return sum, err
 }
 
-// markerLimit is the size in bytes of the largest list that is accepted. A list of
-// the largest known host has 20 kB.
+// markerLimit limits the size in bytes of the file [MarkerFile]. For the installation
+// of Ollama with the most files that is known, this file has 20 kB.
 const markerLimit = 1 << 20
 
-// readMarker returns the list of a folder. Without a marker it recognizes the
-// layout of an earlier version, which has no other files; an empty or missing
-// folder has an empty list.
+// readMarker returns the list of a folder. If the folder has no [MarkerFile],
+// readMarker lists the files of a layout that an earlier version made. For an
+// empty or missing folder, readMarker returns an empty list.
 func readMarker(f *folder) ([]laying, error) {
 	text, err := f.read(MarkerFile, markerLimit)
 	if errors.Is(err, fs.ErrNotExist) {

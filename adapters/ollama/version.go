@@ -15,7 +15,8 @@ import (
 var ErrNotOllama = errors.New("it is not Ollama")
 
 // versionTimeout is the time that a program may take to print its version. Ollama takes
-// some tenths of a second, or seconds if it must be read from a slow disk.
+// some tenths of a second, or seconds if the system must read its program file from a
+// slow disk.
 const versionTimeout = 20 * time.Second
 
 // versionLine matches Ollama's output with and without a running server.

@@ -16,8 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// errAloneGone is the error with which an Alone ends if it has lost the NPU. If an Alone ends,
-// no host starts it again.
+// errAloneGone is the error with which [Alone.Serve] ends if the process has lost the
+// NPU. The error asks the user to start the server again, because no host does so.
 var errAloneGone = errors.New("this process has lost the NPU and exits: start it again")
 
 // Alone is a server that a person starts, without Ollama.

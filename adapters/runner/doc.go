@@ -2,13 +2,14 @@
 // llama-quantize. The program sdnpu behaves like llama-server or llama-quantize
 // if it is called by that name.
 //
-// As llama-server it first reads the model's config. If the model is selected for
-// the NPU, this process loads the model and answers requests. If the model is not
-// selected, the process becomes Ollama's own llama-server with the same arguments.
-// Package llamaserver implements the HTTP protocol.
+// Called as llama-server, the program first reads the model's config. If the model
+// is selected for the NPU, this process loads the model and answers requests. If
+// the model is not selected, the process becomes Ollama's own llama-server with
+// the same arguments. Package llamaserver implements the HTTP protocol.
 //
-// As llama-quantize it copies a file, because `ollama create` needs this program
-// and some installations do not have it.
+// Called as llama-quantize, the program copies a file. It replaces Ollama's
+// llama-quantize because `ollama create` needs llama-quantize and some installations do
+// not have it.
 //
 // # Invariants
 //

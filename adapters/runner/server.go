@@ -142,7 +142,7 @@ type instance struct {
 	listening func(net.Addr, access.Policy)
 	open      func(context.Context, launch.Options) (*launch.Model, error)
 	ready     func(*launch.Model)
-	// gone is the error with which a process ends that has lost the NPU.
+	// gone is the error with which the process ends if it has lost the NPU.
 	gone error
 }
 
@@ -150,7 +150,7 @@ type instance struct {
 func (p Program) run(ctx context.Context, i instance) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	addSpareThreads() // before the server divides work by the number of threads
+	addSpareThreads() // threads are added before the server divides work by their number
 	policy, err := i.args.Access(os.LookupEnv)
 	if err != nil {
 		return err
@@ -290,7 +290,7 @@ func (a answers) Generate(ctx context.Context, r engine.Request, emit func(engin
 		printBuffers(a.Model, a.lines) // the host adds up the printed sizes
 	}
 	if errors.Is(err, backend.ErrGone) {
-		a.lines.Failure(err) // printed before the connection ends, so that the host's message includes the error
+		a.lines.Failure(err) // print before the connection ends, so that the host's message includes err
 		a.end(err)
 	}
 	return report, err

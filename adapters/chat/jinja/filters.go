@@ -186,7 +186,8 @@ func (s *state) joinItems(items []any, separator string) string {
 	return b.String()
 }
 
-// path returns an attribute of a value, such as "function.name".
+// The method path returns the attribute of a value that a dotted name such as
+// "function.name" names.
 func (s *state) path(line int, v any, name string) any {
 	for part := range strings.SplitSeq(name, ".") {
 		if n, err := strconv.ParseInt(part, 10, 64); err == nil {
@@ -198,7 +199,8 @@ func (s *state) path(line int, v any, name string) any {
 	return v
 }
 
-// order sorts items by a key.
+// The method order sorts items by the value that the function key returns for each
+// item.
 func (s *state) order(line int, items []any, reversed, caseSensitive bool, key func(any) any) {
 	s.work(8 * len(items))
 	slices.SortStableFunc(items, func(a, b any) int {

@@ -10,7 +10,7 @@
 // A template is a program from an untrusted file, so its time and memory must have bounds, and
 // its text must equal that of llama.cpp. Package gonja has no bounds in its evaluator ("'a' *
 // 10**10" ends the process), cannot parse a condition inside an expression, and sorts the keys
-// of mappings. A caller of gonja cannot replace the parts with these problems.
+// of mappings. A caller of gonja cannot replace gonja's evaluator, parser and mappings.
 //
 // # Invariants
 //
@@ -34,7 +34,7 @@ import (
 // ErrTemplate is returned if a template is invalid, or fails while it runs.
 var ErrTemplate = errors.New("the template is invalid")
 
-// maxSource bounds the size of a template in bytes.
+// maxSource limits the size in bytes of a template's source text.
 const maxSource = 1 << 20
 
 // failure is the panic with which a template ends early.

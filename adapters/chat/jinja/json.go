@@ -26,7 +26,8 @@ func FromJSON(raw []byte) (any, error) {
 	return v, nil
 }
 
-// decode reads one value. The decoder of encoding/json bounds the nesting of values.
+// decode reads one value. decode needs no limit on its recursion, because the decoder
+// of encoding/json limits the nesting of values.
 func decode(d *json.Decoder) (any, error) {
 	t, err := d.Token()
 	if err != nil {

@@ -148,7 +148,8 @@ var listMethods = map[string]method[*List]{
 	},
 }
 
-// place returns an index into a list of n items. A negative index counts from the end.
+// place returns the index `at` in a list of n items, limited to the range from 0 to n.
+// If `at` is negative, place counts from the end of the list.
 func place(at int64, n int) int {
 	if at < 0 {
 		at += int64(n)

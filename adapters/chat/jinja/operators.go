@@ -75,7 +75,7 @@ func (n *binary) eval(s *state, c *scope) any {
 	switch x := a.(type) {
 	case undefined:
 		if y, ok := b.(string); ok && n.op == "+" {
-			return y // llama.cpp does the same, although Python ends with an error
+			return y // llama.cpp also returns y, although Python ends with an error
 		}
 	case string:
 		switch y := b.(type) {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// maxNesting bounds the nesting of expressions and blocks in a template.
+// maxNesting limits the nesting of expressions and blocks in a template.
 const maxNesting = 200
 
 // parser reads tokens into nodes.
@@ -56,7 +56,8 @@ func (p *parser) name() string {
 	return t.text
 }
 
-// enter bounds the recursion of the parser. The caller calls leave at the end.
+// enter limits the recursion of the parser. Each method that calls enter calls leave
+// when it returns.
 func (p *parser) enter() {
 	if p.depth++; p.depth > maxNesting {
 		fail(p.peek().line, "the template is nested more than %d levels deep", maxNesting)
@@ -229,8 +230,8 @@ func (p *parser) primary() node {
 	return nil
 }
 
-// tuple reads an expression, or several with commas between them. If end is not empty,
-// that operator ends the tuple.
+// tuple reads an expression, or several expressions with commas between them. If `end`
+// is not empty, the operator `end` ends the tuple.
 func (p *parser) tuple(end string) node {
 	p.enter()
 	defer p.leave()
@@ -255,7 +256,7 @@ func (p *parser) tuple(end string) node {
 	return &sequence{items: items, tuple: true}
 }
 
-// list reads expressions up to the operator end, and consumes that operator.
+// list reads expressions up to the operator `end`, and consumes this operator.
 func (p *parser) list(end string) (items []node) {
 	p.enter()
 	defer p.leave()

@@ -93,7 +93,8 @@ type state struct {
 const (
 	maxSteps = 2_000_000
 	maxBytes = 128 << 20
-	// maxDepth bounds the calls of macros and the nesting of expressions together.
+	// maxDepth limits the sum of the open calls of macros and the open levels of
+	// expressions.
 	maxDepth = 2000
 )
 

@@ -102,7 +102,8 @@ type callArguments struct {
 // function is a value that a template can call.
 type function func(s *state, a callArguments) any
 
-// take returns the argument at a position or with a name.
+// The method take returns the argument that is given at a position or under a name, and
+// whether there is one.
 func (a *callArguments) take(position int, name string) (any, bool) {
 	if position < len(a.positional) {
 		return a.positional[position], true
@@ -177,7 +178,7 @@ func float(v any) (float64, bool) {
 	return float64(n), ok
 }
 
-// equal reports whether Python's == is true for a and b.
+// equal reports whether Python's == is true for `a` and `b`.
 func (s *state) equal(a, b any) bool { return s.equalWithin(a, b, maxNesting) }
 
 func (s *state) equalWithin(a, b any, depth int) bool {
@@ -228,7 +229,8 @@ func (s *state) equalWithin(a, b any, depth int) bool {
 	return false
 }
 
-// less reports whether a comes before b. ok is false if Python cannot order a and b.
+// less reports whether `a` comes before `b`. ok is false if Python cannot order `a` and
+// `b`.
 func (s *state) less(a, b any) (result, ok bool) {
 	if x, isNumber := float(a); isNumber {
 		y, isNumber := float(b)

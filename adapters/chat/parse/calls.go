@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// status says how the reading of a text went on.
+// status is the result of reading the beginning of a text.
 type status int
 
 const (
@@ -16,8 +16,9 @@ const (
 	wrong               // the text is no call
 )
 
-// maxHead is the largest size in bytes of the text from the start of a call to its
-// arguments. The arguments of a call with a longer head are sent when they are whole.
+// maxHead limits the size in bytes of a head, the text from the start of a call to its
+// arguments. If a call written in JSON has a longer head, the reader reports its
+// arguments only when they are complete.
 const maxHead = 4 << 10
 
 // reader reads the calls that follow a start mark, and reports each part of a call as
@@ -37,8 +38,9 @@ type reader struct {
 	heldAt int     // heldAt counts the bytes that held has read
 }
 
-// read reads the beginning of a text. It returns the number of bytes that it has read,
-// and the parts of calls in them. last says that the answer ends with the text.
+// The method read reads the beginning of a text. n is the number of bytes that it has
+// read, and parts holds the parts of calls in these bytes. last is true if the answer
+// ends with the text.
 func (r *reader) read(text string, last bool) (n int, parts []Call, s status) {
 	switch {
 	case r.shape == nil:
@@ -54,8 +56,9 @@ func (r *reader) read(text string, last bool) (n int, parts []Call, s status) {
 	return n, parts, s
 }
 
-// skip returns a text without the separators at its beginning. If the end of the text may
-// be the beginning of a separator or of the end mark, ok is false.
+// skip returns a text without the separators at its beginning. If more text can
+// follow, and the rest is empty or may be the beginning of a separator or of the end
+// mark, ok is false, because only later bytes decide.
 func (r *reader) skip(text string, last bool) (rest string, ok bool) {
 	for {
 		rest = strings.TrimLeft(text, " \t\r\n,;")
@@ -79,7 +82,8 @@ func (r *reader) skip(text string, last bool) (rest string, ok bool) {
 // begins reports whether a text is the beginning of a mark, but not the whole mark.
 func begins(mark, text string) bool { return len(text) < len(mark) && strings.HasPrefix(mark, text) }
 
-// between reads the text before a call, up to its arguments.
+// between reads the text before the arguments of the next call: separators and the head
+// of the call.
 func (r *reader) between(text string, last bool) (n int, parts []Call, s status) {
 	rest, ok := r.skip(text, last)
 	at := len(text) - len(rest)
@@ -138,8 +142,9 @@ func (r *reader) around(text string, last bool) (n int, s status) {
 	return 1, found
 }
 
-// head reads a call up to its arguments. If several shapes match, the call has the shape
-// with the shortest head, because that head was complete first.
+// head reads a call up to its arguments. If the heads of several shapes match, the call
+// has the shape with the shortest head, because the shortest head is complete first
+// when the text arrives in pieces.
 func (r *reader) head(text string) (n int, part Call, ok bool) {
 	window := text[:min(len(text), maxHead)]
 	if r.end != "" {
@@ -181,8 +186,8 @@ func (r *reader) head(text string) (n int, part Call, ok bool) {
 	return n, Call{Name: name}, true
 }
 
-// value reads a JSON value that has no head, because its name follows its arguments or
-// because it is no call.
+// The method value reads a JSON value without a head: a call whose name follows its
+// arguments, or a value that is no call.
 func (r *reader) value(text string, last bool) (n int, parts []Call, s status) {
 	for i := r.heldAt; i < len(text); i++ {
 		if !r.held.quoted && r.end != "" {

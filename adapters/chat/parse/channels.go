@@ -27,7 +27,7 @@ type channels struct {
 // message is the mark between the header and the text of a message.
 const message = "<|message|>"
 
-// maxHeader is the largest size of a header in bytes. A longer one is content.
+// maxHeader limits the size in bytes of a header. A longer text counts as content.
 const maxHeader = 512
 
 var (

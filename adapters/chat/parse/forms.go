@@ -11,8 +11,9 @@ import (
 // shape is a way of writing one call.
 type shape struct {
 	// head matches a call up to its arguments: group 1 is the name, and the empty group 2
-	// is the place where the arguments start. Whether and where head matches depends on
-	// nothing after its match, so that the cuts of a text change nothing.
+	// is the place where the arguments start. No text after a match of head changes
+	// whether and where head matches. The calls therefore do not depend on how the answer
+	// is cut into pieces.
 	head *regexp.Regexp
 	// field reads one argument as a field of a JSON object. If field is nil, the
 	// arguments are a JSON object.
@@ -31,7 +32,7 @@ type form struct {
 	skipped []string
 }
 
-// json reports whether calls may be JSON values.
+// The method json reports whether a call of this form may be a JSON value.
 func (f *form) json() bool {
 	return slices.Contains([]*shape{jsonCall, keyedCall, anyObject}, f.shapes[0])
 }
@@ -45,7 +46,8 @@ func (f *form) marks() (marks []string) {
 	return marks
 }
 
-// named reports whether calls may begin with something else than a JSON bracket.
+// named reports whether a call of this form may begin with text other than a JSON
+// bracket.
 func (f *form) named() bool { return len(f.shapes) > 1 || !f.json() }
 
 const (
@@ -64,7 +66,8 @@ var (
 		`\{\s*(?:"(?:id|type|tool_call_id)"\s*:\s*(?:"[^"\\]*")\s*,\s*)*"(?:name|tool_name|function)"\s*:\s*(` + jsonName + `)\s*,\s*"(?:arguments|parameters)"\s*:\s*()\{`)
 	// keyedCall is {NAME: {…}}, also inside of lists (Apertus).
 	keyedCall = jsonShape(`(?:\[\s*)?\{\s*(` + jsonName + `)\s*:\s*()\{`)
-	// anyObject is the arguments of a call whose name is known.
+	// anyObject matches a JSON object that holds only the arguments of a call, because
+	// the call's name is known.
 	anyObject = jsonShape(`()()\{`)
 
 	mistralCall  = jsonShape(`([^\s\[\]{}"<>|]+)\s*(?:\[CALL_ID\][^\s\[\]{}]*\s*)?\[ARGS\]\s*()\{`, "[ARGS]", "[CALL_ID]")

@@ -29,7 +29,7 @@ var (
 	}
 )
 
-// maxNesting bounds the lists and mappings inside of a value.
+// maxNesting limits how deep lists and mappings of a value can contain each other.
 const maxNesting = 100
 
 // literal reads one value.

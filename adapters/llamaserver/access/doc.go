@@ -9,8 +9,10 @@
 //
 //   - A protection that a user asked for and that cannot be used is an error.
 //   - No error, warning or answer contains a key, or text that a web page chose.
-//   - The time of a check depends neither on the keys nor on how much of one is right.
-//   - /health and the status page, which holds no data, need no key.
+//   - The time of a check depends neither on the keys nor on how much of a key the
+//     request has right.
+//   - A request to /health or for the status page needs no key, because the status page
+//     holds no data.
 //
-// Each request costs one hash and one comparison for each key.
+// Checking a request costs one hash of its key, and one comparison for each valid key.
 package access

@@ -11,18 +11,21 @@ import (
 // Gate decides which requests reach a server.
 //
 // Gate rejects requests that a web page of another site makes the user's browser send.
-// For these, Gate decides by the headers that the browser adds to a request.
+// Gate recognises requests from web pages by three headers that the browser adds.
 //
-//   - Sec-Fetch-Site says how the page relates to this server. Only the server's own
-//     pages and addresses that the user typed are accepted.
-//   - Origin names the page's site. Only sites of this machine are accepted.
-//   - Host names the server that the page asked for. A site whose name first leads to
-//     the site's own server and then to this machine (DNS rebinding) keeps its name,
-//     so a server that listens on this machine only accepts this machine's names.
+//   - Sec-Fetch-Site says how the page relates to this server. Gate accepts requests
+//     from the server's own pages, and requests for an address that the user typed.
+//   - Origin names the page's site. Gate accepts only sites of this machine.
+//   - Host names the server that the page asked for. In an attack by DNS rebinding, a
+//     site's name leads first to the site's own server and then to this machine. The
+//     Host header still holds the site's name. If Loopback is set, Gate therefore
+//     accepts only names of this machine.
 //
-// Programs, such as Ollama, send no Origin and no Sec-Fetch-Site.
+// Programs other than browsers, such as Ollama, send neither Origin nor Sec-Fetch-Site,
+// so Gate accepts requests without these headers.
 //
-// Pages of Sites pass the first two checks.
+// Requests from pages of the sites in the field Sites pass the checks of Sec-Fetch-Site
+// and Origin.
 type Gate struct {
 	Policy Policy
 	Sites  Sites
@@ -54,8 +57,8 @@ func (g Gate) Handler(next http.Handler) http.Handler {
 }
 
 // foreign returns the reason to reject a request from a web page of another site, or
-// "". The reason does not repeat anything from the request, because the page chose its
-// content.
+// "" if the request is accepted. The reason repeats nothing from the request, because
+// the web page chose the request's content.
 func foreign(r *http.Request, loopback, fromAllowed bool) string {
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "none" && site != "same-origin" && !fromAllowed {
@@ -73,8 +76,9 @@ func foreign(r *http.Request, loopback, fromAllowed bool) string {
 	return ""
 }
 
-// loopbackOrigin reports whether a page comes from a server on this machine. The
-// origin "null" hides the site of a page, so it is rejected.
+// loopbackOrigin reports whether a page comes from a server on this machine. A browser
+// sends the origin "null" to hide the site of a page, so loopbackOrigin returns false
+// for "null".
 func loopbackOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -84,7 +88,8 @@ func loopbackOrigin(origin string) bool {
 }
 
 // loopbackHost reports whether the Host header of a request, with or without a port,
-// names this machine. A request without a Host header comes from no browser.
+// names this machine. Browsers always send a Host header, so a request without one does
+// not come from a web page.
 func loopbackHost(host string) bool {
 	if host == "" {
 		return true

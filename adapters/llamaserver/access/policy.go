@@ -75,15 +75,15 @@ func Read(flags Flags, lookup func(name string) (string, bool)) (Policy, error) 
 	return p, nil
 }
 
-// maxKeyFile is the largest allowed size in bytes of a file of API keys.
+// maxKeyFile limits the size in bytes of a file of API keys.
 const maxKeyFile = 1 << 20
 
-// readKeys returns the API keys in a file that only trusted users can change, one from
-// each line. As in llama-server, no line is a comment: a line that begins with # is a
-// key.
+// readKeys returns the API keys in a file, one from each line. Only trusted users may
+// be able to change the file. As in llama-server, no line is a comment: a line that
+// begins with # is a key.
 func readKeys(path string) (keys []string, err error) {
-	// The type of the file is checked first, because opening a pipe would wait for its
-	// writer.
+	// Check the type of the file before opening it, because opening a pipe would wait
+	// for a program that writes to it.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -112,7 +112,8 @@ func readKeys(path string) (keys []string, err error) {
 	return keys, lines.Err()
 }
 
-// add adds API keys and reports whether there was one. add ignores empty keys.
+// The method add adds the keys that are not empty, and reports whether there was such a
+// key.
 func (p *Policy) add(keys []string) bool {
 	before := len(p.keys)
 	for _, key := range keys {
@@ -140,8 +141,9 @@ func (p Policy) allows(r *http.Request) bool {
 	return equal == 1
 }
 
-// publicPaths lists the endpoints that need no key, as in llama-server: the state of the
-// load, and the status page, which holds no data.
+// publicPaths lists the endpoints that need no key, as in llama-server. /health and
+// /v1/health report whether the model is loaded. "/" is the status page, which holds no
+// data.
 var publicPaths = map[string]bool{"/health": true, "/v1/health": true, "/": true}
 
 // require rejects requests without a valid API key.

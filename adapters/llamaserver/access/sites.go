@@ -19,8 +19,9 @@ type Sites struct {
 	local, any bool
 }
 
-// ParseSites reads the value of --cors-origins. hasKey says whether requests need an API
-// key: without one, a server for all sites would answer every page that its user opens.
+// ParseSites reads the value of --cors-origins. hasKey says whether requests need an
+// API key. ParseSites rejects "*" without an API key, because the server would then
+// answer every page that its user opens.
 func ParseSites(list string, hasKey bool) (s Sites, err error) {
 	for site := range strings.SplitSeq(list, ",") {
 		switch site = strings.TrimSpace(site); site {
@@ -49,8 +50,8 @@ func (s Sites) allows(origin string) bool {
 	return s.any || s.local && loopbackOrigin(origin) || slices.Contains(s.sites, strings.ToLower(origin))
 }
 
-// asks reports whether a page of an allowed site sends the request, and tells the
-// browser that the page may read the answer.
+// The method asks reports whether a page of an allowed site sends the request. If so,
+// asks adds the headers by which the browser lets the page read the answer.
 func (s Sites) asks(w http.ResponseWriter, r *http.Request) bool {
 	if len(s.sites) == 0 && !s.local && !s.any {
 		return false

@@ -51,8 +51,8 @@ type Args struct {
 	GPULayers int
 	Threads   int // Threads is 0 if its flag is not given
 	Keep      int
-	// If ContextShift is set, old tokens are dropped when the context is full;
-	// otherwise the answer ends.
+	// If ContextShift is set, the engine drops old tokens when the context is full. If
+	// ContextShift is not set, the answer ends when the context is full.
 	ContextShift bool
 	Lora         []string // Lora lists the adapters in the order of their flags
 	LoadMode     string   // LoadMode is also "none" for the older --no-mmap
@@ -138,9 +138,9 @@ func text(field func(*Args) *string) option {
 	}}
 }
 
-// protection keeps the value of a protective flag for [Args.Access], which rejects an
-// invalid one. If the original llama-server serves the model, it checks the protective
-// flags itself.
+// protection returns an option that keeps the value of a protective flag for
+// [Args.Access], which rejects an invalid value. If the original llama-server serves
+// the model, it checks the protective flags itself.
 func protection(field func(*Args) **string) option {
 	return option{true, func(a *Args, v string) error { *field(a) = &v; return nil }}
 }
@@ -219,7 +219,7 @@ func optionTable() map[string]option {
 	return table
 }
 
-// MostSlots is the largest number of slots that a server can have.
+// MostSlots limits the number of request slots of a server.
 const MostSlots = 1024
 
 func setGPULayers(a *Args, v string) error {
@@ -234,12 +234,12 @@ func setGPULayers(a *Args, v string) error {
 	return number(-1, AllLayers, func(a *Args) *int { return &a.GPULayers }).set(a, v)
 }
 
-// Parse parses a command line without the program's name. "--name=value" means
-// "--name value", and "--a_name" means "--a-name". An unknown flag becomes a warning,
-// because each version of the host adds flags, but one that sounds like protection is
-// kept for [Args.Access]. No warning shows the value of an unknown flag, which may be a
-// secret. For an invalid value, and for values that contradict each other, Parse
-// returns [ErrInvalid].
+// Parse parses a command line without the program's name. "--name=value" means "--name
+// value", and "--a_name" means "--a-name". For an unknown flag, Parse adds a warning,
+// because each version of the host adds flags. An unknown flag that sounds like
+// protection is also kept for [Args.Access], which rejects it. No warning shows the
+// value of an unknown flag, which may be a secret. For an invalid value, and for values
+// that contradict each other, Parse returns [ErrInvalid].
 func Parse(args []string) (a Args, warnings []string, err error) {
 	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
 	table := optionTable()
@@ -307,8 +307,9 @@ func splitJoined(arg string) (name, value string, joined bool) {
 	return strings.ReplaceAll(name, "_", "-"), value, joined
 }
 
-// contradiction rejects values that are invalid together, before the model is loaded,
-// which takes minutes.
+// contradiction rejects values that are invalid together. Parse calls contradiction so
+// that the user gets the error before the model is loaded, because loading takes
+// minutes.
 func (a Args) contradiction() error {
 	if a.Context > 0 && a.ContextPerSlot() < minContext {
 		return fmt.Errorf("llamaserver: %w: a context of %d (-c) leaves %d tokens for each of %d slots (-np): want at least %d",
@@ -317,5 +318,6 @@ func (a Args) contradiction() error {
 	return nil
 }
 
-// minContext leaves room for one token of a prompt and one of an answer.
+// minContext is the shortest allowed context in tokens: one token of a prompt and one
+// of an answer.
 const minContext = 2

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// discoveryTimeout is the time for which AnswerDiscover waits until Ollama kills the
-// process. Ollama itself waits for thirty seconds.
+// discoveryTimeout limits the time for which AnswerDiscover waits for Ollama to kill
+// the process. Ollama waits at most thirty seconds for the line that it needs.
 const discoveryTimeout = 5 * time.Second
 
 // AnswerDiscover reports a system without accelerators. AnswerDiscover is used if there

@@ -17,8 +17,8 @@ var (
 )
 
 // isDash reports whether a character looks like a dash. Editors and web pages replace
-// the dashes of a command by longer ones; a byte that is not valid UTF-8 may be a dash
-// too.
+// hyphens in a command by longer dashes. A byte that is not valid UTF-8 counts as a
+// dash too, because it may be one in another encoding.
 func isDash(r rune) bool {
 	return unicode.Is(unicode.Pd, r) || slices.Contains([]rune{'\u2212', '\u00ad', '\u02d7', '\u2043', utf8.RuneError}, r)
 }

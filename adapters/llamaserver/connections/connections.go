@@ -12,8 +12,9 @@ import (
 
 // Limit limits the number of open connections of a server.
 type Limit struct {
-	// Most is the number of connections that may stay open, and Reserve the number that
-	// may be open in addition. A server sets both before it accepts connections.
+	// Most is the number of connections that may stay open. Reserve is the number of
+	// further connections that may be open for a short time. A server sets both before
+	// it accepts connections.
 	Most, Reserve int
 
 	mu   sync.Mutex // mu guards the fields below it
@@ -34,11 +35,11 @@ type Connection struct {
 	place *list.Element // place is the connection's position in its list, and nil when the connection is closed
 }
 
-// patience is the time that a new connection has to send its request, while the
-// reserve has room.
+// patience is the time that a connection over the limit has to send its request. If the
+// reserve is used up, the server does not wait that long.
 const patience = 250 * time.Millisecond
 
-// New returns a limit of the given number of connections, or 512 if that is more. New
+// New returns a limit of the given number of connections, but of at least 512. New
 // allows fewer if the process may not open enough files: the process needs a quarter of
 // its file descriptors for purposes other than connections.
 func New(connections int) *Limit {
@@ -105,7 +106,7 @@ func (l *Limit) victim() *Connection {
 // holds the lock.
 func (q *Connection) move(to *list.List) {
 	if q == nil || q.in != nil && q.place == nil {
-		return // the connection is already closed, and its last report comes late
+		return // the connection is already closed: this state comes too late
 	}
 	if q.place != nil {
 		q.in.Remove(q.place)
@@ -124,7 +125,7 @@ func (q *Connection) forget() {
 	delete(q.all.open, q.conn)
 }
 
-// closeNow closes a connection. When a connection is closed, its goroutine ends.
+// closeNow closes a connection. The goroutine that serves the connection then ends.
 func closeNow(conn net.Conn) {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn() // closing an encrypted connection may wait for its client
@@ -150,8 +151,8 @@ func Of(ctx context.Context) *Connection {
 }
 
 // keep protects a connection from being closed, because its request has arrived
-// completely. keep reports whether there is room: the reserve stays free for
-// connections that ask for /health.
+// completely. keep returns false if Most connections are already protected,
+// because the reserve stays free for connections that ask for /health.
 func (q *Connection) keep() bool {
 	if q == nil {
 		return true
@@ -165,8 +166,8 @@ func (q *Connection) keep() bool {
 	return true
 }
 
-// Release ends the protection by [Arrived], because the server only waits for the client to
-// read its answer.
+// Release ends the protection by [Arrived]. A handler calls Release when the answer is
+// computed and only waits for the client to read it.
 func (q *Connection) Release() {
 	if q == nil {
 		return

@@ -10,10 +10,11 @@
 //     connection.
 //   - All other connections may be closed for a new one: first those between two
 //     requests, then those that still send a request or whose request was refused. In
-//     both groups, the oldest is closed first.
+//     both groups, the connection that has been in its state for the longest time is
+//     closed first.
 //   - The server accepts each new connection at once and never waits until an old one
-//     ends. Over the limit, the server first uses a reserve, so that new connections have
-//     time to send their request.
+//     ends. If more connections are open than the limit allows, the server first uses a
+//     reserve, so that new connections have time to send their request.
 //
 // Each change of a connection costs one lock and constant time.
 package connections

@@ -115,12 +115,12 @@ func keepOf(o *api.Options, start int) int {
 	return o.NumKeep + start
 }
 
-// cut drops the oldest tokens after the first keep ones, so that half of the rest of the
-// context is free for the answer.
+// cut keeps the first `keep` tokens and drops the oldest tokens after them, so that
+// half of the rest of the context is free for the answer.
 func cut(ids []int32, keep, context int) []int32 {
 	keep = min(keep, context-1)
 	last := (context - keep) / 2
-	if last == context-keep { // a context that is kept whole leaves room for one token
+	if last == context-keep { // leave room in the context for one token of the answer
 		last--
 	}
 	return append(append([]int32{}, ids[:keep]...), ids[len(ids)-last:]...)

@@ -149,8 +149,8 @@ func (r *Runner) open(ctx context.Context) (*launch.Model, error) {
 	})
 }
 
-// within returns a context that is also done when the runner is closed or has lost the
-// NPU.
+// within returns a context that is done when ctx is done, when the runner is closed, or
+// when it has lost the NPU.
 func (r *Runner) within(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.ended, func() { cancel(context.Cause(r.ended)) })
