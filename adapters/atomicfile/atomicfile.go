@@ -1,9 +1,9 @@
 // Package atomicfile writes files completely or not at all.
 //
-// Write puts the content into a temporary file in the same folder, syncs it and
-// renames it. A reader sees the old content or the new content, never a part. Only
-// regular files are replaced, because a rename would destroy a device file or a
-// pipe.
+// Write puts the content into a temporary file in the same folder, syncs it and renames it.
+// A reader sees the complete old content or the complete new content. Write replaces only
+// regular files, because a rename over a device file or a pipe would destroy the device
+// file or the pipe.
 //
 // The package does not lock files. If two processes write the same path, the last
 // rename wins.
@@ -59,8 +59,8 @@ func WriteJSON(ctx context.Context, path string, value any) error {
 	})
 }
 
-// createTemp creates the temporary file for a path. Errors of createTemp name the
-// path of the final file, because the user does not know the temporary name.
+// createTemp creates the temporary file for a path. Errors of createTemp name the path of
+// the final file, because the name of the temporary file means nothing to the user.
 func createTemp(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file (%s): name another file", path, info.Mode().Type())
@@ -86,8 +86,9 @@ func CheckWritable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// UntilDone returns a writer that fails when ctx is done. UntilDone serves copies
-// of models, which take long, because io.Copy cannot be cancelled by a context.
+// UntilDone returns a writer that fails when ctx is done. Callers that copy whole models
+// pass the writer of UntilDone to io.Copy, because io.Copy itself does not stop when a
+// context is cancelled.
 func UntilDone(ctx context.Context, w io.Writer) io.Writer { return untilDone{ctx, w} }
 
 type untilDone struct {

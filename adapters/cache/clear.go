@@ -17,11 +17,11 @@ type Cleared struct {
 	Kept   []Entry // Kept holds images that were kept because a process uses them
 	Failed []Entry // Failed holds images that could not be removed
 	Files  []Entry // Files lists the removed results
-	Others int     // Others is the number of images that were not selected
+	Others int     // Others counts images that were not selected
 }
 
-// Clear removes those entries of the cache that a function selects. After an
-// entry that cannot be removed, Clear continues with the next one.
+// Clear removes each cache entry for which the function `selected` returns true. If an
+// entry cannot be removed, Clear still removes the other selected entries.
 func Clear(results findings.Store, store *imagecache.Store, selected func(Entry) bool) (c Cleared, err error) {
 	list, err := store.List()
 	for _, i := range list {
@@ -57,9 +57,9 @@ func Clear(results findings.Store, store *imagecache.Store, selected func(Entry)
 	return c, err
 }
 
-// Named returns a function that selects the entries of a model, or the entry of
-// a key. If model is the path of a file, entries are selected by the file's
-// content, otherwise by the model's name.
+// Named returns a function that selects the entries of a model, or the entry of a key. If
+// the argument is the path of a file, the function selects entries by the digest of the
+// file; if not, it compares names of models.
 func Named(model string) func(Entry) bool {
 	digest := ""
 	if f, err := gguf.Open(model); err == nil {

@@ -8,6 +8,6 @@
 // # Invariants
 //
 //   - An image that a process uses is never removed.
-//   - An entry that cannot be removed, or an image that cannot be read, does not end the
-//     work on the others.
+//   - An entry that cannot be removed, or an image that cannot be read, does not keep a
+//     command from processing the other entries.
 package cache

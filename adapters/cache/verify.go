@@ -11,16 +11,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// Verified holds the result of checking the cache: all images, the number of damaged
-// ones, a line for each image that cannot be read, and a line for each image that --fix
-// could not remove.
+// Verified holds the result of checking the image cache. `unread` has a line for each image
+// that cannot be read, and `kept` a line for each damaged image that --fix could not
+// remove.
 type Verified struct {
 	Entries      []Entry
 	damaged      int
 	unread, kept []string
 }
 
-// Add adds an image to the result. Add can be called by [imagecache.Store.Verify].
+// Add adds an image to the result. Callers pass Add to [imagecache.Store.Verify], which calls Add
+// for each image.
 func (v *Verified) Add(i imagecache.Info) error {
 	e := imageEntry(i)
 	e.verified = true
@@ -40,8 +41,8 @@ func (v *Verified) Add(i imagecache.Info) error {
 	return nil
 }
 
-// line returns the name of a file and the reason for its damage, as one line. The
-// reason is shortened by the name of the file.
+// The function `line` formats the path of a file and the reason for its damage as one line.
+// If the reason repeats the path, `line` leaves the second path out.
 func line(i imagecache.Info, reason error) string {
 	if path := (*fs.PathError)(nil); errors.As(reason, &path) {
 		reason = path.Err
@@ -58,8 +59,8 @@ func (v *Verified) Summary() string {
 	return text
 }
 
-// Verdict returns nil if all images in the cache are valid, or if the damaged ones were
-// removed.
+// Verdict returns nil if all images could be read and are valid, or if `fix` is set and
+// each damaged image was removed.
 func (v *Verified) Verdict(fix bool) error {
 	var errs []error
 	if v.damaged > 0 && !fix {

@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Check compares a recipe of a model on the device with float32. If the config lets
-// sdnpu choose the recipe, Check takes the one with which the model is opened first.
+// Check compares a recipe of a model on the device with float32. If the config lets sdnpu
+// choose the recipe, Check compares the recipe with which sdnpu would open the model now.
 func Check(ctx context.Context, s launch.Settings, program string, o launch.Options, text findings.Text) (_ *findings.Check, err error) {
 	f, m, err := launch.OpenModel(o.Path)
 	if err != nil {

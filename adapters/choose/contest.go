@@ -29,12 +29,12 @@ type Contest struct {
 	Say func(format string, args ...any)
 }
 
-// repeats is the number of loads and runs of each graph that are timed; the median
-// counts.
+// repeats is the number of times that each graph is loaded and executed while its time is
+// measured; the contest uses the median of these times.
 const repeats = 5
 
-// Run compares the recipes and stores the choice. If no recipe passes, the error is
-// [ErrNone], and nothing is stored.
+// Run compares the recipes and stores the choice. If no recipe both runs on the device and
+// passes its gate, the error is [ErrNone], and Run stores no choice.
 func (c Contest) Run(ctx context.Context) (choice *findings.Choice, err error) {
 	f, m, err := launch.OpenModel(c.Options.Path)
 	if err != nil {
@@ -43,7 +43,8 @@ func (c Contest) Run(ctx context.Context) (choice *findings.Choice, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	c.Settings.Findings().RemoveLeftovers()
 	r := &run{Contest: c, file: f, model: m}
-	// gates are off here, because the contest itself compares each check with its gate
+	// loads ignore quality gates here, because the contest itself compares each recipe with its
+	// gate
 	r.Settings.GateOff, r.Settings.RecordCosts = true, true
 	err = r.onDevice(ctx, func(d backend.Device) error {
 		r.device = d.Capabilities()
@@ -65,7 +66,7 @@ func (c Contest) Run(ctx context.Context) (choice *findings.Choice, err error) {
 	return choice, c.Settings.Findings().KeepChoice(ctx, *choice)
 }
 
-// Known returns the stored choice. The errors are the same as those of [findings.Store.Choice].
+// Known returns the stored choice, or the error of [findings.Store.Choice] for it.
 func (c Contest) Known(ctx context.Context) (choice *findings.Choice, err error) {
 	f, m, err := launch.OpenModel(c.Options.Path)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *run) say(format string, args ...any) {
 	}
 }
 
-// times returns a text for the stored choice that names the source of its times.
+// The method `times` returns the text that the stored choice keeps as the source of its times.
 func (r *run) times() string {
 	if r.paced != "" {
 		return "simulated, " + r.paced
@@ -114,15 +115,15 @@ func (r *run) onDevice(ctx context.Context, use func(backend.Device) error) (err
 	return use(d)
 }
 
-// options returns the options with a recipe.
+// The method `options` returns the contest's options with the recipe replaced.
 func (r *run) options(recipe string) launch.Options {
 	o := r.Options
 	o.Config.Recipe = recipe
 	return o
 }
 
-// time implements judge. The time of a token is that of one row through all blocks and
-// the head, in which the row sees the first context tier.
+// The method `time` implements judge. `time` returns the time of a pass of one row through
+// all blocks and the head, on the graphs of the first context tier.
 func (r *run) time(ctx context.Context, name string) (ms float64, err error) {
 	if err := r.Settings.CheckWindow(r.file, name, r.device); err != nil {
 		return 0, err
@@ -160,8 +161,8 @@ func (r *run) time(ctx context.Context, name string) (ms float64, err error) {
 }
 
 // perToken adds up the times of all blocks and the head. If the measurement of a graph failed,
-// perToken returns the error of the measurement. The time of runs during loads is not needed,
-// so its failure does not matter.
+// perToken returns the error of the measurement. The contest does not use the execute times during
+// loads, so perToken ignores a failure to measure them.
 func perToken(m *engine.Measurements, layers int, failed error) (ms float64, err error) {
 	var sum time.Duration
 	heads := 0
@@ -177,9 +178,8 @@ func perToken(m *engine.Measurements, layers int, failed error) (ms float64, err
 	return sum.Seconds() * 1000, nil
 }
 
-// timed returns a recipe whose graphs take the time of the real ones. How calibration
-// rounds the weights does not change the time of a graph, so recipes are timed with the
-// result of any calibration.
+// The method `timed` returns the recipe with any calibration result that fits it.
+// Calibration decides how weights are rounded, which does not change the time of a graph.
 func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
 	recipe, err := model.FindRecipe(name)
 	if err != nil || !recipe.NeedsRanges() {
@@ -193,9 +193,9 @@ func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
 	return recipe, nil
 }
 
-// newImages notes which images are in the cache, and returns the function `remove`, which removes
-// all images that were added later. The removed images have graphs of one row, which serve no
-// request.
+// newImages records which images are in the cache, and returns the function `remove`, which removes
+// all images that were added after newImages. A contest compiles graphs of one row only to time
+// them, so `remove` frees their disk space.
 func newImages(cache *imagecache.Store) (remove func() error, err error) {
 	if cache == nil {
 		return func() error { return nil }, nil
@@ -229,8 +229,8 @@ func keys(cache *imagecache.Store) (map[string]bool, error) {
 	return set, err
 }
 
-// check implements judge. If the quality of the recipe was checked on this device
-// before, check returns the stored result.
+// The method `check` implements judge. If the quality of the recipe was checked on this
+// device before, `check` returns the stored result.
 func (r *run) check(ctx context.Context, name string) (t findings.Trial, passed bool, err error) {
 	store := r.Settings.Findings()
 	recipe, err := store.Calibrated(ctx, r.options(name).Recipe(r.model))
@@ -251,7 +251,7 @@ func (r *run) check(ctx context.Context, name string) (t findings.Trial, passed 
 	return findings.TrialOf(c), c.Positions >= findings.MinPositions && c.Gate.Failure(c) == "", nil
 }
 
-// open implements judge.
+// The method `open` implements judge.
 func (r *run) open(ctx context.Context, name string) error {
 	r.say("recipe %s: compiling for this device", name)
 	l, err := r.Settings.Open(ctx, r.Program, r.options(name))

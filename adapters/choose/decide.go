@@ -12,13 +12,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// recipes lists the compared recipes, the one of the best quality first.
+// The variable `recipes` lists the compared recipes in descending order of quality.
 var recipes = []string{"f16", "w8", "w8a16", "w4a16", "w4a16-lpbq", "w8a8"}
 
-// margin is the factor by which a recipe must be faster than one of better quality.
+// margin is the smallest speedup for which a recipe is preferred to a recipe of better quality.
 const margin = 1.05
 
-// ErrNone is returned if no recipe can run on the device and passes its gate.
+// ErrNone is returned if no recipe both runs on the device and passes its gate.
 var ErrNone = errors.New("no recipe passes its gate on this device")
 
 // judge measures recipes. If an error of a judge concerns one recipe only, the comparison
@@ -26,15 +26,16 @@ var ErrNone = errors.New("no recipe passes its gate on this device")
 type judge interface {
 	// time returns the time of a token in ms.
 	time(ctx context.Context, recipe string) (ms float64, err error)
-	// check measures the quality, and reports whether it reaches the gate.
+	// check measures the quality of the recipe, and reports whether the quality reaches the
+	// recipe's gate.
 	check(ctx context.Context, recipe string) (t findings.Trial, passed bool, err error)
 	// open opens and closes the model with the recipe and the caller's settings.
 	open(ctx context.Context, recipe string) error
 }
 
-// decide compares recipes, which are in descending order of their quality, and returns the
-// figures of each. decide marks one of the recipes as chosen. If no recipe can be chosen, the
-// error is [ErrNone].
+// decide compares recipes and returns the figures of each; the argument `names` must list the
+// recipes in descending order of quality. decide marks one recipe as chosen. If no recipe can be
+// chosen, the error is [ErrNone].
 func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, error) {
 	trials := make([]findings.Trial, len(names))
 	var open []*findings.Trial // open lists the trials whose outcome is not known yet
@@ -68,8 +69,8 @@ func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, err
 	return trials, fmt.Errorf("%w: %s", ErrNone, list(trials))
 }
 
-// prefer returns the recipe of the best quality among those that are nearly as fast as
-// the fastest.
+// prefer returns the trial of the best quality among the trials whose time is at most
+// `margin` times the shortest time.
 func prefer(open []*findings.Trial) *findings.Trial {
 	fastest := open[0].MsPerToken
 	for _, t := range open {
@@ -78,7 +79,8 @@ func prefer(open []*findings.Trial) *findings.Trial {
 	return open[slices.IndexFunc(open, func(t *findings.Trial) bool { return t.MsPerToken <= margin*fastest })]
 }
 
-// judgeOne checks and opens a recipe. chosen is true if it passes.
+// judgeOne checks and opens a recipe. The result `chosen` is true if the recipe passes its gate and
+// the model can be opened with it.
 func judgeOne(ctx context.Context, t *findings.Trial, j judge) (chosen bool, err error) {
 	checked, passed, err := j.check(ctx, t.Recipe)
 	if err != nil {
@@ -96,8 +98,8 @@ func judgeOne(ctx context.Context, t *findings.Trial, j judge) (chosen bool, err
 	return true, nil
 }
 
-// exclude notes why a recipe cannot run. exclude returns the error if it does not
-// concern the recipe: if ctx is done, or if the device is lost.
+// exclude stores in a trial the reason why its recipe cannot run, and returns nil. If ctx
+// is done or the device is lost, the recipe is not the cause, so exclude returns the error.
 func exclude(ctx context.Context, t *findings.Trial, err error) error {
 	if ctx.Err() != nil || errors.Is(err, backend.ErrGone) {
 		return err
@@ -106,7 +108,7 @@ func exclude(ctx context.Context, t *findings.Trial, err error) error {
 	return nil
 }
 
-// reason describes the error of a recipe.
+// The function `reason` describes in words why a recipe cannot run.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, backend.ErrNoMemory):
@@ -117,7 +119,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// list describes all recipes.
+// The function `list` formats the figures of all trials as one text.
 func list(trials []findings.Trial) string {
 	var parts []string
 	for _, t := range trials {

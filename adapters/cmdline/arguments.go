@@ -134,8 +134,8 @@ func withHelp(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// CheckGroups rejects unknown subcommands even with --help or after help. Without
-// CheckGroups, cobra would print the group's help and succeed.
+// CheckGroups rejects an unknown subcommand even if --help follows it or the command help
+// precedes it. Without CheckGroups, cobra would print the group's help and succeed.
 func CheckGroups(root *cobra.Command, args []string) error {
 	// cobra has not yet added its help command when CheckGroups runs
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
@@ -178,9 +178,9 @@ func OneArgument(name string) cobra.PositionalArgs { return arguments("one "+nam
 // UpToOneArgument accepts one argument or none.
 func UpToOneArgument(name string) cobra.PositionalArgs { return arguments("at most one "+name, 0, 1) }
 
-// arguments returns a check that requires at least `least` and at most `most`
-// arguments. The arguments check also rejects the empty argument that a shell makes of
-// an unset variable.
+// The function `arguments` returns a check that requires at least `least` and at most
+// `most` arguments. The returned check also rejects an empty argument, which a shell makes
+// of a quoted unset variable.
 func arguments(want string, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

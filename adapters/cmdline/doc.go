@@ -2,6 +2,7 @@
 // parts are argument checks, the version, error messages that name the help, log lines for
 // people, progress on a terminal, and a standard output into which libraries cannot print.
 //
-// The package knows no model, and only the two commands that both programs have:
-// compile and version. [Main] is the only function that ends the process.
+// The package does not depend on models. It defines only the three commands that both
+// programs have: compile, crash and version. [Main] is the only function that ends the
+// process.
 package cmdline

@@ -38,7 +38,7 @@ type plainHandler struct {
 	level  slog.Level
 	prefix string // prefix holds the names of the log groups, each followed by a dot
 	attrs  []slog.Attr
-	mu     *sync.Mutex // mu makes writes to w one after the other
+	mu     *sync.Mutex // mu is held during each write to w
 }
 
 // Enabled reports whether records of a level are written.

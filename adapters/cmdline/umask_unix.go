@@ -4,9 +4,10 @@ package cmdline
 
 import "golang.org/x/sys/unix"
 
-// protectNewFiles takes the permission to write from group and others for all files
-// that this process and its children create. Some containers and services start
-// programs with umask 0, so anybody could write the files that they create.
+// protectNewFiles takes the permission to write from group and others for all files that
+// this process and its children create. Some containers and services start programs with
+// umask 0, so without protectNewFiles any user could write the files that such a program
+// creates.
 func protectNewFiles() {
 	old := unix.Umask(0o022)
 	unix.Umask(old | 0o022)

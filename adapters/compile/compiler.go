@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// exitTimeout is the time that a child process has to exit after its answer.
+	// exitTimeout is the time after which a child process that has answered, but has not
+	// exited, is killed.
 	exitTimeout = 5 * time.Second
 	// bufferBytes is the size of the pieces in which an image is copied.
 	bufferBytes = 1 << 20
@@ -28,9 +29,9 @@ type Compiler struct {
 	Args    []string
 	Device  Device
 	Model   Model
-	// Patience is the time for which a child process may send nothing, in addition to the
-	// time that its work is expected to take. If Patience is zero,
-	// [engine.DefaultPatience] is used.
+	// Patience is the longest time for which a child process may send nothing, in addition to
+	// the time that its work is expected to take. If Patience is zero, [engine.DefaultPatience]
+	// is used.
 	Patience time.Duration
 	// Logger receives what child processes write to stderr, at debug level.
 	Logger *slog.Logger
@@ -43,8 +44,8 @@ func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, fill
 	return c.converse(ctx, request{Device: c.Device, Model: c.Model, Job: job}, &listener{w: w, filled: filled})
 }
 
-// Shares reports whether the device stores weights once that are equal in several graphs of an
-// image. The question whether a device shares weights needs no model. Shares returns the same
+// Shares reports whether the device stores a weight only once if several graphs of an image contain
+// it. Shares asks a child process, which opens the library but no model. Shares returns the same
 // errors as [Compiler.Compile].
 func (c Compiler) Shares(ctx context.Context) (bool, error) {
 	l := &listener{w: io.Discard, filled: func(int) {}}
@@ -121,7 +122,7 @@ func (l *listener) listen() (answered bool, err error) {
 		var r reply
 		switch err := replies.Decode(&r); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return false, nil // the error will give the child's exit status as the reason
+			return false, nil // converse then returns an error with the child's exit status
 		case err != nil:
 			return false, fmt.Errorf("compile: %w, %s: its output is not a reply: %w", ErrCrashed, l.where(), err)
 		}
@@ -143,8 +144,8 @@ func (l *listener) listen() (answered bool, err error) {
 	}
 }
 
-// copy copies the image, which has `size` bytes, to w. If the pipe ends early, reading
-// the next reply returns the error.
+// copy copies the image, which has `size` bytes, to w. If the pipe ends early, `copy`
+// returns nil, because `listen` then meets the error when it reads the next reply.
 func (l *listener) copy(size int) error {
 	for size > 0 {
 		l.alive()
@@ -161,7 +162,7 @@ func (l *listener) copy(size int) error {
 	return nil
 }
 
-// where describes the step that the child process announced last.
+// The method `where` describes the step that the child process announced last.
 func (l *listener) where() string {
 	switch {
 	case l.graph != "":

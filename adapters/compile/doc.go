@@ -1,12 +1,12 @@
 // Package compile compiles images in child processes, so that a crash or a hang
 // of the vendor's library does not end the server.
 //
-// [Compiler] starts this program again for each image, sends it a request and copies
-// the image that comes back. [Serve] runs in the child process. The child opens the
-// same model file and the same library, builds the graphs again and checks that they
-// are the expected ones. The child announces each step before it takes the step. After
-// a crash, the error names the step that was announced last. The parent kills a child
-// that announces nothing for too long.
+// [Compiler] starts this program again for each image, sends it a request and copies the
+// image that comes back. [Serve] runs in the child process. The child opens the same model
+// file and the same library, builds the graphs again and checks that these graphs equal
+// those of the request. The child announces each step before it takes the step. After a
+// crash, the error names the step that was announced last. The parent kills a child that
+// sends nothing for longer than [Compiler].Patience allows.
 //
 // # Protocol
 //

@@ -64,7 +64,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error 
 	return nil
 }
 
-// ask opens the library and finds out whether it can share constants.
+// The method `ask` opens the library and reports whether the library can store equal constants of
+// several graphs once.
 func (r request) ask(a *answerer, open Open) (shares bool, err error) {
 	a.step("", "open the library "+r.Device.Library)
 	device, err := open(r.Device, a.step)
@@ -104,8 +105,8 @@ func (r request) compile(ctx context.Context, a *answerer, child Child) (err err
 	}
 	a.step("", "begin")
 	err = r.Job.Compile(ctx, device, m, a, func(bytes int) { a.tell(reply{Filled: bytes}) })
-	// the call is not deferred, because otherwise a crash in between would be reported
-	// as a crash of this step
+	// the call is not deferred: a deferred call would announce this step too early, and
+	// a crash of the code in between would be reported as a crash of this step
 	a.step("", "close the library")
 	return errors.Join(err, device.Close())
 }
@@ -131,9 +132,9 @@ func (r request) restore(codes func(*model.Rounded) error) error {
 	return nil
 }
 
-// same returns an error if the model file has changed since the parent process loaded
-// it. If only the modification time differs, because the file was touched or copied,
-// same compares digests. Computing a file's digest takes seconds for a large model.
+// The method `same` returns an error if the model file has changed since the parent process
+// loaded the file. If only the modification time differs, because the file was touched or
+// copied, same compares digests. Computing a file's digest takes seconds for a large model.
 func (m Model) same(a *answerer, file *gguf.File) error {
 	info, err := os.Stat(m.Path)
 	if err != nil {
@@ -153,7 +154,7 @@ func (m Model) same(a *answerer, file *gguf.File) error {
 
 // answerer sends replies and the image to the parent process.
 type answerer struct {
-	mu  sync.Mutex // mu guards the fields below it
+	mu  sync.Mutex // mu guards the fields that follow
 	out io.Writer
 	gob *gob.Encoder
 	err error
@@ -171,8 +172,8 @@ func (a *answerer) send(r reply, image []byte) error {
 	return a.err
 }
 
-// tell sends a reply to the parent process. The parent does not need the reply, so losing it
-// does no harm. If the parent has exited, the next [answerer.Write] will fail.
+// tell sends a reply to the parent process. `tell` ignores errors: the parent can do without such a
+// reply, and if the parent has exited, the next [answerer.Write] fails.
 func (a *answerer) tell(r reply) { _ = a.send(r, nil) }
 
 func (a *answerer) step(graph, step string) { a.tell(reply{Graph: graph, Step: step}) }

@@ -44,7 +44,8 @@ type request struct {
 	Ask bool
 }
 
-// build describes this program: its version, its modules and how it was built.
+// The function `build` returns the version of this program, the versions of its modules and the
+// settings of its build, as one text.
 func build() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -53,8 +54,8 @@ func build() string {
 	return info.String()
 }
 
-// reply is one message from the child process to its parent. A field of a reply that is
-// zero has no meaning.
+// reply is one message from the child process to its parent. If a field of a reply is zero,
+// the reply says nothing about it.
 type reply struct {
 	// Graph is the name of a graph, and Step the name of the step of its compilation
 	// that starts now.
@@ -73,10 +74,11 @@ type reply struct {
 	Shares bool
 }
 
-// failure carries an error from the child process to the parent.
+// The type `failure` carries an error from the child process to the parent.
 type failure struct {
 	Text string
-	// Kinds holds the kinds of an error, as indices into the list named kinds.
+	// Kinds lists, as indices into the variable `kinds`, the errors that the error of the child
+	// wraps.
 	Kinds []int
 }
 
@@ -96,8 +98,8 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// err returns an error with the text and the kinds of the error that the child process
-// sent.
+// The method `err` returns the error of the child process as an error of this process, with
+// the same text and the same wrapped errors.
 func (f *failure) err() error {
 	e := &childError{text: f.Text}
 	for _, i := range f.Kinds {

@@ -1,11 +1,12 @@
 // Package crash turns the report of a crash into one sentence.
 //
 // If C code reads a page that the disk cannot deliver, or if a library crashes, the Go
-// runtime writes registers and stacks to descriptor 2 and ends the process. Ollama
-// would show the registers and stacks to the user. [Watch] connects descriptor 2 to a
-// small process of this program, which runs [Relay]: it passes lines on, writes one
-// sentence at the first line of a crash, and keeps the report in a file. The newest five
-// reports of a user stay. os.Stderr still writes to the original descriptor.
+// runtime writes registers and stacks to descriptor 2 and ends the process. Ollama would
+// show the registers and stacks to the user. [Watch] connects descriptor 2 to a small
+// second process of this program, which runs [Relay]. Relay passes lines on, writes one
+// sentence at the first line of a crash, and stores the report in a file. Old reports are
+// removed, so that at most five reports of a user stay. In the watched process, os.Stderr
+// still writes to the original descriptor.
 //
 // The sentence is written before the process ends, because the pipe is smaller than
 // a report. The small process ends when the watched process ends.
@@ -18,7 +19,7 @@ import (
 	"strings"
 )
 
-// maxReport is the largest number of bytes of a crash report that is kept.
+// maxReport is the number of bytes after which the file of a crash report is cut off.
 const maxReport = 1 << 20
 
 // beginnings lists the first words of crash reports of the Go runtime.
@@ -48,7 +49,7 @@ func Relay(in io.Reader, out io.Writer, create func() (path string, file io.Writ
 				return err
 			}
 		case report != nil && written < maxReport:
-			n, _ := io.WriteString(report, line) // if the file for the report cannot be created, Relay continues
+			n, _ := io.WriteString(report, line) // Relay ignores an error of writing the report
 			written += n
 		}
 		if err != nil {
@@ -69,8 +70,8 @@ func begins(line string) bool {
 	return false
 }
 
-// explain describes a crash in one sentence, which it derives from the first line of
-// the crash report.
+// explain returns one sentence about a crash, derived from the first line of the crash
+// report.
 func explain(line string) string {
 	if strings.HasPrefix(line, "SIGBUS: ") {
 		return "a compiled image or another file in use cannot be read any more: its disk fails or was removed, or the file was shortened"

@@ -20,12 +20,12 @@ const maxReports = 5
 // create entries in the folder of temporary files.
 const maxEntries = 100_000
 
-// Serve relays what the watched process writes to its descriptor 2.
+// Serve copies what the watched process writes to its descriptor 2, as [Relay] describes.
 func Serve() error {
 	return Relay(os.Stdin, os.Stderr, func() (string, io.WriteCloser, error) {
 		folder := os.TempDir()
-		// The sentence for the user must not wait: an old report that cannot be removed is no
-		// reason to lose the new one.
+		// The error is ignored: even if an old report cannot be removed, the new report
+		// must be written.
 		_ = removeOldReports(folder, maxReports-1)
 		f, err := os.CreateTemp(folder, reportPattern)
 		if err != nil {

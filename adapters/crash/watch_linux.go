@@ -21,7 +21,7 @@ func Watch(program, argument string) error {
 	defer r.Close()
 	defer w.Close()
 	// The report of a crash is larger than the pipe, so the crashing process cannot end
-	// before the first line of its report was read.
+	// before the relay process has read the first line of the report.
 	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
 		return fmt.Errorf("crash: set the size of a pipe: %w", err)
 	}

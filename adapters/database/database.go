@@ -13,8 +13,9 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Use opens an existing database, whatever its tokenizer, calls the function `use` and
-// closes the database. Errors of Use tell the user what to do.
+// Use opens an existing database, calls the function `use` and closes the database. Use
+// does not compare the database's tokenizer with any model. Errors of Use tell the user
+// what to do.
 func Use(path string, write bool, use func(*tokendb.DB) error) error {
 	options, err := tokendb.Owner(path)
 	if err != nil {
@@ -73,7 +74,7 @@ func Remedy(err error, path string) string {
 	return "check that the folder can be written"
 }
 
-// Stats describes a database in numbers and times for people.
+// Stats holds the counts, sizes and times of a database that are shown to users.
 type Stats struct {
 	Texts         int   `json:"texts"`
 	Conversations int   `json:"conversations"`
@@ -137,8 +138,8 @@ type Conversation struct {
 	Texts  int    `json:"texts"`
 	Tokens int    `json:"tokens"`
 	Newest string `json:"newest"`
-	// Begin is the beginning of the conversation's first text, or empty if no
-	// vocabulary is known.
+	// Begin is the beginning of the conversation's first text. Begin is empty if the
+	// caller named no model file, because only its vocabulary turns tokens into text.
 	Begin string `json:"begin,omitempty"`
 }
 
@@ -173,8 +174,7 @@ func conversationID(document tokendb.Document) string {
 }
 
 // decoder returns a function that turns a database's tokens into text with a model's
-// vocabulary. If no model is given, the function that decoder returns gives an empty
-// text.
+// vocabulary. If no model is given, the returned function returns "" for any tokens.
 func decoder(model, path string) (func([]int32) string, error) {
 	if model == "" {
 		return func([]int32) string { return "" }, nil

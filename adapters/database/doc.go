@@ -1,6 +1,6 @@
 // Package database holds the work of the commands that fill, inspect and clean token
-// databases. If a database cannot be opened, the errors of package database say what to
-// do.
+// databases. If a database cannot be opened, the error of package database tells the user
+// what to do.
 //
 // The database itself is package spec/tokendb, which knows only token ids.
 // Package database knows models' vocabularies and text files: it reads texts,
@@ -12,8 +12,8 @@
 //   - A file is imported completely or not at all.
 //   - A conversation is identified by the content of its file, so a renamed file is
 //     not imported again.
-//   - A database is created only when there is something to put into it, never for
-//     a file that cannot be read.
+//   - A database is created only after the first file was read, so a file that cannot be
+//     read leaves no empty database.
 //
 // # Cost
 //

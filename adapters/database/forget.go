@@ -9,14 +9,14 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// A Selection tells [Forget] which conversations to remove. A Selection selects a conversation
-// if any of its conditions holds. A Selection must set at least one condition.
+// A Selection tells [Forget] which conversations to remove: those that match at least one of the
+// conditions IDs, Containing and Since. At least one condition must be set.
 type Selection struct {
 	// IDs lists conversations by the numbers that identify them.
 	IDs []string
 	// Containing selects the conversations in which the given text occurs. Model is the
-	// GGUF file whose vocabulary turns the text of Containing into tokens; Containing
-	// needs it.
+	// GGUF file whose vocabulary turns the tokens of the database into text, in which
+	// Containing is searched. If Containing is set, Model must be set too.
 	Containing, Model string
 	// Since selects the conversations that have an answer from the given time span
 	// until now.

@@ -17,10 +17,10 @@ import (
 // Imported counts what an import added.
 type Imported struct {
 	Files  int `json:"files"`
-	Known  int `json:"known_files"` // Known is the number of imported files whose texts the database had already
+	Known  int `json:"known_files"` // Known counts files whose texts the database had already
 	Texts  int `json:"texts"`
 	Tokens int `json:"tokens"`
-	// Dropped counts the oldest texts, which the database dropped because of its size
+	// Dropped counts the old texts that the database removed to stay within its size
 	// limit.
 	Dropped   int     `json:"dropped_texts"`
 	ElapsedMS float64 `json:"elapsed_ms"`
@@ -43,8 +43,9 @@ type Import struct {
 	Report func(line string)
 }
 
-// Run imports files. Run returns what the import added, and how many texts the database
-// has afterwards. If importing a file fails, the files before it stay in the database.
+// Run imports files. Run returns what the import added, and how many texts the database has
+// afterwards. If the import of a file fails, Run ends, and the texts of the files imported
+// before stay in the database.
 func (i Import) Run(ctx context.Context, files []string) (sum Imported, texts int, err error) {
 	if len(files) == 0 {
 		return sum, 0, errors.New("import: no files were given: name at least one text file")
@@ -72,7 +73,7 @@ func (i Import) Run(ctx context.Context, files []string) (sum Imported, texts in
 	return t.sum, stats.Documents, nil
 }
 
-// target is the database that an import fills.
+// target is the state of one import: its database and the conversations in the database.
 type target struct {
 	Import
 	db    *tokendb.DB     // db is nil until the import opens the database
@@ -88,8 +89,8 @@ func (t *target) open() (err error) {
 	return Explain(t.db.Documents(func(document tokendb.Document) { t.known[document.Conversation] = true }), t.Path)
 }
 
-// add imports the documents of a file, except those that the database already has. The
-// caller passes at least one document.
+// The method `add` imports all documents of a file, or none if the database already has the
+// file's conversation. The caller passes at least one document.
 func (t *target) add(name string, documents []tokendb.Document) error {
 	if t.db == nil {
 		if err := t.open(); err != nil {

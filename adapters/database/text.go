@@ -25,14 +25,14 @@ const (
 	// maxTextLine is the length in bytes of the longest allowed line of a .jsonl
 	// file.
 	maxTextLine = 64 << 20
-	// pieceBytes is the smallest length of a piece into which a text file is cut. A
-	// piece of a text file ends at the next empty line after pieceBytes, but has at
-	// most twice that length.
+	// pieceBytes is the smallest length of a piece into which a text file is cut. Each
+	// piece ends at the first empty line after pieceBytes bytes, and at the latest
+	// after twice pieceBytes bytes.
 	pieceBytes = 64 << 10
 )
 
-// add encodes a text as tokens. Text that looks like a control token is encoded as
-// ordinary text.
+// The method `add` encodes a text as tokens and adds them as a document. Text that looks
+// like a control token becomes tokens of ordinary text.
 func (r *textReader) add(text string) error {
 	if err := r.check(); err != nil {
 		return err
@@ -95,9 +95,9 @@ func (r *textReader) readText(source io.Reader) error {
 	}
 }
 
-// cut returns the position at which a piece of text ends: after the first empty line
-// that follows pieceBytes; otherwise after the last space; otherwise after the last
-// complete character.
+// cut returns the position at which a piece of text ends. The piece ends after the first
+// empty line that follows pieceBytes. Without such a line the piece ends after its last
+// space, and without a space after its last complete character.
 func cut(piece []byte) int {
 	if at := bytes.Index(piece[pieceBytes:], []byte("\n\n")); at >= 0 {
 		return pieceBytes + at + 2

@@ -32,7 +32,8 @@ type Checkup struct {
 	// Context is the length of the context in tokens; 0 means the default.
 	Context int
 	// Flips is the number of positions at which passes of different widths are
-	// compared. If Flips is 0, the number follows from the time that a pass takes.
+	// compared. If Flips is 0, the checkup chooses the number by the measured time of a
+	// pass.
 	Flips int
 	// If Fresh is set, images are compiled into a temporary folder instead of the image
 	// cache.
@@ -127,7 +128,7 @@ func (c *Checkup) options(progress func(engine.Progress)) launch.Options {
 	return launch.Options{Path: c.Path, Config: c.Config, Context: c.Context, Sequences: 1, Logger: c.Logger, Progress: progress}
 }
 
-// preview asks the engine which images it would compile.
+// preview asks the engine which images a load of the model would compile.
 func (c *Checkup) preview(ctx context.Context) (p engine.Preview, device string, cache *imagecache.Store, err error) {
 	f, err := gguf.Open(c.Path)
 	if err != nil {

@@ -1,16 +1,18 @@
-// Package doctor finds out what a machine has, what is missing and what to do about
-// it, and what a model costs on this machine.
+// Package doctor checks whether a machine has everything that sdnpu needs, and estimates
+// and measures what a model costs on the machine. For each missing part, its report names
+// the remedy.
 //
-// [Machine] checks the device, the chip, the DSP's driver and images, a C compiler,
-// the image cache, Ollama and the environment. [Machine] changes nothing, except
-// that it creates the cache folder.
+// [Machine] checks the device, the chip, the DSP's driver and images, a C compiler, the
+// image cache, Ollama and the environment. These checks change nothing, except that they
+// create the cache folder.
 //
 // [Checkup] examines one model: it estimates disk and memory, compiles the model, loads
 // it again from the cache, generates a token and measures flips. Images that a checkup
 // compiles stay in the cache, unless the caller asks for a fresh compilation.
 //
-// Package doctor prints nothing. Findings are returned. A checkup takes minutes, so it
-// also reports each line through a function as soon as the line is known.
+// Package doctor prints nothing. Findings are returned. A checkup takes minutes, so it also
+// calls the function [Checkup].Say with each line of the report as soon as the line is
+// known.
 //
 // # Invariants
 //

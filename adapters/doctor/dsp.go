@@ -77,8 +77,8 @@ func checkChip(c *backend.Capabilities) Finding {
 	return f
 }
 
-// checkWindow reports how much memory one session of the DSP can address. A DSP session
-// has 32-bit addresses, and the operating system keeps a part of them for itself.
+// checkWindow reports how much memory one session of the DSP can address. A DSP session has
+// 32-bit addresses, and the operating system reserves some of the addresses.
 func checkWindow(c *backend.Capabilities) Finding {
 	f := Finding{What: "memory window", Found: "unknown without a chip"}
 	if c == nil {
@@ -88,7 +88,7 @@ func checkWindow(c *backend.Capabilities) Finding {
 	if err != nil || chip.Arch == 0 {
 		return f
 	}
-	const sharing = 73 // sharing needs this Hexagon version, the first one whose images can store equal weights once
+	const sharing = 73 // sharing is the first Hexagon version whose images can store equal weights once
 	f.Found = fmt.Sprintf("Hexagon v%d: 3.75 GB a session, of which one context should take less than 3 GB", chip.Arch)
 	f.Remedy = "if a block was prepared on a PC, its graphs of all widths store their weights once"
 	if chip.Arch < sharing {
@@ -127,8 +127,8 @@ var deviceNodes = [][]string{
 	{"/dev/dma_heap/system", "/dev/ion"},
 }
 
-// checkNodes checks which device files this user can open. All paths in checkNodes are
-// relative to root.
+// checkNodes checks which device files this user can open. The argument `root` is the
+// folder that takes the place of /.
 func checkNodes(system, root string) Finding {
 	f := Finding{What: "NPU access"}
 	if system != "linux/arm64" && system != "android/arm64" {

@@ -14,7 +14,7 @@ import (
 )
 
 // checkImages lists the images for the DSP and the stubs in the folder of the vendor's
-// library. folder is empty if the library needs none.
+// library. The argument `folder` is empty if the library needs no DSP images.
 func checkImages(folder, library string) Finding {
 	f := Finding{What: "DSP images", Found: "none", Remedy: "they come with the library"}
 	if folder == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// checkOllama checks the Ollama that the user named, or all Ollama installations if
-// none is named.
+// checkOllama checks the Ollama that the user named. If the user named none, checkOllama
+// checks all Ollama installations that it finds.
 func (m Machine) checkOllama(ctx context.Context) (list []Finding) {
 	if m.Ollama == "" {
 		for _, h := range ollama.All() {
@@ -122,7 +122,8 @@ func OllamaVersion(ctx context.Context, h ollama.Host) (string, error) {
 	return version, err
 }
 
-// CheckPrepared checks the folders of prepared images and tells why each is trusted.
+// CheckPrepared checks the folders of prepared images, and reports for each folder the reason why
+// it is trusted or not.
 func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 	for _, dir := range s.Prepared {
 		opened, err := findings.OpenFolder(dir, s.Keys)

@@ -18,14 +18,15 @@ import (
 // Finding is one line of the doctor's report.
 type Finding struct {
 	What string
-	// Found describes what the check found. Found is empty if the check found nothing.
+	// Found describes what the check found. Found is empty if something that sdnpu needs is
+	// missing.
 	Found string
-	// Remedy tells the user what to do. If Found is set too, Remedy is only a remark,
-	// and nothing needs to be done.
+	// Remedy tells the user what to do. If Found is set too, Remedy is a remark that
+	// asks the user for no action.
 	Remedy string
 }
 
-// Machine says what the doctor should check on a machine.
+// Machine holds the settings for a check of this machine.
 type Machine struct {
 	Settings launch.Settings
 	// Program is the name by which this program was called, and Version its

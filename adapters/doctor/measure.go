@@ -16,8 +16,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// measure loads the model (unless all images are in the cache), loads it again from
-// the cache and generates one token.
+// measure loads the model and generates one token. If images had to be compiled, measure
+// loads the model a second time, from the cache, so that the report has the times of both
+// loads.
 func (c *Checkup) measure(ctx context.Context) error {
 	r := &c.report
 	own := watchOwnMemory()
@@ -108,8 +109,8 @@ func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err 
 	return use(m)
 }
 
-// useRecipe notes the recipe with which the model was opened, so that the rest of the
-// checkup uses it too.
+// useRecipe stores the recipe with which the model was opened, so that the later steps of
+// the checkup use the same recipe.
 func (c *Checkup) useRecipe(r launch.Recipe) {
 	if c.report.RecipeReason != "" { // with a reason for the recipe, this is the second load of the model
 		return
@@ -123,8 +124,8 @@ func (c *Checkup) useRecipe(r launch.Recipe) {
 // positions.
 const flipsTime = 20 * time.Second
 
-// measureFlips measures how often the graph width changes the model's top token. pass
-// is the time of one pass.
+// measureFlips measures how often the graph width changes the model's top token. The
+// argument `pass` is the time of one pass.
 func (c *Checkup) measureFlips(ctx context.Context, m *launch.Model, pass time.Duration) error {
 	positions := c.Flips
 	if positions == 0 {
@@ -147,7 +148,8 @@ func (c *Checkup) measureFlips(ctx context.Context, m *launch.Model, pass time.D
 	return nil
 }
 
-// describeFlips describes measured flips, or why they were not measured.
+// describeFlips returns a text about the measured flips, or about the reason why none were
+// measured.
 func describeFlips(f *engine.Flips, exact bool, err error) string {
 	switch {
 	case errors.Is(err, engine.ErrOptions):

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// memoryWatch samples the memory of this process several times. The operating
-// system reports only the peak of all resident memory, which includes mapped files.
+// memoryWatch reads the memory of this process without mapped files every 20 ms and keeps
+// the peak. The operating system reports only a peak that includes mapped files.
 type memoryWatch struct {
 	once  sync.Once
 	quit  chan struct{}

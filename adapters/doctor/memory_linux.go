@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// ownMemory returns the resident memory of this process without mapped files, or 0
-// if it cannot be read.
+// ownMemory returns the resident memory of this process without mapped files, in bytes. If
+// /proc cannot be read, ownMemory returns 0.
 func ownMemory() int64 { return kilobytes("/proc/self/status", "RssAnon:") }
 
-// freeMemory returns how much memory programs can take before the system swaps.
+// freeMemory returns the number of bytes that programs can allocate before the system swaps.
 func freeMemory() (size int64, known bool) {
 	size = kilobytes("/proc/meminfo", "MemAvailable:")
 	return size, size > 0

@@ -7,9 +7,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// The constants below limit the time of a first load and of a reload from the cache, on
-// the emulator. Costs that do not grow with a model (one process per image, opening the
-// library in each, the tokenizer) have a fixed allowance.
+// The constants below limit the time of a first load and of a reload from the cache, on the
+// emulator. The constant fixedBudget is added for costs that do not grow with a model: one
+// process per image, opening the library in each process, and the tokenizer.
 const (
 	compileBudget = 3.0 // compileBudget is the allowed compile time in seconds per 100 million parameters
 	reloadBudget  = 1.0 // reloadBudget is the allowed reload time in seconds per GB of images
@@ -32,8 +32,8 @@ type Report struct {
 	Rows         []int          `json:"rows"`
 	Context      int            `json:"context"`
 	// Contexts lists the context tiers of the model. All numbers in a Report are for
-	// the first context tier. Each further context tier takes about the same time as
-	// the first, and a few percent of its disk.
+	// the first context tier. Each further context tier takes about the same time to
+	// compile as the first tier, and a few percent of the disk space of the first tier.
 	Contexts []int `json:"contexts"`
 	Blocks   int   `json:"blocks"`
 	Images   int   `json:"images"`
@@ -72,7 +72,7 @@ type Report struct {
 	Lossless   *Lossless `json:"lossless"`
 	Unmeasured string    `json:"lossless_unmeasured,omitempty"`
 	Met        bool      `json:"budget_met"`
-	// Strict is set if the time budget was met even without the fixed allowance.
+	// Strict is set if the loads stayed within the time budget without fixedBudget.
 	Strict bool `json:"budget_met_without_allowance"`
 }
 
@@ -81,8 +81,8 @@ type Load struct {
 	Seconds float64 `json:"seconds"`
 	// Processor is the processor time of a load, summed over all cores, in seconds.
 	Processor float64 `json:"processor_seconds"`
-	// Rate is the time of a load in relation to its size: seconds per 100 million
-	// parameters for a first load, seconds per GB of images for a reload.
+	// Rate is the time of a load divided by the size of what was loaded: seconds per
+	// 100 million parameters for a first load, seconds per GB of images for a reload.
 	Rate   float64 `json:"rate"`
 	Budget float64 `json:"budget_seconds"`
 }

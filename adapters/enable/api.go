@@ -14,7 +14,7 @@ func digestOf(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// names lists the models of Ollama.
+// The method `names` returns the names of all models in Ollama.
 func (c client) names(ctx context.Context) ([]string, error) {
 	var answer struct{ Models []struct{ Name string } }
 	if err := c.call(ctx, http.MethodGet, "/api/tags", nil, &answer); err != nil {
@@ -56,8 +56,8 @@ func (c client) create(ctx context.Context, name, from, adapter string) error {
 	})
 }
 
-// remove removes a model from Ollama, and the blobs that no other model uses. remove
-// returns no error for a model that does not exist.
+// The method `remove` deletes a model in Ollama; Ollama then also deletes the blobs that no
+// other model uses. For a model that does not exist, `remove` returns nil.
 func (c client) remove(ctx context.Context, name string) error {
 	err := c.call(ctx, http.MethodDelete, "/api/delete", map[string]any{"model": name}, nil)
 	if hasStatus(err, http.StatusNotFound) {
@@ -66,7 +66,7 @@ func (c client) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// ask requests a chat answer of one token, so that Ollama loads the model.
+// The method `ask` requests a chat answer of one token, so that Ollama loads the model.
 func (c client) ask(ctx context.Context, name string) error {
 	return c.stream(ctx, "/api/chat", map[string]any{
 		"model":    name,

@@ -55,9 +55,9 @@ func (c client) send(ctx context.Context, method, endpoint string, body io.Reade
 	return nil, &statusError{endpoint, resp.StatusCode, line(string(text))}
 }
 
-// call sends a request as JSON and decodes the answer. If the request is nil, call
-// sends no body. If the variable for the answer is nil, call does not read the
-// answer.
+// The method `call` sends a request as JSON and decodes the answer. If the argument
+// `request` is nil, `call` sends no body. If the argument `answer` is nil, `call` does not
+// read the answer.
 func (c client) call(ctx context.Context, method, endpoint string, request, answer any) error {
 	var content io.Reader
 	if request != nil {
@@ -81,8 +81,9 @@ func (c client) call(ctx context.Context, method, endpoint string, request, answ
 	return nil
 }
 
-// stream posts a request and reads an answer of several JSON objects. Even an answer
-// with status 200 can contain an object with an error.
+// The method `stream` posts a request and reads the JSON objects of the answer. If one of
+// the objects holds an error, `stream` returns the error, because Ollama sends such objects
+// even with status 200.
 func (c client) stream(ctx context.Context, endpoint string, request any) error {
 	text, err := json.Marshal(request)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// unfinishedSuffix is the end of a model's name in Ollama from the time when enable
-// makes the NPU copy of the model until the copy has answered its first request.
+// unfinishedSuffix ends the name of an NPU variant until the variant has answered its first
+// request.
 const unfinishedSuffix = "-unfinished"
 
-// undoTime limits the time that the removal of an unfinished variant takes after an
-// interrupt.
+// undoTime limits the time for removing an unfinished variant after the user has
+// interrupted Enable.
 const undoTime = 30 * time.Second
 
 // lineEvery is the time between two lines about a load that takes long.
@@ -55,8 +55,8 @@ func (o Ollama) say(format string, args ...any) {
 	}
 }
 
-// Enable makes an NPU variant of a model and returns its name. Enable replaces a
-// variant of the same weights that already has the name.
+// Enable makes an NPU variant of a model and returns its name. If a variant of the same
+// weights already has this name, Enable replaces it.
 func (o Ollama) Enable(ctx context.Context, r Request) (name string, err error) {
 	c := o.client()
 	m, err := c.show(ctx, r.Model)

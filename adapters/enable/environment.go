@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// adopted lists the variables in addition to sdnpu's own that decide where Ollama's
-// runner finds images and libraries, and how many requests share passes.
+// adopted lists environment variables that are not sdnpu's own, but decide where Ollama's
+// runner finds images and libraries, and how many requests run at once.
 var adopted = []string{"HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "ADSP_LIBRARY_PATH", "OLLAMA_NUM_PARALLEL", "OLLAMA_CONTEXT_LENGTH"}
 
 func isAdopted(name string) bool {
 	return slices.Contains(adopted, name) || strings.HasPrefix(name, "SDNPU_")
 }
 
-// Adopt sets the environment variables of Ollama's server in this process, because the
-// runner that the server starts reads them. With this process's own variables,
-// preparing a model might compile into a folder in which the runner does not look.
+// Adopt copies environment variables of Ollama's server into this process, so that this
+// process prepares a model with the same settings as the runner that the server starts.
+// With this process's own variables, preparing a model might compile into a folder in which
+// the runner does not look.
 func (p Process) Adopt() {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); isAdopted(name) {

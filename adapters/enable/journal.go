@@ -15,9 +15,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/filelock"
 )
 
-// journal notes the variant and the blob that an [Ollama.Enable] may leave in
-// Ollama's store, so that the next call can remove them. Each Ollama has one journal.
-// Only the process that holds a journal's lock changes the journal.
+// journal notes the variant and the blob that an [Ollama.Enable] may leave in Ollama's
+// store, so that the next call of Enable can remove the variant and the blob. Each Ollama
+// has one journal. Only the process that holds a journal's lock changes the journal.
 type journal struct {
 	path string
 	lock *os.File

@@ -17,7 +17,8 @@ type Status struct {
 	Variant  bool     `json:"npu"`
 	Base     string   `json:"base,omitempty"`
 	Settings []string `json:"settings,omitempty"`
-	// Unfinished is set for a variant that has not answered a request yet.
+	// Unfinished is set for a variant whose name has the suffix of a variant that Enable has
+	// not completed.
 	Unfinished bool `json:"unfinished,omitempty"`
 	// Unknown is the reason why it is not known whether the model is an NPU variant.
 	Unknown string `json:"unknown,omitempty"`

@@ -22,7 +22,7 @@ import (
 // the passages of a Text.
 type Text struct {
 	Content string
-	// Source tells readers of a result where the text comes from.
+	// Source names the origin of the text, such as a file, in results and reports.
 	Source string
 }
 
@@ -44,9 +44,9 @@ func CheckText() Text { return Text{checkText, "default text"} }
 const PassageEnd = "\n=====\n"
 
 const (
-	// passageTokens is the largest length of a passage in tokens. Passages longer than
-	// passageTokens are split, because activations do not grow with the length of a
-	// text.
+	// passageTokens is the limit of a passage's length in tokens. Longer passages are
+	// split: activations do not grow with the length of a passage, so splitting does
+	// not narrow the measured ranges.
 	passageTokens = 256
 	// MinTokens is the length in tokens of the shortest text for a calibration.
 	// With fewer tokens, the measured ranges are too narrow: w8a16 on stories260K
@@ -77,7 +77,7 @@ type Model struct {
 type Calibration struct {
 	Model Model
 	Text  Text
-	// Block is the value that [model.Recipe.Multiples] returns for the recipe.
+	// Block is the value that [model.Recipe.Multiples] returns for the field Recipe.
 	Block int
 	// Progress, if set, is called after each step of the calibration.
 	Progress func(engine.Progress)
@@ -127,7 +127,8 @@ func (c Calibration) run(ctx context.Context, codes io.Writer) (RangesFile, erro
 	}, err
 }
 
-// report returns a function that reports the progress of the work that graph names.
+// The function `report` returns a function that passes progress on under the name in the argument
+// `graph`.
 func report(progress func(engine.Progress), graph string) func(done, total int) {
 	return func(done, total int) {
 		if progress != nil {

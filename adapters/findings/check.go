@@ -42,25 +42,27 @@ type Check struct {
 	// nats.
 	Divergence Number `json:"kl"`
 	// Top1 is the share of positions at which the recipe's top token is that of
-	// float32, or a token that is equally likely. Tied counts the positions where the
-	// recipe's top token differs from that of float32, but is equally likely.
+	// float32, or a token that float32 finds equally likely. Tied counts the positions
+	// where the recipe's top token differs from the top token of float32, but is
+	// equally likely in float32.
 	Top1 float64 `json:"top1"`
 	Tied int     `json:"tied"`
 	// Weights is the size of the recipe's packed weights without their scales. Image is
-	// the size of the compiled images on disk, and Memory their size in the device's
-	// memory. AsFloats is set if the device stores the weights as floats.
+	// the size of the compiled images on disk, and Memory the device memory that the
+	// loaded images take. AsFloats is set if the device stores the weights as floats.
 	Weights  int64 `json:"weight_bytes"`
 	Image    int64 `json:"image_bytes"`
 	Memory   int64 `json:"program_bytes"`
 	AsFloats bool  `json:"blocks_as_floats,omitempty"`
-	// CPU is the processor time per token that the device takes, in milliseconds.
+	// CPU is the processor time of this process per token while the device computes, in
+	// milliseconds.
 	CPU    float64 `json:"cpu_ms_per_token"`
 	Gate   Gate    `json:"gate"`
 	Passed bool    `json:"passed"`
 }
 
 // LayerCheck compares the hidden states after one layer. SQNR, the
-// signal-to-quantization-noise ratio, is nil if the hidden states are equal.
+// signal-to-quantization-noise ratio, is nil if the hidden states are equal or not finite.
 type LayerCheck struct {
 	Layer int      `json:"layer"`
 	SQNR  *float64 `json:"sqnr_db,omitempty"`
@@ -146,9 +148,8 @@ func (s Store) KeepCheck(ctx context.Context, c *Check) error {
 	return atomicfile.WriteJSON(ctx, s.checkPath(c.Digest, c.Recipe), c)
 }
 
-// LastCheck returns the last check of a recipe, if it was made with the recipe's
-// current ranges. If no check of the recipe can be read, the second result of LastCheck
-// is false.
+// LastCheck returns the last check of a recipe. If no check is stored, or if the last check
+// used other ranges than the recipe has now, the result `known` is false.
 func (s Store) LastCheck(digest string, recipe model.Recipe) (_ *Check, known bool) {
 	if s.Cache == "" {
 		return nil, false

@@ -21,15 +21,16 @@ import (
 // ErrNoChoice is returned if no recipe was chosen for a model.
 var ErrNoChoice = errors.New("no recipe was measured and checked for this model yet")
 
-// ErrStaleChoice is returned if the stored choice of a recipe belongs to another
-// device, library or calibration.
+// ErrStaleChoice is returned if the stored choice of a recipe was made on another device,
+// with another library or before the last calibration.
 var ErrStaleChoice = errors.New("the stored choice of a recipe does not hold here")
 
 // ErrDamagedChoice is returned for a stored choice that cannot be read or contradicts
 // itself.
 var ErrDamagedChoice = errors.New("the stored choice of a recipe is damaged")
 
-// choiceFormat is the version of the file's format and of the rules of the choice.
+// choiceFormat is the version of the format of choice files and of the rules by which a recipe is
+// chosen.
 const choiceFormat = 1
 
 // ChoiceKey identifies a model and the device on which its recipe is chosen.
@@ -39,8 +40,8 @@ type ChoiceKey struct {
 	// Fingerprint identifies the device: its library with versions, the chip, and the
 	// version of this program's lowering.
 	Fingerprint string `json:"fingerprint"`
-	// Clock is the phone whose times an emulator simulates; it is empty if the device's
-	// own times count.
+	// Clock names the phone whose times an emulator simulates. Clock is empty if the
+	// times are the device's own.
 	Clock string `json:"clock,omitempty"`
 }
 
@@ -49,14 +50,14 @@ type Outcome string
 
 // The constants below are the outcomes of recipes.
 const (
-	// Chosen is the outcome of one recipe.
+	// Chosen marks the one recipe that the comparison has chosen.
 	Chosen Outcome = "chosen"
 	// BelowGate marks recipes whose quality is below their gate.
 	BelowGate Outcome = "below its gate"
 	// CannotRun marks recipes that the device does not support or has no memory for.
 	CannotRun Outcome = "cannot run"
 	// NotFaster marks recipes that are not clearly faster than the chosen one. The
-	// quality of recipes that are not faster is not checked.
+	// quality of these recipes is not checked, because they cannot be chosen.
 	NotFaster Outcome = "not at least 5 % faster"
 )
 
@@ -84,13 +85,13 @@ type Trial struct {
 type Choice struct {
 	Format  int    `json:"format"`
 	Written string `json:"written_by"`
-	// Model and Device are descriptions for people.
+	// Model and Device are texts that only messages use.
 	Model  string `json:"model"`
 	Device string `json:"device"`
 	ChoiceKey
 	// Recipe is the chosen recipe.
 	Recipe string `json:"recipe"`
-	// Times says where the times come from.
+	// Times says which clock the times in Trials come from.
 	Times string `json:"times"`
 	// Trials lists all recipes that were compared.
 	Trials []Trial `json:"trials"`
@@ -163,7 +164,8 @@ func (c Choice) sum() (string, error) {
 	return digestOf(text), err
 }
 
-// check returns an error that says why a file that was read cannot be a choice.
+// The method `check` returns an error if the fields of a stored choice contradict each other or its
+// checksum.
 func (c *Choice) check() error {
 	sum, err := c.sum()
 	switch {
@@ -268,8 +270,8 @@ func (s Store) checkRanges(c *Choice) error {
 	return nil
 }
 
-// otherChoice returns the error for a key without a choice: [ErrStaleChoice] if the
-// model has one for another device, else [ErrNoChoice].
+// otherChoice returns the error for a key without a choice. If the model has a choice for
+// another device, the error is [ErrStaleChoice]; if not, it is [ErrNoChoice].
 func (s Store) otherChoice(k ChoiceKey) error {
 	list, _ := s.Choices() // a damaged choice of another device does not matter here
 	for _, c := range list {

@@ -32,7 +32,7 @@ func CodesPath(ranges string) string {
 // ErrCodes is returned if a codes file does not belong to its ranges file.
 var ErrCodes = model.ErrRounded
 
-// codesEntry says where a matrix is in a codes file.
+// codesEntry holds the position of one matrix in a codes file.
 type codesEntry struct {
 	Name   string `json:"name"`
 	Offset int64  `json:"offset"`
@@ -102,7 +102,8 @@ func openCodes(path, id string) (*model.Rounded, error) {
 	return r, nil
 }
 
-// checkCodes compares all matrices of a codes file with their checksums. r may be nil.
+// checkCodes compares all matrices of a codes file with their checksums. For a nil argument,
+// checkCodes returns nil.
 func checkCodes(r *model.Rounded) error {
 	if r == nil {
 		return nil

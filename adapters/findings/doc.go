@@ -1,7 +1,8 @@
 // Package findings measures properties of models and stores the results in the
 // image cache.
 //
-// Package findings stores seven kinds of results in folders with these names.
+// Package findings stores six kinds of results, each in a folder of the image cache, and a manifest
+// in each folder of prepared images. The folders and the manifest have these names:
 //
 //	ranges/    activation ranges from calibration, and weights that it rounded
 //	checks/    quality of a recipe compared with float32
@@ -17,10 +18,10 @@
 // # Invariants
 //
 //   - Files are written completely or not at all.
-//   - A result that was measured with other ranges, another model file or another
-//     device is never returned for the present ones.
-//   - Files may be damaged or edited by hand. The package never trusts a length
-//     that it reads. A damaged result counts as missing.
+//   - A caller never gets a result that was measured with other ranges, another model file
+//     or another device than the caller names.
+//   - Files may be damaged or edited by hand. The package never trusts a length that it
+//     reads. A damaged result is treated like a missing one.
 //
 // # Cost
 //

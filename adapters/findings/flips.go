@@ -81,10 +81,10 @@ func (s Store) KnownFlips(f FlipsFile) *engine.Flips {
 	return nil
 }
 
-// MeasureFlips compares passes of different widths at a number of token positions. If
-// the engine's context is too short, fewer positions are compared. MeasureFlips stores
-// its result, unless a result with more positions is stored already. If storing the
-// flips fails, notKept is the error.
+// MeasureFlips compares passes of different widths at a number of token positions. If the
+// engine's context is too short, MeasureFlips compares fewer positions. MeasureFlips stores
+// its result, unless a result with more positions is stored already. If storing the flips
+// fails, notKept is the error.
 func (s Store) MeasureFlips(ctx context.Context, f FlipsFile, e *engine.Engine, tok *tokenizer.Tokenizer, positions int) (found *engine.Flips, notKept, err error) {
 	text, err := tok.Encode(strings.ReplaceAll(checkText, PassageEnd, "\n"), tokenizer.EncodeOptions{AddSpecial: true})
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// ErrUntrustedFolder is returned for a folder of prepared images, or for a file in such a
-// folder, that other users can change and that no accepted key has signed. Images are code for
-// the NPU's library, so the library gets nothing of an untrusted folder.
+// ErrUntrustedFolder is returned for a folder of prepared images, or for a file in such a folder,
+// that other users can change and that no accepted key has signed. The vendor's library would
+// execute the content of images as code, so sdnpu loads no image from an untrusted folder.
 var ErrUntrustedFolder = errors.New("prepared images are not trusted")
 
 // Folder is a folder of prepared images that a load may use.
@@ -36,10 +36,10 @@ type Folder struct {
 	manifest manifest
 }
 
-// OpenFolder decides whether a folder of prepared images may be used. Either only trusted users
-// can change the folder, or an accepted key has signed its manifest. Even a folder of the
-// user's own is refused if an accepted key has signed the manifest in another form, or if the
-// signature cannot be read, because such a folder was changed after it was signed.
+// OpenFolder decides whether a folder of prepared images may be used. Either only trusted users can
+// change the folder, or an accepted key has signed its manifest. Even a folder of the user's own is
+// refused if an accepted key has signed other content than that of the manifest, or if the
+// signature cannot be read, because the folder was changed after the signing.
 func OpenFolder(dir string, accepted []signing.PublicKey) (*Folder, error) {
 	owned := trust.Check(dir)
 	if owned != nil && !errors.Is(owned, trust.ErrUntrusted) {

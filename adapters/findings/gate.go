@@ -65,23 +65,25 @@ const MinPositions = 500
 // with a gate.
 var ErrFewPositions = errors.New("too few positions to judge a recipe")
 
-// Failure describes the figures of a check that are worse than the gate with 95 % certainty. If
-// no figure is worse than the gate, Failure returns "". Other texts of the same length would
-// give other figures, so the end of the confidence interval that is better for the recipe is
-// compared. A recipe whose true quality is exactly at its gate therefore fails one of twenty
-// checks; if the plain figures were compared, it would fail every second check.
+// Failure describes the figures of a check that are worse than the gate with 95 % certainty. If no
+// figure is worse than the gate, Failure returns "". Other texts of the same length would give
+// other figures, so Failure compares with the gate the end of each figure's confidence interval
+// that is better for the recipe. With this rule, a recipe whose true quality is exactly at its gate
+// fails one of twenty checks; if Failure compared the plain figures, such a recipe would fail every
+// second check.
 func (g Gate) Failure(c *Check) string {
 	return g.below(c, UpperBound(c.Top1, c.Positions), float64(c.Perplexity.Ratio)*math.Exp(-certainty*c.Perplexity.Uncertainty))
 }
 
-// measuredBelow describes the figures of a check that are worse than the gate, whatever
-// their uncertainty.
+// measuredBelow describes the measured figures that are worse than the gate. Unlike
+// [Gate.Failure], it ignores confidence intervals.
 func (g Gate) measuredBelow(c *Check) string {
 	return g.below(c, c.Top1, float64(c.Perplexity.Ratio))
 }
 
-// below compares a top-token share and a perplexity ratio with the gate, and describes
-// those that fail. A quality figure that is NaN fails the gate.
+// The method `below` compares a top-token share and a perplexity ratio with the gate, and
+// describes each of the two figures that fails. A quality figure that is NaN fails the
+// gate.
 func (g Gate) below(c *Check, top1, ratio float64) string {
 	var failed []string
 	if !(top1 >= g.Top1) {
@@ -118,7 +120,7 @@ func (g Gate) Verdict(c *Check) string {
 	return "passed"
 }
 
-// GateVariable is the name of the environment variable that turns gates off.
+// GateVariable is the name of the environment variable that turns quality gates off.
 const GateVariable = "SDNPU_GATE"
 
 // ErrGate is returned for a recipe that has failed its gate on the model.

@@ -19,14 +19,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// ManifestFile is the name of the file next to prepared images that lists the model,
-// the device and the checksum of each. The engine finds prepared images by the same
-// keys as images in its cache. If the manifest of a prepared folder is signed, only the
-// images that it lists are used.
+// ManifestFile is the name of a file in each folder of prepared images. The file lists for
+// each image the model, the device and the checksum. The engine finds prepared images by
+// the same keys as images in its cache. If the manifest is signed, only images that the
+// manifest lists are used.
 const ManifestFile = "manifest.json"
 
 const (
-	manifestLimit  = 4 << 20 // manifestLimit is the size of the largest manifest in bytes
+	manifestLimit  = 4 << 20 // manifestLimit is the allowed size of a manifest in bytes
 	manifestSchema = "sdnpu-prepared-3"
 	// unsummedSchema is the version number of manifests that hold no checksums.
 	unsummedSchema = "sdnpu-prepared-2"
@@ -118,7 +118,8 @@ func (e *PreparedEntry) onlyShared() bool {
 	return shared
 }
 
-// ReadManifest reads the entries of a folder's manifest, whoever wrote them.
+// ReadManifest reads the entries of a folder's manifest without checking the signature or the
+// owner.
 func ReadManifest(folder string) ([]PreparedEntry, error) {
 	content, err := readSmall(filepath.Join(folder, ManifestFile))
 	if err != nil {
@@ -224,7 +225,7 @@ func (e *PreparedEntry) sameTarget(other PreparedEntry) bool {
 	return reflect.DeepEqual(mine, other)
 }
 
-// Add adds an image to the entry's list, unless the list contains it.
+// Add appends an image to the entry's list, unless the list already contains the same image.
 func (e *PreparedEntry) Add(image PreparedImage) {
 	if !slices.ContainsFunc(e.Images, func(known PreparedImage) bool { return known.Key == image.Key }) {
 		e.Images = append(e.Images, image)

@@ -17,7 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// ErrRangesFile is returned for a file that does not hold ranges of the model.
+// ErrRangesFile is returned for a file that does not hold activation ranges of the caller's model.
 var ErrRangesFile = errors.New("the file does not hold activation ranges of this model")
 
 // Increase rangesVersion whenever a change of the code makes calibration find other
@@ -43,9 +43,8 @@ type RangesFile struct {
 	Block int `json:"block,omitempty"`
 }
 
-// RangesPath returns the path of the file for a model's ranges with a recipe, or ""
-// if the store stores nothing. Recipes that round weights in the same form share
-// their ranges.
+// RangesPath returns the path of the file for a model's ranges with a recipe, or "" if the
+// store stores nothing. All recipes that round weights in the same form use the same file.
 func (s Store) RangesPath(digest string, r model.Recipe) string {
 	if s.Cache == "" {
 		return ""

@@ -18,8 +18,8 @@ type RecipeRequest struct {
 	// Name is the name of the recipe, such as "w8a16".
 	Name  string
 	Model Model
-	// Choice, if set, is the stored choice that named the recipe. If Choice is set, only the
-	// check of the recipe on this device counts, and no check on another device.
+	// Choice, if set, is the stored choice that named the recipe. If Choice is set, the recipe
+	// is rejected only for a failed check on this device; checks on other devices are ignored.
 	Choice *Choice
 	// Logger receives warnings. Progress, if set, is called while the request's model
 	// is calibrated.
@@ -102,7 +102,8 @@ func (s Store) storedRanges(digest, path string, r model.Recipe, logger *slog.Lo
 	return nil
 }
 
-// inMemory calibrates the model without writing a file.
+// inMemory calibrates the model and keeps the ranges and rounded weights in memory instead of
+// files.
 func (c Calibration) inMemory(ctx context.Context) (*model.Ranges, error) {
 	var codes bytes.Buffer
 	f, err := c.run(ctx, &codes)

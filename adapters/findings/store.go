@@ -48,8 +48,7 @@ var folders = map[string]string{
 	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder, ChoiceKind: ChoicesFolder, TimesKind: TimesFolder,
 }
 
-// Store reads and writes measured results of models: ranges, checks, flips, times and
-// profiles. The zero Store stores nothing.
+// Store reads and writes the measured results of models. The zero Store stores nothing.
 type Store struct {
 	// Cache is the folder of the image cache. If Cache is empty, nothing is stored.
 	Cache string
@@ -67,9 +66,8 @@ type Store struct {
 }
 
 // CheckWritable returns an error if results cannot be written to a folder of the cache.
-// Commands call CheckWritable before they measure for minutes, so that a wrong folder
-// fails at once. A store without a cache writes nothing, so CheckWritable then returns
-// nil.
+// Commands call CheckWritable before they measure for minutes, so that a wrong folder fails
+// at once. For a store without a cache, which writes nothing, CheckWritable returns nil.
 func (s Store) CheckWritable(folder string) error {
 	if s.Cache == "" {
 		return nil
@@ -180,7 +178,7 @@ func (e *Entry) Remove() error {
 	return errors.Join(errs...)
 }
 
-// leftoverAge is the age of a temporary file that no process writes any more.
+// leftoverAge is the age from which a temporary file counts as abandoned by its process.
 const leftoverAge = time.Hour
 
 // RemoveLeftovers removes temporary files that killed processes have left in the folders

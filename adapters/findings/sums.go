@@ -92,7 +92,8 @@ func sumFile(path string) (fileSum, error) {
 	return fileSum{sum, size}, err
 }
 
-// write writes the manifest to the folder, and its signature if there is a key.
+// The method `write` writes the manifest to the folder. If the argument `key` is set, `write` also
+// writes the signature.
 func (m *manifest) write(ctx context.Context, folder string, key *signing.PrivateKey) error {
 	var content bytes.Buffer
 	enc := json.NewEncoder(&content)
@@ -112,7 +113,8 @@ func (m *manifest) write(ctx context.Context, folder string, key *signing.Privat
 	return put(SignatureFile, key.Sign(signaturePurpose, content.Bytes()))
 }
 
-// listed returns the images for which the manifest holds checksums.
+// The method `listed` returns the images for which the manifest holds checksums, by the key of the
+// image.
 func (m *manifest) listed() map[string]imagecache.Listed {
 	list := make(map[string]imagecache.Listed)
 	for _, e := range m.Entries {

@@ -47,7 +47,7 @@ func (f *fault) Error() string { return f.text }
 
 func (f *fault) Unwrap() error { return f.cause }
 
-// jsonType returns the JSON type from which a Go type is read.
+// jsonType returns the JSON type that encoding/json expects for a Go type.
 func jsonType(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

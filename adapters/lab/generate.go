@@ -119,7 +119,8 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 	options.Open = open.open
 	list, failed := bench.Generate(cmd.Context(), options)
 	if failed != nil {
-		// After an error, the measurements that were made before it are reported.
+		// Even after an error, the command reports the measurements that were made before
+		// the error.
 		if list = bench.Whole(list, len(options.Settings)); len(list) == 0 {
 			return failed
 		}
@@ -269,7 +270,8 @@ func chatEncoder(file *gguf.File) (encoder, error) {
 		if err != nil {
 			return nil, err
 		}
-		// written reports whether the chat template has written the BOS token itself.
+		// `written` is set if the text of the chat template already begins with the BOS
+		// token.
 		written := bos != "" && strings.HasPrefix(text, bos)
 		return tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: !written, ParseSpecial: true})
 	}, nil

@@ -26,8 +26,9 @@ func main() { cmdline.Main(dispatch) }
 // package published.
 func dispatch(ctx context.Context, args []string) error {
 	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "llama-server" {
-		// The laboratory takes the place of the original llama-server, and must not start
-		// itself.
+		// The laboratory takes the place of the original llama-server, so SDNPU_ORIGINAL
+		// can name the laboratory's own program. Without this call, the laboratory might
+		// start itself.
 		if err := os.Unsetenv("SDNPU_ORIGINAL"); err != nil {
 			return err
 		}

@@ -141,7 +141,7 @@ func (f *ollamaFlags) run(cmd *cobra.Command) (err error) {
 	return errors.Join(failed, bench.ServedTable(cmd.OutOrStdout(), sums))
 }
 
-// count returns the number of saved measurements of a phone.
+// The method `count` returns the number of saved measurements of a phone.
 func (f *ollamaFlags) count(rows []bench.Served, phone string) (n int) {
 	for _, r := range rows {
 		if r.Phone == phone {
@@ -261,9 +261,9 @@ func anyEncoder(file *gguf.File) (encoder, error) {
 	}, nil
 }
 
-// openSaved reads the measurements in the file of the flag --save, and returns the
-// file, to which new measurements are added. Without the flag --save, new
-// measurements are printed or dropped.
+// openSaved reads the measurements in the file of the flag --save, and returns the file, to
+// which new measurements are added. Without the flag --save, openSaved returns a writer
+// that prints or discards new measurements.
 func (f *ollamaFlags) openSaved(stdout io.Writer) (rows []bench.Served, file io.WriteCloser, err error) {
 	if f.saved == "" {
 		if f.json {
@@ -301,7 +301,7 @@ type keepOpen struct{ io.Writer }
 // Close does nothing.
 func (keepOpen) Close() error { return nil }
 
-// both is a writer that writes to a file and to another writer.
+// The type `both` is a writer that writes to a file and to another writer.
 type both struct {
 	*os.File
 	other io.Writer

@@ -174,9 +174,10 @@ func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 	return database.ReadTokenizer(f.tokenizer)
 }
 
-// known gives the replay a token database as a source of drafts. The token database
-// is on disk, or known makes it from the texts of another trace file. The caller of
-// known must call the returned function done after the replay.
+// The method `known` gives the replay a token database as a source of drafts. The flag --db
+// names the folder of a token database, or a trace file whose texts serve as the database.
+// The argument `file` is the trace file that is scored. The caller must call the returned
+// function after the replay.
 func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.Tokenizer, options *bench.ReplayOptions) (done func(), err error) {
 	if info, err := os.Stat(f.database); err == nil && info.IsDir() {
 		db, err := openKnown(f.database, traces)
@@ -206,8 +207,8 @@ func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 	return traces, nil
 }
 
-// errScored is returned if a replay's database contains the texts that the replay
-// scores, because drafts would then repeat the answers.
+// errScored is returned if a replay's database contains texts that the replay scores:
+// drafts from such a database would repeat the scored answers.
 var errScored = errors.New("--db: the database holds the texts that are scored: name another database, or online")
 
 // checkDifferent returns an error if the trace file that is scored is also given as the

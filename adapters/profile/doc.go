@@ -7,6 +7,6 @@
 // cannot be separated from the time of its layers, so the profile counts both as
 // time of the layers.
 //
-// The package does not measure; package backend/engine does. Fitting takes
+// Package backend/engine makes the measurements; package profile makes none. Fitting takes
 // microseconds. A folder of profiles is read and written one file at a time.
 package profile

@@ -3,9 +3,9 @@ package profile
 import "math"
 
 // fit returns the non-negative weights w that minimize the squared errors of Σ w[j]·x[i][j]
-// relative to y[i]. fit tries every subset of the weights, so it takes only a few weights. Of
-// equally good subsets, the one with more unknowns is taken, and then the one with later
-// unknowns.
+// relative to y[i]. fit solves the problem for every subset of the weights, so callers should pass
+// only a few weights. If several subsets are equally good, fit takes the subset whose mask is the
+// largest number.
 func fit(x [][]float64, y []float64) []float64 {
 	n := len(x[0])
 	best, bestError := make([]float64, n), math.Inf(1)
@@ -29,9 +29,9 @@ func fit(x [][]float64, y []float64) []float64 {
 	return best
 }
 
-// solve returns the least-squares solution for the unknowns in mask. solve returns
-// false if the equations have no unique solution, or if an unknown would be
-// negative.
+// solve returns the least-squares solution in which only the weights in mask may differ
+// from zero. The weights in mask are the unknowns. solve returns false if the equations
+// have no unique solution, or if an unknown would be negative.
 func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 	var of []int
 	for j := range x[0] {
@@ -40,7 +40,7 @@ func solve(x [][]float64, y []float64, mask int) ([]float64, bool) {
 		}
 	}
 	n := len(of)
-	// a holds the normal equations, with the right side as the last column
+	// each row of `a` is a normal equation, with the right side in the last column
 	a := make([][]float64, n)
 	for r := range a {
 		a[r] = make([]float64, n+1)

@@ -26,8 +26,8 @@ const (
 	// windowGB is the memory that one session can address, in GB. No call of the
 	// library reports this number.
 	windowGB = 3.75
-	// Fastest is the bandwidth in GB/s of a profile whose loads do not take longer if
-	// they are larger.
+	// Fastest is the load bandwidth in GB/s that a profile gets if larger images did
+	// not take longer to load than small ones.
 	Fastest = 1000
 )
 
@@ -46,7 +46,7 @@ func Model(p *graphswap.Profile) graphswap.Model {
 	return graphswap.Model{}
 }
 
-// Measured returns the profile that follows from measurements.
+// Measured computes a device profile from measured times.
 func Measured(m *engine.Measurements, about About) (*graphswap.Profile, error) {
 	p := &graphswap.Profile{
 		Schema: schema, Kind: graphswap.Measured, ID: "measured", Device: about.Device, SoC: about.SoC,

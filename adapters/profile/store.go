@@ -14,9 +14,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// Key identifies what a profile is valid for. Graph widths are not part of the key.
-// A profile serves plans for any two of its graph widths. A new profile of the same
-// key replaces the old one.
+// Key holds the values that must be equal for a profile to be valid. Graph widths are not
+// part of the key. A profile serves plans for any two of its graph widths. A new profile of
+// the same key replaces the old one.
 type Key struct {
 	// Fingerprint identifies the device, and Digest the model file. Clock is the
 	// device profile whose times an emulator simulates; it is empty if the device's

@@ -50,9 +50,9 @@ type Archive struct {
 	sums    map[string]string // sums maps paths to checksums in the form that the wheel's file RECORD has
 }
 
-// OpenArchive reads a wheel's list of files. OpenArchive rejects a wheel that contains
-// no runtime or is too large. If all is set, libraries that only tests and tools load
-// are unpacked too.
+// OpenArchive reads a wheel's list of files. OpenArchive rejects a wheel that contains no
+// runtime or is too large. If the argument `all` is set, the archive also unpacks libraries
+// that only tests and tools load.
 func OpenArchive(r io.ReaderAt, size int64, all bool) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if err != nil {
@@ -217,5 +217,5 @@ func head(f *zip.File, n int64) (_ []byte, err error) {
 	return text, nil
 }
 
-// mode holds the permissions that unpacked files and folders get.
+// The constant `mode` holds the permissions of unpacked files.
 const mode fs.FileMode = 0o644

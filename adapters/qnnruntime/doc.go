@@ -1,10 +1,10 @@
 // Package qnnruntime installs the vendor's QNN runtime: the libraries, stubs and
 // DSP images (skels) in the public Python wheel onnxruntime-qnn.
 //
-// This project may not distribute the vendor's runtime. Because the project may not distribute
-// the runtime, the user downloads it from a package index, which also gives its checksum, or
-// provides the wheel as a file. Package qnnruntime unpacks the wheel and runs no Python. The
-// caller of package qnnruntime must show the vendor's licence and ask the user for consent.
+// The vendor's licence does not let this project distribute the runtime. With package qnnruntime,
+// the user downloads the wheel from a package index, which also gives the checksum, or provides the
+// wheel as a file. Package qnnruntime unpacks the wheel and runs no Python. The caller of package
+// qnnruntime must show the vendor's licence and ask the user for consent.
 //
 // # Untrusted input
 //

@@ -125,9 +125,8 @@ func (a *Archive) write(f *zip.File, root *os.Root, to string, m *meter) (_ stri
 }
 
 // checkReplaceable returns [ErrForeign] unless each existing file that the installation
-// would replace is in the list of contents and has the listed checksum. A list from a
-// stranger can name only files below the folders of an installation, which the new
-// installation replaces.
+// would replace is in the list of contents and has the listed checksum. Even a forged list
+// can name only files in the folders that an installation replaces.
 func checkReplaceable(root *os.Root) error {
 	foreign := func(name string) error {
 		return fmt.Errorf("%q: %w, or it was changed: move it away, or name another folder with --to; "+

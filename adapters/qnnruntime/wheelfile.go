@@ -33,8 +33,8 @@ type Source struct {
 	Downloading func(wheel string) (progress func(done, total int64), end func())
 }
 
-// WheelFile is an open wheel in a file of our own, whose checksum was compared. Close
-// deletes the file, unless the wheel was kept.
+// WheelFile is an open wheel, in a file that this program made, whose checksum was compared
+// with the expected one. Close deletes the file, unless the wheel was kept.
 type WheelFile struct {
 	*os.File
 	Label     string // Label is the name of the wheel in messages
@@ -90,10 +90,10 @@ func newWheelFile(label string) (*WheelFile, error) {
 	return &WheelFile{File: file, Label: label, temporary: true}, nil
 }
 
-// openNamed copies the user's own wheel and opens the copy. The wheel is read once, so
-// its owner cannot change it after its checksum was compared. The checksum must be the
-// one that the user expects or, without one, a checksum that this program knows: the
-// checksums inside a wheel prove nothing about who made it.
+// openNamed copies the user's own wheel and opens the copy. The wheel is read once, so its
+// owner cannot change it after its checksum was compared. The checksum must be the one that
+// the user expects. If the user gave no checksum, it must be one that this program knows,
+// because the checksums inside a wheel do not prove who made the wheel.
 func (s Source) openNamed() (*WheelFile, error) {
 	from, err := os.Open(s.File)
 	if err != nil {

@@ -69,8 +69,8 @@ func newCalibrateCommand() *cobra.Command {
 	return cmd
 }
 
-// joinTexts joins text files to one text; each file becomes a passage. If no files are
-// given, joinTexts returns the built-in text.
+// joinTexts joins text files into one text, in which each file starts a new passage. If no
+// files are given, joinTexts returns the argument `standard`.
 func joinTexts(files []string, standard findings.Text) (findings.Text, error) {
 	if len(files) == 0 {
 		return standard, nil

@@ -191,8 +191,8 @@ func (f *enableFlags) enable(cmd *cobra.Command, model string) error {
 	return nil
 }
 
-// isOllama reports whether a process runs Ollama's program, and not a program that
-// passes requests on to Ollama.
+// isOllama reports whether a process runs Ollama itself. For a proxy that forwards requests
+// to Ollama, isOllama returns false.
 func isOllama(p enable.Process) bool {
 	return strings.TrimSuffix(filepath.Base(p.Executable), ".exe") == "ollama"
 }

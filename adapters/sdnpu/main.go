@@ -71,8 +71,8 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// newMovedCommand returns a hidden command in place of one that has moved to sdnpu-lab.
-// The hidden command tells users where the command is now.
+// newMovedCommand returns a hidden command under the name of a command that is now part of
+// sdnpu-lab. The hidden command tells users where the command is now.
 func newMovedCommand(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,

@@ -110,9 +110,9 @@ func (f *prepareFlags) prepare(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-// signer returns the key that signs the folder of prepared images, or nil. signer
-// refuses to change a signed folder without a key, because the signature would become
-// invalid, and to sign a folder that others can write.
+// signer returns the key that signs the folder of prepared images, or nil. signer refuses
+// to change a signed folder without a key, because the signature would become invalid.
+// signer also refuses to sign a folder that other users can write.
 func (f *prepareFlags) signer() (*signing.PrivateKey, error) {
 	signature := filepath.Join(f.out, findings.SignatureFile)
 	if f.sign == "" {

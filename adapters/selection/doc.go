@@ -8,5 +8,5 @@
 // # Invariants
 //
 //   - A file is written completely or not at all.
-//   - No further user can read a copy or an adapter than could read the model.
+//   - Only users who can read the model can read a copy or an adapter made from it.
 package selection

@@ -65,8 +65,8 @@ func Adapter(path string, keys []gguf.KeyValue) ([]byte, error) {
 	return content.Bytes(), nil
 }
 
-// permissions returns the file permissions of the model, so that no further users can
-// read a selected copy.
+// The function `permissions` returns the file permissions of the model. A selected copy
+// gets the same permissions, so that the copy does not give the weights to more users.
 func permissions(model string) os.FileMode {
 	if info, err := os.Stat(model); err == nil {
 		return info.Mode().Perm()

@@ -11,9 +11,8 @@ import (
 // format is the first line of a signature file.
 const format = "sdnpu-signature-1"
 
-// message returns the bytes that are signed, which include the purpose and the content.
-// The purpose cannot contain a line break, so no content of one purpose equals that of
-// another.
+// message returns the bytes that are signed, which include the purpose and the content. The
+// purpose cannot contain a line break, so the signed bytes of two purposes are never equal.
 func message(purpose string, content []byte) []byte {
 	return append([]byte(format+" "+purpose+"\n"), content...)
 }

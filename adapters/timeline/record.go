@@ -22,8 +22,8 @@ const schema = "sdnpu-timeline/1"
 type Record struct {
 	Schema string `json:"schema"` // the function Write sets the field Schema
 	Title  string `json:"title"`
-	// Device is the device whose times the timelines have: a phone's profile (with its
-	// kind), or this machine.
+	// Device names the device to which the times in Timelines belong: a phone's profile
+	// with the kind of the profile, or this machine.
 	Device    string                `json:"device"`
 	Timelines []*graphswap.Timeline `json:"timelines"`
 }

@@ -22,8 +22,8 @@ type Part struct {
 	Folder string
 	// Names matches the paths of our files, relative to Folder and with slashes.
 	Names *regexp.Regexp
-	// IsOurs, if set, reports whether the folder of a file holds a thing that this
-	// program wrote. Files in other folders are left out.
+	// IsOurs, if set, reports whether this program wrote the files of a folder. Find
+	// leaves out files of folders for which IsOurs returns false.
 	IsOurs func(folder string) bool
 	// Last is the name of the file that IsOurs needs. Files with this name are removed
 	// last, so that a second call completes an interrupted one.
@@ -33,7 +33,7 @@ type Part struct {
 	SizeBytes int64
 }
 
-// Names of the files in each kind of folder.
+// The variables below match the names of this program's files in each kind of folder.
 var (
 	// ImageNames are the names in the image cache.
 	ImageNames = regexp.MustCompile(`^([0-9a-f]{64}\.(image|lock)|put-[0-9]+\.tmp|probe-[0-9]+|(ranges|checks|flips|profiles|choices|times|configurations)/([0-9a-f]+(-[a-z0-9+-]+)?\.(json|codes)|\.[^/]*-[0-9]+|probe))$`)
@@ -122,7 +122,7 @@ func (p *Part) Remove() error {
 	return errors.Join(errs...)
 }
 
-// rank returns the order in which a file is removed.
+// rank returns a number by which files are sorted for removal.
 func (p *Part) rank(path string) int {
 	if p.Last != "" && filepath.Base(path) == p.Last {
 		return 1

@@ -2,9 +2,9 @@
 // it calibrates the model, checks the recipe and compiles all images.
 //
 // Package enable creates the variant in Ollama and calls package variant through
-// [enable.Request]. The images and findings go to the image cache, where Ollama's
-// runner finds them. Therefore this process must have the environment variables of
-// Ollama's server: see [enable.Process.Adopt].
+// [enable.Request]. The images and findings go to the image cache, where Ollama's runner
+// finds them. So that the runner finds them, this process must have the environment
+// variables of Ollama's server: see [enable.Process.Adopt].
 //
 // # Cost
 //

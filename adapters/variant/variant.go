@@ -88,8 +88,8 @@ func variantConfig(path, adapter string) (config.Config, error) {
 	return c, err
 }
 
-// check measures the quality of a recipe that rounds to integers, unless it is
-// known, and rejects a recipe below its quality gate.
+// The method `check` rejects a recipe below its quality gate. If the recipe rounds to
+// integers and no quality is stored for it, `check` measures the quality first.
 func (p Preparation) check(ctx context.Context, s launch.Settings, o launch.Options) (err error) {
 	if o.Config.Recipe == config.AutoRecipe {
 		return p.choose(ctx, s, o)
@@ -122,8 +122,8 @@ func (p Preparation) check(ctx context.Context, s launch.Settings, o launch.Opti
 	return nil
 }
 
-// choose compares the recipes of a model, unless one was chosen for this device
-// already. If no recipe passes its gate, the model runs with a recipe that needs no
+// The method `choose` compares the recipes of a model, unless a recipe was chosen for this
+// device already. If no recipe passes its gate, the model runs with a recipe that needs no
 // calibration.
 func (p Preparation) choose(ctx context.Context, s launch.Settings, o launch.Options) error {
 	contest := choose.Contest{Settings: s, Program: p.Program, Version: p.Version, Options: o, Say: p.Say}

@@ -76,7 +76,7 @@ func demo(ctx context.Context, f flags) (err error) {
 	return f.timelines(ctx, b, o, four[0])
 }
 
-// build builds all parts.
+// The method `build` builds the emulator and our program, and finds or builds Ollama.
 func (f *flags) build(ctx context.Context, b host.Builder) (o headline.Options, err error) {
 	step("building the emulator (C) and our program (Go, no cgo)")
 	o = headline.Options{
@@ -101,7 +101,7 @@ func (f *flags) build(ctx context.Context, b host.Builder) (o headline.Options, 
 	return o, err
 }
 
-// talk chats with the default settings, at the speed of this machine.
+// talk starts Ollama and chats with the default settings of sdnpu, without a simulated phone.
 func (f *flags) talk(ctx context.Context, o headline.Options, prompt string) (err error) {
 	o.Phone, o.Systems = bench.ThisMachine, []string{headline.Auto}
 	o.Dir = filepath.Join(o.Dir, "talk")

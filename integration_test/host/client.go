@@ -30,8 +30,9 @@ type Event struct {
 // Text returns the event's piece of the answer.
 func (e Event) Text() string { return e.Response + e.Message.Content }
 
-// Call sends a request and decodes the whole answer. A nil request sends no body, and
-// a nil answer is ignored. A status other than 200 is an error with Ollama's text.
+// Call sends a request and decodes the whole answer. If `request` is nil, Call sends no
+// body. If `answer` is nil, Call ignores the body of the answer. A status other than 200 is
+// an error with Ollama's text.
 func (s *Server) Call(ctx context.Context, method, endpoint string, request, answer any) error {
 	body, err := s.send(ctx, method, endpoint, request)
 	if err != nil {

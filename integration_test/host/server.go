@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// patience bounds the wait for an event that takes a second on an idle machine.
+// patience limits the wait for an event that takes about a second on an idle machine.
 const patience = 5 * time.Minute
 
 // Server is a running `ollama serve`.
@@ -76,8 +76,8 @@ func start(ctx context.Context, executable, dir string, env []string) (*Server, 
 	return s, nil
 }
 
-// FreePort returns a port of 127.0.0.1 without a listener, outside the range of ports
-// that the system assigns by itself.
+// FreePort returns a port of 127.0.0.1 on which no process listens. The port is outside the
+// range from which the system assigns ports to clients.
 func FreePort() (port int, err error) {
 	for range 100 {
 		port = 20000 + rand.IntN(10000)
@@ -155,8 +155,8 @@ func (s *Server) Command(ctx context.Context, args ...string) (string, error) {
 // Pid returns the process of `ollama serve`, the parent of the runners.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
-// Kill ends the server without a chance to clean up. The caller must still call
-// Close.
+// Kill ends the server at once, so that it cannot end its runners or remove its files. The
+// caller must still call Close.
 func (s *Server) Kill() error {
 	err := s.cmd.Process.Kill()
 	<-s.done

@@ -129,7 +129,7 @@ type drawer struct {
 	rng    *rand.Rand
 	format quant.Type
 	run    []byte
-	at     int // at is the start of the next tensor
+	at     int // at is the start of the last tensor
 }
 
 // draw returns the tensor t with random values. A matrix has the drawer's format, and a
@@ -166,7 +166,8 @@ func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
 // 1/deviation² columns.
 const deviation = 0.02
 
-// grow adds blocks to the run. Tensors that use the old sequence of random blocks stay valid.
+// grow copies the sequence of random blocks and appends blocks until it has `size` bytes. Tensors
+// that point into the old sequence stay valid.
 func (d *drawer) grow(size int) error {
 	block := d.format.TypeSize()
 	scale := map[quant.Type]float32{quant.Q4_0: deviation / 4.6, quant.Q8_0: deviation / 74}[d.format]

@@ -1,6 +1,6 @@
-// Command standin replaces Ollama's own llama-server in tests that need a separate
-// program: it answers requests and records its arguments. "standin host PROGRAM
-// ARGUMENT…" replaces Ollama and starts a program.
+// Command standin replaces Ollama's own llama-server in tests that need a separate program:
+// it answers requests and records its arguments. With the arguments "host PROGRAM
+// ARGUMENT…", it replaces Ollama instead, and starts PROGRAM.
 package main
 
 import (
@@ -32,7 +32,7 @@ func host(args []string) error {
 	return cmd.Run()
 }
 
-// serve answers on the given port until it is killed.
+// serve answers requests on the port of the argument --port until the process is killed.
 func serve(args []string) error {
 	at := slices.Index(args, "--port") + 1
 	if at == 0 || at == len(args) {

@@ -16,10 +16,10 @@ var ErrNoReplay = errors.New("ext cannot be replayed, because the model's choice
 // Bound selects how a replay treats draft extension.
 type Bound string
 
-// With NoBound, a replay rejects draft extension. With LowerBound, the drafts are
-// replayed without extension. With UpperBound, an oracle keeps exactly those parts of
-// rejected drafts that occur soon in the output. No model can do better than the
-// oracle.
+// The constants below are the values of Bound. With NoBound, a replay rejects draft
+// extension. With LowerBound, a replay leaves draft extension out. With UpperBound, an
+// oracle keeps exactly those parts of rejected drafts that occur soon in the output. No
+// model can do better than the oracle.
 const (
 	NoBound    Bound = ""
 	LowerBound Bound = "lower"
@@ -35,12 +35,12 @@ func ParseBound(s string) (Bound, error) {
 	return NoBound, fmt.Errorf("--ext-bound %.80q: want lower or upper", s)
 }
 
-// soon is the number of future output tokens that the oracle of a replay looks at.
+// The constant `soon` is the number of future output tokens that the oracle of a replay reads.
 const soon = 32
 
-// oracle is a drafter whose extension knows the future text. For a rejected row,
-// the oracle says that the model agrees with a draft if the two tokens will soon
-// occur next to each other.
+// oracle is a drafter whose extension knows the future text. For a rejected row, the oracle
+// reports that the model would accept a draft if the token of the row and the draft soon
+// follow each other in the output.
 type oracle struct {
 	*draft.Drafter
 	tree    spec.Tree

@@ -14,10 +14,10 @@ type Graphs struct {
 	Cost   PassCost
 }
 
-// choose returns the graph width with the largest expected number of tokens per time,
-// by the rule that the engine uses. A pass yields one token plus the sum of its
-// drafts' scores. The factor trust corrects the scores of drafts by the share of
-// earlier drafts that was accepted.
+// The method `choose` returns the graph width with the most expected tokens per
+// millisecond, by the engine's rule. A pass yields one token plus the sum of its drafts'
+// scores. The factor trust corrects the scores of drafts by the share of earlier drafts
+// that was accepted.
 func (g Graphs) choose(t *spec.Tree, trust float64) (width int) {
 	best, sum, row := 0.0, 0.0, 0
 	for _, w := range g.Widths {
@@ -31,8 +31,8 @@ func (g Graphs) choose(t *spec.Tree, trust float64) (width int) {
 	return width
 }
 
-// budget is a drafter that chooses the number of rows with the most tokens per time.
-// budget records each decode step.
+// budget is a drafter that drafts for the graph width with the most expected tokens per
+// millisecond. budget records each decode step.
 type budget struct {
 	replay.Drafter
 	graphs Graphs
@@ -62,8 +62,8 @@ func (b *budget) Begin(prompt []int32) {
 	b.Drafter.Begin(prompt)
 }
 
-// ReplayCost replays traces of requests. The cost of a device's graphs decides how
-// many rows a pass of ReplayCost has. The returned requests name the device.
+// ReplayCost replays traces of requests. For each pass, ReplayCost chooses the graph width
+// by the times of the device's graphs. The returned requests name the device.
 func ReplayCost(ctx context.Context, traces []replay.Trace, o ReplayOptions, device string, graphs Graphs) ([]Measured, error) {
 	d, err := o.drafter()
 	if err != nil {

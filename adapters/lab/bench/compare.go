@@ -38,7 +38,7 @@ type Pair struct {
 	Limit int    `json:"limit"`
 	Off   Timing `json:"off"`
 	Auto  Timing `json:"auto"`
-	// Different is set if the texts differ.
+	// Different is set if the answers with and without drafts differ.
 	Different bool `json:"different,omitempty"`
 }
 
@@ -57,9 +57,9 @@ type CompareOptions struct {
 	Each func(Pair) error
 }
 
-// Compare answers each item with two engines, off and auto, one after the other.
-// Every other item begins with the engine auto, so that changes of the machine's load
-// cancel out.
+// Compare answers each item first with one engine and then with the other. The engine `off`
+// begins with the first item, and after that the engines take turns to begin, so that
+// changes of the machine's load cancel out.
 func Compare(ctx context.Context, off, auto Generator, o CompareOptions) error {
 	for i, r := range o.requests() {
 		item := o.Items[i]
@@ -100,10 +100,10 @@ func (o *CompareOptions) requests() (list []engine.Request) {
 	return list
 }
 
-// Answered is a [Generator] that repeats the reports of an engine which has answered
-// all requests of a comparison. If a device's memory does not hold two engines, the
-// first engine answers and is closed, and Answered takes its place while the second
-// engine runs.
+// Answered is a [Generator] that returns the stored reports of an engine, which has
+// answered all requests of a comparison before. If a device's memory does not hold two
+// engines, the first engine answers and is closed, and Answered takes its place while the
+// second engine runs.
 type Answered struct{ reports []engine.Report }
 
 // AnswerAll answers all requests of a comparison with one engine.

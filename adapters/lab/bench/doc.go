@@ -7,6 +7,6 @@
 // package graphswap. Package bench opens no model and no device, because its caller
 // passes engines and executors.
 //
-// Replaying a text takes microseconds per token. Comparing plans takes seconds,
-// because the time of the exact planner doubles with each block and chunk.
+// Replaying a text takes microseconds per token. Comparing plans takes seconds, because the
+// exact planner takes twice as long for each further block or chunk.
 package bench

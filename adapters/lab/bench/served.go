@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 )
 
-// Served holds the measurements of one request that Ollama answered. All times in
-// Served are in milliseconds.
+// Served holds the measurements of one request that Ollama answered. Times are in
+// milliseconds.
 type Served struct {
 	// Phone is the name of a device profile, or [ThisMachine]. System is the name of
 	// the system that answered. Tokens is the largest allowed number of output tokens.
@@ -73,7 +73,7 @@ func (s *Served) Key() ServedKey {
 	return ServedKey{s.Phone, s.System, s.Task, s.ID, s.Model, s.As, s.Tokens, s.Seed}
 }
 
-// whole returns the time of the whole request.
+// The method `whole` returns the time of the request from its start to its last token.
 func (s *Served) whole() float64 { return s.First + s.Decode }
 
 // ReadServed parses a file of measured requests, one per line. ReadServed ignores an

@@ -109,9 +109,9 @@ type Session struct {
 // Auto is the name of the chooser's row in a Session.
 const Auto = "auto"
 
-// Conversations simulates conversations on one device with one model and with each of
-// the plans. Conversations keeps the outcomes of conversation turns in a table,
-// because an outcome depends on few values.
+// Conversations simulates conversations on one device with one model and with each of the
+// plans. Conversations stores the outcome of each simulated turn in a table and uses it
+// again for turns with equal values of policyTurn.
 type Conversations struct {
 	cost    *graphswap.Cost
 	setting graphswap.Setting
@@ -161,12 +161,11 @@ func NewConversations(o SessionOptions) (*Conversations, error) {
 	return &Conversations{cost: cost, setting: o.Setting, chooser: chooser, start: chooser.Config(), known: map[policyTurn]*outcome{}}, nil
 }
 
-// contextStep is the multiple to which the number of a conversation turn's cached
-// tokens is rounded.
+// The number of cached tokens before a turn is rounded down to a multiple of contextStep.
 const contextStep = 256
 
-// cached returns how many tokens are in the KV cache before a conversation turn. A
-// full KV cache drops the oldest tokens first.
+// The method `cached` returns the number of tokens in the KV cache before a conversation
+// turn. If prompt and answer of the turn do not fit, the KV cache drops its oldest tokens.
 func (c *Conversations) cached(total int, t Turn) int {
 	room := max(c.setting.Context-t.Prompt-t.Output, 0)
 	return min(total, room) / contextStep * contextStep

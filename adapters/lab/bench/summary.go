@@ -226,10 +226,10 @@ func (g *Generated) Table(w io.Writer) error {
 	return g.ModelledTable(w)
 }
 
-// modelledPass is the time of a pass of 32 rows on a phone, in milliseconds. The
-// fitted profile of the 8 Gen 2 gives the time modelledPass for the model
-// Qwen2.5-1.5B. A share of modelledPass compares two machines, because the processor
-// time of drafts is measured on this machine.
+// modelledPass is the time of a pass of 32 rows on a phone, in milliseconds. The fitted
+// profile of the 8 Gen 2 gives the time modelledPass for the model Qwen2.5-1.5B. The table
+// gives the drafters' processor time in percent of modelledPass. Such a percentage mixes
+// two machines, because the processor time is measured on this machine.
 const modelledPass = 60.5
 
 // depths lists the depths in a draft that the printed table shows.

@@ -220,8 +220,8 @@ func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switc
 	return row, nil
 }
 
-// tooLarge reports whether the graphs of a plan do not fit into the memory of a
-// session. The table also lists each plan whose graphs do not fit, with the reason.
+// tooLarge reports whether the graphs of a plan do not fit into the memory of a session. The
+// table also has a row for each such plan, with this reason.
 func (*SwitchRow) tooLarge(p *graphswap.Problem, line *graphswap.Timeline) bool {
 	return line.PeakBytes-p.HostBytes > p.WindowBytes
 }

@@ -1,5 +1,5 @@
-// Package clients measures a server with several clients at the same time. It measures the
-// tokens per second, and the time between the tokens of one client while another client's long
+// Package clients measures a server with several clients at the same time. Package clients measures
+// the tokens per second, and the time between the tokens of one client while another client's long
 // prompt is computed.
 //
 // The clients speak HTTP with a real server of package llamaserver. Times come from the passes
@@ -79,7 +79,7 @@ func (o *Options) longest() []int32 {
 	return longest
 }
 
-// ask lets the clients ask all prompts.
+// The method `ask` starts the clients and returns when all prompts are answered.
 func (o *Options) ask(ctx context.Context, url string) error {
 	var group sync.WaitGroup
 	next, answered := make(chan []int32), make(chan struct{}, len(o.Prompts)+1)

@@ -16,13 +16,13 @@ type Sum struct {
 	Requests, Tokens, Passes int
 	// Took is the time from the first request to the last token.
 	Took time.Duration
-	// First is the median time to the first token, and Between the mean time between two
-	// tokens of a request.
+	// First is the median of the requests' times to the first token. Between is the mean time
+	// between two consecutive tokens of a request.
 	First, Between time.Duration
 	// Gap is the 95th percentile of the times between two passes that gave the same
 	// request tokens.
 	Gap time.Duration
-	// During holds Between and Gap of the other requests while the long prompt was
+	// During describes the gaps of the other requests while the long prompt was
 	// computed. LongFirst is the time to the first token of the long prompt.
 	During    Gaps
 	LongFirst time.Duration
@@ -30,8 +30,8 @@ type Sum struct {
 	Rows float64
 }
 
-// Gaps describes the tokens of some gaps: their number, the mean time per token, and
-// the 95th percentile and the maximum of the gaps.
+// Gaps summarizes several gaps: the number of tokens that ended them, the mean time per
+// token, and the 95th percentile and the maximum of the gaps' lengths.
 type Gaps struct {
 	Tokens                int
 	Mean, Percentile, Max time.Duration
@@ -48,8 +48,8 @@ type pass struct {
 	startedAt, endedAt time.Duration // startedAt and endedAt are times on the device's clock
 }
 
-// timeline places the passes of all requests on the device's clock. The result has each
-// pass by the time at which it began on the host's clock.
+// timeline places the passes of all requests on the device's clock. The keys of the result
+// are the times at which the passes began on the host's clock.
 func timeline(reports []engine.Report, began time.Time) map[time.Time]*pass {
 	passes := make(map[time.Time]*pass)
 	add := func(began time.Time, took, device time.Duration, rows int) {

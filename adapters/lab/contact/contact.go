@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Setup describes the device and the model that a first contact tests.
+// Setup holds the device, the model and the settings of a first contact.
 type Setup struct {
 	// Open opens the device. Float opens the float device, which serves as the
 	// reference if no texts are recorded. Run closes both devices, that of Open and the

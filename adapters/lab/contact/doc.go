@@ -14,10 +14,9 @@
 //     width, alone, and run times during a load.
 //   - Step profile turns these times into a device profile of kind "measured".
 //
-// After a failed step of a first contact, the steps that do not depend on it still run.
-// The report of a first contact is saved after each step, so if a device crashes the
-// process, only one step is lost. If a step could not run, its error in the report says
-// so.
+// After a failed step of a first contact, the steps that do not depend on it still run. The
+// report of a first contact is saved after each step, so if a device crashes the process,
+// only one step is lost. If a step could not run, the report holds an error for the step.
 //
 // # Clocks
 //

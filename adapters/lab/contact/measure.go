@@ -94,8 +94,8 @@ func (v *visit) copies(ctx context.Context) (err error) {
 	}{
 		{"write", copyBytes, copyBytes, func() { copy(there, own) }},
 		{"read", copyBytes, copyBytes, func() { copy(own, there) }},
-		// The copy "gather" moves every second piece into one contiguous run, as a
-		// commit does.
+		// The copy "gather" moves every second piece, so that the copied pieces
+		// become contiguous, as a commit does.
 		{"gather", half / 2, piece, func() {
 			for at := 0; at < half; at += 2 * piece {
 				copy(there[half+at/2:half+at/2+piece], there[at:at+piece])

@@ -76,7 +76,7 @@ type Step struct {
 // Tokens holds the comparison of greedy texts with reference texts. Each text is
 // compared up to the first difference.
 type Tokens struct {
-	// Reference names what the texts were compared with: "recorded" or "float device".
+	// Reference is the source of the reference texts: "recorded" or "float device".
 	Reference string `json:"reference"`
 	// LoadMs is the time to load all graphs and to compile those that were not in the cache
 	LoadMs float64 `json:"load_ms"`

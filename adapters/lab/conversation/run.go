@@ -48,9 +48,9 @@ type Fixed struct {
 	BestTurns []TurnTime `json:"best_turns"`
 }
 
-// TurnTime holds the times of one turn: until the first token, of the decoding, and by
-// which loads of the pause before it lasted longer than the pause. Passes is the number of
-// decode passes.
+// TurnTime holds the times of one turn. FirstMs is the time to the first token, and
+// DecodeMs the time of decoding. LateMs is the time by which loads in the pause before the
+// turn lasted longer than this pause. Passes is the number of decode passes.
 type TurnTime struct {
 	Graphs   string  `json:"graphs"`
 	FirstMs  float64 `json:"first_ms"`
@@ -61,7 +61,7 @@ type TurnTime struct {
 
 func (t TurnTime) ms() float64 { return t.FirstMs + t.DecodeMs + t.LateMs }
 
-// Regret returns how many times longer plan auto took than the best fixed configuration.
+// Regret returns the time of plan auto divided by the time of the best fixed configuration.
 func (r *Result) Regret() float64 { return r.AutoMs / r.BestMs }
 
 // Stage holds the device, the model, the tokenizer and the image cache with which all

@@ -8,8 +8,9 @@
 // are useful, but the times are shorter than a phone's. The profiles that package
 // estimate writes have the kind estimated.
 //
-// In an estimate, one layer stands for all layers, because all layers have the same
-// shape. A sliding window of attention changes only the mask of a layer.
+// Package estimate simulates one layer and multiplies its time by the number of layers,
+// because all layers have equal tensors: a sliding window of attention changes only the
+// mask of a layer.
 package estimate
 
 import (
@@ -28,11 +29,11 @@ type Simulator interface {
 	Estimate(ctx context.Context, g *backend.Graph, o estimator.Options) (estimator.Estimate, error)
 }
 
-// Options tells which graphs of a model are estimated.
+// Options selects the graphs whose times are estimated.
 type Options struct {
 	Recipe  model.Recipe
 	Rows    []int // Rows lists the graph widths in ascending order
-	Context int   // Past is the number of past tokens
+	Context int   // Context is the number of past tokens
 	// HeadRows lists the widths of the head's graphs. If HeadRows is empty, the head's
 	// graphs have the widths 1 and 32.
 	HeadRows []int
@@ -142,8 +143,9 @@ func (r *Result) Find(part string, rows int) (Graph, bool) {
 // Rates holds the speeds of the whole model, without the time that the host takes.
 type Rates struct {
 	// Decode is the speed in tokens per second on graphs of one row. Prefill is the
-	// speed in tokens per second without the head, at width Chunk: the fastest width
-	// that spills almost nothing.
+	// speed in tokens per second of graphs of Chunk rows, without the head. Chunk is
+	// the width with the largest Prefill among the widths that spill at most
+	// littleSpill.
 	Decode  float64 `json:"decode_tokens_per_second"`
 	Prefill float64 `json:"prefill_tokens_per_second"`
 	Chunk   int     `json:"prefill_rows"`

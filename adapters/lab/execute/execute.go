@@ -203,7 +203,8 @@ func (j *Job) residency() string {
 	return graphswap.PlanSwitch
 }
 
-// watch is a device that adds up how much later than simulated its calls returned.
+// The type `watch` is a device that adds up the delays of its calls: the time of a call minus its
+// simulated time.
 type watch struct {
 	backend.Device
 	overrun atomic.Int64 // overrun is a time in ns

@@ -41,16 +41,17 @@ type Processes struct {
 	Progress func(plan *graphswap.Plan, scale, lateMs float64)
 }
 
-// late is the share of an execution's time by which calls may be late. If calls are
-// late by a larger share, the plan is executed again on a slower device.
+// The constant `late` limits the delay of calls, as a fraction of the time at which the
+// plan's last switch ends. If the delay is larger, Execute executes the plan again with a
+// slower emulator.
 const late = 0.01
 
 // slowest is the scale that replaces a [Processes].Slowest of zero.
 const slowest = 8
 
-// Execute executes a switch plan. If calls of an execution were late, Execute
-// discards the times and executes the plan again with twice the scale. If calls are
-// late even at the largest scale, Execute returns [ErrLate].
+// Execute executes a switch plan. If the delay of calls exceeds the limit `late`, Execute
+// discards the times and executes the plan again with twice the scale. If the delay exceeds
+// the limit even at the largest scale, Execute returns [ErrLate].
 func (p *Processes) Execute(ctx context.Context, job Job) (*Result, error) {
 	lateMs := 0.0
 	for scale := cmp.Or(p.Scale, 1); ; scale *= 2 {

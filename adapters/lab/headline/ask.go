@@ -31,8 +31,8 @@ type Answer struct {
 	Report host.Fields
 }
 
-// Ask sends a question to a system through Ollama's endpoint /api/chat. Ask passes
-// each piece of the answer to the function `show`, unless show is nil.
+// Ask sends a question to a system through Ollama's endpoint /api/chat. If the argument
+// `show` is not nil, Ask calls it with each piece of the answer.
 func (b *Bed) Ask(ctx context.Context, system string, q Question, show func(string)) (*Answer, error) {
 	a, offset, began := &Answer{}, len(b.Server.Log()), time.Now()
 	var first time.Duration
@@ -112,9 +112,9 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 	return s, nil
 }
 
-// joules returns the energy of a request in joules. Each lane (NPU, IO or CPU) takes
-// its power while the lane works, and the device takes its idle power for the whole
-// time.
+// joules returns the energy of a request in joules. The energy is the sum of each lane's
+// power times the time in which the lane (NPU, IO or CPU) works, and of the device's idle
+// power times the time of the request.
 func joules(power graphswap.Power, r *reader, wholeMs float64) float64 {
 	return (r.number("device_npu_ms")*power.NPU + r.number("device_load_ms")*power.Loading + r.number("device_drafting_ms")*power.CPU + wholeMs*power.Idle) / 1000
 }

@@ -201,8 +201,9 @@ func (b *Bed) writeAdapter(ctx context.Context, system, path string) error {
 	return nil
 }
 
-// writePublished writes an adapter that does not select the model for the product.
-// The product therefore hands the model to the laboratory's llama-server.
+// writePublished writes an adapter that does not select the model for the product. The
+// product hands a model that is not selected to the original llama-server, whose place the
+// laboratory's program takes.
 func writePublished(mode, model, path string) error {
 	f, err := gguf.OpenKeys(model)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package headline measures whole systems as a user meets them. A real, unmodified
+// Package headline measures whole systems through Ollama's HTTP API. A real, unmodified
 // Ollama serves a model with the product's program as its llama-server, and package
-// headline sends requests to Ollama's HTTP API.
+// headline sends the requests that a user's client would send.
 //
 // Each system is a model of its own name in one Ollama: the same weights with other settings.
 // The systems are off (sdnpu.mode=plain), auto (selected for the NPU, with no other key), and

@@ -16,7 +16,8 @@ import (
 )
 
 // Peer is the name of a system without our runner: Ollama runs its model on the
-// llama-server of llama.cpp. Peer is measured by the client on this machine's clock.
+// llama-server of llama.cpp. llama.cpp prints no report of sdnpu, so the client measures
+// Peer on this machine's clock.
 const Peer = "llama.cpp"
 
 // createPeer makes the model of [Peer]. The model is not selected for the NPU, so the

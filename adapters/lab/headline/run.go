@@ -10,9 +10,9 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 )
 
-// Run sends each question to each system of the bed, except for questions that the caller
-// already has measured. Run hands the measurements of each answer to the function `each`. The
-// system that answers first changes from question to question.
+// Run sends each question to each system of the bed, except for pairs of question and system whose
+// measurements are in the argument `known`. Run hands the measurements of each answer to the
+// function `each`. The system that answers first changes from question to question.
 func (b *Bed) Run(ctx context.Context, questions []Question, known []bench.Served, each func(bench.Served) error) error {
 	done := make(map[bench.ServedKey]bool)
 	for i := range known {

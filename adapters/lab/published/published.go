@@ -1,10 +1,10 @@
 // Package published runs published systems with the engine, in full, so that they can be
 // compared with the product.
 //
-// Each published system is a mode of the key sdnpu.mode. The mode paper is sd.npu, version 2,
-// and the mode coordgen is its version 1, CoordGen. Both published systems cut a model into two
-// blocks and load one graph of each block at a time, by the published greedy rule without a
-// spare slot. Both calibrate every prompt, use draft extension, and draft from a database of
+// Each published system is a mode of the key sdnpu.mode. The mode paper is sd.npu, version 2, and
+// the mode coordgen is its version 1, CoordGen. Both published systems cut a model into two blocks
+// and load one graph of each block at a time, by the published greedy rule without a spare slot.
+// Both systems also calibrate every prompt, use draft extension, and draft from a database of
 // earlier answers.
 //
 // If a paper names several values, its mode uses values that agree with all
@@ -52,9 +52,10 @@ func keys(rows string) map[string]string {
 	}
 }
 
-// Adjust gives a model in the mode of a published system the drafter of this system,
-// and its rule for switching graphs. A key that is set next to a published mode
-// overrides the mode's value. Adjust does not change models without a published mode.
+// Adjust gives a model in the mode of a published system the drafter of this system, and
+// its rule for switching graphs. If a model has both a published mode and a key, the key's
+// value replaces the value of the mode. Adjust does not change models without a published
+// mode.
 func Adjust(o *launch.Options) error {
 	c := &o.Config
 	if !slices.Contains([]string{CoordGen, Paper}, c.Mode) {

@@ -5,5 +5,5 @@
 // how long each takes on a chip. [Ways] lists precisions of a whole model, and [Measure]
 // computes what each does to the perplexity of a text on the float device.
 //
-// Package shadow decides nothing and no recipe uses it: docs/llmnpu.md states the results.
+// Package shadow only measures, and no recipe uses it. The results are in docs/llmnpu.md.
 package shadow

@@ -38,7 +38,7 @@ type Form struct {
 // one. 32 is the smallest number that fills the matrix unit.
 const hotChannels = 32
 
-// Forms lists the compared forms; the first is the present form of the recipe w8a16.
+// Forms lists the compared forms. The first form is the form that the recipe w8a16 uses.
 var Forms = []Form{
 	{"u16 × s8 → u16 (w8a16)", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed16, Y: backend.Ufixed16}},
 	{"u8 × s8 → u8 (w8a8)", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8}},

@@ -34,7 +34,8 @@ type Quality struct {
 type Bench struct {
 	model *model.Model
 	exact model.Recipe
-	// Ranges are measured in the texts of calibration. The texts of held are not part of it.
+	// `calibration` holds the texts in which ranges are measured, and `held` other texts, on
+	// which the quality is measured.
 	calibration, held [][]int32
 	// known holds the inputs and results of projections, and parts the results of the
 	// products of one way. spiked holds the names of tensors with outliers.
@@ -71,9 +72,9 @@ func split(tokens []int32) (texts [][]int32) {
 	return texts
 }
 
-// observe runs the calibration texts through all layers. Without a way, observe adds the
-// inputs and results of projections to what is known, and with a way the results of its
-// parts.
+// observe runs the calibration texts through all layers. If the argument `way` is nil,
+// observe records the inputs and results of projections in `known`. If `way` is set,
+// observe records the results of the parts of projections in `parts`.
 func (b *Bench) observe(ctx context.Context, way *Way) (err error) {
 	clear(b.parts)
 	d := &rewriting{Device: cpu.New(cpu.Options{}), widths: make(map[string]int)}

@@ -14,7 +14,7 @@ import (
 // its projections count as spiked. Package model uses the same ratio.
 const outlying = 40
 
-// observed holds what the calibration text showed of one tensor.
+// observed holds the ranges and the sum of squares of one tensor in the calibration texts.
 type observed struct {
 	low, high []float32 // low and high are the ranges of the channels
 	squares   float64
@@ -40,7 +40,8 @@ func (o *observed) spiked() bool {
 	return float64(largest) > outlying*math.Sqrt(o.squares/float64(o.count))
 }
 
-// hot returns which channels belong to the given share with the largest numbers.
+// hot marks the channels with the largest magnitudes. The argument `share` is the fraction of the
+// channels that are marked.
 func (o *observed) hot(share float64) []bool {
 	order := make([]int, len(o.low))
 	for i := range order {

@@ -8,7 +8,7 @@ type Way struct {
 	// float32.
 	In, Out int
 	// Spiked is the number of bits of the inputs and results of a projection whose input or
-	// result has outliers. A value of -1 treats these projections like all others.
+	// result has outliers. The value -1 (alike) gives these projections the bits In and Out.
 	Spiked int
 	// Parts is the number of products into which the inputs of a projection are split; each
 	// part and its result have encodings of their own. Zero means one part.
@@ -37,8 +37,8 @@ var Ways = []Way{
 	{Name: "b: the same, 4 % hot", In: 8, Out: 8, Spiked: 16, Hot: 0.04},
 }
 
-// of returns the bits of a projection's input and result, and whether its hot channels
-// are separate.
+// The method `of` returns the bits of a projection's input and result, and whether a second
+// product multiplies its hot channels.
 func (w Way) of(spiked bool) (in, out int, hot bool) {
 	if spiked && w.Spiked != alike {
 		return w.Spiked, w.Spiked, false
