@@ -26,8 +26,9 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err := check(graphs); err != nil {
 		return err
 	}
-	// Constants are not shared in an image of a single graph, because it would gain nothing,
-	// and an image with sharing has another format.
+	// In an image of a single graph, sharing constants between graphs would save no memory, and
+	// an image with shared constants has another format. Compile turns constant sharing off for
+	// such an image.
 	shared := len(graphs) > 1 && d.sharesConstants()
 	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{WeightSharing: shared})
 	if err != nil {
@@ -35,10 +36,9 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	m := &manifest{Fingerprint: d.fingerprint()}
-	// With constant sharing, all graphs are created first, so that each constant is
-	// passed to the library once for all of them. Without constant sharing, each
-	// graph is finished before the next one starts, because some libraries require
-	// that.
+	// With constant sharing, Compile lowers all graphs as one group, so that it passes each
+	// constant to the library only once. Without constant sharing, Compile finalizes each graph
+	// before it creates the next graph, because some libraries require that order.
 	groups := [][]*backend.Graph{graphs}
 	if !shared {
 		groups = slices.Collect(slices.Chunk(graphs, 1))
@@ -67,9 +67,9 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 }
 
 // BuildAndDiscard calls build with a context and frees the context afterwards.
-// BuildAndDiscard calls logged with each line that the library logs at level info
-// during the build. A logged line does not say which graph it is about, so a device
-// runs one build at a time.
+// BuildAndDiscard calls logged with each line that the library logs at level info during
+// the build. A logged line does not name the graph that caused the line, so BuildAndDiscard
+// runs one build at a time on a device.
 func (d *Device) BuildAndDiscard(build func(c *qnn.Context) error, logged func(line string)) (err error) {
 	d.buildMu.Lock()
 	defer d.buildMu.Unlock()
@@ -98,7 +98,8 @@ func (d *Device) Lower(ctx context.Context, c *qnn.Context, g *backend.Graph, o 
 	return err
 }
 
-// tryLoad loads a context binary and frees it again, if Options.TryLoad is set.
+// tryLoad loads a context binary into the library and then frees the loaded context. If
+// Options.TryLoad is not set, tryLoad does nothing.
 func (d *Device) tryLoad(contextBinary []byte) {
 	if !d.options.TryLoad {
 		return
@@ -113,7 +114,8 @@ func (d *Device) tryLoad(contextBinary []byte) {
 	}
 }
 
-// check validates the graphs before any call into the vendor's library.
+// check returns an error if a graph is invalid, if two graphs have the same name, or if
+// there is no graph. Compile and Lower call check before they call the vendor's library.
 func check(graphs []*backend.Graph) error {
 	if len(graphs) == 0 {
 		return fmt.Errorf("%w: got no graphs, want at least one", backend.ErrInvalidGraph)

@@ -16,8 +16,8 @@ const (
 	eventScale   qnn.EventType = 9103 // eventScale is the wall time per simulated time, in millionths
 )
 
-// pacedVirtual is the value of the event eventPaced if calls compute their
-// simulated time but do not sleep.
+// pacedVirtual is the value of the event eventPaced if the emulator computes the simulated
+// time of each call but does not sleep for that time.
 const pacedVirtual = 2
 
 // newProfile opens a QNN profile if Options.Costs is set; otherwise it returns nil.
@@ -35,9 +35,9 @@ func closeProfile(p *qnn.Profile) error {
 	return p.Close()
 }
 
-// readCost returns the cost of the last call that used a QNN profile. own is the type
-// of the library's event for the whole call, in µs. If there is no QNN profile, the
-// cost is zero.
+// readCost returns the cost of the last call that used a QNN profile. The parameter `own`
+// is the type of the event in which the library reports the duration of the whole call, in
+// µs. If p is nil, readCost returns a cost of zero.
 func readCost(p *qnn.Profile, own qnn.EventType) (backend.Cost, error) {
 	var c backend.Cost
 	if p == nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// isCPULibrary reports whether the library is libQnnCpu, the vendor's float library for
-// the CPU. With API 2.36, libQnnCpu has all operators that package hexagon writes in
-// float32, and Cast between float16 and float32. libQnnCpu's validation refuses all
-// other nodes with float16 or fixed-point tensors (code 3110).
+// isCPULibrary reports whether the library is libQnnCpu, the vendor's float library for the
+// CPU. With API 2.36, libQnnCpu has all operators that package hexagon writes in float32,
+// and Cast between float16 and float32. For every other node with a float16 or fixed-point
+// tensor, libQnnCpu's validation returns code 3110.
 func (d *Device) isCPULibrary() bool { return d.library.Provider().Backend == qnn.BackendCPU }
 
-// explainRefusal adds advice to the error of a node that libQnnCpu refuses.
+// explainRefusal adds the advice "use recipe f32" to the error for a node that libQnnCpu
+// refuses. explainRefusal returns every other error unchanged.
 func (d *Device) explainRefusal(err error) error {
 	if d.isCPULibrary() && errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("%w; the library %s computes in float32 only: use recipe f32", err, d.library.Provider().Name)

@@ -13,8 +13,8 @@ import (
 )
 
 // loweringVersion is part of the fingerprint of the device in each image. Increase
-// loweringVersion when lowering changes the QNN graphs that it makes from the same
-// input, so that old images are compiled again.
+// loweringVersion when a change of this package makes other QNN graphs from the same
+// backend graphs. The changed fingerprint then makes the engine compile old images again.
 const loweringVersion = 1
 
 // Options configures a Device.
@@ -33,33 +33,34 @@ type Options struct {
 	// SM8650). If SoC is zero, the library chooses the chip; on a phone it finds the
 	// phone's own chip.
 	SoC uint32
-	// ConstantSharing says whether graphs that are compiled together store equal
-	// constants once. ConstantsAuto suits images for this machine; the other values are
-	// for images that another machine will load.
+	// ConstantSharing says whether graphs that are compiled together store equal constants
+	// once. Use ConstantsAuto for images that this machine will load. Use ConstantsShared or
+	// ConstantsSeparate for images that another machine will load.
 	ConstantSharing ConstantSharing
 	// Logger receives warnings of package hexagon and, at debug level, the library's
 	// own log lines. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
-	// If Costs is set, programs measure their calls with the library's profile events;
-	// see [backend.Timed]. Measuring with Costs adds tens of microseconds to an
-	// execute.
+	// If Costs is set, a program measures its load and its executes with the library's profile
+	// events; see [backend.Timed]. Such a measurement makes an execute tens of microseconds
+	// slower.
 	Costs bool
 	// FastRPC is the path of the library that allocates memory shared with the DSP. If
 	// FastRPC is empty, the system's library for shared memory is used.
 	FastRPC string
-	// Trace, if set, is a function that Compile calls before each call into the
-	// library, with the graph's name and the step, such as node "q0" (FullyConnected).
-	// If the compiling process crashes or hangs, its parent process can tell from Trace
-	// in which step.
+	// Trace, if set, is a function that Compile calls before each call into the library, with
+	// the graph's name and the step, such as node "q0" (FullyConnected). If the compiling
+	// process crashes or hangs, the last call of Trace tells the parent process which step
+	// failed.
 	Trace func(graph, step string)
-	// If TryLoad is set, Compile loads each new image once and frees it again. If the
-	// library crashes on a new image, TryLoad makes it end the process that compiles,
-	// and not the one that serves requests. If loading a new image fails without a
-	// crash, Compile returns no error, because the process that serves will report it.
+	// If TryLoad is set, Compile loads each new image once and then frees the loaded image. If
+	// the library crashes while it loads an image, the crash then ends the compiling process,
+	// and not the process that serves requests. If the trial load fails without a crash,
+	// Compile only logs the error, because the serving process reports the error when it loads
+	// the image.
 	TryLoad bool
-	// provider is a further provider number that Open accepts as the NPU's library.
-	// Tests set provider to the number of libQnnSaver, the vendor's library that
-	// records its calls.
+	// provider is a provider number that Open accepts in addition to qnn.BackendHTP and treats
+	// in the same way. Tests set provider to the number of libQnnSaver, the vendor's library
+	// that records its calls.
 	provider uint32
 }
 
@@ -82,22 +83,21 @@ type Device struct {
 	backend *qnn.Backend
 	device  *qnn.Device
 	buildID string
-	// optimization is the effort of the library's compiler, or 0 if the library has
-	// no such option.
+	// optimization is the optimization level that is passed to the library's compiler, or 0 if
+	// the library has no option for this level.
 	optimization int
 	// chip is the SoC number for which graphs are compiled, or 0 if it is unknown.
 	chip uint32
 	// The functions sharesConstants and swapsGraphs probe the library at their first
 	// call and return the remembered answer afterwards.
 	sharesConstants, swapsGraphs func() bool
-	// system is the library that describes images. If there is no library that
-	// describes images, systemErr is the reason. system and systemErr are set at the
-	// first use.
+	// system is the library that describes images. If no such library could be opened, system
+	// is nil and systemErr is the reason. The first call of Device.describe sets both fields.
 	systemOnce sync.Once
 	system     *qnn.System
 	systemErr  error
-	// fastRPC allocates buffers that contexts register; it is nil if the library takes
-	// no registered memory.
+	// fastRPC allocates shared memory that contexts register. fastRPC is nil if the library
+	// cannot register memory, or if this machine has no shared memory.
 	fastRPC *qnn.FastRPC
 	// memoryRefused is set when the library has refused to register memory, although the
 	// library claims that it can register memory.
@@ -110,8 +110,8 @@ type Device struct {
 	powerMu sync.Mutex
 	power   *qnn.PowerConfig // power is the current power vote, or nil; powerMu guards it
 
-	// buildMu is held by BuildAndDiscard, because its listener gets all lines that the
-	// library logs.
+	// buildMu makes calls of BuildAndDiscard wait for each other, because `listener` gets the
+	// log lines of every build that runs.
 	buildMu  sync.Mutex
 	listener atomic.Pointer[func(line string)]
 }
@@ -181,12 +181,13 @@ func (d *Device) openChip() (err error) {
 	return nil
 }
 
-// Options returns the options that were passed to [Open], with Name filled in.
+// Options returns the options that were passed to [Open]. If Name, Logger or Trace was
+// empty, Options returns the default that Open chose for the field.
 func (d *Device) Options() Options { return d.options }
 
-// logLine logs each line of the vendor's library at debug level, whatever level the
-// library gives it. The library's error lines are also part of the failed call's error,
-// and its compiler warns hundreds of times per model about choices that no caller can
+// logLine logs the error lines and warnings of the vendor's library at debug level, for two
+// reasons. The error of a failed call already contains the library's error lines. The
+// library's compiler logs hundreds of warnings per model about choices that no caller can
 // change.
 func (d *Device) logLine(level qnn.LogLevel, text string) {
 	if listen := d.listener.Load(); listen != nil {
@@ -203,8 +204,9 @@ func (d *Device) logLine(level qnn.LogLevel, text string) {
 }
 
 // Capabilities describes what the library and the chip can do. The first call of
-// Capabilities compiles and loads two tiny images: one tests constant sharing, the
-// other tests whether the library swaps graphs by itself.
+// Capabilities compiles and loads two tiny images. The first image tests constant sharing,
+// unless Options.ConstantSharing already decides it. The second image tests whether the
+// library can swap graphs by itself.
 func (d *Device) Capabilities() backend.Capabilities {
 	lane := backend.NPU
 	if d.isCPULibrary() { // libQnnCpu must not be reported as the NPU
@@ -222,9 +224,9 @@ func (d *Device) Capabilities() backend.Capabilities {
 	}
 }
 
-// ownChip returns the SoC number of the chip on which the library runs, or 0 if the
-// library reports none. Images that another machine compiled for this machine's chip
-// can be loaded here.
+// ownChip returns the SoC number of the chip on which the library runs, or 0 if the library
+// reports none. This machine can load an image that another machine compiled for the same
+// SoC number.
 func (d *Device) ownChip() uint32 {
 	devices, err := d.device.PlatformInfo()
 	if err != nil || len(devices) == 0 {
@@ -247,8 +249,8 @@ func (d *Device) fingerprint() string {
 		loweringVersion, p.Name, p.Core, p.BackendAPI, d.buildID, d.soc())
 }
 
-// Close withdraws the power vote and closes the device, backend, log and library.
-// Programs and buffers of the device must be closed before the device.
+// Close withdraws the power vote and closes the device, backend, log and library. The
+// caller must close all programs and buffers of the device before the device.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil

@@ -1,38 +1,40 @@
-// Package hexagon makes the Hexagon NPU a [backend.Device]. Package hexagon calls the
-// NPU through QNN: through the vendor's libQnnHtp.so, or a library with the same entry
-// points, such as this project's emulator.
+// Package hexagon makes the Hexagon NPU a [backend.Device]. Package hexagon calls the NPU
+// through a QNN library. This library is the vendor's libQnnHtp.so or a library with the
+// same entry points, such as this project's emulator.
 //
-// Each operator of package backend becomes one QNN operator, because package
-// backend uses QNN's operators. Each node is validated by the library before it is
-// added, because the vendor's addNode and finalize accept nodes that they then
-// compute wrongly. For a node that the library refuses, the error is
-// [errors.ErrUnsupported]. An RmsNorm whose beta is not zero also gives
-// [errors.ErrUnsupported], because the vendor's library would accept it and
-// compute it wrongly. Package hexagon never retries a call and never computes on
-// the CPU instead.
+// On the NPU, a node becomes one QNN node with the operator of the same name, because
+// package backend uses QNN's operators. The only exception is a FullyConnected whose
+// weights have block scales, which becomes a Conv2d with Reshapes. Package hexagon lets the
+// library validate each node before it adds the node, because the vendor's addNode and
+// finalize accept nodes that they then compute wrongly. If the library refuses a node,
+// Compile returns an error that matches [errors.ErrUnsupported]. An RmsNorm whose beta is
+// not zero also gives [errors.ErrUnsupported], because the vendor's library would accept it
+// and compute it wrongly. Package hexagon never repeats a failed execute and never computes
+// a refused node on the CPU instead.
 //
 // # Images
 //
 // An image of package hexagon is a file format around the library's context binary. The
 // manifest in an image holds names, shapes and the tensor IDs that an execute needs.
-// Checksums cover the manifest and the context binary, because the vendor's library
-// accepts damaged binaries. The checksums of an image detect damage but not
-// manipulation, so keep images in a folder where only their owner can write. If the
-// library can use a mapped image, a loaded program uses it without a copy.
+// Checksums cover the manifest and the context binary, because the vendor's library accepts
+// damaged binaries. The checksums of an image detect damage but not manipulation, so keep
+// images in a folder where only their owner can write. If the library can use an image in
+// place, a loaded program uses the mapped image without a copy.
 //
-// Graphs that are compiled together store equal constants once, if the library can load such
-// images. [Device.Capabilities] finds out with a test image whether the library can load images
-// with shared constants. The emulator can load images with shared constants; the vendor's
-// x86-64 library compiles them but refuses to load them.
+// Graphs that are compiled together store equal constants once, if the library can load
+// such images. At its first call, [Device.Capabilities] compiles and loads a test image to
+// find out whether the library can load images with shared constants. The emulator can load
+// images with shared constants; the vendor's x86-64 library compiles them but refuses to
+// load them.
 //
 // # Invariants
 //
-//   - one Device uses one library, one backend and one chip; a library is loaded
-//     once per process and path;
-//   - compiling, loading and closing are safe while other programs execute, but the
-//     vendor's compiler and its executes wait for each other;
-//   - an image of another chip, library or version of this package is rejected by
-//     its fingerprint, because the vendor's x86-64 library would load and run it.
+//   - one Device uses one library, one backend and one chip; two Devices with the same library path
+//     use the same loaded library;
+//   - compiling, loading and closing are safe while other programs execute, but in the vendor's
+//     library a compilation waits for executes, and an execute waits for compilations;
+//   - [Device.Load] rejects an image whose fingerprint names another chip, library or lowering
+//     version, because the vendor's x86-64 library would load and run such an image.
 //
 // # Where things are
 //
@@ -51,11 +53,11 @@
 //
 // # Locks
 //
-// Package hexagon has three locks: Device.buildMu, Device.powerMu and program.mu. No
-// two locks of package hexagon are held together. Each lock of package hexagon may be
-// held during a call into package qnn, so it is taken before the locks of that package.
-// The comment of a field names the lock that guards the field. An execute holds the mu
-// of its program, so Bind and Close of the same program wait for it.
+// Package hexagon has three locks: Device.buildMu, Device.powerMu and program.mu. No two
+// locks of package hexagon are held together. A goroutine that holds a lock of package
+// hexagon may call package qnn, so locks of package hexagon are taken before locks of
+// package qnn. The comment of a field names the lock that guards the field. An execute
+// holds the mu of its program, so Bind and Close of the same program wait for it.
 //
 // # What lossless means
 //
@@ -67,8 +69,8 @@
 //
 // # Cost
 //
-// For an execute, package hexagon adds a few comparisons to the library's call. If the
-// bindings of an execute did not change, it allocates no memory. [Device.Compile] takes
-// minutes for a block on the vendor's compiler; [Device.Load] reads the whole image
-// once to verify its checksum.
+// In an execute, package hexagon only compares bindings before it calls the library. If the
+// bindings have not changed since the previous execute of the graph, an execute allocates
+// no Go memory. [Device.Compile] takes minutes for a block on the vendor's compiler;
+// [Device.Load] reads the whole image once to verify its checksum.
 package hexagon

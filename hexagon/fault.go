@@ -20,8 +20,9 @@ type Fault struct {
 	Remedy string `json:"remedy"`
 }
 
-// faults lists the known error codes with their causes and remedies. Codes of the DSP's
-// driver appear only in the library's log lines; calls return QNN's codes.
+// faults lists the known error codes with their causes and remedies. A code of the DSP's
+// driver appears only in log lines of the library, because QNN calls return only QNN's
+// codes.
 var faults = []Fault{
 	{"1002", "out of memory", "the graphs with their inputs and outputs do not fit into a DSP session, which holds 3.75 GB", "use more blocks (sdnpu.blocks), a shorter context (sdnpu.context) or a smaller recipe, or end other programs that use the NPU"},
 	{"1007", "system communication", "the DSP crashed and restarted; everything that was loaded is lost", "nothing: sdnpu loads the graphs again and continues. If it happens with every request, update the system's NPU driver"},
@@ -44,9 +45,9 @@ var faults = []Fault{
 // Faults returns the known error codes with their causes and remedies.
 func Faults() []Fault { return faults }
 
-// FindFault returns the description of an error code such as "1007" or "0x72".
-// FindFault also accepts the full result of a QNN call, whose low 16 bits are the
-// code.
+// FindFault returns the description of an error code such as "1007" or "0x72". FindFault
+// also accepts the full result of a QNN call, and then looks up the low 16 bits of the
+// result.
 func FindFault(text string) (Fault, error) {
 	n, err := strconv.ParseUint(strings.ToLower(text), 0, 64)
 	var known []string
@@ -60,8 +61,8 @@ func FindFault(text string) (Fault, error) {
 	return Fault{}, fmt.Errorf("hexagon: unknown error code %.80q: want one of %s", text, strings.Join(known, ", "))
 }
 
-// explain adds the cause and the remedy to the error of a call, if the error's code is
-// known.
+// explain adds the cause and the remedy to the error of a QNN call if FindFault knows the
+// error's code. Otherwise, explain returns the error unchanged.
 func explain(err error) error {
 	var call *qnn.Error
 	if !errors.As(err, &call) {

@@ -134,8 +134,8 @@ func readImage(image []byte) (*manifest, []byte, error) {
 	return &m, contextBinary, m.check()
 }
 
-// check rejects a manifest with graphs, inputs or outputs that an execute could not
-// bind.
+// check returns an error if a graph of the manifest has no unique name, or has an input or
+// output to which an execute could not bind memory.
 func (m *manifest) check() error {
 	names := make(map[string]bool, len(m.Graphs))
 	for _, g := range m.Graphs {
@@ -150,9 +150,9 @@ func (m *manifest) check() error {
 	return nil
 }
 
-// check validates the ports of a graph in a manifest. Each port has a name and an ID of
-// its own: if two ports had the ID of one tensor, the library would write into the
-// buffer of another tensor.
+// check validates the ports of a graph in a manifest. No two ports may have the same name
+// or the same ID. With a repeated ID, the library would write the elements of one tensor
+// into the buffer of another tensor.
 func (g *graphManifest) check() error {
 	names, ids := make(map[string]bool), make(map[uint32]bool)
 	for _, p := range slices.Concat(g.Inputs, g.Outputs) {
@@ -167,8 +167,8 @@ func (g *graphManifest) check() error {
 	return nil
 }
 
-// check validates a port. QNN counts the bytes of a tensor in 32 bits, which bounds its
-// size.
+// check validates a port. QNN stores the number of bytes of a tensor in 32 bits, so check
+// rejects ports of 4 GiB and more.
 func (p *portManifest) check() error {
 	size := p.Type.Size()
 	if p.ID == 0 || size == 0 || len(p.Shape) == 0 || len(p.Shape) > backend.MaxRank {

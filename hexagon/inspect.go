@@ -15,10 +15,10 @@ import (
 // binaries.
 var errUndescribed = errors.New("no library on this machine describes the image")
 
-// Inspect describes the graphs and tensors in an image. Inspect needs no NPU and can
-// read images that this machine cannot load. Inspect checks that the context binary
-// holds the graphs of the manifest and is compiled for this device's chip; otherwise it
-// returns [backend.ErrImage].
+// Inspect describes the graphs and tensors in an image. Inspect needs no NPU and can read
+// images that this machine cannot load. Inspect returns [backend.ErrImage] if the context
+// binary does not hold exactly the graphs of the manifest, or was compiled for another chip
+// than this device's.
 func (d *Device) Inspect(image []byte) (info *qnn.BinaryInfo, err error) {
 	defer func() {
 		if err != nil {
@@ -68,8 +68,9 @@ func (d *Device) describe(contextBinary []byte) (*qnn.BinaryInfo, error) {
 	return info, nil
 }
 
-// openSystem opens the library that describes images: the main library if it can
-// describe them, as the emulator does, and otherwise the vendor's system library in the
+// openSystem opens the library that describes images. If Options.SystemLibrary names a
+// library, openSystem opens that library. Otherwise, openSystem tries Options.Library,
+// because the emulator describes images itself, and then the vendor's system library in the
 // same folder.
 func (d *Device) openSystem() (*qnn.System, error) {
 	path := d.options.SystemLibrary
@@ -96,12 +97,13 @@ func systemLibraryOf(library string) string {
 	return filepath.Join(filepath.Dir(library), name)
 }
 
-// declared returns the descriptions of the manifest's graphs, in the order of the
-// manifest. The descriptions of graphs are those of the context binary itself if a
-// library on this machine gives them. If no library gives descriptions, declared makes
-// them of the manifest. Descriptions made of the manifest are allowed only if no other
-// user could have written the image: the library reads and writes as many bytes as the
-// context binary holds, whatever the manifest says.
+// declared returns the descriptions of the manifest's graphs, in the order of the manifest.
+// If a library on this machine can describe the context binary, declared returns the
+// library's descriptions and checks the manifest against them. If no library can, and `own`
+// says that no other user could have written the image, declared makes the descriptions
+// from the manifest. For an image of another user, declared returns an error instead,
+// because an execute reads and writes the tensor sizes of the context binary, and a false
+// manifest would give it buffers that are too small.
 func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.GraphInfo, error) {
 	info, err := d.describe(contextBinary)
 	switch {
@@ -137,8 +139,9 @@ func (m *manifest) declared(info *qnn.BinaryInfo) ([]qnn.GraphInfo, error) {
 	return list, nil
 }
 
-// samePorts compares the ports of a graph in two descriptions, in any order. The IDs of
-// the ports are unique, as [graphManifest.check] has checked.
+// samePorts returns an error if the manifest's ports of a graph differ from the tensors
+// that the context binary declares. The order may differ. samePorts relies on
+// [graphManifest.check], which has rejected repeated IDs.
 func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	if len(ports) != len(tensors) {
 		return fmt.Errorf("the context binary has %d tensors, the manifest has %d", len(tensors), len(ports))
@@ -156,7 +159,8 @@ func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	return nil
 }
 
-// described returns descriptions of the graphs that are made of the manifest alone.
+// described returns descriptions of the manifest's graphs that contain only what the
+// manifest says.
 func (m *manifest) described() []qnn.GraphInfo {
 	list := make([]qnn.GraphInfo, len(m.Graphs))
 	for i, g := range m.Graphs {

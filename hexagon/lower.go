@@ -45,8 +45,9 @@ type lowering struct {
 	rank4 map[backend.TensorID]*qnn.Tensor
 }
 
-// lower makes QNN graphs in the context c and finalizes them. lower passes each
-// constant to the library once for all graphs. lower checks ctx between graphs.
+// lower creates one QNN graph in the context c for each source graph and finalizes it. If
+// several source graphs hold the same constant, lower fills in its elements only once.
+// lower checks whether ctx is done before it adds the nodes of each graph.
 func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.Graph, o qnn.GraphOptions) ([]graphManifest, error) {
 	trace := d.options.Trace
 	inGraph := func(name string, err error) error { return fmt.Errorf("graph %q: %w", name, err) }
@@ -91,21 +92,22 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 	return manifests, nil
 }
 
-// collectAbove is a size in bytes: lower returns a larger buffer to the operating
-// system.
+// collectAbove is the size in bytes from which lower returns the memory of its buffer for
+// constants to the operating system before it finalizes graphs.
 const collectAbove = 16 << 20
 
-// constantUse is a tensor that holds a certain constant, with the lowering that
-// owns the tensor.
+// constantUse names a tensor by its index in a lowering. The map from constant IDs to
+// constantUses lists all tensors that hold the same constant.
 type constantUse struct {
 	lowering *lowering
 	tensor   int
 }
 
-// createTensors creates the tensors of a QNN graph. For each constant, createTensors
-// also creates the tensors of the other graphs that hold the same constant.
-// createTensors copies constants into buffer or, if that is too small, into a larger
-// buffer, which it returns.
+// createTensors creates the tensors of a QNN graph. For each constant, createTensors also
+// creates the tensors of the other graphs that hold the same constant. createTensors fills
+// the elements of constants into `buffer`. If `buffer` is too small for a constant,
+// createTensors allocates a larger buffer. createTensors returns the buffer that it used
+// last.
 func (l *lowering) createTensors(constants map[string][]constantUse, buffer []byte) ([]byte, error) {
 	for i := range l.source.Tensors {
 		t := &l.source.Tensors[i]
@@ -157,7 +159,8 @@ func (l *lowering) create(i int, shape []uint32, data []byte, q *qnn.Quantizatio
 	return err
 }
 
-// addNodes adds the nodes of a graph and then finalizes it, which compiles it.
+// addNodes adds the nodes of the source graph to the QNN graph and then finalizes the QNN
+// graph. Finalizing a QNN graph compiles the graph.
 func (l *lowering) addNodes() error {
 	name := ""
 	for i := range l.source.Nodes {
@@ -171,7 +174,7 @@ func (l *lowering) addNodes() error {
 	return l.graph.Finalize(nil)
 }
 
-// lowerNode returns the function that translates a node of the given operator.
+// lowerNode returns the function that translates the node n into one or several QNN nodes.
 func (l *lowering) lowerNode(n *backend.Node) func(n *backend.Node) error {
 	switch {
 	case l.cpuLibrary && n.Op == backend.RmsNorm:
@@ -251,8 +254,8 @@ var droppedParams = map[backend.Op][]string{
 	backend.Multiply: {"scale", "offset"}, backend.Sigmoid: {"scale", "offset"},
 }
 
-// impliedParams returns the parameters that QNN requires and that package backend
-// leaves out, because they have one possible value.
+// impliedParams returns parameters that QNN requires and that a backend.Node does not need
+// to have, because package backend gives the operator only one meaning.
 func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 	last := int32(len(l.source.Tensors[n.Inputs[0]].Shape) - 1)
 	switch n.Op {
@@ -268,10 +271,9 @@ func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 	return nil
 }
 
-// unset returns the given flags of an operator with the value false, if the node does
-// not set them. All flags of an operator are always passed, because the vendor's
-// validation crashes on a MatMul without both flags if its weights have a scale per
-// channel.
+// unset returns those of the named flags that the node does not set, each with the value
+// false. The lowering passes every flag of a MatMul explicitly, because the vendor's
+// validation crashes on a MatMul with a missing flag and weights with a scale per channel.
 func unset(n *backend.Node, names ...string) (flags []backend.Param) {
 	for _, name := range names {
 		if n.Param(name) == nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// alignment is the number of bytes to which the library's vector units need memory
-// aligned. Package backend requires that offsets into a buffer have this alignment.
+// alignment is the number of bytes of which the address of each input and output must be a
+// multiple, because the NPU's vector units require it. Package backend requires that
+// offsets into a buffer have this alignment.
 const alignment = 64
 
 // maxBuffer is the size of the address space of one DSP session, so no device
@@ -20,9 +21,9 @@ const maxBuffer = 1 << 32
 // fastRPCLibrary is the system's library that allocates memory shared with the DSP.
 const fastRPCLibrary = "libcdsprpc.so"
 
-// buffer holds inputs and outputs of graphs. If the library can register memory, a
-// buffer is memory shared with the DSP. If the library cannot register memory, a
-// buffer is guarded memory, which the library copies or maps in each execute.
+// buffer holds inputs and outputs of graphs. If the library can register memory, a buffer
+// is memory shared with the DSP. Otherwise, a buffer is guarded memory outside the Go heap,
+// whose contents the library copies or maps in each execute.
 type buffer struct {
 	bytes  []byte
 	shared *qnn.SharedMemory // shared is nil if the buffer is guarded memory
@@ -46,8 +47,8 @@ func (d *Device) openSharedMemory() {
 	}
 }
 
-// NewBuffer allocates a buffer that is filled with zeros. The caller of NewBuffer
-// closes the buffer after the programs that use it.
+// NewBuffer allocates a buffer that is filled with zeros. The caller of NewBuffer must
+// close the buffer, but only after the caller has closed all programs that use the buffer.
 func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	var err error
 	switch {
@@ -72,7 +73,7 @@ func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	return nil, fmt.Errorf("hexagon: allocate a buffer of %d bytes: %w", sizeBytes, err)
 }
 
-// aligned returns memory filled with zeros whose address is a multiple of alignment.
+// aligned returns zeroed Go memory whose address is a multiple of the constant `alignment`.
 func aligned(size int) []byte {
 	raw := make([]byte, size+alignment)
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) % alignment)
@@ -106,9 +107,11 @@ type registration struct {
 	offset int
 }
 
-// register registers the memory of an input or output with the context, unless the memory is
-// registered already. If the memory is not shared, or if the library refuses to register it,
-// register returns nil, and the execute gets the memory's address.
+// register registers the memory of an input or output with the context, unless the memory
+// is registered already. If the buffer is not shared memory, or if the library refuses to
+// register any memory, register returns nil and no error, and the execute gets the memory's
+// address. If registering fails because memory ran out or the DSP restarted, register
+// returns the error.
 func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Memory, error) {
 	own, ok := b.Buffer.(*buffer)
 	if !ok || own.shared == nil || p.device.memoryRefused.Load() {
@@ -136,8 +139,8 @@ func (p *program) register(g *loadedGraph, port int, b backend.Binding) (*qnn.Me
 	return nil, nil
 }
 
-// Bind registers the memory of bindings before the first execute with these bindings.
-// Bind may run in parallel with executes of other programs.
+// Bind registers the memory of all bindings with the library, so that the first execute
+// with these bindings need not register it. Bind may run while other programs execute.
 func (p *program) Bind(graph string, bindings []backend.Binding) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

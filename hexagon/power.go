@@ -13,13 +13,14 @@ import (
 // (HMX).
 const hmxVoteArch = 79
 
-// votes returns the power vote of a phase. The phase idle has no power vote. Prefill is
-// limited by the matrix unit, so its vote asks for the highest clocks. Decode is
-// limited by the memory, so its vote keeps the memory bus at its highest clock, while
-// cores and matrix unit may be slower. The vote of verification is between the votes of
-// prefill and decode. In decode and verification, the host polls for the end of an
-// execute for as long as the library expects it to take. Polling for the expected time
-// costs less CPU time than the fixed 10 ms of [qnn.Burst], and is as fast.
+// votes returns the power vote for a phase. For backend.Idle, votes returns an error,
+// because an idle device has no power vote. Prefill is limited by the matrix unit, so its
+// vote asks for the highest clocks. Decode is limited by the memory, so its vote keeps the
+// memory bus at its highest clock, while cores and matrix unit may be slower. The vote of
+// verification is between the votes of prefill and decode. In decode and verification, the
+// library predicts the time of an execute, and the host polls for the end of the execute
+// for about this time. Such adaptive polling notices the end as early as the fixed polling
+// of [qnn.Burst] (10 ms), and needs less CPU time.
 func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	v = qnn.Burst()
 	switch p {
@@ -39,8 +40,8 @@ func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	return v, nil
 }
 
-// Vote asks the device for the clock rates that a phase needs. If a restart of the DSP
-// has lost the power vote, Vote votes again.
+// Vote asks the device for the clock rates that a phase needs. If the current power vote
+// cannot be changed, because the DSP has restarted, Vote opens a new power vote.
 func (d *Device) Vote(p backend.Phase) (err error) {
 	defer func() {
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 )
 
 // probeOnce returns a function that runs the probe at its first call and remembers the
-// answer. what completes the log line "the library does not ...".
+// answer. The parameter `what` completes the log line "the library does not ...", which
+// reports a failed probe.
 func (d *Device) probeOnce(what string, probe func() error) func() bool {
 	return sync.OnceValue(func() bool {
 		err := probe()
@@ -25,25 +26,25 @@ func (d *Device) probeOnce(what string, probe func() error) func() bool {
 // shared section.
 const probeSide = 64
 
-// probeConstantSharing tests constant sharing: it compiles and loads an image with
-// shared constants. The vendor's x86-64 library compiles images with shared constants
-// and claims that it supports them, but refuses to load them (code 1000). The library
-// on a phone may refuse to compile images with shared constants. Any failure of the
-// probe of constant sharing counts as "not supported".
+// probeConstantSharing tests constant sharing: it compiles and loads an image with shared
+// constants. The vendor's x86-64 library compiles images with shared constants and claims
+// that it supports them, but refuses to load them (code 1000). The library on a phone may
+// already refuse to compile such an image. After any failure of the probe, the device
+// reports that the library does not share constants.
 func (d *Device) probeConstantSharing() error {
 	return d.probe(qnn.ContextOptions{WeightSharing: true}, qnn.ContextOptions{})
 }
 
-// probeGraphSwapping tests whether the library can swap graphs by itself: it loads an
-// image with the options for that. The vendor's x86-64 library claims that it can swap
-// graphs, but refuses the call (code 1000).
+// probeGraphSwapping tests whether the library can swap graphs by itself. For this test, it
+// loads an image with the options of swapOptions. The vendor's x86-64 library claims that
+// it can swap graphs, but refuses the call (code 1000).
 func (d *Device) probeGraphSwapping() error {
 	return d.probe(qnn.ContextOptions{}, swapOptions(1<<20, 2))
 }
 
-// swapOptions returns the options for an image whose graphs the library swaps by
-// itself. For swapping, the library uses the image without copying it, and gets the
-// size of one graph as its memory hint.
+// swapOptions returns the options for an image whose graphs the library swaps by itself.
+// The options promise that the image stays readable, so that the library can load graphs
+// from it at any time. The memory hint is the average size of one graph.
 func swapOptions(sizeBytes, graphs int) qnn.ContextOptions {
 	return qnn.ContextOptions{Persistent: true, MemoryHintMB: uint64(max(sizeBytes/max(graphs, 1)>>20, 1))}
 }

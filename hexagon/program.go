@@ -19,16 +19,16 @@ type program struct {
 
 	// mu is held during an execute. mu guards the fields of the program below it.
 	mu                sync.Mutex
-	context           *qnn.Context // context is nil after the program's Close
+	context           *qnn.Context // context is nil after Close has freed the QNN context
 	graphs            map[string]*loadedGraph
 	image             []byte       // image keeps the image alive if the library uses it without a copy
-	profile           *qnn.Profile // profile measures executes; it is nil without Options.Costs
+	profile           *qnn.Profile // profile measures the load and the executes; profile is nil without Options.Costs
 	loadCost, runCost backend.Cost
 }
 
-// loadedGraph is a graph of a program with its last bindings. If an execute has the
-// same bindings as the last one, nothing is bound again. All fields of a loadedGraph
-// are guarded by program.mu.
+// loadedGraph is a graph of a program with its last bindings. An execute binds only those
+// inputs and outputs whose memory differs from the previous execute of the graph. All
+// fields of a loadedGraph are guarded by program.mu.
 type loadedGraph struct {
 	graph     *qnn.Graph
 	signature backend.Signature
@@ -82,10 +82,11 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 	return p, nil
 }
 
-// loadContext loads a context binary into the library. If the library can use the
-// context binary without a copy, no copy is made. Only trying a load shows whether the
-// library can do without a copy, because the vendor's x86-64 library claims that it can
-// and then refuses.
+// loadContext loads a context binary into the library. loadContext first asks the library
+// to use the context binary without copying it. If the library refuses, loadContext lets
+// the library copy the context binary, and later calls ask for a copy at once. The
+// library's own statement is not used, because the vendor's x86-64 library claims that it
+// needs no copy and then refuses.
 func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profile *qnn.Profile) (*qnn.Context, error) {
 	if swap {
 		if !isAligned(contextBinary) {
@@ -133,8 +134,8 @@ func callError(err error) error {
 	return err
 }
 
-// loadGraph opens one graph of a loaded context. The manifest of the image must agree
-// with what the context binary declares.
+// loadGraph opens one graph of a loaded context. The caller of loadGraph has checked that
+// the manifest m agrees with the description `declared` of the context binary.
 func loadGraph(c *qnn.Context, m *graphManifest, declared qnn.GraphInfo) (*loadedGraph, error) {
 	graph, err := c.Graph(declared)
 	if err != nil {
@@ -205,8 +206,8 @@ func (g *loadedGraph) port(i int) *backend.Port {
 	return &g.signature.Inputs[i]
 }
 
-// check compares the number and the sizes of bindings with the inputs and outputs
-// of the graph.
+// check returns backend.ErrBinding unless there is one binding for each input and output of
+// the graph, and each binding's buffer holds enough bytes at the binding's offset.
 func (g *loadedGraph) check(bindings []backend.Binding) error {
 	if len(bindings) != len(g.ids) {
 		return fmt.Errorf("%w: got %d bindings, but the graph has %d inputs and outputs", backend.ErrBinding, len(bindings), len(g.ids))
@@ -265,7 +266,8 @@ func (p *program) bindAll(g *loadedGraph, bindings []backend.Binding) error {
 	return nil
 }
 
-// tensor returns the memory of an input or output in QNN's form.
+// tensor returns the QNN description of the memory for one input or output: registered
+// memory if possible, otherwise the bytes of the buffer.
 func (p *program) tensor(g *loadedGraph, port int, b backend.Binding) (qnn.ExecTensor, error) {
 	memory, err := slice(b, g.port(port))
 	if err != nil {
@@ -278,7 +280,8 @@ func (p *program) tensor(g *loadedGraph, port int, b backend.Binding) (qnn.ExecT
 	return t, err
 }
 
-// slice returns the part of a buffer that a binding gives to an input or output.
+// slice returns the bytes of the binding's buffer that belong to the input or output p. If
+// the offset or the size does not fit the buffer, slice returns backend.ErrBinding.
 func slice(b backend.Binding, p *backend.Port) ([]byte, error) {
 	size := p.SizeBytes()
 	if b.Buffer == nil {

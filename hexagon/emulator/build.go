@@ -21,8 +21,8 @@ var ErrNoCompiler = errors.New("no C compiler found: install one, for example wi
 
 // Options configures a build. The field Dir of Options must be set.
 type Options struct {
-	// Dir is a folder that gets one subfolder per build, named by a hash of the
-	// sources, flags and compiler.
+	// Dir is the folder in which Build creates one subfolder for each build. The name of a
+	// subfolder is a hash of the sources, the flags and the compiler.
 	Dir string
 	// CC is the C compiler that builds the emulator. If CC is empty, Build takes the
 	// first of cc, gcc and clang that it finds. With a cross compiler, Build makes a
@@ -34,18 +34,18 @@ type Options struct {
 	// Logger receives the start and the duration of a build. If Logger is nil,
 	// nothing is logged.
 	Logger *slog.Logger
-	// Begin, if set, is a function that is called before a compilation starts, because
-	// compiling takes seconds.
+	// Begin, if set, is a function that Build calls before it starts the compiler, so that a
+	// caller can tell its user why the build takes seconds.
 	Begin func()
 }
 
 // Build returns the path of the emulator's library, libQnnHtp.so or QnnHtp.dll. If the
 // emulator's library does not exist yet, Build compiles it.
 //
-// A file of the emulator's library gets its name only when it is complete. Because an
-// incomplete library has another name, several processes may build at once, and a build
-// that is killed leaves no broken library. A first build of the emulator takes some
-// seconds. Cancelling ctx kills the compiler.
+// Build writes the library in a temporary folder and renames the complete file to its final
+// path. As a result, several processes may build at the same time, and a killed build
+// leaves no broken library at this path. The first build takes some seconds. Cancelling ctx
+// kills the compiler.
 func Build(ctx context.Context, options Options) (string, error) {
 	if options.Dir == "" {
 		return "", errors.New("emulator: the option Dir is empty")
@@ -99,9 +99,9 @@ func arguments(sanitize string) []string {
 	return args
 }
 
-// findCompiler returns the path of the C compiler and the output of its --version. The
-// path and the version of the compiler are part of a build's name, so a new version of
-// the compiler causes a new build.
+// findCompiler returns the path of the C compiler and the output of its --version. Build
+// includes both in the hash that names the build, so a new version of the compiler causes a
+// new build.
 func findCompiler(ctx context.Context, name string) (path, version string, err error) {
 	candidates := []string{"cc", "gcc", "clang"}
 	if name != "" {
@@ -121,8 +121,8 @@ func findCompiler(ctx context.Context, name string) (path, version string, err e
 	return "", "", fmt.Errorf("no C compiler found: %v: %w", candidates, ErrNoCompiler)
 }
 
-// build compiles the emulator in a temporary folder next to the result, and then
-// renames the library into its place.
+// build compiles the emulator in a temporary subfolder of the library's folder, and then
+// renames the finished file to the path `library`.
 func build(ctx context.Context, compiler string, args, link []string, library string) error {
 	folder, name := filepath.Split(library)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -157,8 +157,8 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 	return os.Rename(built, library)
 }
 
-// compileAll compiles C files on all processors. The paths that compileAll gets are
-// relative to the folder work. compileAll returns the paths of the object files in the
+// compileAll compiles C files, on all processors at the same time. The paths in `files` are
+// relative to the folder `work`. compileAll returns the paths of the object files in the
 // order of the C files.
 func compileAll(ctx context.Context, compiler string, args []string, work string, files []string) ([]string, error) {
 	var wait sync.WaitGroup

@@ -1,12 +1,13 @@
-// Package emulator builds a replacement for the vendor's libQnnHtp.so from the C
-// sources that it embeds. With the emulator, all packages that use QNN run and are
-// tested on a machine without an NPU.
+// Package emulator builds a replacement for the vendor's libQnnHtp.so from the C sources
+// that it embeds. With the emulator, every package that uses QNN can run, and can be
+// tested, on a machine without an NPU.
 //
-// The emulator has the vendor's entry point, function table (core API 2.40) and struct
-// layouts, so tests use the same binding as a phone. The emulator can be recognised by
-// its provider, "HTP_EMULATOR_SDNPU", and its build ID, "sdnpu-emulator ...". The
-// emulator's file also contains the entry point of the QNN system library, which
-// describes context binaries without a device ("SYSTEM_EMULATOR_SDNPU").
+// The emulator has the vendor's entry point, function table (core API 2.40) and C structs,
+// so tests call the emulator with the same Go code that calls the vendor's library on a
+// phone. The emulator can be recognised by its provider, "HTP_EMULATOR_SDNPU", and its
+// build ID, "sdnpu-emulator ...". The emulator's file also contains the entry point of the
+// QNN system library, which describes context binaries without a device
+// ("SYSTEM_EMULATOR_SDNPU").
 //
 // A cross compiler for Windows builds the emulator as QnnHtp.dll, to test our program
 // there: with one thread, without registered memory and without simulated times.
@@ -17,40 +18,43 @@
 //
 // # What the emulator is not
 //
-// The emulator reproduces the results of the vendor's library, and not those of a chip.
-// The emulator's settings of time, power, memory limits and SoC do not change a result.
-// Without a profile, the emulator's run times say nothing about a phone. The emulator's
-// context binaries have their own format and run on no device. For encodings with a
-// mapping, and in functions that package qnn does not call, the emulator returns the
-// code for "not supported".
+// The emulator reproduces the results of the vendor's library, and not those of a chip. The
+// emulator's settings of time, power, memory limits and SoC do not change a result. Without
+// a profile, the emulator's run times say nothing about a phone. The emulator's context
+// binaries have their own format and run on no device. The emulator returns the code for
+// "not supported" for encodings with a mapping, and from functions that package qnn does
+// not call.
 //
 // # Where the emulator is stricter than the vendor's library
 //
-// The vendor's x86-64 library accepts the errors listed below without a message. The emulator
-// rejects these errors with a fitting code and an error line that names graph, node, tensor and
-// reason. The emulator rejects static data and buffers of a wrong size, and tensors with a
-// wrong data type or shape at execute. It rejects quantizations that do not fit their tensor,
-// overlapping output buffers, duplicate names, and tensors that no node writes or reads. It
-// rejects nodes that the operator refuses (at addNode, not at finalize), and options that would
-// be ignored. It rejects damaged or foreign context binaries, and binaries of another SoC.
+// The vendor's x86-64 library accepts the errors listed below without a message. For each
+// of these errors, the emulator's call returns an error code and logs a line that names the
+// graph, the node, the tensor and the reason. The emulator rejects static data and buffers
+// of a wrong size, and tensors with a wrong data type or shape at execute. The emulator
+// rejects quantizations that do not fit their tensor, overlapping output buffers, duplicate
+// names, and tensors that no node writes or reads. The emulator rejects invalid nodes
+// already at addNode, not only at finalize, and rejects options that it would have to
+// ignore. The emulator rejects context binaries that are damaged, that another library
+// wrote, or that were compiled for another SoC.
 //
 // # Rule of sums
 //
-// The emulator computes every sum in one fixed order, with fused multiply-add in
-// float32 and one rounding to the output type at the end. The order of the emulator's
-// additions is the same on every code path, thread count and graph width. The emulator
-// skips a slot of the KV cache whose attention probability is zero. Padding, graph
-// width and machine therefore change no bit of the emulator's results.
+// The emulator computes every sum in one fixed order, with fused multiply-add in float32
+// and one rounding to the output type at the end. The order of the emulator's additions is
+// the same on every code path, thread count and graph width. The emulator skips a slot of
+// the KV cache whose attention probability is zero. Because of the fixed order and the
+// skipped slots, padding, graph width and machine change no bit of the emulator's results.
 //
 // # Ownership and threads
 //
-// Functions of the emulator may be called from any thread. In the emulator, executes
-// run one at a time in the process, and share one block of memory for intermediate
-// results. In the emulator, contexts may be built, loaded and freed while an execute
-// runs. In the emulator, an execute reads and writes the client's buffers directly. In
-// the emulator, registered memory stays mapped between executes and is used directly
-// too. If a context binary is loaded as persistent, the emulator uses its packed
-// weights directly from the client's mapping, which must outlive the context.
+// Functions of the emulator may be called from any thread. The emulator runs one execute at
+// a time in a process, because all executes use the same memory for intermediate results.
+// In the emulator, contexts may be built, loaded and freed while an execute runs. In the
+// emulator, an execute reads and writes the client's buffers directly. Registered memory
+// stays mapped between executes, and an execute reads and writes it directly too. If a
+// client loads a context binary as persistent, the emulator reads the packed weights
+// directly from the client's memory, so this memory must stay readable until the context is
+// freed.
 //
 // # Environment
 //
@@ -64,14 +68,14 @@
 //
 //	SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=1
 //
-// With the key profile in SDNPU_EMULATOR, loads and executes take as long as on a
-// phone, by the formulas and profiles of package graphswap. Times with pace= or
-// profile= are simulated, not measured. With pace=wall (the default), a call sleeps
-// until its simulated time multiplied by scale has passed. With pace=virtual, no call
-// sleeps; the simulated time is only reported. With the key `as`, a small model takes
-// the time of a large model of the profile. Without the key `as`, the time follows from
-// the model's own shapes and sizes and the profile's generic costs. Without the key
-// `as`, all of a row's time is charged to the blocks, and none to the head.
+// With the key profile in SDNPU_EMULATOR, loads and executes take as long as on a phone, by
+// the formulas and profiles of package graphswap. Times with pace= or profile= are
+// simulated, not measured. With pace=wall (the default), a call sleeps until its simulated
+// time multiplied by scale has passed. With pace=virtual, no call sleeps; the simulated
+// time is only reported. With the key `as`, a small model takes the time of a large model
+// of the profile. Without the key `as`, the emulator computes the time from the loaded
+// model's shapes and sizes and the profile's generic costs, and charges the whole time of a
+// row to the blocks and none to the head.
 //
 //   - A graph with inputs named past_k<layer> is a block graph. The part _layers<K>of<T> of its
 //     name gives its share of the model. Without that part, the share is its number of past_k
@@ -79,10 +83,10 @@
 //     a block graph are the rows of its input x, including padding rows. The number of past
 //     tokens of an execute is the number of slots that its input mask makes visible: the mean
 //     over the rows that see any slot, plus half of the rows.
-//   - A graph whose name begins with "head" is charged for all of its rows, but not
-//     for the submission of an execute, because profiles count submissions per
-//     block. For any other graph, an execute costs one submission, and a load costs
-//     its size in bytes.
+//   - A graph whose name begins with "head" is charged for all of its rows, but not for the
+//     submission of an execute, because profiles count submissions per block. For any other graph,
+//     the time of an execute is that of one submission, and the time of a load follows from the
+//     graph's size in bytes.
 //   - Graphs of one context share the weights of their block or head, so these
 //     weights are charged once per load.
 //   - One execute and one load run at a time. With pace=wall, an execute that
@@ -98,10 +102,10 @@
 //     window.
 //
 // Profile events report the cost of a call. The event of the whole call is in µs; with
-// pace=wall it is the real duration. Event 9100 names the simulated device and the profile's
-// kind. Event 9101 is the simulated time in nanoseconds, without scale. Event 9102 tells in
-// nanoseconds how much longer the call took than the simulated time multiplied by scale. With
-// pace=wall, event 9103 is the scale in millionths.
+// pace=wall it is the real duration. Event 9100 names the simulated device and the
+// profile's kind. Event 9101 is the simulated time in nanoseconds, without scale. Event
+// 9102 is the time in nanoseconds by which the call exceeded its simulated time multiplied
+// by scale. With pace=wall, event 9103 is the scale in millionths.
 //
 // # Cost
 //

@@ -24,17 +24,18 @@ type platform struct {
 	flags, link []string
 }
 
-// The flags of unix make undefined symbols an error at build time; otherwise they
-// would fail only when a program loads the library.
+// unix is the platform of Linux. The flag -z defs makes an undefined symbol an error at
+// build time; without this flag, the error would appear only when a program loads the
+// library.
 var unix = platform{
 	library: "libQnnHtp.so",
 	link:    []string{"-shared", "-Wl,-z,defs", "-Wl,-soname,libQnnHtp.so"},
 }
 
-// The flags of windows link the compiler's own libraries statically, and include
-// replacements for POSIX functions. On Windows, GCC aligns the stack to 16 bytes
-// but saves wider vectors with aligned moves, so the assembler is set to turn
-// these into unaligned moves.
+// windows is the platform of Windows, for a MinGW compiler. Its flags link the compiler's
+// own libraries statically, and include replacements for POSIX functions. On Windows, GCC
+// aligns the stack to 16 bytes but saves wider vectors there with aligned moves, so a flag
+// makes the assembler turn these moves into unaligned ones.
 var windows = platform{
 	library: "QnnHtp.dll",
 	flags: []string{
@@ -52,10 +53,11 @@ func platformOf(version string) platform {
 	return unix
 }
 
-// flags are the compiler flags for all platforms; they are part of the hash that names
-// a library. -ffp-contract=off keeps the fixed order and rounding of sums. The
-// emulator's library exports only its entry points. Compiler warnings are errors only
-// in tests, because a newer compiler with new warnings must not stop a user.
+// flags holds the compiler flags for all platforms, which are part of the hash that names a
+// build. The flag -ffp-contract=off stops the compiler from fusing a multiplication and an
+// addition, which would change the rounding of sums. The flags hide all symbols except the
+// emulator's entry points. Compiler warnings are errors only in tests, because a newer
+// compiler with new warnings must not stop a user.
 var flags = []string{
 	"-I.", "-std=c11", "-O2", "-g", "-Wall", "-Wextra",
 	"-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-pthread",
@@ -104,9 +106,9 @@ func sourceHash(compiler string, args []string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil))[:16], err
 }
 
-// WriteSources writes the C sources into the existing folder dir and its new
-// subfolders. A caller that compiles the emulator's sources itself, for example a test
-// with its own main function, must pass -I with their folder to the compiler.
+// WriteSources writes the C sources into the existing folder dir and its new subfolders. A
+// caller that compiles the written sources, for example a test with its own main function,
+// must pass the flag -I with dir to the compiler.
 func WriteSources(dir string) error {
 	return walkSources(func(path string, text []byte) error {
 		name := filepath.Join(dir, filepath.FromSlash(path))

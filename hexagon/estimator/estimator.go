@@ -9,8 +9,8 @@
 //
 // # Invariants
 //
-//   - an estimate leaves no graph loaded: the compiled graph is discarded, because
-//     the options that make the compiler simulate also change what it compiles;
+//   - an estimate leaves no graph loaded: the estimator discards the compiled graph, because the
+//     options that turn the simulation on also change the compiled graph;
 //   - a device runs one estimate at a time (see [hexagon.Device.BuildAndDiscard],
 //     which holds the lock);
 //   - the trace is a temporary file of limited size, which is deleted afterwards.
@@ -41,20 +41,21 @@ import (
 // that a chip can sustain.
 const turboCorner = 7
 
-// traceLimit is the largest trace, in bytes, that is accepted from the compiler.
+// traceLimit limits the size in bytes of the compiler's trace; a longer trace is rejected.
 const traceLimit = 512 << 20
 
 // Estimate holds the compiler's predictions for one run of a graph.
 type Estimate struct {
 	Graph string
-	// Time is computed from Cycles, the core's clock cycles, and its clock rate MHz.
+	// Cycles is the number of clock cycles of the NPU core, MHz the clock rate of the core, and
+	// Time the quotient of both.
 	Cycles, MHz float64
 	Time        time.Duration
 	// ReadBytes and WriteBytes count the bytes that are transferred between the chip's
 	// main memory and VTCM, the fast memory next to the vector units.
 	ReadBytes, WriteBytes uint64
-	// SpillBytes and FillBytes count those transferred bytes that exist because
-	// intermediate results did not fit into VTCM.
+	// SpillBytes counts bytes of intermediate results that are moved from VTCM to main memory,
+	// because they do not fit into VTCM. FillBytes counts the bytes that are moved back.
 	SpillBytes, FillBytes uint64
 	// MemoryGBps is the memory bandwidth that the simulation assumes.
 	MemoryGBps float64
@@ -71,8 +72,8 @@ type Options struct {
 	VTCMMegabytes uint32
 }
 
-// ErrNotSimulated is returned when the library cannot simulate schedules. [errors.Is]
-// also matches ErrNotSimulated with [errors.ErrUnsupported].
+// ErrNotSimulated is returned when the library compiled the graph but wrote no trace.
+// ErrNotSimulated matches [errors.ErrUnsupported].
 var ErrNotSimulated = fmt.Errorf("the library cannot simulate schedules: %w", errors.ErrUnsupported)
 
 // Compiler estimates graphs with the library of an open device.
@@ -118,7 +119,8 @@ func simulate(d *hexagon.Device, o qnn.GraphOptions, build func(c *qnn.Context, 
 	return e, err
 }
 
-// readLine finds numbers in a line that the library logged, and adds them to a map.
+// readLine stores in the map `logged` the transfer sizes that a log line of the library
+// contains, by their names.
 func readLine(logged map[string]uint64, line string) {
 	for _, m := range loggedBytes.FindAllStringSubmatch(line, -1) {
 		if n, err := strconv.ParseUint(m[2], 10, 64); err == nil {
@@ -147,7 +149,8 @@ type simulation struct {
 	} `json:"Hextimate Configuration"`
 }
 
-// maxTime is a time that no graph takes; traces with longer times are rejected.
+// maxTime limits the simulated time of a graph; a trace with a longer time is rejected as
+// damaged.
 const maxTime = 24 * time.Hour
 
 // readTrace reads the file with the compiler's trace and adds up its events.

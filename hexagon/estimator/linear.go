@@ -19,7 +19,7 @@ import (
 type Linear struct {
 	Rows, In, Out int
 	// Edge is the type of x and y in main memory. If Edge differs from X or Y, the graph
-	// converts, and its time contains the conversions.
+	// contains nodes that convert x or y, and the estimate includes the time of these nodes.
 	Edge backend.DataType
 	// Operator is the QNN operator of the product: FullyConnected, MatMul or Conv2d.
 	Operator string
@@ -27,14 +27,15 @@ type Linear struct {
 	// of a FullyConnected have a scale per block of 32 inputs. A MatMul has one scale for
 	// all its weights, and other products have a scale per output.
 	X, Y backend.DataType
-	// Parts is the number of products into which In is split. Each part has an encoding
-	// of its own. Zero means one part.
+	// Parts is the number of products into which the projection is split along its inputs. Each
+	// product has weights of its own for its part of the inputs. Zero means one product.
 	Parts int
-	// Sum is the type in which products are added: Float16 or Ufixed16. A form without
-	// additions ignores Sum.
+	// Sum is the type in which the results of several products are added: Float16 or Ufixed16.
+	// If there is only one product, Sum is ignored.
 	Sum backend.DataType
-	// Hot is the number of channels of x that a second product multiplies in 16 bits. In a
-	// recipe, the first product has weights of zero for these channels.
+	// Hot is the number of channels of x that a second product multiplies in 16 bits. A recipe
+	// would set the weights of these channels to zero in the first product; the estimated graph
+	// has random weights there too.
 	Hot int
 }
 
@@ -98,8 +99,9 @@ func (s *sketch) tensor(kind qnn.TensorKind, t qnn.DataType, q *qnn.Quantization
 	return x
 }
 
-// encodingOf returns an encoding of numbers around zero; the time of a graph does not
-// depend on the scale.
+// encodingOf returns an encoding for positive and negative numbers. The scale is arbitrary,
+// because the time of a graph does not depend on it. For types without an encoding,
+// encodingOf returns nil.
 func encodingOf(t qnn.DataType) *qnn.Quantization {
 	switch t {
 	case qnn.UFixed8:
@@ -128,7 +130,8 @@ func (s *sketch) integers(name string, t qnn.DataType, values []int, dims ...int
 	return qnn.Param{Name: name, Tensor: s.tensor(qnn.Static, t, nil, data, dims...)}
 }
 
-// converted returns x, which has two dimensions, in another type.
+// converted returns the tensor x, which must have two dimensions, converted to the type
+// `to`. If x already has the type `to`, converted adds no node.
 func (s *sketch) converted(x *qnn.Tensor, to qnn.DataType) *qnn.Tensor {
 	if x.Type == to {
 		return x
@@ -152,7 +155,7 @@ func (s *sketch) channels(x *qnn.Tensor, rows, from, to int) *qnn.Tensor {
 	return s.node("StridedSlice", out, []qnn.Param{s.integers("ranges", qnn.Int32, []int{0, rows, 1, from, to, 1}, 2, 3)}, x)
 }
 
-// draw writes the graph of a form.
+// draw adds the tensors and nodes of the projection to the graph of the sketch s.
 func (l Linear) draw(s *sketch) {
 	edge, in, sum := libraryTypes[l.Edge], libraryTypes[l.X], libraryTypes[l.Sum]
 	parts := max(1, l.Parts)
@@ -181,7 +184,8 @@ func (l Linear) draw(s *sketch) {
 	s.node("Reshape", s.tensor(qnn.AppRead, edge, y.Quantization, nil, 1, l.Rows, l.Out), nil, y)
 }
 
-// gather returns the hot channels of x. The hot channels are spread over all channels.
+// gather returns l.Hot channels of x at equal distances, so that they are spread over all
+// channels.
 func (l Linear) gather(s *sketch, x *qnn.Tensor) *qnn.Tensor {
 	at := make([]int, l.Hot)
 	for i := range at {

@@ -25,13 +25,14 @@ const (
 type Share struct {
 	Operator string
 	Unit     Unit
-	// Busy is the sum of the durations of the operator's events in cycles. Events overlap,
-	// so the sum over all shares exceeds the time of the graph.
+	// Busy is the sum of the durations of the operator's events in cycles. Because events
+	// overlap, the sum of Busy over all shares may exceed the time of the graph.
 	Busy float64
-	// Cycles is the part of the graph's time that is charged to the operator. Each moment
-	// is divided equally among the operators that compute in it. A moment in which no
-	// operator computes is charged to the transfers, then to control. The sum over all
-	// shares is the time of the graph.
+	// Cycles is the part of the graph's time that is charged to the operator. A moment in which
+	// events run on the matrix unit or the vector units is divided equally among these events.
+	// Any other moment is charged to the running transfers, or, without transfers, to the
+	// running control events. A moment without any event is charged to the operator "pause".
+	// The sum of Cycles over all shares is the time of the graph.
 	Cycles float64
 }
 
@@ -68,11 +69,12 @@ func (e *event) operator() string {
 	return strings.TrimPrefix(name, "q::")
 }
 
-// rank orders units by which of them is charged for a moment; lower ranks come first.
+// rank decides which unit is charged for a moment in which several units work: the unit
+// with the lowest rank.
 var rank = map[Unit]int{Matrix: 0, Vector: 0, Memory: 1, Control: 2}
 
-// shares divides the time of a graph among the operators of its trace. The largest share
-// comes first.
+// shares divides the time of a graph among the operators of the graph's trace. The shares
+// are sorted by their Cycles; the share with the most cycles comes first.
 func shares(events []event) []Share {
 	type key struct {
 		operator string

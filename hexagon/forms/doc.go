@@ -4,11 +4,12 @@
 // package backend has the operator, the float device. Package forms contains only
 // tests.
 //
-// A form is a small graph with its inputs, its expected outcome and its allowed error against
-// the reference ([form], built by the files table_*_test.go). The expected outcome is that the
-// graph runs, or that a certain call refuses it with a certain code. Each library under test
-// runs in a child process, because some forms crash the vendor's library. The child process
-// returns results and error codes, and the parent process judges them.
+// A form is a small graph with its inputs, its expected outcome and its allowed error
+// against the reference ([form], built by the files table_*_test.go). The expected outcome
+// is that the graph runs, or that a certain call refuses it with a certain code. Each
+// library under test runs in a child process, because some forms crash the vendor's
+// library. The child process returns results and error codes, and the parent process
+// compares them with the expected outcome.
 //
 //	go test ./hexagon/forms -v                      # prints the table of the emulator
 //	SDNPU_REQUIRE=vendor go test ./hexagon/forms -v # and of the vendor's library: minutes

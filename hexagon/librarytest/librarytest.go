@@ -26,7 +26,8 @@ import (
 // folder is the path of the emulator's folder while the tests of a package run.
 var folder string
 
-// Main runs a package's tests and returns the exit code.
+// Main creates a temporary folder for the emulator, runs a package's tests, removes the
+// folder and returns the exit code.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "sdnpu-test-")
 	if err != nil {
@@ -41,8 +42,8 @@ var build = sync.OnceValues(func() (string, error) {
 	return emulator.Build(context.Background(), emulator.Options{Dir: folder})
 })
 
-// Emulator builds the emulator once and returns its path. The TestMain of a package
-// that calls Emulator must call [Main].
+// Emulator returns the path of the emulator's library, which the first call in a test
+// binary builds. The TestMain of a package that calls Emulator must call [Main].
 func Emulator(t testing.TB) string {
 	t.Helper()
 	require.NotEmpty(t, folder, "TestMain must call librarytest.Main")
@@ -61,9 +62,9 @@ func Vendor(t testing.TB) string {
 	return vendorFile(t, "onnxruntime_qnn", "libQnnHtp.so")
 }
 
-// VendorAtLength returns the same path as Vendor, for tests that take minutes. Tests
-// that take minutes run only if SDNPU_REQUIRE names the vendor's library, as in make
-// test-vendor, or if SDNPU_FULL=1 is set.
+// VendorAtLength returns the same path as Vendor, for tests that take minutes.
+// VendorAtLength skips the test unless SDNPU_REQUIRE names the vendor's library, as in make
+// test-vendor, or SDNPU_FULL=1 is set.
 func VendorAtLength(t testing.TB) string {
 	t.Helper()
 	if !needs.Required("vendor") && !Full() {
@@ -72,8 +73,8 @@ func VendorAtLength(t testing.TB) string {
 	return Vendor(t)
 }
 
-// VendorCPUAtLength returns the same path as VendorCPU, for tests that take half a
-// minute.
+// VendorCPUAtLength returns the same path as VendorCPU, for tests that take half a minute.
+// VendorCPUAtLength skips the test under the same condition as VendorAtLength.
 func VendorCPUAtLength(t testing.TB) string {
 	t.Helper()
 	if !needs.Required("vendor") && !Full() {

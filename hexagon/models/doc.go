@@ -6,11 +6,11 @@
 // the same recipe with exact arithmetic, so the error of the recipe and the additional
 // error of a library are reported separately.
 //
-// A model runs with one block per layer, or with fewer blocks. The tests of package
-// models record the output of each block, so they know the error against the float
-// device after each block. Tokens are compared with teacher forcing: each library gets
-// the float device's tokens and predicts the next one, so that the first difference
-// does not hide later ones.
+// A model runs with one block per layer, or with fewer blocks. The tests of package models
+// record the output of each block and compare it with the output of the same block on the
+// float device. The tests compare tokens with teacher forcing: at each position, each
+// library gets the float device's tokens up to this position and predicts the next token.
+// With teacher forcing, the first different token does not hide later differences.
 //
 // testdata/models.md is the table of results, and models.json holds its rows. A row is
 // written as soon as it is measured, so a part of the table can be measured again, and

@@ -26,11 +26,11 @@ func (l *Library) NewBackend(log *Log) (*Backend, error) {
 // Close frees the backend of the library.
 func (b *Backend) Close() error { return b.handle.free(fnBackendFree) }
 
-// Validate reports whether the library can run a node of a graph. Validate returns
+// Validate returns nil if the library can run a node of a graph. Validate returns
 // [ErrOpUnknown] for an unknown operator and [ErrOpInvalid] for inputs, outputs or
-// parameters that do not fit. The vendor's [Graph.AddNode] and [Graph.Finalize] accept
-// nodes that Validate refuses, so every node should be validated. For Validate, the
-// tensors of the node need no IDs.
+// parameters that do not fit. Callers should validate every node before they add it,
+// because the vendor's [Graph.AddNode] and [Graph.Finalize] accept nodes that Validate
+// refuses. Validate does not read the IDs of the node's tensors.
 func (b *Backend) Validate(op *Op) error {
 	id, err := b.handle.live("backend")
 	if err != nil {

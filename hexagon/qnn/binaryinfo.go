@@ -10,13 +10,13 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// The limits below are for descriptions of images; larger contents are rejected as
-// absurd.
+// The constants below limit the description of an image. A description that exceeds a limit
+// is rejected, because it must come from a damaged image.
 const (
 	imageGraphLimit  = 1 << 10
-	imageTensorLimit = 1 << 14 // imageTensorLimit is the largest number of tensors in all graphs of an image together
+	imageTensorLimit = 1 << 14 // imageTensorLimit limits the number of inputs and outputs of all graphs of an image together
 	imageNameLimit   = 1 << 12
-	imageTextLimit   = 1 << 20 // imageTextLimit is the largest number of bytes of all names in an image together
+	imageTextLimit   = 1 << 20 // imageTextLimit limits the total number of bytes of all names in an image
 )
 
 // ErrBinaryInfo is returned when the description of an image contradicts itself.
@@ -37,32 +37,34 @@ type BinaryInfo struct {
 // GraphInfo describes a graph of an image.
 type GraphInfo struct {
 	Name string
-	// Inputs and Outputs of a GraphInfo include the tensor IDs that executes need. A
-	// tensor's quantization is read only if it has a single scale.
+	// Inputs and Outputs of a GraphInfo include the tensor IDs that executes need. If a tensor
+	// has more than one scale, its field Quantization is nil.
 	Inputs, Outputs []Tensor
-	// The fields below exist only for Hexagon, and are zero if the image's description
-	// does not have them.
+	// Only images for Hexagon have the fields below. If the image's description does not
+	// contain a field, the field is zero.
 	SpillBytes, VTCMBytes, ConstantBytes, SharedBytes, HVXThreads uint64
 	Optimization                                                  uint32
 }
 
-// memory gives access to the bytes of an image's description: in this process, or in a
-// test. read copies bytes from an address.
+// memory gives access to the bytes of an image's description. The implementation ownMemory
+// reads this process's memory; tests have other implementations. The method `read` copies
+// len(to) bytes from an address.
 type memory interface {
 	read(address uintptr, to []byte) error
 }
 
-// ownMemory gives access to this process's memory. ownMemory rejects addresses that no
-// process has. Reading an address at which there is no memory causes a fault, which
-// readBinaryInfo handles.
+// ownMemory gives access to this process's memory. ownMemory returns an error for an
+// address at which no process can have memory. For any other address without memory, the
+// read causes a fault, which readBinaryInfo turns into an error.
 type ownMemory struct{}
 
 // firstPage is the size of the first page of a process, which is never mapped.
 const firstPage = 4096
 
-// lastAddress returns the highest address of a process. On x86-64, Go reports a fault
-// above the highest address without its address, so such a fault cannot be told from an
-// error of our own.
+// lastAddress returns the highest address that ownMemory reads. On x86-64, Go reports a
+// fault above this address without the faulting address, so readBinaryInfo could not
+// distinguish such a fault from a programming error. On other processors, lastAddress
+// excludes no address.
 func lastAddress() uintptr {
 	if runtime.GOARCH == "amd64" {
 		return 1<<47 - 1
@@ -84,9 +86,9 @@ func fetch[T any](m memory, address uintptr) (v T, err error) {
 	return v, err
 }
 
-// infoReader reads the description of an image. The reader limits the total number of
-// tensors and characters, because a damaged description may refer to the same place
-// many times.
+// infoReader reads the description of an image. The fields `tensors` and `letters` count
+// what the reader has read so far. Both totals are limited, because a damaged description
+// may refer to the same bytes many times.
 type infoReader struct {
 	memory
 	tensors, letters int
@@ -112,8 +114,8 @@ func (r *infoReader) text(address uintptr) (string, error) {
 	return "", fmt.Errorf("a name is longer than %d bytes: %w", imageNameLimit, ErrBinaryInfo)
 }
 
-// readBinaryInfo reads the description of an image that a library has placed at an
-// address.
+// readBinaryInfo reads the description of an image from the address that a library
+// returned.
 func readBinaryInfo(m memory, address uintptr) (*BinaryInfo, error) {
 	r := &infoReader{memory: m}
 	var info *BinaryInfo
@@ -195,8 +197,8 @@ func (r *infoReader) graph(address uintptr) (*GraphInfo, error) {
 	return g, err
 }
 
-// newestVersion bounds the version numbers that a later library may give to a
-// description. A version above newestVersion comes from a damaged image.
+// newestVersion is the largest version number that wrongVersion attributes to a newer
+// library. wrongVersion attributes a larger number to a damaged image.
 const newestVersion = 15
 
 // wrongVersion returns the error for a description of an unknown version.
@@ -208,8 +210,8 @@ func wrongVersion(version uint32) error {
 	return fmt.Errorf("description has version %d, want 1..3: %w", version, kind)
 }
 
-// blob reads the part of a graph's description that is specific to Hexagon, if the
-// description has one.
+// blob reads the part of a graph's description that is specific to Hexagon. If this part is
+// too short or has an unknown version, blob leaves the fields of g unchanged.
 func (r *infoReader) blob(g *GraphInfo, address, size uintptr) error {
 	var c cGraphBlob
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&c)), min(size, unsafe.Sizeof(c)))

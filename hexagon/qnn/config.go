@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// configs builds a NULL-terminated array of pointers to options, the form in which many
-// C functions of QNN take their options. configs also keeps the memory alive to which
-// the options point.
+// configs builds a NULL-terminated array of pointers to options, the form in which many C
+// functions of QNN take their options. The field `keep` keeps the memory alive to which the
+// options point.
 type configs struct {
 	list []*cConfig
 	keep keeper
@@ -26,7 +26,8 @@ func (c *configs) addCustom(custom cCustomConfig) {
 	c.add(0, uint64(uintptr(unsafe.Pointer(kept))))
 }
 
-// keepString returns the address of a C string as a number.
+// keepString keeps a C string alive as long as the options and returns the address of the
+// string as a number.
 func (c *configs) keepString(s *byte) uint64 {
 	c.keep = append(c.keep, s)
 	return uint64(uintptr(unsafe.Pointer(s)))
@@ -59,5 +60,6 @@ func (c *configs) pointer() unsafe.Pointer {
 	return unsafe.Pointer(&c.list[0])
 }
 
-// done keeps the memory of the options alive until the C call has returned.
+// done tells the garbage collector that the options were in use until this call. A caller
+// calls done after the C call that gets the options.
 func (c *configs) done() { runtime.KeepAlive(c) }

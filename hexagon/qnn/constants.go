@@ -2,9 +2,9 @@ package qnn
 
 import "fmt"
 
-// BackendHTP is the provider number of the Hexagon NPU's library, and BackendCPU that of the
-// vendor's reference library for the CPU. AnyBackend is the value with which every provider
-// number is accepted.
+// BackendHTP is the provider number of the Hexagon NPU's library, and BackendCPU that of
+// the vendor's reference library for the CPU. AnyBackend is no provider number: as
+// [Options.Backend], it makes [Open] accept a library with any provider number.
 const (
 	BackendHTP uint32 = 6
 	BackendCPU uint32 = 3
@@ -58,8 +58,8 @@ var dataTypes = map[DataType]struct {
 	Bool8: {"bool8", 1},
 }
 
-// Size returns the number of bytes of one element of the type. For an unknown type Size
-// returns 0; the library refuses such types too.
+// Size returns the number of bytes of one element of the type. For an unknown type, Size
+// returns 0.
 func (d DataType) Size() int { return dataTypes[d].size }
 
 // String returns the name of the element type, or its number if it has no name.
@@ -96,8 +96,8 @@ func (k TensorKind) String() string {
 	return fmt.Sprintf("tensor kind %d", uint32(k))
 }
 
-// LogLevel says how much the library logs. A higher log level also includes all lower
-// ones.
+// LogLevel is the severity of a log line, and the limit up to which a library logs. A
+// library with the limit LogInfo also logs lines at the levels LogWarn and LogError.
 type LogLevel uint32
 
 // The log levels.
@@ -122,8 +122,8 @@ const (
 )
 
 // Capability is a feature for which [Library.HasCapability] asks the library
-// (QnnProperty_Key_t). The library's answer is only a hint: the x86-64 library claims
-// features that its calls then refuse.
+// (QnnProperty_Key_t). The library's answer is only a hint, because the vendor's x86-64
+// library claims to have features and then refuses the calls that use these features.
 type Capability uint32
 
 // The capabilities below matter for static graphs.

@@ -40,14 +40,15 @@ type ContextOptions struct {
 	EnableGraphs []string
 	// If WeightSharing is set, equal constants of the context's graphs are stored once.
 	WeightSharing bool
-	// If MemoryHintMB and Persistent are set, the library loads and frees graphs by
-	// itself. The library treats the number of megabytes only as a hint.
+	// If MemoryHintMB is not zero and Persistent is set, the library loads and frees graphs by
+	// itself. MemoryHintMB is the memory in megabytes that loaded graphs should occupy; the
+	// library may exceed it.
 	MemoryHintMB uint64
 	// RetentionOrder lists the names of the graphs that the library frees last, the
 	// most important first.
 	RetentionOrder []string
-	// If Strict is set, the library rejects an image that is not optimal for the
-	// library and the chip.
+	// If Strict is set, the library also rejects an image that it could run, if the image is
+	// not optimal for the library and the chip.
 	Strict bool
 	// If DeferGraphs is set, each graph is loaded only by [Context.Graph].
 	DeferGraphs bool
@@ -130,8 +131,8 @@ func (o *ContextOptions) encodeCustom(c *configs) error {
 	return nil
 }
 
-// Context holds graphs and their weights in the library's memory. Close of a Context
-// frees the graphs and their weights.
+// Context holds graphs and their weights in the library's memory. When the context is
+// closed, the library frees the graphs and weights.
 type Context struct {
 	handle handle
 	image  []byte // image keeps the image alive for a persistent context
@@ -145,10 +146,10 @@ func (b *Backend) NewContext(d *Device, o ContextOptions) (*Context, error) {
 	})
 }
 
-// LoadContext creates a context from an image that [Context.Binary] wrote. If the
-// device is nil, the library's default device is used; the profile may be nil. The
-// vendor's library accepts images with flipped bytes, so the caller should verify a
-// checksum first.
+// LoadContext creates a context from an image that [Context.Binary] wrote. If the device is
+// nil, the library's default device is used. If the profile is nil, the load is not
+// measured. The caller should verify a checksum of the image first, because the vendor's
+// library accepts images with flipped bytes.
 func (b *Backend) LoadContext(d *Device, image []byte, o ContextOptions, p *Profile) (*Context, error) {
 	profile, err := p.optional()
 	if err != nil {

@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// deviceLimit is the largest number of devices and cores that a library may report.
+// deviceLimit limits how many devices a library may report, and how many cores it may
+// report for each device.
 const deviceLimit = 64
 
 // The constants below are the numbers of options in QnnHtpDevice_CustomConfig_t.
@@ -21,26 +22,25 @@ const platformOption = 1
 
 // DeviceOptions configures a [Device].
 type DeviceOptions struct {
-	// SoC is the vendor's number of the chip (57 is SM8650). On a phone, SoC should be
-	// zero: the library then finds the phone's chip. The vendor's x86-64 library
-	// compiles for the chip SoC; for zero it takes the oldest one (30, which has no
-	// float32 RmsNorm).
+	// SoC is the vendor's number of the chip (57 is SM8650). If SoC is zero on a phone, the
+	// library finds the phone's own chip. If SoC is zero on a PC, the vendor's x86-64 library
+	// compiles for its oldest chip, SoC 30, on which RmsNorm does not support float32.
 	SoC uint32
 	// Arch is the Hexagon version of the chip, for example 75. If SoC is set too, the
 	// library ignores Arch.
 	Arch uint32
 	// If SignedPD is set, the library asks for a signed process on the DSP.
 	SignedPD bool
-	// Cores are the cores of device 0 that may be used. If Cores is empty, the library
-	// chooses the cores.
+	// Cores lists the IDs of the cores of device 0 that the library may use. If Cores is empty,
+	// the library chooses the cores.
 	Cores []uint32
 }
 
-// custom returns a device option that is specific to Hexagon. The union in the C struct
-// of a device option moved from offset 4 to offset 8 between core API 2.32 and 2.36. A
-// device option of one word is therefore written to both offsets. A device option of
-// two words does not fit twice, so it is written to the offset that the library's
-// version reads.
+// custom returns a device option that is specific to Hexagon. The union in the C struct of
+// a device option moved from offset 4 to offset 8 between core API 2.32 and 2.36. Because
+// every version reads one of the two offsets, custom writes a single word to both. Two
+// words would overlap, so custom writes them only to the offset that the version of the
+// open library reads.
 func (l *Library) custom(option uint32, words ...uint32) cCustomConfig {
 	c := cCustomConfig{option: option, early: words[0], value: [7]uint64{uint64(words[0])}}
 	if len(words) > 1 {
@@ -78,7 +78,8 @@ func (o *DeviceOptions) encode(l *Library, c *configs) {
 // Device is an NPU that a QNN library has opened.
 type Device struct{ handle handle }
 
-// NewDevice opens the NPU through the library. The log that NewDevice gets may be nil.
+// NewDevice opens the NPU through the library. If log is nil, the library writes its errors
+// to stderr or stdout.
 func (l *Library) NewDevice(log *Log, o DeviceOptions) (*Device, error) {
 	logID, err := log.optional()
 	if err != nil {

@@ -3,9 +3,9 @@
 // checks its version, lays out the C structs and calls the functions. One method of
 // package qnn makes one C call.
 //
-// Package qnn has no knowledge of operators or models and makes no decisions. Package
-// hexagon decides what a graph contains, how long contexts live and what an error
-// means.
+// Package qnn does not know the meaning of operators or models, and does not retry or
+// change a call. Package hexagon decides what a graph contains, how long contexts live and
+// what an error means.
 //
 //	library, err := qnn.Open(path, qnn.Options{})
 //	log, err := library.NewLog(qnn.LogWarn, nil)
@@ -24,29 +24,31 @@
 //
 //   - After a call the library holds no pointer into Go memory. The only exception
 //     is the image of a persistent context, which [Context] keeps alive.
-//   - The library does not check the length of static data and of execute buffers,
-//     so this package compares both with the size of their tensor. Names that
-//     contain a NUL byte are rejected.
-//   - Strings and arrays that the library owns are copied at once. If the library
-//     reports a count above a fixed limit, the call fails.
-//   - If a library does not have a function, or returns code 1000, the error
-//     matches [errors.ErrUnsupported].
+//   - The library does not check the lengths of static data and of buffers for executes, so package
+//     qnn compares each length with the size of its tensor. Names that contain a NUL byte are
+//     rejected.
+//   - Package qnn copies strings and arrays that the library owns before it makes another call. If
+//     the library reports a count above a fixed limit, the call fails.
+//   - If a library does not have a function, or if a call returns code 1000, the method returns an
+//     error that matches [errors.ErrUnsupported].
 //
 // # Which Go value owns which handle of the library
 //
-// Each handle of the library has one owner in Go with a Close method, which may be
-// called twice. Close contexts first, then the device, the backend, the log and the
-// library. A [Memory] must be closed before its context. A graph has no Close method:
-// it is freed with its context. A closed handle returns [ErrClosed] and is never passed
-// to the library, because the library reuses the numbers of freed handles.
+// Each handle of the library belongs to one Go value with a Close method. A second call of
+// Close does nothing. Close contexts first, then the device, the backend, the log and the
+// library. A [Memory] must be closed before its context. A graph has no Close method: it is
+// freed with its context. A method of a closed value returns [ErrClosed] without a call
+// into the library, because the library may have given the number of the freed handle to a
+// new object.
 //
 // # Threads and locks
 //
-// Every method of package qnn may be called from any goroutine. A call into the QNN
-// library cannot be interrupted. A graph must be built from one goroutine at a time. A
-// [Binding] runs on one goroutine at a time; several bindings may run in parallel.
-// Libraries before core API 2.40 get one execute at a time, because two parallel
-// executes deadlocked there. Contexts may be created and freed while an execute runs.
+// Every method of package qnn may be called from any goroutine. A call into the QNN library
+// cannot be interrupted. A graph must be built from one goroutine at a time. A [Binding]
+// runs on one goroutine at a time; several bindings may run in parallel. For libraries
+// before core API 2.40, package qnn runs only one execute at a time, because two parallel
+// executes deadlocked in such a library. Contexts may be created and freed while an execute
+// runs.
 //
 // Lock order: stdoutLock, Library.executeMu and System.mu may be held during a call
 // into a library, whose log callback takes errorLines.mu. No other two locks of package
@@ -74,17 +76,18 @@
 // # Standard output
 //
 // The vendor's library prints to stdout when it is loaded and, before core API 2.37, in
-// every [Graph.Finalize]. On Linux, file descriptor 1 therefore points to stderr during
-// these calls. C's output buffers are flushed before the descriptor is restored.
-// Whatever other goroutines write to stdout during these calls also goes to stderr.
+// every [Graph.Finalize]. To keep these lines out of stdout, package qnn makes file
+// descriptor 1 a duplicate of stderr during such a call on Linux. Package qnn flushes C's
+// output buffers before it restores the descriptor. Text that other goroutines write to
+// stdout during such a call also goes to stderr.
 //
 // # Logging
 //
-// The QNN library passes log lines as a C format and a va_list. On Linux and macOS,
-// libc renders the log line inside the callback; elsewhere the format is passed on
-// without its arguments. A C callback gets no context pointer, so each open [Log] has a
-// callback of its own. Go callbacks for C can never be freed, so the callbacks of
-// closed logs are reused.
+// The QNN library passes log lines as a C format and a va_list. On Linux and macOS, libc
+// renders the log line inside the callback; elsewhere the format is passed on without its
+// arguments. A C callback gets no context pointer, so each open [Log] has a callback of its
+// own. A C callback into Go can never be freed, so a new Log reuses the callback of a
+// closed Log.
 //
 // # Cost
 //

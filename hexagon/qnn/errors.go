@@ -11,8 +11,8 @@ import (
 // graphs, 7000 tensors, ...).
 type Code uint32
 
-// The constants below are the error codes that callers distinguish. Errors are compared
-// with these codes by [errors.Is] and the variables below.
+// The constants below are the error codes that callers distinguish. To test an error for
+// one of these codes, callers pass the error variable of the code to [errors.Is].
 const (
 	codeNotSupported       Code = 1000
 	codeNoMemory           Code = 1002
@@ -58,13 +58,14 @@ var (
 	// also matches ErrNotSupported with [errors.ErrUnsupported].
 	ErrNotSupported = &Error{Code: codeNotSupported}
 	// ErrNoMemory is returned when memory ran out. The vendor's finalize also returns
-	// ErrNoMemory for a graph that it cannot compile. The log lines in the field Detail
-	// of the error show whether memory ran out or the graph could not be compiled.
+	// ErrNoMemory for a graph that the library cannot compile. The field Detail of the error
+	// holds log lines that show which of the two causes applies.
 	ErrNoMemory = &Error{Code: codeNoMemory}
 	// ErrInvalidArgument is returned when an argument is out of range.
 	ErrInvalidArgument = &Error{Code: codeInvalidArgument}
-	// ErrCommunication is returned when the DSP did not answer. After ErrCommunication,
-	// the DSP may have restarted; then all contexts must be created again.
+	// ErrCommunication is returned when the DSP did not answer. ErrCommunication may mean that
+	// the DSP has restarted. After a restart of the DSP, the caller must create all contexts
+	// again.
 	ErrCommunication = &Error{Code: codeCommunication}
 	// ErrIncompatibleBinary is returned when an image was made for another
 	// device or version.
@@ -165,7 +166,8 @@ type Error struct {
 	Call string
 	// Code is the error code that the C function returned.
 	Code Code
-	// Message is the library's text for the code, or "" if it has none.
+	// Message is the library's text for the code, or "" if the library has no text for this
+	// code.
 	Message string
 	// Detail holds the error lines that the library logged during the call, the
 	// oldest first. Detail is empty if no [Log] is open. Detail may contain lines
@@ -187,9 +189,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether the error target has the same code, even if another function
-// returned it. Codes that mean "this library cannot do it" also match
-// [errors.ErrUnsupported].
+// Is reports whether `target` is an *Error with the same code, even if another C function
+// failed. If the code means that the library does not support the request, Is also reports
+// true for the target [errors.ErrUnsupported].
 func (e *Error) Is(target error) bool {
 	if target == errors.ErrUnsupported {
 		return e.Code == codeNotSupported || e.Code == codeOpUnknown || e.Code == codePowerOption || e.Code == codePowerUnsupported

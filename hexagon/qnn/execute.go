@@ -8,14 +8,16 @@ import (
 
 // ExecTensor binds memory to one input or output of a graph.
 type ExecTensor struct {
-	// ID is the number of the tensor, which [Graph.CreateTensor] has set. Tensors of a
-	// loaded image keep their IDs, so a caller must store the IDs with the image.
+	// ID is the number of the tensor, which [Graph.CreateTensor] has set. A tensor of a loaded
+	// image has the ID that it got when the image was compiled, so a caller must store the IDs
+	// with the image.
 	ID uint32
 	// Data is the memory of the input or output, allocated by Go or by the library. The
 	// size of Data must be the size that the graph declares for the tensor. For an
 	// output, the memory in Data must be writable.
 	Data []byte
-	// If the tensor is in shared memory, Memory is used instead of Data.
+	// Memory is the registered memory of the input or output. If Memory is not nil, Data must
+	// be nil.
 	Memory *Memory
 }
 
@@ -24,8 +26,8 @@ type ExecTensor struct {
 type Binding struct {
 	graph           *Graph
 	inputs, outputs boundTensors
-	// args holds the arguments of the C function graphExecute; they are kept here so
-	// that Execute does not allocate
+	// args holds the arguments of the C function graphExecute. The arguments are a field,
+	// because Execute would otherwise allocate memory for them in each call.
 	args [7]uintptr
 }
 
@@ -41,9 +43,9 @@ func newBoundTensors(kind TensorKind, n int) boundTensors {
 	return boundTensors{kind: kind, tensors: make([]cTensor, n), memory: make([][]byte, n)}
 }
 
-// Bind binds memory to all inputs and all outputs of the graph, in the order in which
-// they were created. The size of each memory that Bind gets must be the size that the
-// graph declares.
+// Bind binds memory to all inputs and all outputs of the graph. The caller lists inputs and
+// outputs in the order in which the graph's tensors were created. The size of each memory
+// must be the size that the graph declares for the tensor.
 func (g *Graph) Bind(inputs, outputs []ExecTensor) (*Binding, error) {
 	if _, err := g.live(); err != nil {
 		return nil, err
@@ -70,8 +72,8 @@ func (b *Binding) bindAll(to *boundTensors, tensors []ExecTensor) error {
 	return nil
 }
 
-// bind binds memory to the graph's input or output number i. If the library rejects the
-// new memory, the tensor keeps its old memory.
+// bind binds memory to the graph's input or output number i. If the memory does not fit the
+// tensor, bind returns an error, and the tensor keeps the memory that was bound before.
 func (b *Binding) bind(to *boundTensors, i int, t ExecTensor) error {
 	c := cTensor{
 		version: 1, id: t.ID, kind: uint32(to.kind),
@@ -90,8 +92,8 @@ func (b *Binding) bind(to *boundTensors, i int, t ExecTensor) error {
 	return nil
 }
 
-// setMemory sets the handle of registered memory for a tensor, which takes the place of
-// a buffer's address.
+// setMemory stores the handle of registered memory in the C struct of a tensor, in the
+// field that otherwise holds a buffer's address.
 func (c *cTensor) setMemory(t ExecTensor, size uint32) error {
 	id, err := t.Memory.handle.live("memory")
 	if err != nil {
@@ -104,8 +106,9 @@ func (c *cTensor) setMemory(t ExecTensor, size uint32) error {
 	return nil
 }
 
-// setData sets the address of a tensor's buffer. The caller of setData keeps the buffer
-// alive.
+// setData stores the address and size of a buffer in the C struct of a tensor. The caller
+// of setData must keep the buffer alive, because the C struct holds the address as a plain
+// number.
 func (c *cTensor) setData(data []byte, size uint32) error {
 	if uint64(len(data)) != uint64(size) {
 		return fmt.Errorf("the buffer has %d bytes, want %d: %w", len(data), size, ErrSize)
@@ -131,8 +134,8 @@ func (b *Binding) rebind(to *boundTensors, i int, t ExecTensor) error {
 	return b.bind(to, i, t)
 }
 
-// Execute runs the graph once and returns when its outputs are written. The profile
-// that Execute gets may be nil. A running execute cannot be interrupted.
+// Execute runs the graph once and returns when its outputs are written. If the profile p is
+// nil, the execute is not measured. A running execute cannot be interrupted.
 func (b *Binding) Execute(p *Profile) error {
 	id, err := b.graph.live()
 	if err != nil {
@@ -158,8 +161,8 @@ func (b *Binding) Execute(p *Profile) error {
 	return err
 }
 
-// Execute binds memory and runs the graph once. To run a graph often, keep a
-// [Binding] instead.
+// Execute binds memory to the graph and runs the graph once. A caller that runs a graph
+// several times should keep a [Binding], because a Binding checks the memory only once.
 func (g *Graph) Execute(inputs, outputs []ExecTensor) error {
 	b, err := g.Bind(inputs, outputs)
 	if err != nil {

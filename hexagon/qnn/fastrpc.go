@@ -18,8 +18,8 @@ type FastRPC struct {
 	allocate func(size int) (*SharedMemory, error)
 }
 
-// SharedMemory is memory with a file descriptor, filled with zeros at first.
-// SharedMemory starts at a page boundary.
+// SharedMemory is memory with a file descriptor. New SharedMemory is filled with zeros and
+// starts at a page boundary.
 type SharedMemory struct {
 	bytes []byte
 	fd    int
@@ -75,8 +75,8 @@ func (s *FastRPC) Allocate(size int) (*SharedMemory, error) {
 	return s.allocate(size)
 }
 
-// Close unloads the FastRPC library. All memory that the FastRPC library has allocated
-// must be closed before it.
+// Close unloads the FastRPC library. The caller must close all SharedMemory of the FastRPC
+// library before it closes the FastRPC.
 func (s *FastRPC) Close() error {
 	if s.library == 0 {
 		return nil
@@ -90,7 +90,8 @@ func (s *FastRPC) Close() error {
 // uint32_t flags, int size), void rpcmem_free(void *), int rpcmem_to_fd(void *).
 type rpcMemory struct{ alloc, free, toFD uintptr }
 
-// The number of the system heap and the flags are those of the vendor's examples.
+// The constants below are the number of the system heap and the flags that the vendor's
+// examples pass to rpcmem_alloc.
 const (
 	rpcHeap  = 25
 	rpcFlags = 1

@@ -22,8 +22,8 @@ const (
 	finalizeLevel = 3 // finalizeLevel is the value of htpOptimization that selects the effort of finalize
 )
 
-// GraphOptions configures a [Graph]. If a field of GraphOptions is zero, the library
-// chooses.
+// GraphOptions configures a [Graph]. For each field that is zero, the library chooses a
+// value.
 type GraphOptions struct {
 	// Priority orders graphs that compete for the device.
 	Priority Priority
@@ -37,8 +37,9 @@ type GraphOptions struct {
 	VTCMBytes uint32
 	// HVXThreads is the number of vector threads that the graph may use.
 	HVXThreads uint32
-	// If Half is set, float32 tensors are computed with float16 arithmetic. On chips
-	// that support float16, the vendor's library uses it for float32 tensors anyway.
+	// If Half is set, float32 tensors are computed with float16 arithmetic. On chips that
+	// support float16, the vendor's library computes float32 tensors with float16 arithmetic
+	// even if Half is not set.
 	Half bool
 	// Cores is the number of NPU cores that run the graph together.
 	Cores uint32
@@ -50,8 +51,8 @@ type GraphOptions struct {
 // FinalizeOption is a named option of the vendor's compiler.
 type FinalizeOption struct {
 	Key string
-	// Value is the option's value as a number. If Text is not empty, it is used instead
-	// of Value.
+	// Value is the option's value if the value is a number. If Text is not empty, the option's
+	// value is the string Text, and Value is ignored.
 	Value Scalar
 	Text  string
 }
@@ -125,11 +126,12 @@ func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 	})
 }
 
-// Graph returns a graph of a loaded context by its name. The description that Graph
-// gets must be that of the image, see [System.BinaryInfo]: [Graph.Bind] takes the sizes
-// of all buffers from it, and the library does not check them. If the image cannot be
-// described, the list of tensors by the image's maker may take the place of the
-// description, but only if no other user could have written the image.
+// Graph returns a graph of a loaded context by its name. The parameter info must be the
+// image's own description of the graph, which [System.BinaryInfo] returns: [Graph.Bind]
+// takes the sizes of all buffers from info, and the library does not check these sizes. If
+// no library can describe the image, a caller may pass the list of tensors that the program
+// that compiled the image has stored, but only if no other user could have written this
+// list.
 func (c *Context) Graph(info GraphInfo) (*Graph, error) {
 	ports, err := newInventory(&info)
 	if err != nil {
@@ -172,8 +174,9 @@ func (g *Graph) live() (uintptr, error) {
 	return g.id, nil
 }
 
-// CreateTensor creates a tensor in the graph and writes its ID into t. CreateTensor
-// checks the data of a static tensor against its shape and copies it.
+// CreateTensor creates a tensor in the graph and writes its ID into t. For a static tensor,
+// CreateTensor returns an error if the length of the data does not match the tensor's
+// shape. The library copies the data.
 func (g *Graph) CreateTensor(t *Tensor) error {
 	id, err := g.live()
 	if err != nil {
@@ -204,9 +207,8 @@ func (g *Graph) CreateTensor(t *Tensor) error {
 	return nil
 }
 
-// AddNode appends a node to the graph. The tensors of the added node must have been
-// created in the graph. AddNode must have added the nodes that write the inputs of the
-// new node before.
+// AddNode appends a node to the graph. The tensors of the added node must have been created
+// in the graph. A node that writes an input of the added node must have been added before.
 func (g *Graph) AddNode(op *Op) error {
 	id, err := g.live()
 	if err != nil {
@@ -219,8 +221,8 @@ func (g *Graph) AddNode(op *Op) error {
 	return g.context.handle.library.callByValue(fnGraphAddNode, id, c)
 }
 
-// Finalize compiles the graph. The profile that Finalize gets may be nil. The vendor's
-// x86-64 library waits in Finalize until no graph executes.
+// Finalize compiles the graph. If the profile p is nil, Finalize is not measured. In the
+// vendor's x86-64 library, Finalize waits until no graph executes.
 func (g *Graph) Finalize(p *Profile) error {
 	id, err := g.live()
 	if err != nil {

@@ -7,20 +7,20 @@ import (
 	"unsafe"
 )
 
-// textLimit is the largest length in bytes of a string that is read from the
+// textLimit is the length in bytes at which goString cuts off a longer string of the
 // library.
 const textLimit = 1 << 16
 
-// handle is the number that the library gives to an object, with a mark whether the
-// object is open. The library gives the number of a freed object to a new one, so the
-// number of a closed handle is never passed to the library.
+// handle is the number that the library gives to an object, with a mark whether the object
+// is open. Methods of handle never pass the number of a closed handle to the library,
+// because the library may have given the same number to a newer object.
 type handle struct {
 	library *Library
 	id      atomic.Uintptr // id is zero after the handle is closed
 }
 
-// live returns the number of the handle, or [ErrClosed]. what is the word for the
-// object in the error.
+// live returns the number of the handle, or [ErrClosed]. The parameter `what` names the
+// kind of object in the error.
 func (h *handle) live(what string) (uintptr, error) {
 	if id := h.id.Load(); id != 0 {
 		return id, nil
@@ -28,8 +28,8 @@ func (h *handle) live(what string) (uintptr, error) {
 	return 0, fmt.Errorf("qnn: %s %w", what, ErrClosed)
 }
 
-// free calls a C function that frees the object of the handle; more holds further
-// arguments. A second call of free does nothing.
+// free calls the C function f, which frees the object of the handle. The parameter `more`
+// holds the arguments of f after the handle's number. A second call of free does nothing.
 func (h *handle) free(f function, more ...uintptr) error {
 	id := h.id.Swap(0)
 	if id == 0 {
@@ -75,8 +75,8 @@ func checkName(s string) error {
 	return nil
 }
 
-// list copies n elements of an array that the library owns. If n is larger than limit,
-// list returns an error.
+// list returns a copy of the n elements of an array that the library owns. If n is larger
+// than `limit`, list returns an error.
 func list[T any](p *T, n uint32, limit int) ([]T, error) {
 	if p == nil || n == 0 {
 		return nil, nil

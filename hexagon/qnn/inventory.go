@@ -2,10 +2,10 @@ package qnn
 
 import "fmt"
 
-// inventory lists the inputs and outputs of a graph with the sizes that the graph
-// itself declares. The library reads and writes as many bytes as the graph declares,
-// whatever size a caller names. Bind therefore checks every buffer against the
-// inventory.
+// inventory lists the inputs and outputs of a graph with the sizes that the graph itself
+// declares. An execute reads and writes the declared number of bytes, even if the caller's
+// buffer is smaller. To prevent accesses past the end of a buffer, Bind compares the size
+// of every buffer with the inventory.
 type inventory struct {
 	sizes [2]map[uint32]uint32 // sizes maps tensor IDs to sizes in bytes, for each kind (AppWrite and AppRead)
 }
@@ -58,8 +58,9 @@ func (v *inventory) size(id uint32, kind TensorKind) (uint32, error) {
 	return size, nil
 }
 
-// complete checks that a list of bound tensors holds each input or output of the graph
-// exactly once.
+// complete returns an error if the number of bound tensors differs from the graph's number
+// of tensors of the given kind, or if two bound tensors have the same ID. The method `size`
+// rejects unknown IDs.
 func (v *inventory) complete(tensors []ExecTensor, kind TensorKind) error {
 	if len(tensors) != len(v.sizes[kind]) {
 		return fmt.Errorf("%d tensors of kind %v are bound, the graph has %d: %w", len(tensors), kind, len(v.sizes[kind]), ErrGraphTensor)

@@ -3,11 +3,12 @@ package qnn
 import "unsafe"
 
 // layout.go defines the C structs of QNN, field by field. The tag of each Go field in
-// layout.go is the name of the C field. Padding bytes of C structs are written as
-// fields, so that a missing field cannot hide in them. A blank field with a tag is a C
-// field that package qnn does not read. Pointers into Go memory have Go pointer types:
-// the garbage collector follows them, so the outer struct keeps everything alive.
-// TestLayoutsEqualTheirCStructs compares every tagged field with testdata/abi.c.
+// layout.go is the name of the C field. Padding bytes of C structs are blank fields without
+// a tag. If the compiler inserted padding instead, a forgotten field of the same size would
+// not change the struct. A blank field with a tag is a C field that package qnn does not
+// read. Pointers into Go memory have Go pointer types: the garbage collector follows them,
+// so the outer struct keeps everything alive. TestLayoutsEqualTheirCStructs compares every
+// tagged field with testdata/abi.c.
 
 // cVersion is Qnn_Version_t.
 type cVersion struct {
@@ -27,9 +28,9 @@ type cInterface struct {
 	table     [functionCount]uintptr `c:"table"`
 }
 
-// cClientBuffer is Qnn_ClientBuffer_t. The address of a client buffer is a plain
-// number, because the library's handle of registered memory may take its place; a
-// keeper or a Binding keeps the memory alive.
+// cClientBuffer is Qnn_ClientBuffer_t. The field `data` holds the address of a buffer, or
+// the library's handle of registered memory. Because `data` is a plain number, a keeper or
+// a Binding keeps the buffer alive.
 type cClientBuffer struct {
 	data uintptr `c:"data"`
 	size uint32  `c:"dataSize"`
@@ -183,8 +184,9 @@ type cOpConfig struct {
 
 // cConfig stands for QnnBackend_Config_t, QnnDevice_Config_t, QnnContext_Config_t,
 // QnnGraph_Config_t and QnnProfile_Config_t. Each of these C structs consists of an
-// option's number and a union of eight bytes. The garbage collector does not follow a
-// pointer in the union of an option; the type configs keeps its memory alive.
+// option's number and a union of eight bytes. If the union of an option holds a pointer,
+// the type `configs` keeps the memory alive to which it points, because the garbage
+// collector does not follow the number in `value`.
 type cConfig struct {
 	option uint32 `c:"option"`
 	_      [4]byte
@@ -192,8 +194,9 @@ type cConfig struct {
 }
 
 // cCustomConfig stands for QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t and
-// QnnHtpDevice_CustomConfig_t. cCustomConfig has 64 bytes, although the C structs have
-// 56, 24 and 16: newer versions have a larger union and must find zeros there.
+// QnnHtpDevice_CustomConfig_t. cCustomConfig has 64 bytes, although the three C structs
+// have 56, 24 and 16 bytes. A newer library may read a larger union than our version of the
+// C structs declares, and must read zeros there.
 type cCustomConfig struct {
 	option uint32    `c:"option"`
 	early  uint32    `c:"early"` // early is the position of an option's union in device options up to core API 2.32

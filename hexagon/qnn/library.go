@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// The constants below are the supported versions of the core API. In older versions of
-// the core API, the functions of the table have another order. Newer versions of the
-// core API have kept the order so far.
+// The constants below are the supported versions of the core API. Versions before
+// coreMinorOldest have the functions of the table in another order. All tested versions
+// from coreMinorOldest to coreMinorTested have the same order.
 const (
 	coreMajor       = 2
 	coreMinorOldest = 32
@@ -38,7 +38,7 @@ type Version struct{ Major, Minor, Patch uint32 }
 // String returns the version as text, such as "2.40.0".
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
 
-// Provider holds the name and the versions that a library gives itself.
+// Provider holds the name and the versions that a library reports about itself.
 type Provider struct {
 	Backend     uint32  // Backend is the provider number, such as [BackendHTP]
 	Name        string  // Name is the name of the provider, such as "HTP_QTI_AISW"
@@ -56,15 +56,15 @@ type Library struct {
 	table    [functionCount]uintptr
 	lines    errorLines
 	messages sync.Map // messages maps a Code to the text that the library's errorGetMessage returned
-	// executeMu is held during an execute if the library can run only one
-	// (quirkOneExecute)
+	// executeMu is held during an execute if the library cannot run two executes at the same
+	// time (quirkOneExecute)
 	executeMu sync.Mutex
 }
 
-// Open loads a library, reads its interface and checks that package qnn supports it.
-// The path is passed to the dynamic loader unchanged, so the loader searches for a bare
-// file name in its usual places. If other users can change the library's file, Open
-// returns [trust.ErrUntrusted].
+// Open loads a library, reads its interface and checks that package qnn supports it. Open
+// passes the path to the dynamic loader unchanged. If the path is a bare file name, the
+// dynamic loader searches its own folders for the file. If other users can change the
+// library's file, Open returns [trust.ErrUntrusted].
 func Open(path string, o Options) (*Library, error) {
 	if err := checkName(path); err != nil {
 		return nil, fmt.Errorf("qnn: open %q: %w", path, err)
@@ -106,8 +106,9 @@ func (l *Library) load(path string, want uint32) error {
 	return l.adopt(path, *list, want)
 }
 
-// adopt checks a provider that the library offers and copies its function table. adopt
-// checks the version first, because the struct of an older version is shorter.
+// adopt checks a provider that the library offers and copies the provider's function table.
+// adopt checks the version before it reads the function table, because the C struct of an
+// older version is shorter.
 func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	core := c.core.version()
 	if core.Major != coreMajor || core.Minor < coreMinorOldest {
@@ -129,7 +130,7 @@ func (l *Library) adopt(path string, c *cInterface, want uint32) error {
 	return nil
 }
 
-// Provider returns the name and the versions that the library gives itself.
+// Provider returns the name and the versions that the library reports about itself.
 func (l *Library) Provider() Provider { return l.provider }
 
 // Warning returns a sentence for the user if the library is newer than the tested
@@ -149,9 +150,9 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// call calls a function of the library's function table. Pointers that are converted to
-// numbers in the argument list stay alive until call returns, and so does the memory
-// that they point to.
+// call calls a function of the library's function table. If a caller converts a pointer to
+// a number in the argument list, the memory to which it points stays alive until call
+// returns.
 //
 //go:uintptrescapes
 func (l *Library) call(f function, args ...uintptr) error {
@@ -177,11 +178,11 @@ func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
 	return err
 }
 
-// callByValue calls a C function whose second argument is an operator config that C passes by
-// value. In the System V calling convention of amd64, the ten words of the config are copied to
-// the stack, after the six arguments in registers. In all other calling conventions the caller
-// passes the address of a copy of the operator config. The parameter op of callByValue is the
-// copy of the operator config.
+// callByValue calls a C function whose second argument is an operator config that C passes
+// by value. In the System V calling convention of amd64, the ten words of the operator
+// config are on the stack, so callByValue fills the six argument registers before it passes
+// these words. In all other calling conventions, a caller passes the address of a copy of
+// the operator config. callByValue passes the address of call.config as this copy.
 func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
 	defer runtime.KeepAlive(call)
 	op := &call.config
@@ -198,9 +199,9 @@ func (l *Library) failure(call string, result uintptr, before uint64) *Error {
 	return &Error{Call: call, Code: code, Message: l.ErrorMessage(code), Detail: l.lines.since(before)}
 }
 
-// ErrorMessage returns the library's text for an error code, or "" if it has none. The
-// vendor's library is asked only for error codes from 1000 to 14999, because it does
-// not know others.
+// ErrorMessage returns the library's text for an error code, or "" if the library has no
+// text for it. For a code below 1000 or above 14999, ErrorMessage returns "" without a
+// call, because the vendor's library does not know such codes.
 func (l *Library) ErrorMessage(code Code) string {
 	entry := l.table[fnErrorGetMessage]
 	if code < 1000 || code >= 15000 || entry == 0 || l.handle.Load() == 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// openTrusted loads a library whose path other users cannot change. The system's loader
-// searches for a name without a folder in its own places and never in this program's.
-// openTrusted refuses such a name if the loader would search the current folder.
+// openTrusted loads a library whose path other users cannot change. For a name without a
+// folder, the system's loader searches its own list of folders. If this list contains the
+// current folder, openTrusted returns an error for such a name.
 func openTrusted(path string) (uintptr, error) {
 	if filepath.Base(path) != path {
 		if err := checkLibrary(path); err != nil {
@@ -23,8 +23,8 @@ func openTrusted(path string) (uintptr, error) {
 	return loadLibrary(path)
 }
 
-// checkLibrary checks a library and the vendor's other files in its folder, which
-// the library loads by itself.
+// checkLibrary returns an error if another user can change the library, or another file in
+// the library's folder whose name contains "qnn". The library loads such files by itself.
 func checkLibrary(path string) error {
 	if err := trust.Check(path); err != nil {
 		return err

@@ -33,14 +33,16 @@ func invoke(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// newCallback returns a C function that calls the Go function cb. cb must take numbers
-// and pointers and return a uintptr. The memory of a C callback can never be freed. On
-// all platforms of load_unix.go, C passes a va_list as an address.
+// newCallback returns a C function that calls the Go function cb. cb must take numbers and
+// pointers and return a uintptr. The memory of a C callback can never be freed. A callback
+// with a va_list parameter gets an address, because C passes a va_list as an address on all
+// platforms for which load_unix.go is compiled.
 func newCallback(cb any) uintptr {
 	return purego.NewCallback(cb)
 }
 
-// libc returns the address of a function of the process's C library, or 0.
+// libc returns the address of a function of the process's C library, or 0 if the C library
+// has no function of that name.
 func libc(name string) uintptr {
 	address, err := purego.Dlsym(purego.RTLD_DEFAULT, name)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// loadLibrary loads a library. Without SetDllDirectory, Windows would search the
-// current folder for a name without a folder, and for libraries that the library needs.
+// loadLibrary loads a library. Before that, loadLibrary calls SetDllDirectory with an empty
+// name. Otherwise, Windows would also search the current folder: for a library whose name
+// has no folder, and for further libraries that the loaded library needs.
 func loadLibrary(path string) (uintptr, error) {
 	if err := windows.SetDllDirectory(""); err != nil { // the empty name removes the current folder from the search
 		return 0, err

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	lineLimit  = 4096 // lineLimit is the largest number of bytes of a formatted log line
-	lineMemory = 8    // lineMemory is the number of error lines that are kept for Error.Detail
+	lineLimit  = 4096 // lineLimit is the size in bytes of the buffer for a formatted log line
+	lineMemory = 8    // lineMemory is the number of error lines that errorLines can hold
 )
 
 // Log receives the log lines of a QNN library. A Log is passed to [Library.NewBackend]
@@ -20,9 +20,9 @@ type Log struct {
 }
 
 // NewLog opens a log for lines up to a level and passes each line to the function `sink`.
-// The function `sink` is called from any thread, must return soon and must not call this
-// package. If sink is nil, all log lines are dropped. Error lines are also kept for
-// [Error.Detail].
+// The library may call the function `sink` from any thread. The function `sink` must return
+// soon and must not call package qnn. If `sink` is nil, the log drops the lines. Error
+// lines are also kept for [Error.Detail].
 func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string)) (*Log, error) {
 	slot := takeSlot(&logTarget{library: l, sink: sink})
 	var id uintptr
@@ -36,7 +36,8 @@ func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string))
 	return log, nil
 }
 
-// SetLevel changes the log level up to which lines are logged.
+// SetLevel changes the limit of the log: the library then logs lines of the given level and
+// of more severe levels.
 func (g *Log) SetLevel(level LogLevel) error {
 	id, err := g.handle.live("log")
 	if err != nil {
@@ -80,8 +81,8 @@ var idleSlots struct {
 	list []*logSlot // list is guarded by the embedded Mutex
 }
 
-// takeSlot returns a C callback that passes log lines to target: an unused callback or
-// a new one.
+// takeSlot returns a C callback that passes log lines to `target`. takeSlot reuses the
+// callback of a closed log if there is one, and otherwise makes a new callback.
 
 func takeSlot(target *logTarget) *logSlot {
 	idleSlots.Lock()
@@ -106,8 +107,9 @@ func (s *logSlot) release() {
 	idleSlots.list = append(idleSlots.list, s)
 }
 
-// line is the function that the C callback calls for each log line. If a log line is
-// longer than the buffer, its end is lost, because a va_list can be read only once.
+// line is the function that the C callback calls for each log line. If a log line is longer
+// than lineLimit, line drops the end of the text: it cannot format the line again into a
+// larger buffer, because a va_list can be read only once.
 func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintptr {
 	target := s.target.Load()
 	if target == nil || format == nil {
@@ -156,8 +158,8 @@ func (e *errorLines) add(text string) {
 	e.count++
 }
 
-// mark returns the number of error lines that were logged so far. The caller passes the
-// returned number to the method `since`.
+// mark returns how many error lines have been logged since the library was opened. The
+// caller passes the returned number to the method `since`.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -28,8 +28,8 @@ const sharedBufferType = 1
 type MemoryOptions struct {
 	Kind MemoryKind
 	// FD is the file descriptor of the memory that is registered. The library maps the
-	// registered memory by its file descriptor. The caller may close the file
-	// descriptor after [Memory.Close].
+	// registered memory by its file descriptor. The caller must keep the file descriptor open
+	// until [Memory.Close].
 	FD int
 	// Type and Dims describe the tensor that uses the registered memory.
 	Type DataType
@@ -39,9 +39,9 @@ type MemoryOptions struct {
 	Offset, SizeBytes uint64
 }
 
-// Memory is shared memory that is registered with a context. Graphs of the context
-// may use registered memory in place of a buffer. A Memory must be closed before
-// its context.
+// Memory is shared memory that is registered with a context. An execute of a graph of the
+// context may use registered memory instead of the address of a buffer. A Memory must be
+// closed before its context.
 type Memory struct {
 	handle handle
 	size   uint32

@@ -17,17 +17,19 @@ type Op struct {
 	Package string
 	// Params are the constant parameters of the node's operator, in any order.
 	Params []Param
-	// Inputs and Outputs are tensors of the graph. AddNode uses only the IDs of the
-	// tensors in Inputs and Outputs, Validate their other fields.
+	// Inputs and Outputs are tensors of the graph. [Graph.AddNode] identifies each tensor in
+	// Inputs and Outputs by its ID. [Backend.Validate] ignores the IDs and uses the other
+	// fields of the tensors.
 	Inputs, Outputs []*Tensor
 }
 
-// Param is a named constant of a node: a tensor if Tensor is set, otherwise a scalar.
+// Param is a named constant of a node. If the field Tensor is not nil, the constant is this
+// tensor; otherwise the constant is the field Scalar.
 type Param struct {
 	Name   string
 	Scalar Scalar
-	// The tensor of a parameter must be static. The tensor of a parameter must have
-	// been created in the graph.
+	// Tensor, if not nil, is a static tensor that [Graph.CreateTensor] has created in the
+	// node's graph.
 	Tensor *Tensor
 }
 

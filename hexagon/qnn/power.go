@@ -75,9 +75,9 @@ type Vote struct {
 	Mode PowerMode
 	// If DCVS is set, the system may lower the clocks when the load is low.
 	DCVS bool
-	// Bus and Core set the voltage corners of the memory bus and of the cores. Each
-	// voltage corner in a vote is used as minimum, target and maximum. If a corner is
-	// zero, the system chooses it.
+	// Bus and Core set the voltage corners of the memory bus and of the cores. The vote sets
+	// minimum, target and maximum of a clock to the same voltage corner. If Bus or Core is
+	// zero, the system chooses the corner of the bus or of the cores.
 	Bus, Core Corner
 	// SleepLatency is the longest acceptable wake-up time of the DSP. If SleepLatency
 	// is zero, the vote asks for no wake-up time.
@@ -92,9 +92,9 @@ type Vote struct {
 	// HMXTimeout is the time after which an idle matrix unit turns off. If HMXTimeout
 	// is zero, the vote does not set this time.
 	HMXTimeout time.Duration
-	// AdaptivePolling is the longest time for which the host polls, if the library
-	// itself predicts the time of an execute. If AdaptivePolling is zero, the vote does
-	// not ask for adaptive polling.
+	// AdaptivePolling, if not zero, makes the library predict the time of each execute and
+	// makes the host poll for the end of the execute, but for no longer than AdaptivePolling.
+	// If AdaptivePolling is zero, the vote does not ask for adaptive polling.
 	AdaptivePolling time.Duration
 	// DDRMode is the performance mode of the main memory. A vote with DDRMode needs the
 	// field Bus at its highest corner. If DDRMode is zero, the vote asks for no mode of
@@ -114,8 +114,8 @@ func Burst() Vote {
 	}
 }
 
-// PowerConfig is a power vote that holds until Close. The vendor's x86-64 library
-// accepts power votes but does nothing.
+// PowerConfig is a power vote, which stays in force until Close. The vendor's x86-64
+// library accepts power votes but ignores them.
 type PowerConfig struct {
 	library *Library
 	infra   *cInfrastructure // infra is a struct in the library's memory with the functions for power votes
@@ -154,8 +154,9 @@ func (p *PowerConfig) Set(v Vote) error {
 	return p.call("setPowerConfig", p.infra.set, uintptr(p.id), uintptr(unsafe.Pointer(&configs[0])))
 }
 
-// encode builds one C config for each option that the power vote contains. The DCVS
-// option (version 3) of a power vote has 16 words; a flag before each value enables it.
+// encode returns one C struct for each option that the power vote sets. The value of the
+// DCVS option (version 3) has 16 words. In these words, a flag before the sleep latency,
+// the bus corners and the core corners says whether the vote sets them.
 func (v *Vote) encode(id uint32) []*cPowerConfig {
 	mode := v.Mode
 	if mode == 0 {

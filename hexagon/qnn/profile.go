@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// The limits below are for lists of profile events; larger lists are rejected as
-// absurd.
+// The constants below limit how many events a list may hold and how deeply events may be
+// nested. A profile that exceeds a limit is rejected, because its lists must be damaged.
 const (
 	eventLimit = 1 << 16
 	eventDepth = 4
 )
 
-// ProfileLevel says how much a [Profile] measures.
+// ProfileLevel selects the times that a [Profile] measures.
 type ProfileLevel uint32
 
 // The constants below are the levels of a profile.
@@ -87,7 +87,8 @@ type Event struct {
 }
 
 // Profile collects measurements of the calls to which it is passed. The vendor's x86-64
-// library computes the cycles in a profile from the time on the host.
+// library computes the numbers of cycles in a profile from the time that the call took on
+// the host.
 type Profile struct{ handle handle }
 
 // NewProfile opens a profile.
@@ -126,7 +127,8 @@ func (p *Profile) Events() ([]Event, error) {
 	return r.events(id, 0)
 }
 
-// eventSource provides profile events: it is a library, or a test.
+// eventSource provides profile events. The implementation libraryEvents gets the events
+// from a library; tests have other implementations.
 type eventSource interface {
 	// numbers lists the events of a profile (depth 0), or the parts of an event.
 	numbers(owner uintptr, depth int) ([]uint64, error)
@@ -134,9 +136,8 @@ type eventSource interface {
 	event(number uint64) (Event, error)
 }
 
-// eventTotal is the largest number of events that are read from a profile. Without the
-// limit eventTotal, reading would not end if an event is a part of itself, or if many
-// lists are just within their limits.
+// eventTotal limits the number of events that are read from a profile in all. Without this
+// limit, a damaged profile with long lists at every depth would take very long to read.
 const eventTotal = 1 << 20
 
 // eventReader reads the events of a profile with their parts.

@@ -39,11 +39,11 @@ const (
 )
 
 // Quantization maps the stored integers of a tensor to real numbers. The field Encoding
-// says which of the other fields of a Quantization are used.
+// decides which other fields are used.
 type Quantization struct {
 	Encoding Encoding
-	// Bits is the number of significant bits of a stored value. The insignificant bits
-	// of a stored value's container are copies of the sign bit, or zero. Only
+	// Bits is the number of significant bits of a stored value. The remaining bits of the
+	// element that holds the value are copies of the sign bit, or they are zero. Only
 	// BlockwiseExpansion, Vector and the encodings named Bits... use the field Bits.
 	Bits uint32
 	// Axis is the dimension along which each index has its own scale.
@@ -102,8 +102,9 @@ func (q *Quantization) count(dims []uint32) (uint64, error) {
 	return 0, fmt.Errorf("encoding %d is unknown: %w: %w", q.Encoding, ErrQuantization, errors.ErrUnsupported)
 }
 
-// check validates the fields of a Quantization, because the library does not: with
-// wrong fields it would read past an array or compute wrong results.
+// check returns an error if the fields of a Quantization do not fit its encoding or the
+// dimensions of the tensor. The library does not check the fields: with wrong fields, the
+// library would read past the end of an array or compute wrong results.
 func (q *Quantization) check(dims []uint32) error {
 	n, err := q.count(dims)
 	if err != nil {
@@ -131,11 +132,11 @@ func fits[T any](list []T, n uint64, allowed bool) bool {
 
 // borrowed reports whether the library still reads the arrays of an encoding after the
 // tensor was created. Library 2.40 does not copy the sizes and scales of float blocks:
-// when their memory was reused, it crashed with SIGFPE. For the encoding
-// BlockwiseExpansion, library 2.40 keeps a pointer: when the scales of a layer of 896
-// by 4864 were gone, the library refused the node (addNode 6005, "Invalid Block
-// expansion scales configuration"). The library is assumed to keep a pointer also for
-// the other encodings that contain one.
+// after the program had reused the memory of these arrays, the library crashed with SIGFPE.
+// For the encoding BlockwiseExpansion, library 2.40 keeps a pointer to the scales: after
+// the scales of a matrix of 896 by 4864 had been freed, the library refused the node
+// (addNode 6005, "Invalid Block expansion scales configuration"). For the encoding Vector,
+// whose C struct also contains a pointer, borrowed returns true without a test.
 func (q *Quantization) borrowed() bool {
 	if q == nil {
 		return false
@@ -226,8 +227,8 @@ func (q *Quantization) bitsAxis(k *keeper) cBitsAxisScaleOffset {
 // returned.
 type keeper []any
 
-// keep adds a slice to the keeper and returns its address. A slice that a keeper keeps
-// must not be appended to later.
+// keep adds a slice to the keeper and returns its address. After the call, the caller must
+// not append to the slice.
 func keep[T any](k *keeper, list []T) uintptr {
 	*k = append(*k, list)
 	return uintptr(unsafe.Pointer(unsafe.SliceData(list)))

@@ -23,10 +23,11 @@ type quirkRow struct {
 	seen, act string
 }
 
-// Only the table of quirks makes package qnn depend on the library's version. The
-// version ranges of the quirks come from the versions that were tested. A version
-// between two tested ones is treated like the older one, because the remedies for
-// quirks do no harm.
+// quirks lists all quirks. Except for the version check in Open, the behaviour of package
+// qnn depends on the library's version only through this table. The version range of a
+// quirk comes from tests of a few versions. A version between two tested versions is
+// assumed to have the quirks of the older one, because the remedy for a quirk does no harm
+// on a library without the quirk.
 var quirks = [...]quirkRow{
 	quirkEarlyDeviceUnion: {
 		name: "device options have their union at offset 4", first: 32, last: 35,
@@ -62,7 +63,8 @@ var quirks = [...]quirkRow{
 
 const option66 = "unexpected GraphHtpSettings option 66"
 
-// in reports whether a minor version of the core API is in the range of a quirk.
+// in reports whether libraries with the given minor version of the core API have the quirk
+// q.
 func (q *quirkRow) in(minor uint32) bool { return minor >= q.first && (q.last == 0 || minor <= q.last) }
 
 // has reports whether the open library has a quirk.

@@ -12,10 +12,10 @@ import (
 // other locks.
 var stdoutLock sync.Mutex
 
-// stdoutToStderr calls a function while file descriptor 1 is a duplicate of stderr. C's
-// output buffers are flushed before the descriptor is restored; otherwise their text
-// would appear on stdout when the process ends. If stderr is closed, stdoutToStderr
-// calls the function without redirection.
+// stdoutToStderr makes file descriptor 1 a duplicate of stderr, calls f and restores the
+// descriptor. Before stdoutToStderr restores the descriptor, it flushes C's output buffers,
+// because C would otherwise write their text to the real stdout when the process ends. If
+// stdout or stderr is closed, stdoutToStderr calls f without redirection.
 func stdoutToStderr(f func()) {
 	stdoutLock.Lock()
 	defer stdoutLock.Unlock()

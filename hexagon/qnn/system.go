@@ -23,7 +23,8 @@ type System struct {
 	mu     sync.Mutex
 	handle uintptr // handle is the library's handle of the dynamic loader, 0 after Close; mu guards it
 	table  [systemFunctionCount]uintptr
-	// Name and Version are the names that the system library gives itself.
+	// Name is the provider name that the system library reports, and Version the version of its
+	// interface.
 	Name    string
 	Version Version
 }
@@ -78,9 +79,10 @@ func (s *System) Close() error {
 	return unloadLibrary(handle)
 }
 
-// BinaryInfo returns the library's description of an image. The library's description
-// of an image is not trusted: counts and texts are checked against limits, and copied
-// before the next call.
+// BinaryInfo returns the library's description of an image. Because a damaged image may
+// produce a wrong description, BinaryInfo checks all counts and text lengths in the
+// description against limits. The result holds copies, because the library's memory is
+// valid only until the next call.
 func (s *System) BinaryInfo(image []byte) (*BinaryInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import "fmt"
 // before 2.32 the positions in the function table are different.
 type function int
 
-// functionCount is the number of positions in the function table whose function is
-// known.
+// functionCount is the number of entries of the function table that package qnn copies.
+// Public headers describe the entries 0 to 70.
 const functionCount = 71
 
 const (
@@ -81,7 +81,8 @@ var functionNames = [functionCount]string{
 	fnErrorGetMessage:             "errorGetMessage",
 }
 
-// String returns the function's C name without the prefix Qnn.
+// String returns the name of the function as errors show it, such as "contextCreate". For a
+// function without a name, String returns its position.
 func (f function) String() string {
 	if f >= 0 && f < functionCount && functionNames[f] != "" {
 		return functionNames[f]

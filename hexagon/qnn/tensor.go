@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// maxRank is the largest number of dimensions of a tensor that package qnn accepts. The
-// vendor's library supports at most five dimensions.
+// maxRank limits the number of dimensions of a tensor. The vendor's library supports at
+// most five dimensions.
 const maxRank = 8
 
 // Tensor describes a tensor of a graph.
@@ -52,9 +52,9 @@ func (t *Tensor) SizeBytes() (uint32, error) {
 	return uint32(n), nil
 }
 
-// encode fills in the C struct of a tensor. The keeper k keeps the memory alive to
-// which the tensor's C struct points. The data of a static tensor may be missing,
-// because nodes are encoded after the data of their tensors was dropped.
+// encode fills in the C struct of a tensor. The keeper k keeps the memory alive to which
+// the tensor's C struct points. The data of a static tensor may be missing, because callers
+// may set Data to nil after CreateTensor, and AddNode encodes the tensor again.
 func (t *Tensor) encode(c *cTensor, k *keeper) error {
 	size, err := t.SizeBytes()
 	if err != nil {

@@ -13,8 +13,8 @@
  * The emulator computes every sum in one fixed order (along K; over the KV slots in Softmax and in
  * the product of probabilities and values) with fused multiply-add in float32. The order of
  * additions is the same on every code path, thread count and graph width. A KV slot whose
- * probability is exactly zero is skipped everywhere. Padding, graph width and machine therefore
- * never change a bit of the emulator's results.
+ * probability is exactly zero is skipped everywhere. Because of these rules, padding, graph width
+ * and machine never change a bit of the emulator's results.
  */
 #ifndef SDNPU_EMU_H
 #define SDNPU_EMU_H
@@ -39,7 +39,7 @@ enum emu_dtype {
   EMU_QS8 = 0x0308, /* EMU_QS8 is signed fixed point; such tensors always have a quantization */
   EMU_QS16 = 0x0316,
   EMU_QS32 = 0x0332,
-  EMU_QU8 = 0x0408, /* unsigned fixed point */
+  EMU_QU8 = 0x0408, /* EMU_QU8 is unsigned fixed point */
   EMU_QU16 = 0x0416,
   EMU_QU32 = 0x0432,
   EMU_BOOL8 = 0x0508,
@@ -55,7 +55,7 @@ enum emu_encoding {
   EMU_Q_BW_SCALE_OFFSET = 2,
   EMU_Q_BW_AXIS_SCALE_OFFSET = 3,
   EMU_Q_BLOCK = 4,
-  EMU_Q_LPBQ = 5, /* blockwise expansion */
+  EMU_Q_LPBQ = 5, /* EMU_Q_LPBQ is the vendor's blockwise expansion */
   EMU_Q_FLOAT_BLOCK = 7,
   EMU_Q_BW_FLOAT_BLOCK = 11,
   EMU_Q_NONE = 0x7fffffff,
@@ -68,7 +68,7 @@ enum emu_encoding {
  * axis is a dimension, block sizes divide their dimensions, and bitwidth fits the container. The
  * arrays of an encoding live as long as the tensor that has them. */
 typedef struct emu_quant {
-  uint32_t encoding; /* an emu_encoding */
+  uint32_t encoding; /* encoding is an emu_encoding */
   uint32_t count; /* count is the number of scales: 1, dims[axis] or the number of blocks; 0 means
                      that the tensor is not quantized */
   uint32_t bitwidth; /* bitwidth is the number of significant bits of a value in its container; 0
@@ -161,11 +161,11 @@ typedef struct emu_op {
 } emu_op;
 
 /* ops/table.c */
-const emu_op *emu_find_op(const char *type); /* NULL: unknown */
+const emu_op *emu_find_op(const char *type); /* emu_find_op returns NULL for an unknown type */
 const emu_op *emu_ops(size_t *count);
 
 /* ops/tensor.c */
-size_t emu_dtype_size(uint32_t dtype); /* 0: unknown */
+size_t emu_dtype_size(uint32_t dtype); /* emu_dtype_size returns 0 for an unknown type */
 bool emu_is_fixed_point(uint32_t dtype);
 uint64_t emu_elements(const emu_tensor *t); /* emu_elements returns the number of elements, or 0 if
                                                it overflows or a dimension is zero */

@@ -83,8 +83,8 @@ func writeProfile(out *bytes.Buffer, n int, p *graphswap.Profile) {
 	fmt.Fprintf(out, "     %s, models_%d, %d},\n", numbers(p.Memory.WindowGB), n, len(p.Models))
 }
 
-// numbers formats values so that a C compiler reads exactly the same floating-point
-// numbers.
+// numbers returns the values as C literals, separated by commas. A C compiler reads each
+// literal as exactly the same float64.
 func numbers(values ...float64) string {
 	texts := make([]string, len(values))
 	for i, v := range values {
