@@ -11,6 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
@@ -28,7 +29,7 @@ func TestWeightsOfContextTiersAreStoredOnce(t *testing.T) {
 		o.Cache, err = imagecache.Open(t.TempDir(), imagecache.Options{})
 		require.NoError(t, err)
 		dev := openDevice(t, path)
-		prepared, err := engine.Prepare(t.Context(), dev, m, o)
+		prepared, err := prepare.Compile(t.Context(), dev, m, o)
 		require.NoError(t, err)
 
 		list, err := o.Cache.List()

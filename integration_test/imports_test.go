@@ -72,7 +72,7 @@ var walls = []wall{
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",
-		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache",
+		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/flips", "backend/engine/images", "backend/engine/kvcache",
 		"backend/engine/power", "backend/engine/queue", "backend/engine/report", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences", "backend/engine/settings",
 		"backend/engine/workload", "spec/...", "graphswap", "graphswap/session", "calibration/...",
 		"internal/mapped", // Verify, before the result of a pass is used
@@ -80,6 +80,8 @@ var walls = []wall{
 	{folder: "backend/engine/arena", internal: []string{"backend"}},
 	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/quant", "backend/engine/arena", "backend/engine/kvcache"}},
 	{folder: "backend/engine/detok", stdOnly: true},
+	{folder: "backend/engine/flips", internal: []string{"backend/engine/queue", "backend/engine/report", "backend/engine/settings"}},
+	{folder: "backend/engine/prepare", internal: []string{"backend", "backend/engine/buffers", "backend/engine/images", "backend/engine/settings", "backend/model"}},
 	{folder: "backend/engine/saved", stdOnly: true},
 	{folder: "backend/engine/sequences"},
 	{folder: "backend/engine/kvcache", internal: []string{"backend", "backend/engine/arena", "backend/quant"}},
@@ -126,7 +128,7 @@ var walls = []wall{
 		"adapters/atomicfile", "adapters/signing", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/imagecache", "backend/model", "backend/tokenizer", "internal/mapped",
 	}},
 	{folder: "adapters/choose", internal: []string{
-		"adapters/config", "adapters/findings", "adapters/launch", "backend", "backend/engine", "backend/engine/draft", "backend/gguf", "backend/imagecache", "backend/model",
+		"adapters/config", "adapters/findings", "adapters/launch", "backend", "backend/engine", "backend/engine/prepare", "backend/engine/draft", "backend/gguf", "backend/imagecache", "backend/model",
 	}},
 	{folder: "adapters/database", internal: []string{"adapters/jsonfault", "backend/gguf", "backend/tokenizer", "spec/tokendb", "internal/trust"}},
 	{folder: "adapters/launch", internal: []string{
@@ -158,14 +160,14 @@ var walls = []wall{
 	{folder: "adapters/lab/conversation", internal: []string{
 		"backend", "backend/engine", "backend/engine/draft", "backend/imagecache", "backend/model", "backend/tokenizer", "graphswap", "graphswap/session",
 	}},
-	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/model", "backend/tokenizer", "graphswap"}},
+	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/engine/prepare", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
 	{folder: "adapters/lab/shadow", internal: []string{"backend", "backend/chain", "backend/cpu", "backend/model", "backend/quant", "hexagon/estimator"}},
 	{folder: "adapters/timeline", internal: []string{"adapters/jsonfault", "graphswap"}},
 	{folder: "adapters/doctor", internal: []string{
 		"internal/loaderpath", "internal/trust",
 		"adapters/cmdline", "adapters/config", "adapters/findings", "adapters/launch", "adapters/ollama", "adapters/qnnruntime",
-		"backend", "backend/engine", "backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "hexagon", "internal/filelock",
+		"backend", "backend/engine", "backend/engine/prepare", "backend/gguf", "backend/imagecache", "backend/model", "backend/tokenizer", "hexagon", "internal/filelock",
 	}},
 	{folder: "adapters/runner", internal: []string{
 		"internal/trust",

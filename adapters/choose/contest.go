@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -147,7 +148,7 @@ func (r *run) time(ctx context.Context, name string) (ms float64, err error) {
 			return err
 		}
 		var failed error
-		m, err := engine.Measure(ctx, d, r.model.Model, o, engine.MeasureOptions{
+		m, err := prepare.Measure(ctx, d, r.model.Model, o, engine.MeasureOptions{
 			Repeats: repeats, Failed: func(_ string, err error) { failed = cmp.Or(failed, err) },
 		})
 		if err := errors.Join(err, remove()); err != nil {

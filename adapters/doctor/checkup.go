@@ -15,6 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -129,7 +130,7 @@ func (c *Checkup) options(progress func(engine.Progress)) launch.Options {
 }
 
 // preview asks the engine which images a load of the model would compile.
-func (c *Checkup) preview(ctx context.Context) (p engine.Preview, device string, cache *imagecache.Store, err error) {
+func (c *Checkup) preview(ctx context.Context) (p prepare.Preview, device string, cache *imagecache.Store, err error) {
 	f, err := gguf.Open(c.Path)
 	if err != nil {
 		return p, "", nil, err
@@ -153,7 +154,7 @@ func (c *Checkup) preview(ctx context.Context) (p engine.Preview, device string,
 		return p, "", nil, err
 	}
 	c.report.Recipe = options.Recipe.Name
-	p, err = engine.Look(dev, m, options)
+	p, err = prepare.Look(dev, m, options)
 	return p, launch.Describe(dev.Capabilities()), options.Cache, err
 }
 

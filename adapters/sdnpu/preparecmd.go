@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/signing"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -183,11 +184,11 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 		return err
 	}
 	p.store = o.Cache
-	list, err := engine.Prepare(ctx, device, m, o)
+	list, err := prepare.Compile(ctx, device, m, o)
 	if err != nil {
 		return err
 	}
-	look, err := engine.Look(device, m, o)
+	look, err := prepare.Look(device, m, o)
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.
 }
 
 // describe fills in the manifest of the prepared folder, except for the list of images.
-func (p *preparation) describe(c backend.Capabilities, look engine.Preview, recipe string, m findings.PreparedModel) {
+func (p *preparation) describe(c backend.Capabilities, look prepare.Preview, recipe string, m findings.PreparedModel) {
 	man := &p.manifest
 	man.Model = m
 	man.Library.Provider, man.Library.BuildID, man.Library.Fingerprint = c.Provider, c.BuildID, c.Fingerprint

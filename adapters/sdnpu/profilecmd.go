@@ -18,6 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/profile"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -132,7 +133,7 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 	if err := s.CompileInChild(dev, file, logger, &options); err != nil {
 		return nil, "", err
 	}
-	measured, err := engine.Measure(ctx, dev, m, options, engine.MeasureOptions{Repeats: f.repeats})
+	measured, err := prepare.Measure(ctx, dev, m, options, engine.MeasureOptions{Repeats: f.repeats})
 	if err != nil {
 		return nil, "", err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -145,7 +146,7 @@ func TestImagesPreparedSeparatelyServeDrafts(t *testing.T) {
 	require.NoError(t, err)
 	maker := newDevice()
 	maker.unshared = true
-	list, err := engine.Prepare(t.Context(), compileOnly{maker}, openModel(t), o)
+	list, err := prepare.Compile(t.Context(), compileOnly{maker}, openModel(t), o)
 	require.NoError(t, err)
 	require.Len(t, list, 5+4, "a block of 128, 32, 8, 2 and 1 rows, and a head of 32, 8, 2 and 1")
 	for _, unshared := range []bool{false, true} {

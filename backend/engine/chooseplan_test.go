@@ -10,6 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
@@ -68,7 +69,7 @@ func TestAutoAcceptsAllWidths(t *testing.T) {
 				dev := newDevice()
 				dev.unshared = apart
 				o := engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: exact, Context: 64}
-				_, err := engine.Look(dev, openModel(t), o)
+				_, err := prepare.Look(dev, openModel(t), o)
 				require.NoError(t, err)
 				e, _ := start(t, dev, o)
 				r := generate(t, e, story(20), 4)

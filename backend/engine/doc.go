@@ -35,7 +35,8 @@
 //     and masks, package arena divides device buffers into regions, and package sequences
 //     keeps the tokens of each sequence.
 //   - Package images compiles, loads and measures graphs, and package residency switches
-//     and frees the graphs of blocks.
+//     and frees the graphs of blocks. Package prepare lists and compiles images without an
+//     engine, and package flips compares the results of different graph widths.
 //   - Package draft proposes tokens, and package detok makes text of tokens and finds stop
 //     strings.
 //   - Package queue holds the rows that requests want from the next pass, and what the

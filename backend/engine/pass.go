@@ -3,6 +3,9 @@ package engine
 import (
 	"context"
 	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend/engine/flips"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // Forward runs a pass on the smallest graph width that holds its rows. Forward does not
@@ -119,4 +122,22 @@ func (e *Engine) ReadCache(dst []byte, sequence int) ([]byte, error) {
 		return dst, fmt.Errorf("engine: %w: cannot read sequence=%d: want 0..%d", ErrPass, sequence, e.options.Sequences-1)
 	}
 	return e.graphs.Load().memory.Cache().Read(dst, sequence, e.sequences.Len(sequence)), nil
+}
+
+// MeasureFlips computes a text in passes of each width that Generate uses, and compares the
+// top token at each position after the first `lead` tokens: see [Flips] and [flips.Measure].
+// MeasureFlips runs one pass for each token and a few more. The caller must not call Generate
+// before MeasureFlips returns. After MeasureFlips, the first sequence is empty. If the plan
+// switches graphs, MeasureFlips returns [ErrOptions], because not all graphs are loaded.
+func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
+	s := e.graphs.Load().shape
+	if s.Start != s.Used {
+		return nil, fmt.Errorf("engine: %w: measure flips: the plan %s does not keep all graphs loaded: choose plan %s or %s",
+			ErrOptions, s.Plan, graphswap.PlanResident, graphswap.PlanSeparate)
+	}
+	if lead < 1 || lead >= len(text) || len(text) > e.options.Context {
+		return nil, fmt.Errorf("engine: %w: measure flips: the first %d of %d tokens are not compared: want 1..%d, and a context of at least %d",
+			ErrPass, lead, len(text), len(text)-1, len(text))
+	}
+	return flips.Measure(ctx, e, s, text, lead)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/internal/recorded"
@@ -57,7 +58,7 @@ func TestPreparedImagesAreNotCompiled(t *testing.T) {
 			there.Cache = prepared
 			maker := newDevice()
 			maker.unshared = tt.preparer
-			list, err := engine.Prepare(t.Context(), compileOnly{maker}, openModel(t), there)
+			list, err := prepare.Compile(t.Context(), compileOnly{maker}, openModel(t), there)
 			require.NoError(t, err)
 			require.Len(t, list, tt.images)
 			contexts := make(map[int]int)
@@ -69,7 +70,7 @@ func TestPreparedImagesAreNotCompiled(t *testing.T) {
 			require.Len(t, contexts, 4, "16, 32, 64 and the head: %v", contexts)
 			made := maker.compiles.Load()
 			require.Equal(t, int64(tt.images), made)
-			_, err = engine.Prepare(t.Context(), compileOnly{maker}, openModel(t), there)
+			_, err = prepare.Compile(t.Context(), compileOnly{maker}, openModel(t), there)
 			require.NoError(t, err)
 			require.Equal(t, made, maker.compiles.Load(), "the second time all images are cached")
 
@@ -91,13 +92,13 @@ func TestSharedImagesArePreparedInAdditionToSeparateOnes(t *testing.T) {
 	o.Rows, o.HeadRows, o.Blocks, o.Context, o.FirstContext = []int{8, 1}, 1, 2, 64, 64
 	maker := newDevice()
 	maker.unshared = true
-	list, err := engine.Prepare(t.Context(), maker, openModel(t), o)
+	list, err := prepare.Compile(t.Context(), maker, openModel(t), o)
 	require.NoError(t, err)
 	require.Len(t, list, 2*2+1)
 	maker.unshared = false
 	var last engine.Progress
 	o.Progress = func(p engine.Progress) { last = p }
-	list, err = engine.Prepare(t.Context(), maker, openModel(t), o)
+	list, err = prepare.Compile(t.Context(), maker, openModel(t), o)
 	require.NoError(t, err)
 	require.Len(t, list, 2+1)
 	require.Len(t, list[0].Names, 2)
@@ -107,15 +108,15 @@ func TestSharedImagesArePreparedInAdditionToSeparateOnes(t *testing.T) {
 
 func TestPrepareNeedsACacheAndReturnsErrors(t *testing.T) {
 	o := small
-	_, err := engine.Prepare(t.Context(), newDevice(), openModel(t), o)
+	_, err := prepare.Compile(t.Context(), newDevice(), openModel(t), o)
 	require.ErrorIs(t, err, engine.ErrOptions)
 	o, _ = cached(t, t.TempDir())
 	o.Compile = func(context.Context, io.Writer, engine.Job, func(int)) error { return io.ErrUnexpectedEOF }
-	_, err = engine.Prepare(t.Context(), newDevice(), openModel(t), o)
+	_, err = prepare.Compile(t.Context(), newDevice(), openModel(t), o)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	o.Compile = nil
-	_, err = engine.Prepare(ctx, newDevice(), openModel(t), o)
+	_, err = prepare.Compile(ctx, newDevice(), openModel(t), o)
 	require.ErrorIs(t, err, context.Canceled)
 }

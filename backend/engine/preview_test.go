@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -17,10 +18,10 @@ func TestAPreviewNamesTheImagesThatAStartMakes(t *testing.T) {
 		var err error
 		o.Recipe, err = model.FindRecipe("f32")
 		require.NoError(t, err)
-		look := func() engine.Preview {
+		look := func() prepare.Preview {
 			dev := newDevice()
 			dev.unshared = apart
-			p, err := engine.Look(dev, openModel(t), o)
+			p, err := prepare.Look(dev, openModel(t), o)
 			require.NoError(t, err)
 			require.Zero(t, dev.compiles.Load()+dev.buffers.Load(), "Look changes nothing")
 			return p

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/profile"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -127,7 +128,7 @@ func (v *visit) graphs(ctx context.Context) error {
 	slices.Reverse(head)
 	g := &Graphs{Failed: []Failed{}, List: []Graph{}}
 	v.report.Graphs = g
-	m, err := engine.Measure(ctx, v.dev, v.Model, o, engine.MeasureOptions{
+	m, err := prepare.Measure(ctx, v.dev, v.Model, o, engine.MeasureOptions{
 		Repeats: v.Repeats, HeadRows: head,
 		Each: func(one engine.Measurement) {
 			v.Say(fmt.Sprintf("%s: load %.2f ms, run %.2f ms", one.Graph, ms(one.Load), ms(one.Run)))

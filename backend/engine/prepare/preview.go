@@ -1,4 +1,4 @@
-package engine
+package prepare
 
 import (
 	"fmt"
@@ -7,10 +7,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/buffers"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Preview describes what [New] would compile and load.
+// Preview describes what an engine would compile and load.
 type Preview struct {
 	// Rows, Blocks and Context come from the options; missing values are filled in.
 	Rows            []int
@@ -19,13 +20,13 @@ type Preview struct {
 	// of the blocks. The fields below describe only the first context tier.
 	Contexts []int
 	Images   []PreviewImage
-	// Cache and IO have the same meaning as the fields of [Memory].
+	// Cache and IO have the same meaning as the fields of an engine's memory report.
 	Cache, IO int64
 }
 
 // PreviewImage describes one image of a [Preview].
 type PreviewImage struct {
-	// Graphs is the name that the image has in a [Progress].
+	// Graphs is the name that the image has in an [images.Progress].
 	Graphs string
 	// Weights is the size of the image's constants. The image is hardly larger than its
 	// constants if the device stores them in the recipe's types.
@@ -35,11 +36,11 @@ type PreviewImage struct {
 	Bytes int64
 }
 
-// Look returns a list of the graphs and images that New would compile and load with the
-// same arguments. Look returns a preview even if New would then reject the plan on this
-// device. Look reads the model's file once to compute its digest, and allocates no
-// memory on dev.
-func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) {
+// Look returns a list of the graphs and images that a new engine would compile and load
+// with the same arguments. Look returns a preview even if the new engine would then reject
+// the plan on this device. Look reads the model's file once to compute its digest, and
+// allocates no memory on dev.
+func Look(dev backend.Device, m *model.Model, options settings.Options) (Preview, error) {
 	device := dev.Capabilities()
 	list, err := options.Alternatives(m.Config(), device)
 	if err != nil {
@@ -78,7 +79,7 @@ func Look(dev backend.Device, m *model.Model, options Options) (Preview, error) 
 	if o.Cache != nil {
 		list, err := o.Cache.List()
 		if err != nil {
-			return Preview{}, fmt.Errorf("engine: %w", err)
+			return Preview{}, fmt.Errorf("prepare: %w", err)
 		}
 		for _, i := range list {
 			if i.Damage == nil {

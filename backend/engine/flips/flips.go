@@ -1,0 +1,146 @@
+// Package flips measures how often the graph width changes a model's top token.
+//
+// [Measure] computes one text several times, in passes of different graph widths, and compares
+// the token with the largest logit at each position. Package flips decides neither which widths
+// are compared nor what a flip rate is good for, and it stores nothing: package settings names
+// the widths, and the caller keeps the result.
+//
+// # Invariants
+//
+//   - Measure uses the first sequence only, and leaves it empty unless a pass fails;
+//   - all logits of a row are compared bit by bit, by a hash: Measure keeps no logits.
+//
+// # Cost
+//
+// Measure computes each compared token once at the least width, and once more for each
+// compared width. The caller owns the [Passes]; no other goroutine may use them meanwhile.
+package flips
+
+import (
+	"context"
+	"hash/maphash"
+	"math"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
+	"github.com/sdnpu/sdnpu/backend/engine/report"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
+)
+
+// Passes computes passes; an engine implements Passes.
+type Passes interface {
+	Forward(ctx context.Context, p queue.Pass) (*queue.Result, error)
+	Commit(sequence int, rows []int) error
+	Truncate(sequence, length int) error
+}
+
+// Measure computes a text in passes of each width of a shape that decoding uses, and compares
+// the top token at each position after the first `lead` tokens. The text has more than `lead`
+// tokens, and `lead` is at least 1. If each pass has only one row, Measure computes nothing and
+// returns zero positions.
+func Measure(ctx context.Context, passes Passes, s *settings.Shape, text []int32, lead int) (*report.Flips, error) {
+	least, compared := s.FlipWidths()
+	if len(compared) == 0 {
+		return &report.Flips{}, nil
+	}
+	m := meter{passes: passes, widest: s.Rows[0], text: text, lead: lead, seed: maphash.MakeSeed()}
+	plain, err := m.read(ctx, 1, least)
+	if err != nil {
+		return nil, err
+	}
+	f := &report.Flips{Positions: len(plain)}
+	flipped := make([]bool, len(plain))
+	for _, rows := range compared {
+		w := report.WidthFlip{Rows: rows, Valid: s.FullPass(rows)}
+		got, err := m.read(ctx, w.Valid, rows)
+		if err != nil {
+			return nil, err
+		}
+		for i := range got {
+			if got[i].bits == plain[i].bits {
+				w.Equal++
+			}
+			if got[i].token != plain[i].token {
+				w.Flipped++
+				flipped[i] = true
+			}
+		}
+		f.Widths = append(f.Widths, w)
+	}
+	for _, one := range flipped {
+		if one {
+			f.Flipped++
+		}
+	}
+	return f, passes.Truncate(0, 0)
+}
+
+// meter computes one text several times, at different widths.
+type meter struct {
+	passes Passes
+	widest int // widest is the largest graph width
+	text   []int32
+	lead   int
+	seed   maphash.Seed
+}
+
+// answer holds the token with the largest logit after a position of the text, and a
+// hash of all logits after that position.
+type answer struct {
+	token int
+	bits  uint64
+}
+
+// read computes the meter's text and returns an answer for each position after the first
+// m.lead tokens. Each pass has the number `tokens` of tokens, and runs on a graph of at least
+// the width `rows`.
+func (m *meter) read(ctx context.Context, tokens, rows int) (answers []answer, err error) {
+	if err := m.passes.Truncate(0, 0); err != nil {
+		return nil, err
+	}
+	for lead := range slices.Chunk(m.text[:m.lead], m.widest) {
+		if _, err := m.pass(ctx, lead, 0, false); err != nil {
+			return nil, err
+		}
+	}
+	for part := range slices.Chunk(m.text[m.lead:], tokens) {
+		some, err := m.pass(ctx, part, rows, true)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, some...)
+	}
+	return answers, nil
+}
+
+// pass computes the given tokens in one pass and commits their rows. If `logits` is set, pass
+// returns an answer for each token.
+func (m *meter) pass(ctx context.Context, tokens []int32, rows int, logits bool) (answers []answer, err error) {
+	p, path := queue.Pass{Width: rows}, make([]int, len(tokens))
+	for i, token := range tokens {
+		p.Rows, path[i] = append(p.Rows, queue.Row{Token: token, Parent: i - 1, Logits: logits}), i
+	}
+	r, err := m.passes.Forward(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range r.Logits {
+		if logits {
+			answers = append(answers, m.answer(row))
+		}
+	}
+	return answers, m.passes.Commit(0, path)
+}
+
+func (m *meter) answer(logits []float32) (a answer) {
+	var hash maphash.Hash
+	hash.SetSeed(m.seed)
+	for i, v := range logits {
+		if v > logits[a.token] {
+			a.token = i
+		}
+		maphash.WriteComparable(&hash, math.Float32bits(v))
+	}
+	a.bits = hash.Sum64()
+	return a
+}

@@ -1,0 +1,76 @@
+// Package prepare does for an engine what needs no engine: [Look] lists the images that an
+// engine would compile and load, [Compile] compiles them into the image cache, and [Measure]
+// times the graphs.
+//
+// Package prepare answers no requests and keeps nothing loaded. It resolves the options in the
+// same way as a new engine does, so that both name the same graphs and images.
+//
+// # Invariants
+//
+//   - the images that Compile stores are those that an engine with the same arguments takes
+//     from the cache: each key is computed by package images;
+//   - Look allocates no memory on the device and compiles nothing.
+//
+// # Cost
+//
+// Look reads the model's file once. Compile and Measure cost what [images.Prepare] and
+// [images.Measure] cost. The caller owns the device, the model and the image cache.
+package prepare
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Compile compiles every image that an engine with these arguments can need, for each
+// context tier, into the image cache of the options: see [images.Prepare].
+func Compile(ctx context.Context, dev backend.Device, m *model.Model, options settings.Options) ([]images.Prepared, error) {
+	device := dev.Capabilities()
+	list, err := options.Alternatives(m.Config(), device)
+	if err != nil {
+		return nil, err
+	}
+	if options.Draft.Auto && !device.SharesConstants {
+		// Separate images may later run on a device that shares constants, and on that device
+		// automatic drafts have further widths.
+		device.SharesConstants = true
+		more, err := options.Alternatives(m.Config(), device)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	var all []images.Prepared
+	for _, o := range list {
+		if o.Cache == nil {
+			return nil, fmt.Errorf("prepare: %w: the options name no image cache to store images in", settings.ErrOptions)
+		}
+		prepared, err := images.Prepare(ctx, dev, m, o.Images(&o.Graphs), o.Contexts(), o.Sequences)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range prepared {
+			if !slices.ContainsFunc(all, func(x images.Prepared) bool { return x.Key == p.Key }) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Measure loads each graph of a model alone, runs it, and times both, with the widths
+// and blocks of the options: see [images.Measure].
+func Measure(ctx context.Context, dev backend.Device, m *model.Model, options settings.Options, mo images.MeasureOptions) (*images.Measurements, error) {
+	options.Plan = "" // without a plan, any widths are allowed
+	o, err := options.Resolve(m.Config(), dev.Capabilities())
+	if err != nil {
+		return nil, err
+	}
+	return images.Measure(ctx, dev, m, o.Images(&o.Graphs), m.Views(o.Context), o.ContextFor(0)*o.Sequences, mo)
+}
