@@ -20,8 +20,7 @@
 //   - Nodes are in topological order, and every tensor has one producer.
 //   - Shapes are static and positive, of rank 1 to [MaxRank].
 //   - Elements are row-major and little-endian.
-//   - The outputs of a valid node have the types and shapes that its operator's rule
-//     infers.
+//   - The rule of an operator defines the types and shapes of its results.
 //
 // # Ownership
 //
@@ -33,20 +32,21 @@
 //
 // # Extending the contract
 //
-// To add an operator, write the parts in the list below.
+// To add an operator, add the parts of each item of the following list.
 //
-//   - its constant and its row in rules (op.go), its infer function (infer.go, or
-//     infer_fixed.go for fixed point), its method of [Builder] (builder.go) and a case
-//     in op_test.go;
-//   - a kernel in backend/cpu (kernel.go);
-//   - forms, a definition and, if rounding differs, a tolerance in backendtest
-//     (operators.go, reference.go, tolerance.go);
-//   - its lowering in hexagon (lower.go), if more differs than name and parameters;
-//   - in hexagon/emulator, the operator in C (csrc/ops/NAME.c, csrc/ops/ops.h and
-//     csrc/ops/table.c) and its tests (testdata/ops);
-//   - rows in a table of hexagon/forms (table_*_test.go), a definition there
-//     (reference_test.go) and, if the float device computes the operator, its parameters
-//     (float_test.go), and its testdata written again with -update.
+//   - Package backend needs the operator's constant and its row in rules (op.go).
+//     Add the infer function (infer.go, or infer_fixed.go for fixed point), the method of
+//     [Builder] (builder.go) and a case in op_test.go.
+//   - Package backend/cpu needs a kernel for the operator (kernel.go).
+//   - Package backendtest needs forms (operators.go) and a definition (reference.go).
+//     If the rounding differs from that of other operators, add a tolerance (tolerance.go).
+//   - Package hexagon lowers most operators by name and parameters.
+//     If the operator needs more, extend lower.go.
+//   - Package hexagon/emulator needs the operator in C (csrc/ops/NAME.c).
+//     Add the operator to csrc/ops/ops.h and csrc/ops/table.c, and its tests to testdata/ops.
+//   - Package hexagon/forms needs rows in a table (table_*_test.go).
+//     Add a definition (reference_test.go) and, if the float device computes the operator, its
+//     parameters (float_test.go). Then write the testdata again with -update.
 //
 // A new device implements [Device] and passes backendtest.Run; optional.go lists the
 // interfaces that it may implement in addition.

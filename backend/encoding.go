@@ -28,9 +28,9 @@ type Encoding struct {
 // see [Encoding.Multiplied].
 const MostMultiple = 16
 
-// Multiplied reports whether each block of a row has an integer scale factor: an
-// element is an integer of Bits bits times its block's factor, which is from 1 to
-// [MostMultiple]. The tensor stores the products of integers and factors, in units of
+// Multiplied reports whether each block of a row has an integer scale factor: an element is
+// an integer of Bits bits times its block's factor, which is from 1 to [MostMultiple]. A
+// tensor with integer scale factors stores the products of integers and factors, in units of
 // the row's scale.
 func (e Encoding) Multiplied() bool { return e.Grain == PerRow && e.Block != 0 }
 

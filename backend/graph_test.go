@@ -42,7 +42,8 @@ func encode(g *Graph) {
 	g.Nodes[1] = Node{Name: "gate", Op: Dequantize, Inputs: []TensorID{2}, Outputs: []TensorID{3}, Params: []Param{{"to", uint32(Float16)}}}
 }
 
-// changes are single changes of the sample. Changes with a refusal make the graph invalid.
+// changes lists changes of the sample graph; each is applied alone. A change with a refusal
+// makes the graph invalid, and the error then contains the text of the refusal.
 var changes = []struct {
 	name    string
 	change  func(g *Graph)
@@ -154,8 +155,8 @@ func TestSignatureKeepsOrderOfTensors(t *testing.T) {
 	require.Equal(t, 12, sample().Signature().Outputs[0].SizeBytes())
 }
 
-// randomGraph returns a graph that is usually invalid: operators with inputs
-// and parameters of others.
+// randomGraph returns a graph that is usually invalid: its operators have inputs and
+// parameters that belong to other operators.
 func randomGraph(rng *rand.Rand) *Graph {
 	shape := func() []int {
 		s := make([]int, rng.IntN(MaxRank+2))

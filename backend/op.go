@@ -11,18 +11,19 @@ import (
 type Op string
 
 const (
-	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K], optional bias [N] →
-	// [M,N]. QNN also allows inputs with other numbers of dimensions. FullyConnected rejects
-	// them, because the vendor's validation rejects some inputs (error 3110) that the vendor's
-	// compiler would accept.
+	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K], optional bias
+	// [N] → [M,N]. QNN also allows x with more or fewer than two dimensions. Package backend
+	// rejects such an x, because the vendor's validation rejects some shapes of x (error
+	// 3110) that the vendor's compiler accepts.
 	//
-	// FullyConnected allows three combinations of types. In the first combination, all tensors
-	// have one floating-point type. In the second combination, x and bias are Float16, and the
-	// weights are Sfixed8 with scales per row or block. In the third combination, x is Ufixed8 or
-	// Ufixed16, and the weights are Sfixed8 with a scale per row. In the third combination, bias
-	// is Sfixed32 with a scale per row, which is x's scale times the scale of the weight's row,
-	// and the result has x's type. The parameters scale (float32) and offset (int32) define the
-	// encoding of a fixed-point result, which QNN has in the output tensor.
+	// FullyConnected allows three combinations of types. In a floating-point FullyConnected,
+	// all tensors have the same type. With quantized weights and floating-point activations,
+	// x and bias of FullyConnected are Float16, and the weights are Sfixed8 with scales per
+	// row or block. In a fixed-point FullyConnected, x and the result are both Ufixed8 or
+	// both Ufixed16, and the weights are Sfixed8 with a scale per row. The bias of a
+	// fixed-point FullyConnected is Sfixed32, and the scale of each row is x's scale times
+	// the scale of the weight's row. The parameters scale (float32) and offset (int32) define
+	// the encoding of a fixed-point result, which QNN has in the output tensor.
 	FullyConnected Op = "FullyConnected"
 	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N]. Each
 	// dimension of MatMul before the last two is equal in a and b, or is 1 in one of

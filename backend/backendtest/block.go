@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// masked is the number that a mask adds to the score of a hidden slot. Float16 and
-// float32 can hold the mask's number, and no real score is large enough to outweigh it.
+// masked is the number that a mask adds to the score of a hidden slot. Float16 and float32
+// can represent -30000, and real scores are too small to change which slots are hidden.
 const masked = -30000
 
 // The constants below are the sizes of the transformer block that the suite runs: it is

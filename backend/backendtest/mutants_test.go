@@ -52,7 +52,7 @@ var mutants = []mutant{
 	{name: "another element picked", finds: "operator/TopK/few/f16/rows=8", spoil: func(s backend.Signature, b []backend.Binding) { b[len(b)-1].Buffer.Bytes()[b[len(b)-1].Offset]++ }},
 	{name: "rounded down", finds: "operator/Sigmoid/gate/f16/rows=8", spoil: func(s backend.Signature, b []backend.Binding) {
 		out := b[len(b)-1]
-		// changes every second element
+		// the mistake changes every second element of the output
 		for i := 0; i < s.Outputs[len(s.Outputs)-1].SizeBytes(); i += 4 {
 			flip(out, i)
 		}

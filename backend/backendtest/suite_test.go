@@ -80,8 +80,8 @@ func TestEveryOperatorHasACase(t *testing.T) {
 		require.Contains(t, definitions, f.op)
 		covered[f.op] = true
 	}
-	covered[backend.TopK] = len(topCases()) > 0 // topCases checks TopK instead, because the order of equal elements is free
-	// fixedCases tests these two operators
+	covered[backend.TopK] = len(topCases()) > 0 // topCases checks TopK, because TopK may put equal elements in any order
+	// fixedCases tests the operators Quantize and Dequantize
 	covered[backend.Quantize], covered[backend.Dequantize] = true, true
 	for _, op := range backend.Ops() {
 		require.True(t, covered[op], op)

@@ -15,8 +15,9 @@ const Block backend.Op = "block"
 // the tolerance is zero, all elements must be equal.
 type Tolerance func(op backend.Op, t backend.DataType) float64
 
-// Single is the tolerance of devices that compute in float32 and round each result to
-// its type once. Rounding to float16 alone gives 2.1e-4 for every operator.
+// Single is the tolerance of devices that compute in float32 and round each result to its
+// type once. Rounding a result to float16 alone causes a relative error of 2.1e-4, whatever
+// the operator.
 func Single(op backend.Op, t backend.DataType) float64 {
 	switch {
 	case moves(op):

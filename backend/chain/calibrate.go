@@ -54,7 +54,7 @@ type survey struct {
 }
 
 func (s *survey) observe(tensor string, values []float32) {
-	if tensor != model.PortY { // hidden states are not observed here, because they have the same name in every layer
+	if tensor != model.PortY { // hidden states have the same name in every layer, so their ranges are not measured
 		s.ranges.Add(tensor, values)
 		s.squares[tensor] = s.squares[tensor].with(values)
 	}

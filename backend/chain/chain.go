@@ -209,10 +209,9 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	}
 }
 
-// fillMask writes an attention mask, indexed (group, row, column). The mask's first
-// `slots` columns stand for past slots, of which the first `at` are in use. The other
-// columns of the mask stand for the rows of the run, of which the first valid ones hold
-// tokens.
+// fillMask writes an attention mask, indexed (group, row, column). The first `slots` columns
+// of the mask stand for past slots: the first `at` slots are in use. The remaining columns of
+// the mask stand for the rows of the run: the first `valid` rows hold tokens.
 func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t backend.DataType) {
 	hidden, element := model.HiddenRow(slots+rows, t), t.Size()
 	for row := range rows {

@@ -272,9 +272,9 @@ func firstSQNR(t *testing.T, m *model.Model, texts [][]int32, name string, range
 	return c.SQNR[0]
 }
 
-// TestEveningHelpsSmallCaches checks that an 8-bit cache loses less if the
-// sizes of its elements are known, when biases make them differ, and that
-// nothing but the rounding changes.
+// TestEveningHelpsSmallCaches uses a model whose biases make the elements of keys and values
+// differ in size. The test checks that an 8-bit cache loses less if calibration has measured
+// these sizes, and that a float cache has the same results with and without the sizes.
 func TestEveningHelpsSmallCaches(t *testing.T) {
 	m, texts := random(t, "qwen2")
 	ranges, err := Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64}, nil)
@@ -290,7 +290,7 @@ func TestEveningHelpsSmallCaches(t *testing.T) {
 	first := func(name string, ranges *model.Ranges) float64 { return firstSQNR(t, m, texts, name, ranges) }
 	evened := first("f16+kv8", ranges)
 	wide := maps.Clone(ranges.Tensors)
-	// the recipe with evened values widens their ranges by the same factor
+	// a recipe that evens values out widens the range of values by the factor 1.5, too
 	for i := range config.Layers {
 		v := wide[model.NewValue(i)]
 		wide[model.NewValue(i)] = model.Range{Low: 1.5 * v.Low, High: 1.5 * v.High}
@@ -300,11 +300,11 @@ func TestEveningHelpsSmallCaches(t *testing.T) {
 	require.Less(t, evened, first("f16", nil))
 }
 
-// TestChannelsBelongToHeads adds rows with one and two rows per head, and requires one
-// range for each element of each head.
+// TestChannelsBelongToHeads calls AddChannels with two rows per head, and then with one row
+// per head. The test requires one range for each element of each head.
 func TestChannelsBelongToHeads(t *testing.T) {
 	var r model.Ranges
-	r.AddChannels("k", []float32{1, -2, 3, 0, -5, 6, 7, -8}, 2, 2) // two heads, two rows each
+	r.AddChannels("k", []float32{1, -2, 3, 0, -5, 6, 7, -8}, 2, 2) // there are two heads, and each has two rows
 	r.AddChannels("k", []float32{-4, 0, 0, 9}, 2, 2)
 	require.Equal(t, map[string][]float32{"k": {4, 2, 7, 9}}, r.Channels)
 }

@@ -9,8 +9,8 @@
 // # Invariants
 //
 //   - Each text is a sequence of its own, from position 0.
-//   - A layer's graph is compiled, loaded, run over all texts and closed before the graph of the
-//     next layer is built. A failure leaves nothing open.
+//   - The graph of a layer is closed before the graph of the next layer is built.
+//     A failure leaves no graph open.
 //   - Padding rows are never reported.
 //
 // # Cost

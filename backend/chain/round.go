@@ -23,8 +23,9 @@ const largestGroup = 640
 // measured ranges decide which matrices are rounded.
 const mostRows = 4096
 
-// Keep receives the rounded integers of a matrix, (row, column), and the name of the
-// matrix in the graph. Keep must not retain the slice `codes`.
+// Keep is a function that stores the rounded integers of a matrix. The argument `constant` is
+// the name of the matrix in the graph, and `codes` holds the integers, indexed (row, column).
+// The function must not use `codes` after it has returned.
 type Keep func(constant string, codes []byte) error
 
 // rounder first observes the activations of one layer, and then rounds the weight matrices that

@@ -12,16 +12,18 @@
 //
 // # Invariants
 //
-//   - An element of a result is computed in one fixed order, for any number of rows and
-//     goroutines, and during other runs: a row has the same bits alone and among others. Each
-//     lane of the vector unit computes one row, and rounds each product before adding it.
-//   - Softmax gives a masked slot exactly zero. MatMul leaves exact zeros of its left operand out
-//     of the sum (unless the right operand is transposed). Because masked slots give exact zeros,
-//     the contents of padding and unused slots never influence other rows.
-//   - The code is written so that no compiler may fuse a product with a sum. Only math.Exp can
-//     differ between machines, in the last bit of a float64.
-//   - A graph passes [backend.Graph.Validate] before it is used, even if it was read from an
-//     image. A hostile image gives an error, never a panic.
+//   - A row has the same bits alone and among other rows.
+//     The additions for an element of a result have one fixed order, for any number of rows and
+//     goroutines, and during other runs. Each lane of the vector unit computes one row, and
+//     rounds each product before adding it.
+//   - Softmax gives a masked slot exactly zero.
+//     Unless the right operand is transposed, MatMul leaves exact zeros of its left operand out
+//     of the sum. Because masked slots give exact zeros, the contents of padding and unused
+//     slots never influence other rows.
+//   - The code is written so that no compiler may fuse a product with a sum.
+//     Only math.Exp can differ between machines, in the last bit of a float64.
+//   - Every graph is validated, even one that was read from an image ([backend.Graph.Validate]).
+//     A hostile image gives an error, never a panic.
 //
 // # Cost and locks
 //

@@ -5,7 +5,7 @@ package cpu
 // block of 128 rows of the left operand fits the second-level cache.
 const blockK = 256
 
-// dotTile multiplies rows of x with rows of w, as the formula below says.
+// dotTile computes the dot products of the rows of x with the rows of w from lo to hi-1.
 //
 //	y[r*ldy+c] = Σ x[r*k+i]·w[c*k+i]   for r < rows, lo ≤ c < hi
 //
@@ -54,8 +54,8 @@ func dotRow(y, x, w []float32, k, lo, hi int) {
 	}
 }
 
-// put sets *y to the sum of a block of products if the block is the first of a dot product.
-// Otherwise put adds the sum to *y.
+// put adds the sum of a block of products to *y. If the block is the first of a dot product,
+// put overwrites *y with the sum.
 func put(y *float32, sum float32, first bool) {
 	if first {
 		*y = sum

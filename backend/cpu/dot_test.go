@@ -97,8 +97,8 @@ func TestZeroWeightsHideOtherOperand(t *testing.T) {
 	}
 }
 
-// BenchmarkFullyConnected measures one operator with all workers. The shapes come from
-// SmolLM2-135M's up projection and head.
+// BenchmarkFullyConnected measures one operator with all workers. The matrices of the
+// benchmark have the shapes of SmolLM2-135M's up projection and head.
 func BenchmarkFullyConnected(b *testing.B) {
 	for _, s := range []struct{ rows, k, n int }{{128, 576, 1536}, {32, 576, 1536}, {1, 576, 1536}, {1, 576, 49152}} {
 		for _, w := range []workers{1, 2} {

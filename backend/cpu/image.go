@@ -41,7 +41,7 @@ type constant struct {
 	Type     backend.DataType  `json:"type"`
 	Shape    []int             `json:"shape"`
 	Encoding *backend.Encoding `json:"encoding,omitempty"` // Encoding is set for fixed-point types
-	Offset   int64             `json:"offset"`             // Offset is the distance in bytes from the start of the first constant
+	Offset   int64             `json:"offset"`             // Offset is the position of the constant, in bytes from the start of the first constant
 }
 
 func (c *constant) tensor() *backend.Tensor {

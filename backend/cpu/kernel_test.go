@@ -42,8 +42,9 @@ func TestVanishingSharesWouldRoundToZero(t *testing.T) {
 	require.NotZero(t, float32(math.Exp(vanishes+1)), "the limit is as low as it must be")
 }
 
-// TestIntegersMoveBitByBit moves elements of all types with all operators that move
-// elements. The integers are so large that float32 cannot represent them.
+// TestIntegersMoveBitByBit moves elements of all types with all operators that move elements.
+// If the operators converted the integers to float32, the integers would change, because they
+// are too large.
 func TestIntegersMoveBitByBit(t *testing.T) {
 	d := New(Options{Workers: 2})
 	for _, dtype := range []backend.DataType{backend.Int32, backend.Uint32, backend.Bool8, backend.Float32} {
@@ -67,7 +68,7 @@ func TestIntegersMoveBitByBit(t *testing.T) {
 		}
 		require.NoError(t, p.Run(t.Context(), "moves", []backend.Binding{{Buffer: &buffer{in}}, {Buffer: &buffer{out}}}))
 		for i := range 24 {
-			// Element i of y is at [i/6, i%6], with halves swapped.
+			// Tensor y has the shape [4,6], and its two halves of two rows are swapped.
 			row, column := (i/6+2)%4, i%6
 			from := column%2*12 + column/2*4 + row
 			require.Equal(t, in[from*size:][:size], out[i*size:][:size], "%v element %d", dtype, i)

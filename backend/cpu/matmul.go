@@ -16,7 +16,7 @@ func fullyConnected(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) 
 
 func (d dense) run(w workers, y []float32, in [][]float32) {
 	x, weight := in[0], in[1]
-	// Each call computes whole groups of six columns and takes at least 2 µs.
+	// Each goroutine computes whole groups of six columns at a time, for at least 2 µs.
 	step := max(6, d.n/(8*int(w))/6*6, (1<<14)/(d.k*min(d.rows, maxRows))/6*6)
 	wide := newWideOperand(w, x, d.rows, d.k)
 	w.each(d.n, step, func(lo, hi int) {
@@ -82,8 +82,8 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 	if p.flipA {
 		a = flip(w, a, p.k, p.m)
 	}
-	// The rows of all batches are numbered consecutively. Each call computes whole groups of
-	// three rows and takes at least 2 µs.
+	// The rows of all batches are numbered consecutively. Each goroutine computes whole
+	// groups of three rows at a time, for at least 2 µs.
 	rows := len(y) / p.n
 	step := max((1<<14)/(p.k*p.n), min(24, rows/(4*int(w))), 1)
 	step = (step + 2) / 3 * 3

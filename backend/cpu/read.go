@@ -96,8 +96,8 @@ func split(image []byte) (text, data []byte, err error) {
 
 // locate returns the elements and scales of a constant, as slices of the image.
 func (k *constant) locate(data []byte) (stored, error) {
-	// The product of the dimensions must be checked against overflow here. Validate
-	// later checks the shapes of graphs, which must equal those of their constants.
+	// The product of a constant's dimensions may overflow, because Validate has not checked
+	// the graphs of the image yet.
 	n := int64(k.Type.Size())
 	for _, d := range k.Shape {
 		if d <= 0 || n > int64(len(data))/int64(d) {

@@ -40,7 +40,7 @@ func topOfRow(best []int32, row []float32) {
 	slices.SortFunc(best, rank)
 	bound := orderKey(row[best[k-1]])
 	for i := k; i < len(row); i++ {
-		if row[i] > bound { // the comparison is never true if the element is NaN
+		if row[i] > bound { // an element that is NaN is never selected, because comparisons with NaN are false
 			at, _ := slices.BinarySearchFunc(best[:k-1], int32(i), rank)
 			copy(best[at+1:], best[at:k-1])
 			best[at] = int32(i)

@@ -57,8 +57,8 @@ func (c *cursor) uint64(what string) uint64 {
 
 // count reads the number of the entries that follow in the header. Each entry takes at least
 // minBytes bytes. The method count fails if the entries do not fit into the file, or if their
-// number exceeds the limit `most`. A file may be sparse, so its size does not show how much data
-// it holds. Callers therefore allocate memory for an entry only when they have read it.
+// number exceeds the limit `most`. A sparse file may hold much less data than its size, so a
+// caller allocates memory for an entry only after reading the entry.
 func (c *cursor) count(what string, minBytes, most uint64) int {
 	n := c.uint64("number of " + what)
 	if c.err != nil {

@@ -12,18 +12,21 @@
 // token, and opens the file a second time by name. The tests compare package gguf with
 // Ollama's package.
 //
-// # What Open rejects
+// # What Open requires
 //
-//   - another magic ([ErrMagic]), version 1 or above 3, big-endian files (the error
-//     wraps [ErrUnsupported] and names the reason);
-//   - counts and lengths beyond the end of the file, unknown value types, arrays of
-//     arrays, empty or repeated names of keys and tensors;
-//   - more than 16,384 keys, 100,000 tensors, 256 bytes of a name or 40 MiB of keys: far more
-//     than published models have, and few enough bytes that Open can read them for every model;
-//   - tensors of unknown format, with more than four dimensions or an empty one, with a size that
-//     overflows, rows of incomplete blocks, misaligned or overlapping data;
-//   - files shorter than their tensors need (the error states both sizes);
-//   - one part of a split model.
+//   - A file that does not start with GGUF's magic number is rejected ([ErrMagic]).
+//   - Versions other than 2 and 3, and big-endian files, are rejected ([ErrUnsupported]).
+//   - A count or a length may not exceed the file.
+//   - Unknown value types and arrays of arrays are rejected.
+//   - The name of a key or of a tensor may not be empty or repeated.
+//   - A file may have at most 16,384 keys, 100,000 tensors and 40 MiB of keys.
+//     A name may have at most 256 bytes. Published models stay far below these limits, and
+//     Open can read that many bytes for every model.
+//   - The format of each tensor must be known.
+//   - A tensor may have at most four dimensions, none of them empty.
+//   - A row of a tensor consists of whole blocks.
+//   - The data of tensors must be aligned, may not overlap, and must fit into the file.
+//   - One part of a split model is rejected, because it is no complete model.
 //
 // [OpenKeys] reads only the keys, not the tensors. The keys of a file are enough to
 // decide whether a model is selected for the NPU, also if the file has tensors that

@@ -26,7 +26,7 @@ type File struct {
 }
 
 // Open maps a complete model or adapter file into memory and checks its header. The
-// comment of package gguf lists the files that Open rejects.
+// comment of package gguf lists what Open requires of a file.
 func Open(path string) (*File, error) {
 	return open(path, true, func(f *os.File) (*mapped.File, error) { return mapped.Keep(f, mapped.Keeping{}) })
 }
@@ -98,8 +98,8 @@ func (f *File) Version() int { return int(f.header.version) }
 // file, about a second per 2 GB, and so must come before Close.
 func (f *File) Digest() [sha256.Size]byte { return f.digest() }
 
-// KnowDigest sets the digest of the file, if another process has already computed it.
-// Digest then need not read the whole file again.
+// KnowDigest sets the digest of the file, if another process has already computed it. After
+// KnowDigest, Digest does not read the file.
 func (f *File) KnowDigest(sum [sha256.Size]byte) {
 	f.digest = func() [sha256.Size]byte { return sum }
 }

@@ -20,7 +20,7 @@ func seeds(f *testing.F) {
 	f.Add(start(1, 1).put("k", uint32(gguf.Array), uint32(gguf.String), uint64(2), "a", "").tensor("t", quant.Q4_0, 0, 32, 2).data(36))
 	f.Add(start(2, 1).put("general.alignment", uint32(gguf.Uint32), uint32(64)).
 		tensor("a", quant.F16, 0, 3).tensor("b", quant.I8, 64, 1, 1, 2).data(96))
-	for kind := gguf.Uint8; kind <= gguf.Float64; kind++ { // an array of each type, and a value
+	for kind := gguf.Uint8; kind <= gguf.Float64; kind++ { // each type is seeded as a value and as the elements of an array
 		f.Add(start(0, 2).put("n", uint32(kind), uint64(1), "v", uint32(gguf.Array), uint32(kind), uint64(1), uint64(2)).Bytes())
 	}
 	f.Add(start(1, 2).put("split.count", uint32(gguf.Uint16), uint16(3), "split.no", uint32(gguf.Uint16), uint16(0)).
@@ -33,11 +33,11 @@ func seeds(f *testing.F) {
 	f.Add(small.Bytes())
 }
 
-// FuzzOpenKeys checks that keys are read if the whole file is, with equal
-// results.
+// FuzzOpenKeys checks that OpenKeys accepts every file that Open accepts, and returns the
+// same keys.
 func FuzzOpenKeys(f *testing.F) {
 	seeds(f)
-	path := filepath.Join(f.TempDir(), "hostile.gguf") // one for all runs: making folders takes most of the time
+	path := filepath.Join(f.TempDir(), "hostile.gguf") // all runs use the same path, because making folders takes most of the time
 	f.Fuzz(func(t *testing.T, b []byte) {
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 		whole, wholeErr := gguf.Open(path)
@@ -81,7 +81,7 @@ func requireOneKind(t *testing.T, f *gguf.File, k gguf.Key) {
 		}
 	}
 	require.LessOrEqual(t, kinds+min(numbers, 1), 1, "%v", k)
-	if k.Elem != gguf.Uint64 { // may be too large for Ints
+	if k.Elem != gguf.Uint64 { // an element of type uint64 may be too large for Ints
 		require.Equal(t, 1, kinds+min(numbers, 1), "%v", k)
 	}
 }

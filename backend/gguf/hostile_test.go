@@ -222,8 +222,8 @@ func TestOtherThanFilesAreRejected(t *testing.T) {
 	}
 }
 
-// sparse writes a file of `size` bytes that starts with the bytes `head`. The rest is a
-// hole, which takes no disk.
+// sparse writes a file of `size` bytes that starts with the bytes `head`. The bytes after
+// `head` are a hole in the file, which takes no disk space.
 func sparse(t testing.TB, head []byte, size int64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sparse.gguf")
@@ -232,8 +232,9 @@ func sparse(t testing.TB, head []byte, size int64) string {
 	return path
 }
 
-// TestHugeSparseFilesCostLittle opens files whose size allows any count. Such a file
-// takes 4 KiB of disk. Opening it must take only a moment and a little memory.
+// TestHugeSparseFilesCostLittle opens files of 2 GiB that take only 4 KiB of disk space.
+// Their headers claim huge counts, which the size of the file does not contradict. Opening
+// such a file must take only a moment and at most 8 MiB of memory.
 func TestHugeSparseFilesCostLittle(t *testing.T) {
 	const size = 2 << 30
 	array := func(elem gguf.ValueType, n uint64) *raw {
@@ -263,7 +264,7 @@ func TestHugeSparseFilesCostLittle(t *testing.T) {
 				f, err := open(path)
 				took := time.Since(began)
 				runtime.ReadMemStats(&after)
-				if err == nil { // only the entries of the tensors are invalid
+				if err == nil { // OpenKeys accepts a file in which only the entries of tensors are invalid
 					require.NoError(t, f.Close())
 					continue
 				}

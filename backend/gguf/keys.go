@@ -102,7 +102,8 @@ func (f *File) Ints(key string, fallback ...[]int64) ([]int64, error) {
 			return list(k, func(i int) int64 { return v.signed(k.Elem, i) }), true
 		case k.Type == Array && k.Elem.unsigned():
 			ints := list(k, func(i int) int64 { return int64(v.bits(k.Elem, i)) })
-			// the value is above 2^63
+			// a negative number stands for an element of 2^63 or more, which an int64 cannot
+			// hold
 			return ints, !slices.ContainsFunc(ints, func(n int64) bool { return n < 0 })
 		}
 		return nil, false

@@ -201,8 +201,8 @@ func ExampleWrite() {
 	// Output: true
 }
 
-// BenchmarkOpen reads vocabularies of 512 to 151936 tokens. The larger ones
-// need the shared data.
+// BenchmarkOpen reads vocabularies of 512 to 151936 tokens. The vocabularies with more than
+// 512 tokens are in the shared test data.
 func BenchmarkOpen(b *testing.B) {
 	paths := []string{filepath.Join(models, "stories260K-f16.gguf")}
 	if root := os.Getenv("SDNPU_DATA"); root != "" {
