@@ -30,7 +30,8 @@ static inline float emu_f16_to_f32(uint16_t h) {
   if (exponent == 31) {
     return emu_f32_of_bits(sign | 0x7f800000 | mantissa << 13 | (mantissa ? 0x400000 : 0));
   }
-  if (exponent == 0) { /* multiplying the mantissa by 2^-24 is exact */
+  if (exponent == 0) { /* a subnormal number is its mantissa times 2^-24, a product that float32 can
+                          hold exactly */
     float f = (float)mantissa * 0x1p-24f;
     return emu_f32_of_bits(sign | emu_bits_of_f32(f));
   }
@@ -47,8 +48,8 @@ static inline uint16_t emu_f32_to_f16(float f) {
                                     infinity */
     return (uint16_t)(sign | 0x7c00);
   }
-  if (magnitude < 0x38800000) { /* for results below 2^-14 the addition rounds to a multiple of
-                                   2^-24 */
+  if (magnitude < 0x38800000) { /* a result below 2^-14 is subnormal in f16: adding 0.5 rounds it to
+                                   a multiple of 2^-24 */
     float rounded = emu_f32_of_bits(magnitude) + 0.5f;
     return (uint16_t)(sign | (emu_bits_of_f32(rounded) - 0x3f000000));
   }

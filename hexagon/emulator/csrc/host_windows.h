@@ -6,7 +6,7 @@
  * Every allocation on Windows is aligned, because free must also release memory of posix_memalign.
  * The thread pool starts no threads on Windows: unloading the library would wait for the threads
  * while it holds the loader lock, which the threads need to exit. On Windows, the calling thread
- * therefore runs all tasks itself.
+ * runs all tasks of the pool itself.
  */
 #ifndef HOST_WINDOWS_H
 #define HOST_WINDOWS_H

@@ -1,11 +1,11 @@
 /* pool.c contains one thread pool per process.
  *
  * A parallel call of the pool publishes its function and then the number of open tasks. Every
- * thread of the pool, including the caller, takes a task by decrementing this number. A thread
- * reads the function only after it has taken a task, and the call returns only after all taken
- * tasks have finished. The function that a parallel call publishes therefore never changes while a
- * thread reads it. If a second parallel call of the pool starts at the same time, or inside a task,
- * it runs all its tasks on its own thread.
+ * thread of the pool, including the caller, takes a task by decrementing the number of open tasks.
+ * A thread reads the published function only after it has taken a task, and a parallel call returns
+ * only after all its tasks have finished. For these reasons, the published function never changes
+ * while a thread reads it. If a second parallel call of the pool starts at the same time, or inside
+ * a task, it runs all its tasks on its own thread.
  *
  * The first parallel call that needs worker threads starts them. Worker threads block all signals,
  * because the host's runtime handles signals on its own threads. Between two calls within
@@ -99,8 +99,9 @@ static void *work(void *unused) {
     pthread_mutex_lock(&sleep_lock);
     atomic_fetch_add(&sleepers, 1);
     /* The caller of the pool first stores the tasks and then reads the number of sleepers; a worker
-     * first announces that it sleeps and then looks for tasks. Because stores and reads have
-     * opposite orders, either the caller sees the sleeper or the worker sees the task. */
+     * first announces that it sleeps and then looks for tasks. Because the caller and the worker
+     * store and read in opposite orders, either the caller sees the sleeping worker, or the worker
+     * sees the new task. */
     if (atomic_load(&open_tasks) == 0 && !atomic_load(&stopping)) {
       pthread_cond_wait(&wake, &sleep_lock);
     }

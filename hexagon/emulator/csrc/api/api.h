@@ -276,7 +276,7 @@ typedef struct {
   const char *const *enabled; /* enabled holds the names of the graphs that are loaded; NULL means
                                * all */
   bool persistent;
-  bool inspect; /* inspect only describes the binary: accept any chip and alignment, copy nothing */
+  bool inspect; /* inspect: describe a binary for any chip, with any alignment, without copies */
 } api_load_options;
 
 qnn_status api_binary_size(api_context *context, uint64_t *size);

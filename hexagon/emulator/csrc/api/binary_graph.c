@@ -32,7 +32,7 @@ static qnn_status use_chunk(api_binary_reader *l, uint32_t index, uint64_t size,
     if (e->chunk == NULL) {
       return QNN_MEMORY;
     }
-    /* a load reads quantization arrays at once, so they are verified even if they are not copied */
+    /* a load reads quantization arrays at once, so it verifies even arrays that it does not copy */
     if ((!l->borrow || is_read_now) && !api_store_check(e->chunk)) {
       return api_damaged(l, "the elements of a constant are not those that were saved");
     }

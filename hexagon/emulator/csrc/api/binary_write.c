@@ -157,9 +157,8 @@ static qnn_status number_chunks(const api_context *context, image *out) {
   return QNN_OK;
 }
 
-/* The offsets of chunks depend on the metadata's size, but the metadata's size does not depend on
- * the offsets. The offsets of chunks are therefore first written as zero, and place_chunks fills
- * them in. */
+/* place_chunks fills in the offsets of the chunks, which the writer of the metadata has left zero,
+ * because they depend on the metadata's size. */
 static void place_chunks(image *out) {
   uint64_t offset = api_padded(API_BINARY_HEADER + out->meta.size);
   for (uint32_t i = 0; i < out->header.n_chunks; i++) {

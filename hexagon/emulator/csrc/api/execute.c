@@ -51,7 +51,7 @@ static qnn_status reject(const api_graph *graph, const api_tensor *tensor, const
 
 static bool same_shape(const qnn_tensor *given, const emu_tensor *own) {
   if (given->rank == 0 || given->dimensions == NULL) {
-    return true; /* a client that gives no shape is not checked */
+    return true; /* a client may leave out the shape of a tensor */
   }
   bool same = given->rank == own->rank;
   for (uint32_t i = 0; same && i < own->rank; i++) {

@@ -85,7 +85,8 @@ static void drop_packed_constants(api_graph *graph, const emu_node *node, uint32
   }
 }
 
-/* Nodes that were packed by an earlier finalize, which then failed, are not counted. */
+/* count_pending counts, for each static tensor, the nodes that have yet to pack it. If an earlier
+ * finalize failed, the nodes that it packed are not counted. */
 static void count_pending(const api_graph *graph, uint32_t *pending) {
   for (uint32_t i = 0; i < graph->n_nodes; i++) {
     const api_node *node = graph->nodes[i];
@@ -117,8 +118,8 @@ static qnn_status pack(api_graph *graph) {
       free(pending);
       return QNN_MEMORY;
     }
-    memset(memory, 0, size); /* the memory is cleared with its gaps, so that equal graphs give equal
-                                binaries */
+    memset(memory, 0, size); /* the gaps between constants are zeroed too, so that equal graphs give
+                                equal binaries */
     node->n.op->pack(&node->n, memory);
     node->packed = api_store_adopt(&graph->context->store, memory, size);
     if (node->packed == NULL) {

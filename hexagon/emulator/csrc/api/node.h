@@ -22,8 +22,9 @@ qnn_status api_parse_node(uint32_t log, const char *where, const qnn_op_config *
                           const api_graph *graph, api_parsed_node *out);
 void api_free_parsed_node(api_parsed_node *parsed); /* NULL is allowed */
 /* api_check_node runs the checks that all operators share, and then the operator's own check. In
- * validation there is no QNN context, so the chip is unknown. If the vendor's library rejects a
- * node only in finalize, the node passes this check; api_check_prepared rejects it. */
+ * validation there is no QNN context, so the chip is unknown. A node that the vendor's library
+ * rejects only in finalize passes api_check_node; api_check_prepared rejects such a node in the
+ * emulator's finalize. */
 qnn_status api_check_node(uint32_t log, const char *where, const emu_node *node,
                           const api_context *context);
 qnn_status api_check_prepared(const api_graph *graph, const emu_node *node);

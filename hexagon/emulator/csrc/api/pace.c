@@ -9,9 +9,9 @@
  *
  * The emulator finds out from names and inputs which part of a model a graph computes. A block's
  * graph has inputs past_k<layer> and the part _layers<K>of<T> in its name. The name of the graph of
- * a head begins with "head". The number of rows of a graph is that of its input x. The number of
- * past tokens of a run is the number of slots that the mask makes visible. Any graph that is no
- * block and no head costs one submission per execute.
+ * a head begins with "head". A graph has as many rows as its input x. The number of past tokens of
+ * a run is the number of slots that the mask makes visible. Any graph that is no block and no head
+ * costs one submission per execute.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "api/pace.h"
@@ -97,8 +97,8 @@ static pace_part part_of(const api_graph *graph) {
   return part;
 }
 
-/* is_visible reports whether an element of a mask makes its slot visible. The mask has a large
- * negative number for a hidden slot. */
+/* is_visible reports whether an element of a mask makes its slot visible. In a mask, an element of
+ * -1 or less hides its slot. */
 static bool is_visible(const emu_tensor *t, size_t at) {
   switch (t->dtype) {
   case EMU_F16: {
@@ -126,10 +126,9 @@ static bool readable(const emu_tensor *t) {
                                    : t->dtype == EMU_F16 || t->dtype == EMU_F32);
 }
 
-/* context_of returns the number of past tokens of a run, plus half of the run's rows. A row that
- * sees no past token is padding or the start of a sequence, and does not count in the average.
- * The context is the average over the other rows, because one run may hold rows of several
- * sequences. */
+/* context_of returns the average number of past tokens that a row of a run sees, plus half of the
+ * run's rows. Rows that see no past token (padding rows and starts of sequences) do not count in
+ * the average. The context is an average, because one run may hold rows of several sequences. */
 static double context_of(const pace_profile *profile, const api_graph *graph,
                          const pace_part *part) {
   const api_tensor *mask = input(graph, "mask");
@@ -168,8 +167,8 @@ api_charge api_pace_begin_run(const api_graph *graph) {
 }
 
 /* The types of profile events below exist only in the emulator, not in the vendor's library. The
- * events for charge and overrun are times in nanoseconds; the text of the first event is the name
- * of the phone. */
+ * text of EVENT_PACED is the name of the phone; EVENT_CHARGED and EVENT_OVERRUN are times in
+ * nanoseconds. */
 enum {
   EVENT_PACED = 9100,
   EVENT_CHARGED = 9101,

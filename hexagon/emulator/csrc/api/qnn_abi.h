@@ -198,7 +198,7 @@ typedef struct {
   const char *identifier;
 } qnn_event_data;
 
-/* QnnProfile_ExtendedEventData_t (56), version 1 */
+/* The struct below is QnnProfile_ExtendedEventData_t, version 1 (56 bytes) */
 typedef struct {
   uint32_t version;
   uint32_t hole4;
@@ -236,7 +236,7 @@ typedef struct {
   } info;
 } qnn_mem_descriptor;
 
-/* QnnSystemContext_GraphInfo_t (88), version 3 */
+/* The struct below is QnnSystemContext_GraphInfo_t, version 3 (88 bytes) */
 typedef struct {
   uint32_t version;
   uint32_t hole4;

@@ -58,7 +58,7 @@ typedef struct {
 typedef struct {
   int32_t axis;
   uint32_t hole4;
-  const qnn_scale_offset *pairs; /* pairs holds one pair per index along the axis */
+  const qnn_scale_offset *pairs; /* pairs holds one scale and offset per index along the axis */
   uint32_t blocks_per_axis;
   uint32_t block_scale_bits;
   uint32_t storage; /* storage is the type of the block scales: 0 for 8 bits, 1 for 16 bits */

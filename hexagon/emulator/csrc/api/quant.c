@@ -5,7 +5,7 @@
  * in this order.
  *
  * The vendor's library accepts scales that are zero or NaN, counts that do not fit, wrong axes, and
- * block sizes of zero (by which it later divides). The emulator rejects encodings with these errors.
+ * block sizes of zero (by which it later divides). The emulator rejects all of these encodings.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -191,8 +191,9 @@ static const char *read_form(const void *body, const emu_tensor *spec, emu_quant
       return "its blockwise expansion has no block scales of 8 or 16 bits";
     }
     q->axis = (uint32_t)form->axis;
-    q->count = q->axis < spec->rank ? spec->dims[q->axis] : 1; /* the value 1 is a placeholder:
-                                                                  the check will reject the axis */
+    q->count = q->axis < spec->rank ? spec->dims[q->axis] : 1; /* for an axis that does not exist,
+                                                                  count gets the placeholder 1, and
+                                                                  the check rejects the axis */
     q->blocks_per_axis = form->blocks_per_axis;
     q->block_scale_bits = form->block_scale_bits;
     pairs(from, form->pairs);

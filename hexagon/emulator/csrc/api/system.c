@@ -1,6 +1,6 @@
 /* system.c implements the functions of the vendor's system library, which describes a binary
- * without a device. To describe a binary, the loader's reader, which checks everything, reads it
- * without copying it; the graphs never run.
+ * without a device. system.c reads the binary with api_binary_read, which checks everything, and
+ * lets it copy nothing, because the graphs never run.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>

@@ -137,7 +137,7 @@ static void free_tensor(api_tensor *tensor, char *name) {
   free(name);
 }
 
-/* The graph owns the references to chunks only if the call succeeds. */
+/* If api_graph_add_tensor fails, the caller still owns its references to the chunks. */
 qnn_status api_graph_add_tensor(api_graph *graph, const emu_tensor *spec, api_chunk *chunk,
                                 api_chunk *quant) {
   uint64_t bytes = 0;

@@ -74,9 +74,10 @@ WIDE_TILES(TILE)
 
 typedef void (*tile_fn)(const emu_float_gemm *b, const void *panel, float *out);
 
-/* The table below holds the tiles for one number of rows, by the type of the weights and by whether
- * b->index lists the k to sum over. No list of k is needed for s8 weights, because they are static,
- * and only MatMul of two activations makes lists. */
+/* tile_set holds the tile functions for one number of rows and for each type of weights.
+ * run[type][0] sums over all k; run[type][1] sums over the k that the list b->index holds. For s8
+ * weights there is no function with a list: s8 weights are static, and only a MatMul of two
+ * activations makes lists. */
 typedef struct {
   uint32_t panels;
   tile_fn run[EMU_WEIGHTS][2];

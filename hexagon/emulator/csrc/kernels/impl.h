@@ -1,11 +1,11 @@
 /* kernels/impl.h contains the code of all kernels in kernels.h, and is compiled once per code path.
  *
- * The file that includes impl.h defines the type v16 (16 lanes of f32) with its operations, and the
- * macros that are listed below. KERNEL and KERNEL_INLINE (linkage and target of functions), KERNELS
- * (the table to fill), KERNELS_NAME, KERNELS_FLOAT_ROWS and KERNELS_INT_ROWS (the most rows per
- * float or integer GEMM call). The file that includes impl.h also lists the sizes of its register
- * tiles. TALL_TILES have more than six rows, WIDE_TILES span several panels, and MIDDLE_TILES
- * compute the panels that remain after the wide tiles.
+ * The file that includes impl.h defines the type v16 (16 lanes of f32) with its operations. It also
+ * defines the macros KERNEL and KERNEL_INLINE (linkage and target of functions), KERNELS (the table
+ * to fill), KERNELS_NAME, and KERNELS_FLOAT_ROWS and KERNELS_INT_ROWS (the most rows per float or
+ * integer GEMM call). The file that includes impl.h also lists the sizes of its register tiles.
+ * TALL_TILES have more than six rows, WIDE_TILES span several panels, and MIDDLE_TILES compute the
+ * panels that remain after the wide tiles.
  *
  * Multiplications and additions are fused only where the code says so, because all files are
  * compiled with -ffp-contract=off.
@@ -204,8 +204,8 @@ KERNEL void binary(enum emu_binary_op op, void *dst, const void *a, size_t a_ste
 KERNEL_INLINE v16 exponential(v16 x) {
   const v16 magic = v_set1(0x1.8p23f);
   x = v_min(v_set1(89), v_max(v_set1(-104), x));
-  v16 shifted = v_fma(x, v_set1(0x1.715476p0f), magic); /* the low bits of the sum are the
-                                                           integer n */
+  v16 shifted = v_fma(x, v_set1(0x1.715476p0f), magic); /* adding `magic` rounds to the integer n,
+                                                           which is in the low bits of `shifted` */
   v16 n = v_sub(shifted, magic);
   v16 r = v_fma(n, v_set1(-0x1.62e4p-1f), x); /* ln 2 is subtracted in two parts, the first of
                                                  which has 13 bits, so that n times it is exact */

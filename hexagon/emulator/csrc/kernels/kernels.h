@@ -80,12 +80,12 @@ static inline size_t emu_int_row_bytes(size_t n) { return (2 * n + 63) / 64 * 64
  * The integer GEMM computes out[r][c] = floor(t * scale[c] + column_add[c]), with fused
  * multiply-add, saturated to out_type.
  *
- * The sum of an integer GEMM is exact in any order: |t| stays below 2^52, so f64 holds it. A
- * weight of an integer GEMM is one s8; if the weights have two planes of s8, a weight is 256 *
- * high + low. The weights of an integer GEMM are packed in panels of 16 columns and in pairs of
- * k: pair s holds k = 2s and 2s + 1, and zero for a k beyond an odd K. In each plane of panel c
- * / 16, the weight (s, c, i) is byte s * 32 + c % 16 * 2 + i. The 32 bytes after the last byte
- * of the weights can be read too. */
+ * The sum of an integer GEMM is exact in any order: |t| stays below 2^52, so f64 holds it. A weight
+ * of an integer GEMM is one s8; if the weights have two planes of s8, a weight is 256 * high + low.
+ * The weights of an integer GEMM are packed in panels of 16 columns and in pairs of k: pair s holds
+ * k = 2s and 2s + 1, and zero for a k beyond an odd K. In each plane of panel c / 16, the weight
+ * (s, c, i) is byte s * 32 + c % 16 * 2 + i. A kernel may read up to 32 bytes past the end of the
+ * weights. */
 typedef struct emu_int_gemm {
   const char *a;            /* a holds rows of type a_type, packed by pack_int_row of the same code
                                path */
@@ -95,8 +95,7 @@ typedef struct emu_int_gemm {
   uint32_t chunk_pairs; /* chunk_pairs is the number of pairs of k whose sum of products fits into
                            32 bits */
   const int8_t *w;
-  size_t plane_stride; /* plane_stride is the size of a plane in bytes; a panel has `planes`
-                          planes */
+  size_t plane_stride; /* plane_stride is the size of one plane of a panel in bytes */
   uint32_t planes;     /* planes is 1, or 2 for high and low bytes */
   /* The arrays below are padded to full panels. column_sums[c] is the sum of the weights of column
    * c. */

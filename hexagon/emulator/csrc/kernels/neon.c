@@ -25,8 +25,8 @@
 #define INT_WIDE_TILES(T) T(1, 2) T(2, 2)
 
 /* The struct of four registers has named fields and no arrays, because gcc keeps arrays in memory,
- * so that the sums of a tile would leave the registers. QUARTERS initializes the four fields from
- * an expression with a field's name. */
+ * so that the sums of a tile would leave the registers. QUARTERS(E) initializes the four registers
+ * of such a struct with E(a), E(b), E(c) and E(d). */
 typedef struct {
   float32x4_t a, b, c, d;
 } v16;
@@ -132,8 +132,8 @@ typedef struct {
   int32x4_t a, b, c, d;
 } i16;
 
-/* For lanes 0 to 7, the argument first holds the first k of each pair and second the second k;
- * third and fourth hold the same for lanes 8 to 15. */
+/* The struct below holds one pair of k in each of 16 lanes. `first` and `second` are the first and
+ * the second k of lanes 0 to 7, `third` and `fourth` those of lanes 8 to 15. */
 typedef struct {
   int16x8_t first, second, third, fourth;
 } pairs;

@@ -2,14 +2,14 @@
  *
  * A tile of one panel reads a single stream of memory. If the weights come from memory, the CPU by
  * itself prefetches them too late: 4 rows read 16 GB/s without software prefetch and 21 GB/s with
- * it (on the machine of the first measurements). A tile of several panels gains nothing from
- * prefetching, unless it has enough rows for computing to take as long as reading. A tile with
- * enough rows prefetches the panels that the next tile reads.
+ * it (on the machine of the first measurements). A tile of several panels gains from prefetching
+ * only if it has EMU_PREFETCH_ROWS rows or more, because computing then takes as long as reading.
+ * Such a tile prefetches the panels that the next tile reads.
  *
- * Weights are prefetched into the first-level cache. The prefetched panels do not fit into the
- * first-level cache together with the current ones, so they are evicted to the second level.
- * Prefetching into the second level directly is 2 to 8 % slower on a Zen 5 and equally fast on a
- * Zen 4.
+ * Weights are prefetched into the first-level cache. The first-level cache cannot hold the current
+ * panels and the prefetched panels, so it moves the prefetched panels to the second-level cache.
+ * Prefetching directly into the second-level cache is 2 to 8 % slower on a Zen 5 processor and
+ * equally fast on a Zen 4 processor.
  */
 enum { PREFETCH_DISTANCE = 2048, LINE_BYTES = 64 };
 
@@ -18,8 +18,8 @@ typedef struct {
   size_t step; /* step is the number of bytes that are prefetched per step */
 } prefetch_stream;
 
-/* prefetch_stream_of returns the part of the weights that one of several passes over a tile
- * prefetches, if each pass takes `steps` steps over the tile's weights. */
+/* prefetch_stream_of returns the part of the weights that pass number `pass` over a tile
+ * prefetches. The part is spread over the `steps` steps of the pass. */
 KERNEL_INLINE prefetch_stream prefetch_stream_of(const emu_prefetch *prefetch, size_t pass,
                                                  size_t passes, size_t steps, const void *panel,
                                                  size_t panel_step) {
@@ -34,9 +34,9 @@ KERNEL_INLINE prefetch_stream prefetch_stream_of(const emu_prefetch *prefetch, s
 /* prefetch_line prefetches the part of the weights that belongs to step s. A Zen 4 processor
  * ignores a prefetch if the address of its page is not in the TLB. A load is never ignored, so
  * every TOUCH_PERIOD steps a load reads (touches) a line of the weights one page ahead. Without the
- * touching loads, 8 rows of f16 take 10 to 50 % longer on a Zen 4, and 3 to 6 % longer on a Zen 5,
- * which does not ignore prefetches. Measurements showed that one touching load per page is not
- * enough. */
+ * touching loads, a product of 8 rows of f16 takes 10 to 50 % longer on a Zen 4, and 3 to 6 %
+ * longer on a Zen 5, although a Zen 5 ignores no prefetch. Measurements showed that one touching
+ * load per page is not enough. */
 KERNEL_INLINE void prefetch_line(const prefetch_stream *f, size_t s) {
   enum { TOUCH_DISTANCE = 4096, TOUCH_PERIOD = 16 };
   const char *line = f->from + s * f->step, *lead = line + TOUCH_DISTANCE;

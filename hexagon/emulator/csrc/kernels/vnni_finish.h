@@ -71,9 +71,9 @@ typedef struct {
   size_t row;
 } tile_sums;
 
-/* sum_of returns a sum of a tile, minus the part that comes from `base`: all of `start`, or only
- * its low 32 bits. If the final result of a sum fits into 32 bits, an overflow of its parts does no
- * harm. */
+/* sum_of returns the sums of row r and panel p of a tile plus `start`, which removes the excess
+ * that comes from `base`. For 32-bit sums, sum_of adds only start_bits, the low 32 bits of `start`.
+ * If the final result of a sum fits into 32 bits, an overflow of its parts does no harm. */
 KERNEL_INLINE f64s sum_of(const tile_sums *t, size_t r, size_t p, f64s start, __m512i start_bits) {
   size_t i = r * t->row + p * EMU_LANES;
   if (t->all != NULL) {

@@ -22,9 +22,10 @@ enum {
 #define RAISE(r, p) sum##r##_##p = _mm512_slli_epi32(sum##r##_##p, 8);
 #define RAISE_ROW(P, r) P(RAISE, r)
 
-/* tile_pass describes one pass over a tile, which reads `quads` quads of byte rows and of one
- * plane of the weights. If `bytes` is 2, the pass then multiplies the sums by 256 and adds the
- * products of the low bytes, which start `half` bytes later. */
+/* tile_pass describes one pass over a tile, which reads `quads` quads of byte rows and of one plane
+ * of the weights. If `bytes` is 2, the pass sums the products of the high bytes of A, multiplies
+ * the sums by 256, and adds the products of the low bytes, which start `half` bytes after the high
+ * bytes. */
 typedef struct {
   const char *left;
   size_t stride; /* stride is the distance between two rows in bytes */
@@ -63,8 +64,8 @@ typedef struct {
     FOR_ROWS##R(STORE_ROW, FOR_PANELS##P)                                                          \
   }
 
-/* Words 2c and 2c + 1 of the result are the words of column c from the first pair and from the
- * second pair. */
+/* quad_order is the permutation that turns two pairs of k into a quad: for each column c, the words
+ * of the first and of the second pair become the words 2c and 2c + 1. */
 #define COLUMN(c) c, c + 16
 static const uint16_t quad_order[32] __attribute__((aligned(64))) = {
     COLUMN(0), COLUMN(1), COLUMN(2),  COLUMN(3),  COLUMN(4),  COLUMN(5),  COLUMN(6),  COLUMN(7),

@@ -1,5 +1,5 @@
 /* kernels/x86_int.h contains the operations of int_gemm.h on lanes of integers and f64, in AVX2
- * registers. The AVX-512 code path uses x86_int.h too.
+ * registers. Both the AVX2 and the AVX-512 code path include x86_int.h.
  */
 #ifndef SDNPU_KERNELS_X86_INT_H
 #define SDNPU_KERNELS_X86_INT_H

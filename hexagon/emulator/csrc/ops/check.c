@@ -123,8 +123,7 @@ static int check_param(const emu_param *p, const emu_param_rule *rule, emu_reaso
     return emu_reject(reason, "parameter %s is not static", rule->name);
   }
   if (p->kind == 1 &&
-      p->tensor->data == NULL) { /* runs and checks read the values of this parameter, so they must
-                                    be there */
+      p->tensor->data == NULL) { /* a check or a run may read the values of any tensor parameter */
     return emu_reject(reason, "parameter %s has no data", rule->name);
   }
   return p->kind == 1 ? check_tensor(p->tensor, "parameter", reason) : 0;

@@ -20,7 +20,8 @@ enum { EMU_MOST_TERMS = 1 << 17, EMU_MOST_OFFSET = 1 << 17 };
 typedef struct emu_linear {
   const emu_tensor *x, *w, *bias, *y; /* bias is NULL if the operator has no bias */
   uint32_t rows, in, out;
-  uint32_t in_axis, out_axis; /* in_axis and out_axis are the axes of w for inputs and outputs */
+  uint32_t in_axis, out_axis; /* in_axis is the axis of w along the inputs, out_axis along the
+                                 outputs */
 } emu_linear;
 
 /* In linear_check.c, emu_check_linear checks data types and encodings; the operators themselves

@@ -239,7 +239,8 @@ static void pack_int_panel(pack_job *job, uint32_t panel, uint32_t columns) {
   const emu_packing *p = &job->p;
   int8_t *dst = (int8_t *)job->dst + panel * p->panel_bytes;
   int64_t sums[EMU_LANES] = {0};
-  uint32_t magnitudes[2 * EMU_LANES] = {0}; /* magnitudes holds sums of at most 2^17 terms of 2^7 */
+  uint32_t magnitudes[2 * EMU_LANES] = {0}; /* each sum of magnitudes has at most 2^17 terms of up
+                                               to 2^7 */
   memset(dst, 0, p->panel_bytes);
   for (uint32_t k = 0; k < l->in; k++) {
     for (uint32_t c = 0; c < columns; c++) {

@@ -52,8 +52,8 @@ static tiling plan_tiling(const emu_linear *l, bool is_int, uint32_t panels, siz
       panel_groups < min_tasks ? min_tasks : (panel_groups + threads - 1) / threads * threads;
   tiling.panel_groups = panel_groups < units ? panel_groups : units;
   if (tiling.panel_groups < min_tasks &&
-      tiling.blocks > FEW_BLOCKS) { /* the rows are divided only here, because each part of the rows
-                                       reads the panels again */
+      tiling.blocks > FEW_BLOCKS) { /* the rows are divided only if the panels give too few tasks,
+                                       because each part of the rows reads the panels again */
     uint32_t parts = (min_tasks + tiling.panel_groups - 1) / tiling.panel_groups;
     tiling.row_parts = parts < tiling.blocks ? parts : tiling.blocks;
   }
@@ -250,10 +250,11 @@ static void run_panels_outer(const linear_job *job, const task_range *range) {
   }
 }
 
-/* If a task has few row blocks, the outer loop runs over panels; otherwise the first block would
- * wait for memory while the others would only compute. The outer loop also runs over panels for
- * many blocks of an integer product, because a panel is twice as large as the rows of a block: the
- * smaller of the two then moves through the cache. */
+/* multiply computes one task of a linear operator. For a few row blocks, the outer loop runs over
+ * panels, so that all blocks share the wait for memory: with row blocks in the outer loop, the
+ * first block alone would read all panels from memory. An integer product keeps the panels in the
+ * outer loop for more blocks (up to MANY_BLOCKS): its panels are twice as large as the rows of a
+ * block, so it is better that the rows move through the cache. */
 static void multiply(void *arg, uint32_t task) {
   const linear_job *job = arg;
   task_range range = task_range_of(&job->tiling, task);

@@ -1,10 +1,9 @@
 /* matmul_int.c implements MatMul of two quantized activations.
  *
  * The two quantized operands are converted to signed integers around zero and multiplied exactly;
- * the right operand is packed again in every run. If a' and b' are the packed numbers, the result
- * is sum (a' + x)(b' + w) = sum a'b' + w sum a' + x (sum b' + K w).
- *
- * In this formula, x and w are the parts of the operands' offsets that packing has not absorbed.
+ * the right operand is packed again in every run. Let a' and b' be the packed numbers, and x and w
+ * the parts of the operands' offsets that packing has not absorbed: the result is sum (a' + x)(b' +
+ * w) = sum a'b' + w sum a' + x (sum b' + K w).
  */
 #include <math.h>
 #include <string.h>
@@ -60,12 +59,12 @@ int emu_check_matmul_int(const emu_matmul *p, emu_reason reason) {
 
 typedef struct {
   const emu_matmul *p;
-  double x, w; /* x and w are defined in the comment at the top of the file */
+  double x, w; /* x and w are the parts of the offsets of A and B that packing has not absorbed */
   uint32_t planes, panels, blocks, panel_parts;
   size_t row_bytes, panel_bytes;
   char *rows, *packed_panels;
-  double *row_sums;           /* row_sums holds, for each row of A, w times the sum of the row */
-  double *scale, *add, *sums; /* add and sums have one number per column and batch of B */
+  double *row_sums;           /* row_sums[i] is w times the sum of row i of A */
+  double *scale, *add, *sums; /* add and sums have one number for each column of each batch of B */
 } int_job;
 
 static uint32_t rows_of(const emu_matmul *p) { return emu_batches_of(p->a) * p->m; }

@@ -2,10 +2,10 @@
  * copy each element once. Each of the operators in move.c is a loop over the written elements, with
  * the strides of the source.
  *
- * The operators in move.c copy elements without a change. If the output has another encoding,
- * StridedSlice and the operators in other files convert the elements, as the vendor's library does.
- * Reshape and Transpose reject another encoding, because there the vendor's library would keep the
- * stored integers and so change their values.
+ * The operators in move.c copy elements without a change. If the output has another encoding than
+ * the input, StridedSlice and the operators in other files convert the elements, as the vendor's
+ * library does. Reshape and Transpose reject an output with another encoding than the input,
+ * because the vendor's library would keep the stored integers and so change their values.
  */
 #include <string.h>
 

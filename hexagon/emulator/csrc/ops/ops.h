@@ -113,10 +113,11 @@ int emu_check_type(const emu_tensor *t, uint32_t types, emu_reason reason);
 int emu_check_types(const emu_node *node, uint32_t types, emu_reason reason);
 int emu_check_same_encoding(const emu_tensor *a, const emu_tensor *b, emu_reason reason);
 
-/* emu_read converts n elements to float. emu_read starts with element `at` and takes every step-th
- * element. emu_read_as does the same with another scale and offset; with {1, 0} it gives the stored
- * integers. emu_write converts floats back. emu_read can read every type that has a bit. emu_write
- * can write floats, and fixed point of 8 and 16 bits. */
+/* emu_read converts n elements of a tensor to float. emu_read starts with element `at`, takes every
+ * step-th element, and can read every type that has a bit in emu_types. emu_read_as reads elements
+ * with the scale and offset `grid` in place of the tensor's own; the grid {1, 0} gives the stored
+ * integers. emu_write converts n floats to elements of a tensor. emu_write can write floats, and
+ * fixed point of 8 and 16 bits. */
 enum emu_ties { EMU_TIES_UP, EMU_TIES_AWAY };
 void emu_read(float *dst, const emu_tensor *t, uint64_t at, uint64_t step, size_t n);
 void emu_read_as(float *dst, const emu_tensor *t, emu_scale_offset grid, uint64_t at, uint64_t step,

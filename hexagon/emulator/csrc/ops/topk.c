@@ -121,8 +121,8 @@ static void select_top_k(float *row, uint32_t n, uint32_t *heap, uint32_t k, flo
   float bound = lower_bound(row, n, heap, k, block_max);
   uint32_t filled = 0;
   for (uint32_t i = 0; bound == -INFINITY && i < n; i++) {
-    row[i] = row[i] != row[i] ? bound : row[i]; /* without a bound, NaN may be among the selected
-                                                   elements, so it becomes -inf */
+    row[i] = row[i] != row[i] ? bound : row[i]; /* if the bound is -inf, the result of TopK may
+                                                   contain NaN elements, so NaN becomes -inf */
   }
   for (uint32_t from = 0, b = 0; from < n; from += BLOCK, b++) {
     if (block_max[b] < bound) {

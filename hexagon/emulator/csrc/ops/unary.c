@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* ---- The functions below replace floats by their results ---- */
+/* ---- Each function below computes an operator on an array of floats, in place ---- */
 
 static void negate(float *x, size_t n) { emu_kernel()->unary(EMU_NEGATE, x, x, n, false); }
 

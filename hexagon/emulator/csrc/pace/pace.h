@@ -62,8 +62,8 @@ typedef struct {
   pace_kind kind;
   uint32_t first;         /* for blocks, first is the number of the first layer, which identifies
                              the block */
-  uint32_t layers, total; /* for blocks, layers and total are the number of layers, and of all
-                             layers of the model (0 if unknown) */
+  uint32_t layers, total; /* for blocks, layers is the number of layers of the block, and total that
+                             of the model (0 if unknown) */
   uint32_t rows;          /* rows is the number of rows of the graph, including padding rows */
   uint32_t hidden;
   double bytes; /* bytes is the size of the graph's constants */
