@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// slots is the number of cache slots of these block graphs.
+// slots is the number of cache slots of the block graphs that the tests compile.
 const slots = 256
 
 // layers are consecutive layers of a model.
@@ -76,7 +76,8 @@ func newBlock(t *testing.T, d backend.Device, l layers, rows int) *block {
 	return &block{l, rows, d, load(t, d, g)}
 }
 
-// load compiles and loads graphs. The test closes the program at its end.
+// load compiles and loads graphs. The caller closes the returned program when its test
+// ends.
 func load(t testing.TB, d backend.Device, g ...*backend.Graph) backend.Program {
 	t.Helper()
 	var image bytes.Buffer
@@ -93,7 +94,7 @@ func (b *block) through(t *testing.T, p passage, s setting) outcome {
 	t.Helper()
 	c, element := b.Config(), b.recipe.Activations.Size()
 	width, half := c.Hidden*element, c.HeadDim/2*element
-	view := b.Views(slots)[0] // the model has only one view
+	view := b.Views(slots)[0] // SmolLM2 has only one view
 	out := outcome{cache: p.past.clone()}
 	for at, n := 0, len(p.x)/width; at < n; at += s.valid {
 		valid := min(s.valid, n-at)

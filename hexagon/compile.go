@@ -26,9 +26,8 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err := check(graphs); err != nil {
 		return err
 	}
-	// In an image of a single graph, sharing constants between graphs would save no memory, and
-	// an image with shared constants has another format. Compile turns constant sharing off for
-	// such an image.
+	// Compile turns constant sharing off for an image of a single graph: it would save no
+	// memory, and an image with shared constants has another format.
 	shared := len(graphs) > 1 && d.sharesConstants()
 	c, err := d.backend.NewContext(d.device, qnn.ContextOptions{WeightSharing: shared})
 	if err != nil {
@@ -59,7 +58,7 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err != nil {
 		return err
 	}
-	if err := c.Close(); err != nil { // the context's memory is freed now; the deferred Close then does nothing
+	if err := c.Close(); err != nil { // frees the context before the trial load
 		return err
 	}
 	d.tryLoad(contextBinary)

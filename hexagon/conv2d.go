@@ -9,8 +9,8 @@ import (
 )
 
 // convolve writes a FullyConnected node whose matrix has block scales (LPBQ, the vendor's
-// format) as a Conv2d node. The comment above errBlockScale in encoding.go gives the
-// reason.
+// format) as a Conv2d node. The comment above errBlockScale in encoding.go tells why the
+// NPU needs a Conv2d for LPBQ.
 func (l *lowering) convolve(n *backend.Node) error {
 	x, err := l.asRank4(n.Inputs[0])
 	if err != nil {

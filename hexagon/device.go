@@ -14,7 +14,7 @@ import (
 
 // loweringVersion is part of the fingerprint of the device in each image. Increase
 // loweringVersion when a change of this package makes other QNN graphs from the same
-// backend graphs. The changed fingerprint then makes the engine compile old images again.
+// backend graphs. If the fingerprint changes, the engine compiles all old images again.
 const loweringVersion = 1
 
 // Options configures a Device.
@@ -41,8 +41,7 @@ type Options struct {
 	// own log lines. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
 	// If Costs is set, a program measures its load and its executes with the library's profile
-	// events; see [backend.Timed]. Such a measurement makes an execute tens of microseconds
-	// slower.
+	// events; see [backend.Timed]. Measuring an execute makes it tens of microseconds slower.
 	Costs bool
 	// FastRPC is the path of the library that allocates memory shared with the DSP. If
 	// FastRPC is empty, the system's library for shared memory is used.
@@ -52,11 +51,11 @@ type Options struct {
 	// process crashes or hangs, the last call of Trace tells the parent process which step
 	// failed.
 	Trace func(graph, step string)
-	// If TryLoad is set, Compile loads each new image once and then frees the loaded image. If
-	// the library crashes while it loads an image, the crash then ends the compiling process,
-	// and not the process that serves requests. If the trial load fails without a crash,
-	// Compile only logs the error, because the serving process reports the error when it loads
-	// the image.
+	// If TryLoad is set, Compile loads each new image once and then frees the loaded image.
+	// With TryLoad, an image whose load crashes the library ends the compiling process, and
+	// not the process that serves requests. If the trial load fails without a crash, Compile
+	// only logs the error, because the serving process reports the error when it loads the
+	// image.
 	TryLoad bool
 	// provider is a provider number that Open accepts in addition to qnn.BackendHTP and treats
 	// in the same way. Tests set provider to the number of libQnnSaver, the vendor's library
@@ -91,8 +90,9 @@ type Device struct {
 	// The functions sharesConstants and swapsGraphs probe the library at their first
 	// call and return the remembered answer afterwards.
 	sharesConstants, swapsGraphs func() bool
-	// system is the library that describes images. If no such library could be opened, system
-	// is nil and systemErr is the reason. The first call of Device.describe sets both fields.
+	// system is the library that describes images. If no library that describes images could
+	// be opened, system is nil and systemErr is the reason. The first call of Device.describe
+	// sets system and systemErr.
 	systemOnce sync.Once
 	system     *qnn.System
 	systemErr  error
@@ -185,10 +185,9 @@ func (d *Device) openChip() (err error) {
 // empty, Options returns the default that Open chose for the field.
 func (d *Device) Options() Options { return d.options }
 
-// logLine logs the error lines and warnings of the vendor's library at debug level, for two
-// reasons. The error of a failed call already contains the library's error lines. The
-// library's compiler logs hundreds of warnings per model about choices that no caller can
-// change.
+// logLine logs the error lines and warnings of the vendor's library at debug level. The
+// error of a failed call already contains the library's error lines, and the library's
+// compiler logs hundreds of warnings per model about choices that no caller can change.
 func (d *Device) logLine(level qnn.LogLevel, text string) {
 	if listen := d.listener.Load(); listen != nil {
 		(*listen)(text)
@@ -204,9 +203,9 @@ func (d *Device) logLine(level qnn.LogLevel, text string) {
 }
 
 // Capabilities describes what the library and the chip can do. The first call of
-// Capabilities compiles and loads two tiny images. The first image tests constant sharing,
-// unless Options.ConstantSharing already decides it. The second image tests whether the
-// library can swap graphs by itself.
+// Capabilities compiles and loads two tiny images: one to test constant sharing, unless
+// Options.ConstantSharing already decides it, and one to test whether the library can swap
+// graphs by itself.
 func (d *Device) Capabilities() backend.Capabilities {
 	lane := backend.NPU
 	if d.isCPULibrary() { // libQnnCpu must not be reported as the NPU

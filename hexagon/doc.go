@@ -1,5 +1,5 @@
 // Package hexagon makes the Hexagon NPU a [backend.Device]. Package hexagon calls the NPU
-// through a QNN library. This library is the vendor's libQnnHtp.so or a library with the
+// through a QNN library. The QNN library is the vendor's libQnnHtp.so or a library with the
 // same entry points, such as this project's emulator.
 //
 // On the NPU, a node becomes one QNN node with the operator of the same name, because
@@ -29,27 +29,27 @@
 //
 // # Invariants
 //
-//   - one Device uses one library, one backend and one chip; two Devices with the same library path
-//     use the same loaded library;
-//   - compiling, loading and closing are safe while other programs execute, but in the vendor's
-//     library a compilation waits for executes, and an execute waits for compilations;
-//   - [Device.Load] rejects an image whose fingerprint names another chip, library or lowering
-//     version, because the vendor's x86-64 library would load and run such an image.
+// One Device uses one library, one backend and one chip. Two Devices with the same library
+// path use the same loaded library. A goroutine may compile, load and close programs while
+// other programs execute. In the vendor's library, however, a compilation waits for
+// executes, and an execute waits for compilations. [Device.Load] rejects an image whose
+// fingerprint names another chip, library or lowering version, because the vendor's x86-64
+// library would load and run such an image.
 //
 // # Where things are
 //
-//   - A graph's handle belongs to its context. [Device.Load] returns a
-//     [backend.Program]; closing it frees the context with all of its graphs
-//     (program.go). [Device.Compile] frees its own context before it returns
-//     (compile.go). Of the block graphs, the engine's package residency decides when
-//     their programs are closed; the engine closes the head's program (head.go) and whole
-//     sets (replace.go), and package embed closes the programs of embedding models.
-//   - The documentation of package backend lists every place that a new operator needs. In
-//     package hexagon, a new operator needs changes in lower.go only: droppedParams,
-//     impliedParams, lowerNode, and a check like checkNorm if the library accepts only
-//     some of the operator's forms.
-//   - power.go has power votes, memory.go the memory shared with the DSP, and
-//     fault.go the causes and remedies of the library's error codes.
+// A graph's handle belongs to its QNN context. [Device.Load] returns a [backend.Program];
+// closing the program frees the context with all of its graphs (program.go).
+// [Device.Compile] frees its own context before it returns (compile.go). The engine's
+// package residency decides when the programs of block graphs are closed. The engine closes
+// the head's program (head.go) and whole graph sets (replace.go), and package embed closes
+// the programs of embedding models.
+//
+// The documentation of package backend lists every place that a new operator needs. In
+// package hexagon, a new operator needs changes in lower.go only: droppedParams,
+// impliedParams, lowerNode, and a check like checkNorm if the library accepts only some of
+// the operator's forms. The file power.go has power votes, memory.go the memory shared with
+// the DSP, and fault.go the causes and remedies of the library's error codes.
 //
 // # Locks
 //

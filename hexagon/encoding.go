@@ -55,7 +55,8 @@ func quantization(t *backend.Tensor, scales []backend.ScaleOffset) *qnn.Quantiza
 // NPU's MatMul takes several times as long as Conv2d. The NPU's FullyConnected refuses a
 // matrix in LPBQ encoding or computes wrong results, depending on the sizes. Because Conv2d
 // needs a filter with four dimensions, a matrix in LPBQ encoding is stored with the shape
-// [1,1,K,N]. The rows of the other factor become the pixels of Conv2d's input.
+// [1,1,K,N]. In a product x·W as a Conv2d, W is the filter, and the rows of x are the
+// pixels of the input.
 
 // errBlockScale is returned for a block whose integers are not multiples of one
 // scale from 1 to 16.

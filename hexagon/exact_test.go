@@ -52,7 +52,7 @@ func answered(t *testing.T, e *engine.Engine, prompt []int32, n int) (o answer) 
 }
 
 // answeredTwice generates text for a repetitive prompt on one exact width, without and with
-// drafts. Some drafts are accepted and some are not.
+// drafts. answeredTwice requires that some of the drafts are accepted and some are not.
 func (l *recipeLab) answeredTwice(t *testing.T, d backend.Device, name string) (plain, drafted answer) {
 	t.Helper()
 	mode, err := draft.Parse("default")
@@ -132,12 +132,14 @@ func TestExactWidthEndsAFlipOfTheVendorsLibrary(t *testing.T) {
 // flipAt is the index of a token of recipeLab's text whose successor depends on the width.
 const flipAt = 189
 
-// exactWidths are the widths of the table: the usual width of drafts and a smaller one.
+// exactWidths are the graph widths in the third part of testdata/vendor_widths.md: the
+// usual width of drafts and a smaller width.
 var exactWidths = []int{32, 8}
 
 // TestExactWidthsOnTheVendorsLibrary measures whether rows of one width are independent of
-// the other rows of their pass. The result decides whether sdnpu.exact can promise equal
-// bits on that library. With -update it writes the third part of the table.
+// the other rows of their pass. sdnpu.exact can promise equal bits on the vendor's library
+// only if the rows are independent. With the flag -update, the test writes the third part
+// of testdata/vendor_widths.md.
 func TestExactWidthsOnTheVendorsLibrary(t *testing.T) {
 	const positions = 16
 	recipes := measuredRecipes(t)
@@ -175,7 +177,7 @@ func TestExactWidthsOnTheVendorsLibrary(t *testing.T) {
 	}
 }
 
-// exactTitle starts the third part of the table.
+// exactTitle starts the third part of testdata/vendor_widths.md.
 const exactTitle = `
 ## One width
 

@@ -62,7 +62,8 @@ func FindFault(text string) (Fault, error) {
 }
 
 // explain adds the cause and the remedy to the error of a QNN call if FindFault knows the
-// error's code. Otherwise, explain returns the error unchanged.
+// error's code. For an unknown code, and for errors that do not come from QNN calls,
+// explain returns the error unchanged.
 func explain(err error) error {
 	var call *qnn.Error
 	if !errors.As(err, &call) {

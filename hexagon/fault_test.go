@@ -26,7 +26,7 @@ func TestFindFaultAcceptsEveryForm(t *testing.T) {
 		require.NotEmpty(t, f.Cause)
 		require.NotEmpty(t, f.Remedy)
 	}
-	wide, err := FindFault("0x803ef") // the full result of a call with code 1007
+	wide, err := FindFault("0x803ef") // 0x803ef has the code 1007 in its low 16 bits
 	require.NoError(t, err)
 	require.Equal(t, "1007", wide.Code)
 	for _, text := range []string{"", "1000", "4711", "oops", "-1"} {

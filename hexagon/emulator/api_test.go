@@ -72,7 +72,8 @@ func TestABIUnderSanitizers(t *testing.T) {
 	t.Run("a phone's time and memory are simulated", func(t *testing.T) { driveWith(t, program, "pace", virtualTime) })
 }
 
-// Settings that simulate a phone's time: without sleeps, and with short sleeps.
+// virtualTime and shortTime are settings that simulate a phone's time: virtualTime without
+// sleeps, shortTime with short sleeps.
 const (
 	virtualTime = "threads=3,profile=sd8gen2,as=qwen2.5-1.5b,pace=virtual"
 	shortTime   = "threads=3,profile=sd8gen2,as=qwen2.5-1.5b,pace=wall,scale=0.001"

@@ -43,9 +43,9 @@ type Options struct {
 // emulator's library does not exist yet, Build compiles it.
 //
 // Build writes the library in a temporary folder and renames the complete file to its final
-// path. As a result, several processes may build at the same time, and a killed build
-// leaves no broken library at this path. The first build takes some seconds. Cancelling ctx
-// kills the compiler.
+// path. Because of this renaming, several processes may build at the same time, and a
+// killed build leaves no broken library at the final path. The first build takes some
+// seconds. Cancelling ctx kills the compiler.
 func Build(ctx context.Context, options Options) (string, error) {
 	if options.Dir == "" {
 		return "", errors.New("emulator: the option Dir is empty")
@@ -100,8 +100,8 @@ func arguments(sanitize string) []string {
 }
 
 // findCompiler returns the path of the C compiler and the output of its --version. Build
-// includes both in the hash that names the build, so a new version of the compiler causes a
-// new build.
+// includes this path and output in the hash that names the build, so a new version of the
+// compiler causes a new build.
 func findCompiler(ctx context.Context, name string) (path, version string, err error) {
 	candidates := []string{"cc", "gcc", "clang"}
 	if name != "" {
@@ -151,7 +151,7 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 		return err
 	}
 	built := filepath.Join(work, name)
-	if err := os.Chmod(built, 0o755); err != nil { // the mode that the linker gives the file depends on the umask, so it is set here
+	if err := os.Chmod(built, 0o755); err != nil { // sets the file's mode, because the linker chooses it by the umask
 		return err
 	}
 	return os.Rename(built, library)

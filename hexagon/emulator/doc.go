@@ -51,10 +51,10 @@
 // a time in a process, because all executes use the same memory for intermediate results.
 // In the emulator, contexts may be built, loaded and freed while an execute runs. In the
 // emulator, an execute reads and writes the client's buffers directly. Registered memory
-// stays mapped between executes, and an execute reads and writes it directly too. If a
-// client loads a context binary as persistent, the emulator reads the packed weights
-// directly from the client's memory, so this memory must stay readable until the context is
-// freed.
+// stays mapped between executes, so an execute can read and write registered memory
+// directly. If a client loads a context binary as persistent, the emulator reads the packed
+// weights directly from the client's memory, so this memory must stay readable until the
+// context is freed.
 //
 // # Environment
 //
@@ -77,35 +77,36 @@
 // model's shapes and sizes and the profile's generic costs, and charges the whole time of a
 // row to the blocks and none to the head.
 //
-//   - A graph with inputs named past_k<layer> is a block graph. The part _layers<K>of<T> of its
-//     name gives its share of the model. Without that part, the share is its number of past_k
-//     inputs divided by the number of layers of the model that the key `as` names. The rows of
-//     a block graph are the rows of its input x, including padding rows. The number of past
-//     tokens of an execute is the number of slots that its input mask makes visible: the mean
-//     over the rows that see any slot, plus half of the rows.
-//   - A graph whose name begins with "head" is charged for all of its rows, but not for the
-//     submission of an execute, because profiles count submissions per block. For any other graph,
-//     the time of an execute is that of one submission, and the time of a load follows from the
-//     graph's size in bytes.
-//   - Graphs of one context share the weights of their block or head, so these
-//     weights are charged once per load.
-//   - One execute and one load run at a time. With pace=wall, an execute that
-//     starts during a load is slower by the profile's factor, or by the factor of
-//     the key slowdown=1.2. With pace=virtual, calls do not influence each other; a
-//     caller that simulates overlap applies the factor itself.
-//   - A DSP session holds the memory that loaded contexts would take on the phone and the files
-//     of registered memory, each counted once. The size of the DSP session is limited by the
-//     profile's window, or by a key such as window=0.5, in 10^9 bytes. Without the key `as`,
-//     the size of a context is that of its constants, packed to the bits of their encodings,
-//     and of their scales. A context that would exceed the window fails with code 1002, and
-//     registered memory with code 8003. Contexts that are being compiled do not count for the
-//     window.
+// A graph with inputs named past_k<layer> is a block graph. The part _layers<K>of<T> of a
+// block graph's name gives the graph's share of the model. If the name has no such part, the
+// share is the graph's number of past_k inputs divided by the number of layers of the model
+// that the key `as` names. The rows of a block graph are the rows of its input x, including
+// padding rows. The number of past tokens of an execute is the number of slots that its
+// input mask makes visible: the mean over the rows that see any slot, plus half of the rows.
 //
-// Profile events report the cost of a call. The event of the whole call is in µs; with
-// pace=wall it is the real duration. Event 9100 names the simulated device and the
-// profile's kind. Event 9101 is the simulated time in nanoseconds, without scale. Event
-// 9102 is the time in nanoseconds by which the call exceeded its simulated time multiplied
-// by scale. With pace=wall, event 9103 is the scale in millionths.
+// A graph whose name begins with "head" is charged for all of its rows, but not for the
+// submission of an execute, because profiles count submissions per block. For a graph that
+// is neither a block nor a head, the time of an execute is that of one submission, and the
+// time of a load follows from the graph's size in bytes. Graphs of one context share the
+// weights of their block or head, so a load is charged once for these weights.
+//
+// The emulator runs only one execute and only one load at a time. With pace=wall, an execute
+// that starts during a load is slower by the profile's factor, or by the factor of the key
+// slowdown=1.2. With pace=virtual, calls do not influence each other; a caller that
+// simulates overlap applies the factor itself.
+//
+// A simulated DSP session holds the memory that loaded contexts would take on the phone, and
+// the files of registered memory, each counted once. The profile's window, or a key such as
+// window=0.5 (in 10^9 bytes), limits the size of the DSP session. Without the key `as`, the
+// size of a context is that of its constants, packed to the bits of their encodings, and of
+// their scales. A context that would exceed the window fails with code 1002, and registered
+// memory with code 8003. Contexts that are being compiled do not count for the window.
+//
+// Profile events report the cost of a call. The event of the whole call is in µs; with pace=wall it
+// is the real duration. Event 9100 names the simulated device and the profile's kind. Event 9101 is
+// the simulated time in nanoseconds, before the key scale multiplies it. Event 9102 is the time in
+// nanoseconds by which the call exceeded its simulated time multiplied by scale. With pace=wall,
+// event 9103 is the scale in millionths.
 //
 // # Cost
 //

@@ -20,8 +20,8 @@ var operatorSources = []string{
 	"*.c", "kernels/*.c", "ops/*.c",
 }
 
-// operatorSettings must not change results. If the machine does not have a path, its best
-// path runs.
+// operatorSettings must not change results. If the machine does not support the code path
+// of a setting, the emulator uses the machine's best code path.
 var operatorSettings = []string{
 	"cpu=c,threads=1", "cpu=c,threads=3", "cpu=avx2,threads=1", "cpu=avx2,threads=2",
 	"cpu=avx512,threads=3", "cpu=vnni,threads=2",
@@ -60,8 +60,8 @@ func TestOperatorsUnderThreadSanitizer(t *testing.T) {
 }
 
 // TestAVX512PathsEqualOthers emulates the instructions of AVX-512 and VNNI with AVX2, so
-// that the test runs on machines without these instructions. The library compares the
-// paths when it is loaded and does not use a wrong one.
+// that the test runs on machines without these instructions. When the library is loaded, it
+// compares the results of its code paths and does not use a path with wrong results.
 func TestAVX512PathsEqualOthers(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("x86-64 only")
@@ -141,7 +141,7 @@ func buildOperatorTestsWith(t *testing.T, compiler string, flags ...string) stri
 	wait, slots := sync.WaitGroup{}, make(chan struct{}, runtime.GOMAXPROCS(0))
 	failed := make(chan string, 100)
 	for _, file := range append(files, operatorFiles(t)...) {
-		if filepath.Base(file) == "unload.c" { // a program of its own
+		if filepath.Base(file) == "unload.c" { // unload.c has its own main function
 			continue
 		}
 		object := filepath.Join(dir, strings.ReplaceAll(file, "/", "_")+".o")

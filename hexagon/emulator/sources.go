@@ -32,10 +32,10 @@ var unix = platform{
 	link:    []string{"-shared", "-Wl,-z,defs", "-Wl,-soname,libQnnHtp.so"},
 }
 
-// windows is the platform of Windows, for a MinGW compiler. Its flags link the compiler's
-// own libraries statically, and include replacements for POSIX functions. On Windows, GCC
-// aligns the stack to 16 bytes but saves wider vectors there with aligned moves, so a flag
-// makes the assembler turn these moves into unaligned ones.
+// windows is the platform of Windows, for a MinGW compiler. The flags for Windows link the
+// compiler's own libraries statically, and include replacements for POSIX functions. On
+// Windows, GCC aligns the stack to 16 bytes but saves wider vectors there with aligned
+// moves, so a flag makes the assembler turn these moves into unaligned ones.
 var windows = platform{
 	library: "QnnHtp.dll",
 	flags: []string{

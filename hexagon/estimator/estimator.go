@@ -9,11 +9,10 @@
 //
 // # Invariants
 //
-//   - an estimate leaves no graph loaded: the estimator discards the compiled graph, because the
-//     options that turn the simulation on also change the compiled graph;
-//   - a device runs one estimate at a time (see [hexagon.Device.BuildAndDiscard],
-//     which holds the lock);
-//   - the trace is a temporary file of limited size, which is deleted afterwards.
+// An estimate leaves no graph loaded: the estimator discards the compiled graph, because
+// the options that turn the simulation on also change the compiled graph. A device runs one
+// estimate at a time, because [hexagon.Device.BuildAndDiscard] holds a lock. The compiler
+// writes the trace to a temporary file; the estimator limits the file's size and deletes it.
 //
 // An estimate takes as long as compiling the graph: seconds for a layer, minutes
 // for a large head.
@@ -55,7 +54,8 @@ type Estimate struct {
 	// main memory and VTCM, the fast memory next to the vector units.
 	ReadBytes, WriteBytes uint64
 	// SpillBytes counts bytes of intermediate results that are moved from VTCM to main memory,
-	// because they do not fit into VTCM. FillBytes counts the bytes that are moved back.
+	// because they do not fit into VTCM. FillBytes counts the bytes of intermediate results
+	// that are moved from main memory back to VTCM.
 	SpillBytes, FillBytes uint64
 	// MemoryGBps is the memory bandwidth that the simulation assumes.
 	MemoryGBps float64

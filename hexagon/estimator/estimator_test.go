@@ -28,8 +28,8 @@ func openDevice(t *testing.T, path string) *hexagon.Device {
 	return d
 }
 
-// linear is one layer with random float16 weights: the compiler stores equal
-// parts of a constant once.
+// linear is one layer with float16 weights. Its weights are random, because the compiler
+// stores equal parts of a constant only once, which would change the time.
 func linear(t *testing.T, rows, in, out int) *backend.Graph {
 	b := backend.NewBuilder("linear")
 	weights := make([]byte, 2*in*out)
@@ -46,8 +46,8 @@ func linear(t *testing.T, rows, in, out int) *backend.Graph {
 }
 
 // TestEstimatesAreBoundByTheMemory estimates a layer of one row, which reads its weights once at
-// the bandwidth of the memory. The test knows the bandwidth of this chip, and the time that
-// another program got from this compiler.
+// the bandwidth of the memory. The test compares the results with the known bandwidth of the
+// chip, and with the time that another program got from the same compiler.
 func TestEstimatesAreBoundByTheMemory(t *testing.T) {
 	d := openDevice(t, librarytest.Vendor(t))
 	e, err := Compiler{d}.Estimate(t.Context(), linear(t, 1, 896, 4864), Options{})
@@ -55,7 +55,7 @@ func TestEstimatesAreBoundByTheMemory(t *testing.T) {
 	weights := uint64(2 * 896 * 4864)
 	require.InEpsilon(t, weights, e.ReadBytes, 0.02)
 	require.Zero(t, e.SpillBytes)
-	require.InDelta(t, 60.8, e.MemoryGBps, 0.1) // 67.6 GB/s × 0.9
+	require.InDelta(t, 60.8, e.MemoryGBps, 0.1) // the simulation uses 90 % of the chip's bandwidth of 67.6 GB/s
 	require.Greater(t, e.Time, time.Duration(float64(weights)/e.MemoryGBps))
 	require.InEpsilon(t, 184*time.Microsecond, e.Time, 0.05, "the time that another program got from this compiler")
 }
@@ -83,8 +83,8 @@ func TestTracesAreSummed(t *testing.T) {
 	}
 }
 
-// FuzzTrace reads any text as a trace of the vendor's compiler. The result is an
-// estimate with a time, or an error.
+// FuzzTrace reads any text as a trace of the vendor's compiler. For any text, the reader
+// must return an estimate with a time, or an error.
 func FuzzTrace(f *testing.F) {
 	f.Add(`{"traceEvents":[{"ph":"X","ts":10,"dur":5}],"DMA/L2 Access Statistics":{"total_num_dma_read_bytes":7},"Hextimate Configuration":{"sim_core_freq":1000,"sim_ddr_freq":4200,"sim_ddr_width":2,"sim_ddr_channels":4}}`)
 	f.Add(`{"traceEvents":[{"ph":"X","ts":-1,"dur":1e308},{"ph":"X","ts":1e308,"dur":1e308}],"Hextimate Configuration":{"sim_core_freq":1e-300}}`)
@@ -123,7 +123,7 @@ func TestSharesAddUpToTheTime(t *testing.T) {
  "Hextimate Configuration":{"sim_core_freq":1000}}`))
 	require.NoError(t, err)
 	require.Equal(t, []Share{
-		{Operator: "conv", Unit: Matrix, Busy: 40, Cycles: 30}, // 20 alone, and half of the 20 that it shares
+		{Operator: "conv", Unit: Matrix, Busy: 40, Cycles: 30}, // conv: 20 cycles alone, and half of 20 shared with add
 		{Operator: "pause", Unit: Nothing, Cycles: 20},
 		{Operator: "weights", Unit: Control, Busy: 20, Cycles: 20},
 		{Operator: "weights", Unit: Memory, Busy: 40, Cycles: 20},

@@ -11,11 +11,13 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Linear is one way to write a projection y = x·W as a QNN graph. The weights are
-// random, because the compiler stores equal parts of a constant once.
+// Linear is one way to write a projection y = x·W as a QNN graph. EstimateLinear uses
+// random weights: the compiler stores equal parts of a constant only once, so equal weights
+// would be read too fast.
 //
 // [Compiler.EstimateLinear] does not validate nodes: some forms compile although the
-// library's validation refuses them. A recipe must not use such a form.
+// library's validation refuses them. A recipe must not use a form that the validation
+// refuses.
 type Linear struct {
 	Rows, In, Out int
 	// Edge is the type of x and y in main memory. If Edge differs from X or Y, the graph
@@ -27,15 +29,16 @@ type Linear struct {
 	// of a FullyConnected have a scale per block of 32 inputs. A MatMul has one scale for
 	// all its weights, and other products have a scale per output.
 	X, Y backend.DataType
-	// Parts is the number of products into which the projection is split along its inputs. Each
-	// product has weights of its own for its part of the inputs. Zero means one product.
+	// Parts is the number of products into which the projection is split along its inputs; 0
+	// means 1. Each product multiplies its part of the inputs by the weights of that part.
 	Parts int
 	// Sum is the type in which the results of several products are added: Float16 or Ufixed16.
-	// If there is only one product, Sum is ignored.
+	// If there is only one product (Parts is at most 1 and Hot is 0), Sum is ignored.
 	Sum backend.DataType
-	// Hot is the number of channels of x that a second product multiplies in 16 bits. A recipe
-	// would set the weights of these channels to zero in the first product; the estimated graph
-	// has random weights there too.
+	// Hot is the number of hot channels of x: after the product of all channels, another
+	// product multiplies only the hot channels, in 16 bits. A recipe would set the weights of
+	// the hot channels to zero in the product of all channels, but the estimated graph has
+	// random weights everywhere.
 	Hot int
 }
 
@@ -68,7 +71,7 @@ func (c Compiler) EstimateLinear(ctx context.Context, l Linear) (e Estimate, err
 	return e, nil
 }
 
-// libraryTypes maps the types of a [Linear] to the library's.
+// libraryTypes maps the types of a [Linear] to the types of the QNN library.
 var libraryTypes = map[backend.DataType]qnn.DataType{
 	backend.Float16: qnn.Float16, backend.Float32: qnn.Float32, backend.Ufixed8: qnn.UFixed8, backend.Ufixed16: qnn.UFixed16,
 }
@@ -99,9 +102,9 @@ func (s *sketch) tensor(kind qnn.TensorKind, t qnn.DataType, q *qnn.Quantization
 	return x
 }
 
-// encodingOf returns an encoding for positive and negative numbers. The scale is arbitrary,
-// because the time of a graph does not depend on it. For types without an encoding,
-// encodingOf returns nil.
+// encodingOf returns an encoding for positive and negative numbers. The time of a graph
+// does not depend on scales, so the scale of the encoding is arbitrary. For types without
+// an encoding, encodingOf returns nil.
 func encodingOf(t qnn.DataType) *qnn.Quantization {
 	switch t {
 	case qnn.UFixed8:

@@ -38,7 +38,7 @@ var projections = []struct{ op, types string }{
 	{"Conv2d", "u16 x LPBQ"},
 }
 
-// projectionRows are the compared widths.
+// projectionRows are the graph widths for which the test compares projections.
 var projectionRows = []int{1, 8, 32, 128}
 
 const blockSize = 32

@@ -127,8 +127,8 @@ func asymmetric(t qnn.DataType, values []float64) Encoding {
 	return fixed(scale, int32(math.Round(low/float64(scale))-r.low))
 }
 
-// symmetric maps the range of values with zero in the middle. Unsigned types are offset by
-// half of their range.
+// symmetric maps the range of values such that the real number zero is in the middle of the
+// type's integers: at 0 for signed types, at 128 or 32768 for unsigned types.
 func symmetric(t qnn.DataType, values []float64) Encoding {
 	r := integers[t]
 	return fixed(float32(largest(values)/((r.high-r.low-1)/2)), -int32(r.high+r.low+1)/2)

@@ -92,9 +92,10 @@ type runner interface {
 	try(g *Graph) (*Result, error)
 }
 
-// turn orders forms: large forms run late, and the forms of the function lives last. The last
-// form of lives requests an unknown chip. The vendor's library refuses it and then validates
-// every graph of the process for its oldest chip, which does not support float16.
+// turn orders forms: large forms run late, and the forms that the function `lives` adds run
+// last. The very last form requests an unknown chip. After the vendor's library has refused
+// an unknown chip, it validates every graph of the process for its oldest chip, which does
+// not support float16.
 func turn(t *trial) int {
 	switch {
 	case strings.HasPrefix(t.row, "life:"):
@@ -154,7 +155,7 @@ func (t *trial) accept(library string, r *Result) {
 		fault("ends with %v, want %v: %.300s", r.Outcome, want, strings.Join(strings.Fields(r.Text), " "))
 		return
 	}
-	if want != (Outcome{}) || t.graph.refused { // no results to compare
+	if want != (Outcome{}) || t.graph.refused { // a refused graph has no results to compare
 		return
 	}
 	if r.Differs != "" {

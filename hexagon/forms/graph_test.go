@@ -15,7 +15,7 @@ type Graph struct {
 	SoC     uint32
 	Tensors []*Tensor
 	Nodes   []Node
-	// Unvalidated skips validation, to test the calls after it.
+	// Unvalidated skips validation, to test what addNode and finalize do with an invalid node.
 	Unvalidated bool
 	// Script is the number of one of [scripts], counted from 1. 0 means the usual calls.
 	Script int
@@ -163,7 +163,8 @@ func (g *Graph) apply(op string, in, out []*Tensor, params ...Param) {
 	}
 }
 
-// calibrated returns the encoding of an activation. Signed types are symmetric.
+// calibrated returns the encoding of an activation. The encoding is symmetric for signed
+// types and asymmetric for unsigned types.
 func calibrated(t qnn.DataType, values []float64) Encoding {
 	if integers[t].low < 0 {
 		return symmetric(t, values)

@@ -11,8 +11,8 @@ import (
 // the output's scale (LSB) for quantized results.
 type grade struct {
 	relrms, lsb float64
-	quantized   bool // some results are quantized, so lsb is valid
-	wrong       int  // wrong counts integers that differ
+	quantized   bool // quantized: some results are quantized, so the field lsb is set
+	wrong       int  // wrong is the number of integers that differ
 }
 
 func (g grade) String() string {
@@ -28,8 +28,8 @@ func (g grade) String() string {
 }
 
 // within reports whether an error keeps the limits relrms and lsb. If the limit lsb is
-// positive, a quantized result must keep lsb. All other results must keep relrms. No
-// integer may differ.
+// positive, a quantized result must keep lsb. If lsb is not positive or the result is a
+// float, it must keep relrms. Results that are plain integers must be equal.
 func (g grade) within(relrms, lsb float64) bool {
 	if g.quantized && lsb > 0 {
 		return g.wrong == 0 && g.lsb <= lsb
@@ -63,7 +63,8 @@ func (t *Tensor) judge(data []byte) grade {
 		r := integers[t.Type]
 		scale, offset := t.Enc.at(t.Dims, 0)
 		for i, want := range t.real {
-			// a saturated result is correct
+			// if the expected number is outside the range of the type, the nearest end of the range
+			// is correct
 			want = min(max(want, (r.low+offset)*scale), (r.high+offset)*scale)
 			g.lsb = max(g.lsb, math.Abs(got[i]-want)/scale)
 		}

@@ -98,7 +98,7 @@ func (l *library) start() error {
 	l.child.Env = append(os.Environ(), workerLibrary+"="+l.path)
 	l.child.Stdin, l.child.Stderr = toChild, os.Stderr
 	if l.name == "vendor" {
-		l.child.Stderr = nil // the library's own output during a crash
+		l.child.Stderr = nil // drops what the vendor's library prints when it crashes
 	}
 	l.child.ExtraFiles = []*os.File{fromChild}
 	err = l.child.Start()
@@ -127,7 +127,8 @@ func (l *library) stop() error {
 	return err
 }
 
-// try runs a graph. If the library crashes or hangs, that is the result of the form.
+// try runs a graph in the child process. If the library crashes or hangs, the returned
+// result says so.
 func (l *library) try(g *Graph) (*Result, error) {
 	if l.child == nil {
 		if err := l.start(); err != nil {

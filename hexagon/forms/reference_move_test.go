@@ -106,7 +106,7 @@ func defineRotary(n *Node, in, out []*Tensor) {
 			at, partner, first = e/2, e^1, e%2 == 0
 		}
 		row := i[2]
-		if len(in) > 3 { // the fourth input holds position ids
+		if len(in) > 3 { // the optional fourth input of RotaryEmbedding holds position ids
 			row = int(in[3].real[i[2]])
 		}
 		half := cos.Dims[len(cos.Dims)-1]
@@ -119,8 +119,8 @@ func defineRotary(n *Node, in, out []*Tensor) {
 	})
 }
 
-// order returns the indices of a row from the largest value down. Equal values keep their
-// order.
+// order returns the indices of a row from the largest value down. Of equal values, the one
+// with the lower index comes first.
 func order(row []float64) []int {
 	places := make([]int, len(row))
 	for i := range places {

@@ -48,7 +48,8 @@ func report(trials []*trial) []*line {
 	return lines
 }
 
-// text describes a known difference of the vendor's library in the words of the table.
+// text returns the text by which testdata/forms.md describes a known difference of the
+// vendor's library.
 func (q *quirk) text() string {
 	if q.want == nil {
 		return "is not compared: " + q.reason

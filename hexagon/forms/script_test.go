@@ -10,8 +10,9 @@ import (
 // the error of that call.
 type script func(b *build) error
 
-// Each script is run in place of the usual calls, on a graph with one linear layer. want is the
-// outcome of the emulator. vendor is the outcome of the vendor's library, if it is not zero.
+// A script is a sequence of calls that a library must refuse. Each script runs on a graph with
+// one linear layer, in place of the usual calls. want is the outcome of the emulator. vendor is
+// the outcome of the vendor's library, if it is not zero.
 var scripts = []struct {
 	name   string
 	run    script

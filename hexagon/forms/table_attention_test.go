@@ -12,8 +12,8 @@ func attentionSizes() [][4]int {
 	return list
 }
 
-// operandRows lists the type pairs of attention's products. Q·Kᵀ multiplies types a and b with
-// the allowed error scores, P·V multiplies them with the allowed error values.
+// operandRows lists the pairs of types a and b of the two products in attention. `scores` is
+// the allowed error of Q·Kᵀ, and `values` that of P·V.
 var operandRows = []struct {
 	a, b           string
 	scores, values limit
@@ -53,7 +53,7 @@ func (t *table) attention() {
 		in := []*Tensor{g.input("u16", 1, 2, 8, 16), g.input("u16", 1, 2, 24, 16)}
 		g.apply("MatMul", in, []*Tensor{g.output("u16", 1, 2, 8, 24)},
 			boolean("transpose_in0", false), boolean("transpose_in1", true))
-	}).refused("validate", 3110) // the second operand needs offset -32768
+	}).refused("validate", 3110) // a second operand of type u16 must have the offset -32768
 	for _, soc := range []uint32{oldest, sm8750} {
 		if f := t.add("MatMul Q·Kᵀ", "u16·u16z", "2x8x16x24", operandLimit("u16"), func(g *Graph) {
 			in := []*Tensor{g.input("u16", 1, 2, 8, 16), g.input("u16z", 1, 2, 24, 16)}

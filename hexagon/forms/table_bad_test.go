@@ -16,7 +16,7 @@ func (t *table) bad() {
 		what     string
 		validate uint32   // the code that validation returns, or 0 if validation accepts the graph
 		without  Outcome  // without is the outcome if validation is skipped
-		vendor   *Outcome // vendor is the outcome of the vendor's library, if it differs
+		vendor   *Outcome // vendor is the outcome of the vendor's library, or nil if it equals `without`
 		build    func(g *Graph)
 	}{
 		{

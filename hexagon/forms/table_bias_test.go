@@ -19,7 +19,7 @@ func (t *table) biases() {
 		{"u16", "lpbq32", limit{lsb: 1.1, vendor: 2}},
 	} {
 		ops := linearOps
-		// the program's graphs use a bias in this operator only
+		// of the operators with LPBQ weights, our graphs use a bias only in Conv2d
 		if formatOf(x.weight).scheme == lpbq {
 			ops = ops[len(ops)-1:]
 		}

@@ -13,13 +13,14 @@ type blockSize struct {
 
 var tinyBlock = blockSize{hidden: 64, inner: 192, heads: 4, groups: 2, d: 16, past: 64, rows: 8, layers: 1}
 
-// block writes a transformer block with keep_dims in FullyConnected, which the vendor's
-// validation refuses and its compiler accepts.
+// block writes a transformer block whose FullyConnected nodes set keep_dims. The vendor's
+// validation refuses keep_dims, but the vendor's compiler accepts it.
 type block struct {
 	*Graph
 	blockSize
 	act, weight string
-	// grouped keeps the scores in the shape of the product of grouped heads.
+	// If grouped is set, the scores of all heads of a group stay in one matrix, as Q·Kᵀ writes
+	// them; otherwise they are reshaped to one matrix per head.
 	grouped bool
 
 	cos, sin, mask *Tensor
@@ -139,8 +140,8 @@ func (b *block) split(x *Tensor, n int) *Tensor {
 	return b.node("Transpose", []*Tensor{x}, x, []int{1, n, b.rows, b.d}, u32s("perm", 0, 2, 1, 3))
 }
 
-// rotate computes rotary embedding with elementwise operators. result is the output and gives
-// the encoding of both halves.
+// rotate computes rotary embedding with elementwise operators and writes it into `result`.
+// The two halves of the embedding get the encoding of `result`.
 func (b *block) rotate(x, result *Tensor) {
 	half := append(append([]int(nil), x.Dims[:3]...), b.d/2)
 	piece := func(begin int) *Tensor {
@@ -154,8 +155,8 @@ func (b *block) rotate(x, result *Tensor) {
 	b.apply("Concat", []*Tensor{first, second}, []*Tensor{result}, u32("axis", 3))
 }
 
-// join appends new rows to a random past. Both have the encoding of the second operand of a
-// product.
+// join appends new rows to a random past. The past and the new rows have one encoding,
+// which suits the second operand of a product.
 func (b *block) join(fill func(result *Tensor)) *Tensor {
 	n, d := b.groups, b.d
 	past := b.given(qnn.AppWrite, second(b.act), []int{1, n, b.past, d}, b.normal([]int{1, n, b.past, d}, 1))

@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// perType holds the allowed error of an operator for each type. The tests do not run the
-// operator with a type that is missing.
+// perType holds the allowed error of an operator for each type. If a type has no allowed
+// error, the tests do not run the operator with this type.
 type perType map[string]limit
 
 // activations are the types of activations, in order.

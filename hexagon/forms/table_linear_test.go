@@ -98,9 +98,9 @@ func linearRefusals(f *form, row, act, weight string) {
 	}
 }
 
-// linearSizes returns sizes of linear layers: rows, inputs and outputs. The sizes are small.
-// The long sweep adds random sizes, sizes of a real model, and large sizes for forms of our
-// models.
+// linearSizes returns sizes of linear layers: rows, inputs and outputs. The short sweep gets
+// two small sizes. The long sweep adds random sizes, sizes of a real model, and large sizes
+// for forms of our models.
 func linearSizes(row, act, weight string) [][3]int {
 	list := [][3]int{{8, 64, 96}, {1, 128, 64}}
 	if !full {
@@ -117,9 +117,10 @@ func linearSizes(row, act, weight string) [][3]int {
 	return list
 }
 
-// linearOfModels are the forms of our models' graphs. Only they run at the large sizes, which
-// take the vendor's library about ten seconds each. Of the other forms, the vendor's MatMul
-// of u8 by s8c was wrong at 128x896x4864 (relative error 1.2).
+// linearOfModels are the forms of our models' graphs. Only the forms in linearOfModels run at
+// the large sizes, which take the vendor's library about ten seconds each. At the size
+// 128x896x4864, the vendor's MatMul of u8 by s8c, a form that our models do not use, was
+// wrong (relative error 1.2).
 var linearOfModels = []string{
 	"FullyConnected f16·f16", "FullyConnected f16·s8c", "FullyConnected f16·fb32",
 	"FullyConnected u16·s8c", "FullyConnected u8·s8c", "Conv2d 1x1 u16·lpbq32",

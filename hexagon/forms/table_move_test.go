@@ -11,7 +11,8 @@ import (
 // vendor's library copies f32 through f16.
 var exact = perType{"f16": {}, "f32": {relrms: 3e-4}, "u16": {lsb: 0.001}, "u8": {lsb: 0.001}, "s16": {lsb: 0.001}, "s8": {lsb: 0.001}}
 
-// moves adds the operators that move elements. Outputs have the encoding of the first input.
+// moves adds the operators that move elements. The output of each of these operators has the
+// encoding of the first input.
 func (t *table) moves() {
 	exact.each(func(types string, l limit) {
 		one := func(op string, x, y []int, params ...Param) { t.move(op, types, "", l, x, y, params...) }
@@ -23,7 +24,7 @@ func (t *table) moves() {
 		one("Transpose", []int{2, 3, 5, 7}, []int{7, 5, 2, 3}, u32s("perm", 3, 2, 0, 1))
 		one("StridedSlice", []int{1, 2, 8, 16}, []int{1, 2, 8, 8}, ranges(0, 1, 1, 0, 2, 1, 0, 8, 1, 8, 16, 1))
 		one("StridedSlice", []int{9, 40}, []int{4, 13}, ranges(1, 9, 2, 0, 39, 3))
-		if types != "s16" { // Tile refuses s16, see below
+		if types != "s16" { // libraries refuse a Tile of s16; moves adds this refusal as a form of its own
 			one("Tile", []int{1, 1, 8, 16}, []int{1, 3, 8, 16}, u32s("multiples", 1, 3, 1, 1))
 			one("Tile", []int{4, 10}, []int{8, 30}, u32s("multiples", 2, 3))
 		}

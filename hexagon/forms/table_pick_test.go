@@ -95,7 +95,7 @@ func topK(g *Graph, types, index string, rows, d, k int) {
 			wish = append(wish, float64(p-d/2))
 		}
 	}
-	if d > 2048 { // more numbers than float16 can distinguish: only the largest differ
+	if d > 2048 { // float16 cannot hold d different integers, so only the largest ones differ
 		for i, v := range wish {
 			wish[i] = max(v-float64(d/2-1500), 0)
 		}
@@ -113,7 +113,7 @@ func (t *table) scatters(types, index string, l limit) {
 	})
 	f := t.add("ScatterElements", types+" "+index, "24x16 5x16", l, func(g *Graph) {
 		data := g.input(types, 24, 16)
-		// Each column has its own rows without repetition.
+		// In each column, the indices name five different rows.
 		wish := make([]float64, 5*16)
 		for c := range 16 {
 			for r, p := range g.rng.Perm(24)[:5] {
@@ -174,8 +174,8 @@ func (t *table) conversions() {
 	}
 }
 
-// upTo draws integers from 0 to `top`. The first one is `top`, so a calibrated encoding has
-// scale 1.
+// upTo draws integers from 0 to `top`. The first integer is always `top`, so that a
+// calibrated encoding has the scale 1.
 func (g *Graph) upTo(top int, dims []int) []float64 {
 	v := make([]float64, count(dims))
 	for i := range v {

@@ -18,8 +18,9 @@ var full = os.Getenv("SDNPU_FULL") != ""
 
 // form is an operator with its types, shape and chip.
 type form struct {
-	// row is the operator, types the [formats] of its inputs, shape a name for its sizes. The
-	// row, the types, the shape and the chip make up the test's name and the seed of its data.
+	// row names the operator, types lists the [formats] of the operator's inputs, and shape
+	// describes the sizes of its tensors. The row, the types, the shape and the chip make up
+	// the test's name and the seed of its data.
 	row, types, shape string
 	soc               uint32
 	// want is the outcome that every library must have, unless a quirk says otherwise.
@@ -33,12 +34,12 @@ type form struct {
 	build func(g *Graph)
 }
 
-// quirk is a known difference of the vendor's library. The emulator is deliberately better or
-// stricter there.
+// quirk is a known difference between the vendor's library and the emulator, which is
+// deliberately better or stricter.
 type quirk struct {
 	reason string
-	// want is the outcome of the vendor's library. If it is nil, outcome and error are not
-	// compared.
+	// want is the outcome of the vendor's library. If want is nil, the outcome and the error
+	// of the vendor's library are not compared.
 	want *Outcome
 }
 
@@ -64,8 +65,8 @@ type limit struct {
 }
 
 const (
-	// margin multiplies a limit, which was measured at one shape with one draw, for other
-	// draws.
+	// Limits were measured at one shape with one draw of random numbers; margin multiplies a
+	// limit, so that it holds for other draws too.
 	margin = 1.5
 	// exactLSB is the limit for exact arithmetic with one rounding per node, exactF32 the
 	// limit for float32 arithmetic.
@@ -146,8 +147,8 @@ func (f *form) refused(stage string, code uint32) *form {
 	return f
 }
 
-// onEveryChip matches the forms that the short sweep repeats on the other chips, because chips
-// differ there.
+// onEveryChip matches the names of the forms that the short sweep repeats on every chip,
+// because their results differ between chips.
 var onEveryChip = regexp.MustCompile(`^(FullyConnected|MatMul|Conv2d 1x1)/(f16·f16|f32·f32|u8·s8c|u16·s8c)/8x64x96/|` +
 	`^(RmsNorm|Softmax|ElementWiseAdd)/(f16|f32|u16)(·(f16|f32|u16))?/1x|^block/`)
 
@@ -168,7 +169,7 @@ func volume(shape string) int {
 
 var number = regexp.MustCompile(`\d+`)
 
-// elsewhere adds the last n forms of the table again for each other chip.
+// elsewhere repeats the last n forms of the table for each chip except SM8650.
 func (t *table) elsewhere(n int) {
 	for _, f := range t.forms[len(t.forms)-n:] {
 		if full && volume(f.shape) > everywhere || !full && !onEveryChip.MatchString(f.name()) {
@@ -178,7 +179,7 @@ func (t *table) elsewhere(n int) {
 			other := *f
 			other.soc = soc
 			if soc == oldest && f.types == "u16·u16z" {
-				other.refused("addNode", 6005) // this chip does not multiply 16 by 16 bits
+				other.refused("addNode", 6005) // the oldest chip does not multiply 16 bits by 16 bits
 			}
 			t.forms = append(t.forms, &other)
 		}

@@ -27,9 +27,9 @@ type Result struct {
 	Differs string
 }
 
-// Outcome is the call that refused a form, and its code. The zero value means that the form ran.
-// If package qnn refuses a form before it calls the library, the stage has the prefix "Go: "
-// and the code is zero.
+// Outcome is the call that refused a form, and its code. The zero Outcome means that the form
+// ran. If package qnn refuses a form before it calls the library, the stage has the prefix "Go:
+// " and the code is zero.
 type Outcome struct {
 	Stage string
 	Code  uint32
@@ -98,7 +98,8 @@ func (w *worker) device(soc uint32) (*qnn.Device, error) {
 	return d, err
 }
 
-// try runs all calls for a graph.
+// try builds, compiles and executes a graph in the worker's library, and returns the
+// result.
 func (w *worker) try(g *Graph) *Result {
 	b := build{worker: w, source: g, result: &Result{}}
 	err := b.run()
@@ -265,7 +266,7 @@ func (b *build) once(g *qnn.Graph) (outputs [][]byte, err error) {
 		case qnn.AppWrite:
 			in = append(in, bound)
 		case qnn.AppRead:
-			bound.Data = bytes.Repeat([]byte{0xa5}, int(size)) // unwritten bytes become visible
+			bound.Data = bytes.Repeat([]byte{0xa5}, int(size)) // 0xa5 marks the bytes that the library does not write
 			out, outputs = append(out, bound), append(outputs, bound.Data)
 		}
 	}

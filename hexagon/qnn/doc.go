@@ -22,15 +22,14 @@
 //
 // # Invariants
 //
-//   - After a call the library holds no pointer into Go memory. The only exception
-//     is the image of a persistent context, which [Context] keeps alive.
-//   - The library does not check the lengths of static data and of buffers for executes, so package
-//     qnn compares each length with the size of its tensor. Names that contain a NUL byte are
-//     rejected.
-//   - Package qnn copies strings and arrays that the library owns before it makes another call. If
-//     the library reports a count above a fixed limit, the call fails.
-//   - If a library does not have a function, or if a call returns code 1000, the method returns an
-//     error that matches [errors.ErrUnsupported].
+// After a call, the library holds no pointer into Go memory, except to the image of a
+// persistent context, which [Context] keeps alive. The library does not check the lengths of
+// static data and of buffers for executes, so package qnn compares each length with the size
+// of its tensor. Package qnn rejects names that contain a NUL byte. Package qnn copies
+// strings and arrays that the library owns before it makes another call. If the library
+// reports a count above a fixed limit, the call fails. If a library does not have a
+// function, or if a call returns code 1000, the method of package qnn returns an error that
+// matches [errors.ErrUnsupported].
 //
 // # Which Go value owns which handle of the library
 //
@@ -47,7 +46,7 @@
 // cannot be interrupted. A graph must be built from one goroutine at a time. A [Binding]
 // runs on one goroutine at a time; several bindings may run in parallel. For libraries
 // before core API 2.40, package qnn runs only one execute at a time, because two parallel
-// executes deadlocked in such a library. Contexts may be created and freed while an execute
+// executes deadlocked in library 2.36. Contexts may be created and freed while an execute
 // runs.
 //
 // Lock order: stdoutLock, Library.executeMu and System.mu may be held during a call
@@ -56,10 +55,10 @@
 //
 // # Which parts of QNN are not bound
 //
-// Package qnn has no binding for some parts of QNN's interface, because sdnpu does not need
-// them. These parts are updates of tensors in a finalized graph, subgraphs, context tensors,
-// operator packages, DLC files, incremental images, signals and properties. Loads and executes
-// that report their end through a callback have no binding either. The vendor's x86-64 library
+// Package qnn has no binding for those parts of QNN's interface that sdnpu does not need:
+// updates of tensors in a finalized graph, subgraphs, context tensors, operator packages, DLC
+// files, incremental images, signals and properties, and loads and executes that report their
+// end through a callback. The vendor's x86-64 library
 // 2.40 refuses asynchronous executes, lists of images, images provided through callbacks,
 // signals and context properties with code 1000. If no tensor of an image can be updated, the
 // library still writes the sections for updates, but with a header only. Of the encodings with
@@ -75,11 +74,12 @@
 //
 // # Standard output
 //
-// The vendor's library prints to stdout when it is loaded and, before core API 2.37, in
-// every [Graph.Finalize]. To keep these lines out of stdout, package qnn makes file
-// descriptor 1 a duplicate of stderr during such a call on Linux. Package qnn flushes C's
-// output buffers before it restores the descriptor. Text that other goroutines write to
-// stdout during such a call also goes to stderr.
+// The vendor's library prints to stdout when it is loaded and, before core API 2.37, in every
+// [Graph.Finalize]. To keep the library's lines out of stdout on Linux, package qnn makes
+// file descriptor 1 a duplicate of stderr while the library is loaded and while a library
+// before core API 2.37 finalizes a graph. Package qnn flushes C's output buffers before it
+// restores the descriptor. While stdout is redirected, text that other goroutines write to
+// stdout also goes to stderr.
 //
 // # Logging
 //
@@ -97,9 +97,9 @@
 //
 // # Platforms
 //
-// Package qnn works on Linux, macOS and Windows on amd64 and arm64, with CGO_ENABLED=0
-// and 1. On Android, package qnn works on arm64 and amd64, only with cgo, because
-// purego needs cgo there. On other systems [Open] returns [errors.ErrUnsupported].
+// Package qnn works on Linux, macOS and Windows on amd64 and arm64, with CGO_ENABLED=0 and
+// 1. On Android, package qnn works on arm64 and amd64, only with cgo, because purego needs
+// cgo there. On any other system or processor, [Open] returns [errors.ErrUnsupported].
 //
 // Facts about QNN's interface were found by calling the library (core API 2.36, 2.37
 // and 2.40) or, if calls could not show them, in the public headers of 2.32. In
