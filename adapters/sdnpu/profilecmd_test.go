@@ -94,7 +94,7 @@ func TestPlansUseTheMeasuredProfile(t *testing.T) {
 			require.Contains(t, record.Device, "in the time of sd8gen2 (fitted) as qwen2.5-1.5b; planned by")
 			return r.Plan.Reason, record
 		}
-		const unknown = "planned by what its graphs took as they were loaded"
+		const unknown = "planned by the times that were measured when the graphs were loaded"
 		reason, _ := run("32,8")
 		require.Contains(t, reason, unknown)
 		_, err = sdnpu(t, "profile", story, "--library", "emulator", "--rows", "32,16,8", "--blocks", "2", "--repeats", "1")

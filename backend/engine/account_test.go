@@ -13,8 +13,8 @@ import (
 )
 
 // TestRequestsRestTogether: the work on drafts costs each request less than its own
-// limit, but all requests together more than their common limit. Drafts never save time
-// here, so all requests stop drafting.
+// limit, but all requests together more than their common limit. In this test drafts
+// never save time, so all requests must stop drafting.
 func TestRequestsRestTogether(t *testing.T) {
 	const pass, piece = 10 * time.Millisecond, 60 * time.Microsecond
 	require.Less(t, 2*piece.Seconds(), spec.RequestLimit*pass.Seconds(), "two pieces of work for each pass")

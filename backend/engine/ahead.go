@@ -15,7 +15,7 @@ import (
 )
 
 // ahead holds the state of the engine's work on longer context tiers before a request needs
-// them: see [Options].Ahead. The goroutines that do this work end before the engine closes.
+// them: see [Options].Ahead. Engine.Close ends ahead's goroutines.
 type ahead struct {
 	ctx  context.Context //nolint:containedctx // ctx is the context of the engine's own goroutines
 	stop context.CancelFunc
@@ -85,10 +85,10 @@ func (e *Engine) aheadFailed(what string, err error) {
 	}
 	e.ahead.failed = e.graphs.Load().context
 	if errors.Is(err, backend.ErrNoMemory) {
-		e.options.Logger.Debug("there is no memory for a longer context ahead of need: a request that needs it waits", "reason", err)
+		e.options.Logger.Debug("no memory to load a longer context tier ahead of need: the first request that needs the tier waits for it", "reason", err)
 		return
 	}
-	e.options.Logger.Warn("could not "+what+" a longer context ahead of need: a request that needs it tries again", "reason", err)
+	e.options.Logger.Warn("could not "+what+" a longer context tier ahead of need: the first request that needs the tier tries again", "reason", err)
 }
 
 // expectTurn records a request that has ended with `length` tokens in its sequence. If
@@ -103,8 +103,8 @@ func (e *Engine) expectTurn(cached, length int) {
 	}
 }
 
-// startIdleWork starts a timer that expires after [Options].Ahead. If no request runs then,
-// the timer calls prepareTiers. If the device's calls take no time, prepareTiers runs at
+// startIdleWork starts a timer that calls prepareTiers after [Options].Ahead, unless a
+// request runs. If the device's calls take no time, startIdleWork calls prepareTiers at
 // once.
 func (e *Engine) startIdleWork() {
 	if e.options.Ahead <= 0 || e.busy() {

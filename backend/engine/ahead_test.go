@@ -17,8 +17,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// aheadOptions are options with six context tiers that are prepared ahead of need. The
-// idle time never ends by itself: tests call PrepareTiers.
+// aheadOptions are options with six context tiers that are prepared ahead of need.
+// Ahead is an hour, longer than any test, so tests call PrepareTiers themselves.
 func aheadOptions(t *testing.T) (o engine.Options, log *bytes.Buffer) {
 	t.Helper()
 	o, log = cached(t, t.TempDir())
@@ -26,8 +26,8 @@ func aheadOptions(t *testing.T) (o engine.Options, log *bytes.Buffer) {
 	return o, log
 }
 
-// converse asks the requests of a conversation, each of which continues the text before
-// it, and calls the function between after each.
+// converse plays a conversation of the given number of turns, in which each prompt
+// continues the text before it. After each turn, converse calls the function `between`.
 func converse(t *testing.T, e *engine.Engine, turns int, between func()) (text []int32, reports []engine.Report) {
 	t.Helper()
 	text = slices.Clone(begin)
@@ -40,9 +40,9 @@ func converse(t *testing.T, e *engine.Engine, turns int, between func()) (text [
 	return text, reports
 }
 
-// TestNoRequestOfAConversationCompiles lets a conversation grow over five tiers, with idle
-// time after each turn. No request compiles an image, and a request waits for growth at
-// most while keys and values are copied. The text is that of an engine with one tier.
+// TestNoRequestOfAConversationCompiles lets a conversation grow over five tiers, with idle time
+// after each turn. No request compiles an image, and a request waits for growth at most while keys
+// and values are copied. The text must equal the text of an engine with a single context tier.
 func TestNoRequestOfAConversationCompiles(t *testing.T) {
 	o, log := aheadOptions(t)
 	dev := newDevice()
@@ -148,7 +148,7 @@ func TestWorkAheadStopsForARequest(t *testing.T) {
 		if !handed {
 			handed = true
 			close(resume)
-			<-idle // the work ends during the request
+			<-idle // PrepareTiers must return while this request runs
 		}
 		return nil
 	})
@@ -313,8 +313,8 @@ func TestIdleTimeBeginsTheWork(t *testing.T) {
 }
 
 // TestContextsThatAreCompiledBeforehandAreNotCompiledAgain calls CompileContexts first,
-// as sdnpu enable does. A first request that is longer than all tiers but the last then
-// compiles nothing.
+// as sdnpu enable does. A later engine's first request, which needs the longest context
+// tier, must compile nothing.
 func TestContextsThatAreCompiledBeforehandAreNotCompiledAgain(t *testing.T) {
 	o, _ := aheadOptions(t)
 	var last engine.Progress

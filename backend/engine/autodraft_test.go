@@ -118,9 +118,9 @@ func TestAutomaticDraftsAddNoCopiesOfWeights(t *testing.T) {
 }
 
 // TestRejectedRowsTeachTheDrafter uses fixed texts in which tokens of rejected drafts
-// occur again later. More drafts must be accepted if the drafter learns from rejected
-// rows. Each text has an engine of its own, and every pass has 32 rows, so nothing else
-// differs.
+// occur again later. If the drafter learns from rejected rows, the model must accept
+// more drafts. Each text has an engine of its own, and every pass has 32 rows, so the
+// draft modes differ in nothing else.
 func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 	accepted := map[string]int{}
 	for _, mode := range []draft.Mode{{Automaton: true}, {Automaton: true, Extension: true}, {Automaton: true, Recycling: true}} {
@@ -136,8 +136,8 @@ func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 }
 
 // TestImagesPreparedSeparatelyServeDrafts: images are prepared on a device that does not
-// share constants, and run on one that does, which has more widths for drafts. The second
-// device compiles nothing.
+// share constants, and run on devices with and without constant sharing. Neither kind of
+// device compiles an image. Constant sharing gives more widths for drafts.
 func TestImagesPreparedSeparatelyServeDrafts(t *testing.T) {
 	o, _ := cached(t, t.TempDir())
 	o.Context, o.Draft, o.Rows, o.HeadRows = 64, draft.Auto, nil, 0

@@ -11,8 +11,8 @@ import (
 )
 
 // TestAPassOverChangedFilesGivesNoToken loses the bytes of a file while the device runs
-// a pass. The pass itself succeeds: only the check before its result is used can
-// find the loss.
+// a pass. The pass succeeds, and the engine must find the loss in its check before it
+// uses the results.
 func TestAPassOverChangedFilesGivesNoToken(t *testing.T) {
 	d := newDevice()
 	e, tok := start(t, d, small)

@@ -53,8 +53,8 @@ func ask(t *testing.T, e *engine.Engine, i int) engine.Report {
 	return generate(t, e, story(20+i), 6)
 }
 
-// TestGraphsFollowTheRequests: the engine starts with widths that do not suit its requests,
-// and changes them between two requests. Texts are those of an engine that never changes.
+// TestGraphsFollowTheRequests: the engine starts with widths that do not suit its requests, and
+// changes them between two requests. The texts must equal those of an engine that never changes.
 func TestGraphsFollowTheRequests(t *testing.T) {
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{32, 1}, Blocks: 1, Context: 320, FirstContext: 320})
 	for _, graphs := range []float64{2.2, 1.2} {
@@ -77,15 +77,15 @@ func TestGraphsFollowTheRequests(t *testing.T) {
 		require.Greater(t, len(r.Choice.Expected), 1)
 		require.Equal(t, chosen[len(chosen)-1].DecodeRows, r.Choice.Config.DecodeRows)
 
-		o.Configuration = &chosen[len(chosen)-1] // the next start begins where this one ended
+		o.Configuration = &chosen[len(chosen)-1] // the next engine starts with the last configuration of this engine
 		again, _ := start(t, clock, o)
 		require.Equal(t, r.Widths, ask(t, again, 0).Widths)
 	}
 }
 
-// TestWhatIsPinnedNeverChanges: the engine never changes its configuration if options
-// set blocks and widths, with an exact width, on a device that shares constants,
-// without an image cache, and without idle time.
+// TestWhatIsPinnedNeverChanges requires that the engine keeps its configuration in
+// several cases, such as: the options set blocks and widths; the width is exact; the
+// device shares constants; there is no image cache; there is no idle time.
 func TestWhatIsPinnedNeverChanges(t *testing.T) {
 	for name, pin := range map[string]func(o *engine.Options, d *device){
 		"weights are shared": func(_ *engine.Options, d *device) { d.unshared = false },
@@ -139,7 +139,8 @@ func TestARememberedConfigurationIsChecked(t *testing.T) {
 }
 
 // TestAFailedChangeIsTriedAgainLater: while loads of other graphs fail, the present graphs
-// serve all requests, and attempts become rarer. When loads work again, the change is made.
+// serve all requests, and attempts become rarer. As soon as loads succeed again, the engine
+// changes its graphs.
 func TestAFailedChangeIsTriedAgainLater(t *testing.T) {
 	for _, fault := range []error{errFault, backend.ErrNoMemory} {
 		clock, dev := unsharedDevice()

@@ -103,9 +103,9 @@ func TestOutOfMemoryNamesAPlanThatNeedsLess(t *testing.T) {
 			require.ErrorContains(t, err, "memory: "+want)
 		}
 		says(engine.Options{Rows: []int{16, 8}}, "plan "+plan+" keeps one graph")
-		says(engine.Options{Plan: engine.PlanAuto, Rows: []int{8}}, "on widths such as 128,32 plan "+plan+" keeps one graph")
+		says(engine.Options{Plan: engine.PlanAuto, Rows: []int{8}}, "with graph widths such as 128,32 plan "+plan+" keeps one graph")
 		for _, rows := range [][]int{{8}, {16, 8}} {
-			says(engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: true}, "without an exact width, on widths such as 128,32, plan "+plan+" keeps one graph")
+			says(engine.Options{Plan: engine.PlanAuto, Rows: rows, Exact: true}, "without an exact width and with graph widths such as 128,32, plan "+plan+" keeps one graph")
 		}
 		if apart {
 			says(engine.Options{Plan: engine.PlanAuto, Rows: []int{12, 4}, Blocks: 2, Costs: knownCosts(1)}, "a shorter context")
@@ -113,10 +113,10 @@ func TestOutOfMemoryNamesAPlanThatNeedsLess(t *testing.T) {
 	}
 }
 
-// TestAutoChoosesForEachTurn: a conversation's first prompt finds prefill graphs, later
-// ones find the graphs that the turn before has left. The best choice follows from
-// [knownCosts]: 40 tokens take 80 ms on prefill graphs and 100 ms on decode graphs, a
-// token of an answer takes 20 ms and 10 ms, and a load 20 ms.
+// TestAutoChoosesForEachTurn: the first prompt of a conversation starts on prefill graphs, and each
+// later prompt on the graphs that the turn before it has left loaded. The best choice follows from
+// [knownCosts]: 40 tokens take 80 ms on prefill graphs and 100 ms on decode graphs, a token of an
+// answer takes 20 ms on prefill graphs and 10 ms on decode graphs, and a load takes 20 ms.
 func TestAutoChoosesForEachTurn(t *testing.T) {
 	ours, own := newDevice(), newDevice()
 	ours.unshared, own.unshared = true, true
@@ -197,7 +197,7 @@ func TestAPlanDuringOtherRequestsSaysWhyItDiffers(t *testing.T) {
 		}
 		var shared *engine.PlanReport
 		alone := ask(func() {
-			if shared == nil { // the first request waits and keeps its sequence
+			if shared == nil { // the second request runs during the first one
 				e.WaitForLoads()
 				shared = ask(func() {})
 			}

@@ -2,8 +2,8 @@ package engine
 
 import "sync"
 
-// closing lets Close cancel a compilation that runs for a longer context. Without
-// closing, Close could wait for a compilation for minutes.
+// closing lets Close cancel a compilation that runs for a longer context. A compilation
+// that is not cancelled can take minutes.
 type closing struct {
 	mu     sync.Mutex
 	closed bool   // closed, guarded by mu, is set once Close has been called

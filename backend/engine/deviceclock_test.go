@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// pacedDevice simulates a device whose blocks take a time that depends on the width
-// only. pacedDevice's head takes no time. Calls return at once.
+// pacedDevice simulates a device: the time of a block depends only on the graph width, and the head
+// takes almost no time. The calls of pacedDevice return at once and only report simulated times.
 type pacedDevice struct {
 	*device
 	block map[int]time.Duration
@@ -60,9 +60,9 @@ func (p *pacedProgram) cost(took time.Duration) backend.Cost {
 	return backend.Cost{Took: took, Virtual: p.device.virtual, Paced: "a test"}
 }
 
-// TestTheDevicesClockChoosesTheWidth: on this computer a pass of 8 rows takes about as
-// long as a pass of one. On one simulated device it takes ten times as long, and on
-// another device no longer.
+// TestTheDevicesClockChoosesTheWidth: on this computer, a pass of 8 rows takes about as
+// long as a pass of 1 row. On one simulated device, a pass of 8 rows takes ten times as
+// long as a pass of 1 row, and on the other device equally long.
 func TestTheDevicesClockChoosesTheWidth(t *testing.T) {
 	for _, virtual := range []bool{true, false} {
 		for _, test := range []struct {

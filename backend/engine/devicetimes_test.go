@@ -65,7 +65,7 @@ func TestDeviceTimesIncludeWaitsForLoads(t *testing.T) {
 		for _, v := range r.Verifications {
 			decode += ms(v.Device)
 		}
-		at := end // the first pass runs each block as soon as its graph is there
+		at := end // the first decode pass runs each block as soon as the block is loaded
 		for b := range ready {
 			if r.Plan.Timeline.Plan.After[b] == graphswap.Decode {
 				at = max(at, ready[b]) + r.Plan.Problem.VerifyMs[1][b]
@@ -93,7 +93,7 @@ func TestVirtualIdleTimePassesAtOnce(t *testing.T) {
 	}
 	e, _ := start(t, clocked{dev}, o)
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{12, 4}, Blocks: 1, Context: 240, FirstContext: 240})
-	for range 2 { // later requests would teach the engine costs by which the loads do not pay
+	for range 2 { // from more requests, the engine would learn costs by which idle loads do not pay
 		want, got := generate(t, plain, story(96), 12), generate(t, e, story(96), 12)
 		require.Equal(t, want.Output, got.Output)
 		require.Equal(t, both(graphswap.Prefill), got.Plan.Timeline.Plan.Before)
@@ -112,7 +112,7 @@ func TestAFailedIdleLoadKeepsTheOldGraph(t *testing.T) {
 	})
 	loads := 0
 	dev.onLoad = func() error {
-		if loads++; loads == 3 { // the first load after the two of the prompt
+		if loads++; loads == 3 { // the prompt's plan makes loads 1 and 2, and the idle engine load 3
 			return errFault
 		}
 		return nil

@@ -31,29 +31,27 @@
 //
 // # Where things are
 //
-//   - Package kvcache holds keys and values, package buffers holds hidden states, angles
-//     and masks, package arena divides device buffers into regions, and package sequences
-//     keeps the tokens of each sequence.
-//   - Package images compiles, loads and measures graphs, and package residency switches
-//     and frees the graphs of blocks. Package prepare lists and compiles images without an
-//     engine, and package flips compares the results of different graph widths.
-//   - Package draft proposes tokens, and package detok makes text of tokens and finds stop
-//     strings.
-//   - Package queue holds the rows that requests want from the next pass, and what the
-//     pass gives them.
-//   - Package workload learns output lengths and pass times, and package power votes for
-//     clock rates. Package report describes what the engine did for a request.
-//   - A request passes through api.go ([Request]), generate.go, fill.go (which gives rows
-//     and drafts to a pass), batch.go, passrun.go (blocks), head.go (logits), output.go
-//     (which divides the result of a pass) and verify.go (drafts, which spec.Verify walks,
-//     and drawing tokens). The context of a request grows in grow.go, and ahead.go prepares
-//     longer contexts before a request needs them.
-//   - Package settings completes the options: it chooses widths, blocks and plan of the
-//     graphs. The files graphset.go and replace.go (another graph set) load graphs.
-//   - The file plans.go chooses a switch plan, planned.go starts the plan, and package
-//     residency carries it out. A [Policy] may choose instead. The files window.go and
-//     drive.go compute several chunks of a plan, and idle.go loads graphs while no request
-//     runs.
+//   - Package kvcache holds keys and values. Package buffers holds hidden states, angles and masks.
+//     Package arena divides device buffers into regions. Package sequences keeps the tokens
+//     of each sequence.
+//   - Package images compiles, loads and measures graphs. Package residency switches graphs.
+//     Package prepare lists and compiles images without an engine. Package flips compares the
+//     results of different graph widths.
+//   - Package draft proposes tokens. Package detok makes text of tokens and finds stop strings.
+//   - Package queue holds the rows that requests want from the next pass, and the pass's results.
+//   - Package workload learns output lengths and pass times. Package power votes for clock rates.
+//     Package report describes what the engine did for a request.
+//   - A request passes through api.go ([Request]) and generate.go before its rows share a pass.
+//     The pass runs through fill.go (which gives rows and drafts to a pass), batch.go,
+//     passrun.go (blocks), head.go (logits), output.go (which divides the result of a pass)
+//     and verify.go (drafts, which spec.Verify walks, and drawing tokens). The context of a
+//     request grows in grow.go, and ahead.go prepares longer contexts before a request needs
+//     them.
+//   - Package settings completes the options: it chooses widths, blocks and plan of the graphs.
+//     The files graphset.go and replace.go (another graph set) load graphs.
+//   - The file plans.go or a [Policy] chooses a switch plan, and the file planned.go starts it.
+//     Package residency carries the plan out. The files window.go and drive.go compute
+//     several chunks of a plan, and idle.go loads graphs while no request runs.
 //
 // # Locks
 //
@@ -62,27 +60,25 @@
 // waiting for them when it is cancelled. Package embed has a device lock of its own.
 //
 //  1. The holder of Engine.growing makes the next graph set (replace.go).
-//  2. The holder of idleSwitch.mu counts requests and ends idle time. The holder of
-//     idleSwitch.mu only tries to take the device lock, and never waits for it.
-//  3. The holder of Engine.deviceLock runs programs and uses buffers and the fields that
-//     [Engine] lists under it. A request that settles rows uses them for the holder, which
-//     waits.
-//  4. Engine.headLock guards the head's memory while several requests read whole rows. Its
-//     holder may run the head's program: the holder of Engine.deviceLock waits meanwhile.
-//  5. The locks of package residency come next; see its comment.
-//  6. Program.Run and Program.Close take the locks of the device: first those of package
-//     hexagon, then those of package qnn. The locks of residency are not held then.
-//  7. No other lock is taken while a goroutine holds queue.Queue.Mu, closing.mu, ahead.mu,
-//     or a lock of packages sequences, workload, power or draft.
+//  2. The holder of idleSwitch.mu counts requests and ends idle time.
+//     The holder of idleSwitch.mu only tries to take the device lock, and never waits for it.
+//  3. The holder of Engine.deviceLock runs programs, and uses buffers and some fields of [Engine].
+//     The type Engine lists these fields under deviceLock. A request that settles rows uses
+//     the fields for the holder of deviceLock, which waits.
+//  4. Engine.headLock guards the head's memory while several requests read whole rows.
+//     Its holder may run the head's program: the holder of Engine.deviceLock waits meanwhile.
+//  5. The locks of package residency follow; the comment of that package lists them.
+//  6. Program.Run and Program.Close take the locks of package hexagon, and then those of qnn.
+//     The locks of package residency are not held during Program.Run and Program.Close.
+//  7. A goroutine that holds queue.Queue.Mu, closing.mu or ahead.mu takes no other lock.
+//     The same is true of a lock of packages sequences, workload, power or draft.
 //
 // # Invariants
 //
-//   - between passes, slots without a token are zero: nothing of an earlier text
-//     remains;
-//   - a row attends to its own sequence's committed tokens, its ancestors in the pass
-//     and itself. On a device whose results do not depend on graph widths, logits and
-//     cache are the same bits however a text was cut into passes and whatever else
-//     ran in them;
+//   - between passes, slots without a token are zero: nothing of an earlier text remains;
+//   - a row attends to its own sequence's committed tokens, its ancestors in the pass and itself.
+//     On a device whose results do not depend on graph widths, logits and cache are the same
+//     bits however a text was cut into passes and whatever else ran in the passes;
 //   - the last token of a prompt is always computed, because its logits are needed;
 //   - one goroutine at a time runs programs, and one switches graphs. A running graph
 //     cannot be interrupted: cancellation takes effect between graphs.

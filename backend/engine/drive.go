@@ -9,8 +9,8 @@ import (
 )
 
 // virtualTime reports whether plan runs use the event clock of package graphswap. If
-// the device's calls take no time on this machine, nothing can overlap. One goroutine
-// then makes the device's calls in the order in which a phone would start them.
+// the device's calls take no time on this machine, calls cannot overlap: one goroutine
+// makes all calls in the order in which a phone would start them.
 func (e *Engine) virtualTime() bool { return e.shape().Planned() && e.clock.Virtual }
 
 // drive runs a whole switch plan in virtual time, from the prompt's first token to the last

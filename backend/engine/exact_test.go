@@ -18,9 +18,9 @@ import (
 )
 
 // warped is the float device, changed so that results depend on the width of the graph.
-// The results of some real libraries depend on the width too, about a hundred times
-// less. warped scales the hidden states by a factor for each width, independent of the
-// other rows of a pass. heads counts the runs of the head by width.
+// With some real libraries, results depend on the graph width too, but about a hundred
+// times less than with warped. warped scales the hidden states by a factor for each width,
+// independent of the other rows of a pass. heads counts the runs of the head by width.
 type warped struct {
 	*device
 	mu    sync.Mutex

@@ -71,7 +71,7 @@ func (ConstantTime) PassTime(int) time.Duration { return time.Millisecond }
 // tiers and changes to the one that the next turn needs.
 func (e *Engine) PrepareTiers() { e.prepareTiers() }
 
-// WaitForGrowth returns when no change to a longer context ahead of need is under way.
+// WaitForGrowth waits until no goroutine changes to a longer context ahead of need.
 func (e *Engine) WaitForGrowth() {
 	for {
 		e.ahead.mu.Lock()
@@ -80,7 +80,7 @@ func (e *Engine) WaitForGrowth() {
 		if !growing {
 			return
 		}
-		e.growing <- struct{}{} // until the goroutine that grows has ended its work
+		e.growing <- struct{}{} // waits until the goroutine that changes the context has ended
 		<-e.growing
 		runtime.Gosched()
 	}

@@ -67,7 +67,7 @@ const shortContext = 72
 
 // fault ends a request early, after some pieces of text or some draws.
 type fault struct {
-	kind  string // kind is "", "cancel", "emit" or "mask"
+	kind  string // kind is the cause of the end: "cancel", "emit" or "mask", or "" for no fault
 	after int
 }
 
@@ -81,7 +81,7 @@ var errGone = errors.New("the client has closed the connection")
 
 // drawRequest draws a request of few different tokens, which are easy to draft.
 func drawRequest(rng *rand.Rand, vocab int) (Request, fault) {
-	// modeltest gives these tokens this form
+	// in a vocabulary of modeltest, the text of token i is the character U+4E00+i
 	letter := func() string { return string(rune(0x4e00 + 3 + rng.IntN(vocab-3))) }
 	r := Request{
 		Prompt: make([]int32, 1+rng.IntN(30)), MaxTokens: rng.IntN(90), CachePrompt: rng.IntN(2) == 0, Shift: rng.IntN(2) == 0,
@@ -287,8 +287,9 @@ type except int32
 func (m except) Allowed(token int32) bool { return token != int32(m) }
 func (m except) Accept(int32)             {}
 
-// TestAnOverflowEndsItsOwnRequestAlone uses an embedding that float16 just holds. The
-// hidden states then overflow, and so do the keys of the next layer.
+// TestAnOverflowEndsItsOwnRequestAlone uses an embedding that float16 just holds. In a
+// request with this token, named `large`, the hidden states overflow after the first
+// layer, and so do the keys of the second layer.
 func TestAnOverflowEndsItsOwnRequestAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	m := modeltest.New(rng, "llama", quant.F32, false)

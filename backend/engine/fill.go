@@ -72,17 +72,17 @@ func (e *Engine) nextRows() (rows []queue.Rows) {
 const patience = 8
 
 // waitForMore waits for requests that will soon add rows, if their rows could share the pass.
-// waitForMore waits for at most 1/patience of the pass's time. If a request adds no rows in
-// this time, later passes do not wait for that request. Without waitForMore, two requests
-// that have just shared a pass would run in separate passes from then on.
+// waitForMore waits for at most 1/patience of the pass's time. If a request adds no rows
+// while waitForMore waits, later passes do not wait for that request. Without waitForMore,
+// two requests that have just shared a pass would run in separate passes from then on.
 func (e *Engine) waitForMore() {
 	var timer <-chan time.Time
 	s, q := e.shape(), e.queue
 	for {
 		waiting, answers, coming := q.Counts()
 		rows := s.ChunkRows(waiting + coming)
-		// Even if waiting prompts fill the pass, coming answers get rows, because prompts
-		// leave rows free for answers.
+		// Even if prompts fill the pass, waiting pays while fewer answers wait than drew tokens
+		// in the last pass, because prompts leave rows free for answers.
 		if coming <= 0 || rows <= s.ChunkRows(waiting) && answers >= e.drawing {
 			return
 		}

@@ -36,8 +36,8 @@ func passTimes(costs map[int]time.Duration, rows []int) *workload.PassTimes {
 	return p
 }
 
-// unconfirmedPasses is the number of passes of a width, after its first, before its
-// time is believed.
+// unconfirmedPasses is the number of passes of a width, in addition to the first one,
+// after which the measured time of the width is trusted.
 const unconfirmedPasses = 2
 
 // withoutGraphs returns an engine that cannot run passes, for tests of its decisions.

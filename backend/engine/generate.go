@@ -177,9 +177,8 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 }
 
 // computeStart begins to change to a longer context tier if the prompt and its answer will
-// need it, and computes those first tokens of the prompt that the current tier holds.
-// Passes of the widest graph compute these first tokens, as they would compute the whole
-// prompt.
+// need it, and computes those first tokens of the prompt that the current tier holds. Like
+// the passes of a whole prompt, the passes of computeStart run on the widest graph.
 func (g *generation) computeStart(ctx context.Context) error {
 	e, prompt, f := g.engine, g.request.Prompt, g.engine.graphs.Load()
 	if e.options.Ahead <= 0 {

@@ -28,8 +28,8 @@ type graphSet struct {
 	// start tells which graphs of each block to load first. If start is nil, the shape's plan
 	// decides which graphs are loaded first.
 	start []graphswap.Variant
-	// onDemand is set if the images of all graphs are compiled already. A graph that is not
-	// loaded first is then loaded only when a plan needs the graph.
+	// onDemand is set if the images of all graphs are compiled already. If onDemand is set,
+	// a graph that does not have to be loaded first is loaded when a plan needs the graph.
 	onDemand bool
 }
 
@@ -168,8 +168,8 @@ func (e *Engine) loadHead(ctx context.Context, f *graphSet) error {
 	return f.head.load(ctx, images.NewLoader(e.dev, e.model, c, f.slots, [][]*backend.Graph{graphs}), graphs)
 }
 
-// clockOf returns the clock that measures a device's calls. The cost that the device reports
-// for a load shows which clock that is.
+// clockOf returns the clock that measures a device's calls, according to the cost that the
+// device reports for a load.
 func clockOf(s *residency.Set) Clock {
 	c, _ := s.LoadCost()
 	return Clock{Paced: c.Paced, Virtual: c.Virtual, Scale: c.Scale}

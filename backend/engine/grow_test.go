@@ -65,8 +65,9 @@ func TestAGrowthSkipsTiersThatAreTooShort(t *testing.T) {
 	require.Equal(t, 64, report.Growths[0].To)
 }
 
-// A growth fails at each call that can fail. The request that needs it fails with that
-// error, the engine works as before, and the next attempt succeeds.
+// TestAFailedGrowthLeavesTheEngineAsItWas makes a compilation, a load or a buffer fail while
+// the context grows, or cancels the request. The request that needs the longer context must end
+// with the error, the engine must work as before, and the next attempt must succeed.
 func TestAFailedGrowthLeavesTheEngineAsItWas(t *testing.T) {
 	// the call fails in the first block, and then in the second
 	for name, breakIt := range map[string]func(d *device, k int, cancel func()){

@@ -74,7 +74,7 @@ func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
 					Rows: []int{32, 8, 1}, Context: shortContext, Draft: draft.Auto,
 					Policy: func(own Policy) Policy { return tableTime{own, times} },
 				})
-				var took, without time.Duration // the sums over all requests
+				var took, without time.Duration // sums over all requests of the time with drafts, and without
 				for request := range 14 {
 					r := Request{
 						Prompt: []int32{3, 7, int32(request % 40)}, MaxTokens: 20 + rng.IntN(30), IgnoreEOS: true,
@@ -109,10 +109,10 @@ func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
 	}
 }
 
-// TestARequestPaysForTheDraftsThatWidenItsPass runs two requests, of which one has good
-// drafts and the other has none. Wider passes save time in total. The account of the
-// second request is not charged for the wider passes, and no pass holds that request up
-// longer than the bound. If the drafts become wrong, the total loss keeps to its limit.
+// TestARequestPaysForTheDraftsThatWidenItsPass runs two requests, of which one has good drafts
+// and the other has none. Wider passes save time in total. The account of the request without
+// drafts is not charged for wider passes, and no pass delays that request by more than the
+// bound of the guard. If the drafts become wrong, the total loss keeps to its limit.
 func TestARequestPaysForTheDraftsThatWidenItsPass(t *testing.T) {
 	times := map[int]time.Duration{1: 10, 2: 10, 8: 15, 32: 40}
 	for name, right := range map[string]func(i int) bool{
@@ -228,7 +228,7 @@ func TestPreparedTimesGiveWayToPasses(t *testing.T) {
 	p.Record(32, 30*time.Millisecond)
 	p.Record(32, 30*time.Millisecond)
 	require.Equal(t, 30*time.Millisecond, p.Expected(32))
-	p.Move() // a longer context tier
+	p.Move() // Move announces new times, as for a longer context tier
 	p.Record(32, 45*time.Millisecond)
 	require.Equal(t, 45*time.Millisecond, p.Expected(32))
 	require.InDelta(t, 30*time.Millisecond, p.Expected(1), 10)

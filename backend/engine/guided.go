@@ -51,9 +51,9 @@ func (g *generation) noToken() error {
 	return errors.New("the grammar cannot begin with any token of this model's vocabulary")
 }
 
-// stuck reports whether the grammar allows no token although the text is not complete. The
-// next characters that the grammar allows are then in no token of the vocabulary, or finding
-// the allowed tokens is too much work.
+// stuck reports whether the grammar allows no token although the text is not complete. A
+// grammar allows no token if no token of the vocabulary has the next characters, or if
+// finding the allowed tokens takes too much work.
 func (g *generation) stuck() bool { return g.matcher != nil && g.matcher.Mask().Count() == 0 }
 
 // guideDrafts fits the proposed drafts to the request's grammar.

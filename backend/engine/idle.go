@@ -9,7 +9,7 @@ import (
 )
 
 // idleSwitch loads other graphs while no request runs, if the engine then answers a prompt
-// of usual length sooner. The zero value never loads graphs.
+// of usual length sooner.
 type idleSwitch struct {
 	mu       sync.Mutex // mu guards the fields below it
 	requests int        // requests is the number of requests that run now
@@ -82,7 +82,7 @@ func (i *idleSwitch) recordPrompt(tokens int) {
 	i.prompts = i.prompts[max(0, len(i.prompts)-rememberedPrompts):]
 }
 
-// close prevents further loads of idle runs. The switcher stops a load in progress.
+// close prevents further idle runs; Switcher.Detach ends the idle run that is in progress.
 func (i *idleSwitch) close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -127,9 +127,9 @@ func (e *Engine) loadIdleGraphs() {
 	}
 }
 
-// planIdle returns a plan that gives each block its prefill graph, or each block its
-// decode graph, whichever lets the engine answer prompts like the given ones sooner. Later
-// prompts count more. planIdle returns nil if neither saves enough time.
+// planIdle returns a plan that gives each block its prefill graph, or each block its decode
+// graph, whichever lets the engine answer prompts like the given ones sooner. Later prompts
+// count more than earlier ones. planIdle returns nil if no plan saves enough time.
 func (e *Engine) planIdle(s *settings.Shape, resident []graphswap.Variant, prompts []int) (*Forecast, error) {
 	stayMs, _, err := e.answerMs(s, resident, prompts)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// switching returns an engine that keeps one graph of each block, by known costs, and one
-// without plans.
+// switching returns two engines: by its known costs, e keeps one graph of each block
+// loaded, and plain has no switch plans.
 func switching(t *testing.T, o engine.Options) (e, plain *engine.Engine, dev *device) {
 	dev = newDevice()
 	dev.unshared = true
@@ -28,7 +28,7 @@ func both(g graphswap.Variant) []graphswap.Variant { return []graphswap.Variant{
 
 // TestPrefillGraphsAreLoadedInIdleTime requires that prefill graphs are loaded in idle
 // time if prompts are long. If prompts are short, the decode graphs must stay loaded.
-// In both cases the text is the same.
+// The texts of long and of short prompts must equal those of an engine without plans.
 func TestPrefillGraphsAreLoadedInIdleTime(t *testing.T) {
 	e, plain, _ := switching(t, engine.Options{})
 	e.LoadForNextPrompt()
@@ -63,9 +63,9 @@ func TestPrefillGraphsAreLoadedInIdleTime(t *testing.T) {
 	require.Equal(t, now, e.Residency(), "of twelve prompts nine were short")
 }
 
-// TestDecodeGraphsAreLoadedInIdleTime uses answers that are too short to be worth loads while
-// they wait. By [knownCosts], a pass takes 20 ms on prefill graphs and 10 ms on decode graphs, and
-// the loads of both blocks take 40 ms.
+// TestDecodeGraphsAreLoadedInIdleTime uses answers so short that loading graphs during a request
+// does not pay. By [knownCosts], a pass takes 20 ms on prefill graphs and 10 ms on decode graphs,
+// and the loads of both blocks take 40 ms.
 func TestDecodeGraphsAreLoadedInIdleTime(t *testing.T) {
 	e, plain, _ := switching(t, engine.Options{})
 	for i, name := range []string{graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly} {
@@ -79,8 +79,9 @@ func TestDecodeGraphsAreLoadedInIdleTime(t *testing.T) {
 	}
 }
 
-// TestARequestStopsIdleLoads requires that no further block is loaded. The request waits for the
-// load in progress, and its plan starts from the graphs that are then loaded.
+// TestARequestStopsIdleLoads requires that an idle run starts no load after a request has
+// started. The request waits for the load in progress, and its plan starts from the graphs that
+// are loaded after that load.
 func TestARequestStopsIdleLoads(t *testing.T) {
 	e, plain, dev := switching(t, engine.Options{})
 	want := generate(t, plain, story(96), 12)

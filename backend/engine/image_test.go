@@ -148,7 +148,7 @@ func TestAnImageThatTheDeviceRejectsIsCompiledAgain(t *testing.T) {
 func TestWithoutAWorkingCacheEveryStartCompiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	o, log := cached(t, dir)
-	require.NoError(t, os.RemoveAll(dir)) // even root cannot write here
+	require.NoError(t, os.RemoveAll(dir)) // not even root can write to a folder that does not exist
 	dev := newDevice()
 	e, _ := start(t, dev, o)
 	requireAnswers(t, e)
@@ -174,7 +174,7 @@ func TestTwoStartsAtOnceCompileEachImageOnce(t *testing.T) {
 		dev := newDevice()
 		first := true
 		dev.onCompile = func(context.Context) error {
-			if compiles.Add(1); i == 0 && first { // wait until the other start waits for the lock
+			if compiles.Add(1); i == 0 && first { // wait until the other engine waits for the image's lock
 				first = false
 				close(compiling)
 				<-waited

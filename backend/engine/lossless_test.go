@@ -87,7 +87,7 @@ func generateWithDrafts(ctx context.Context, e *Engine, r Request, propose adver
 	return end{text, g.report, nil}, err
 }
 
-// adversaries returns drafts that are hard to verify: they know the output.
+// adversaries returns functions that know the output and add drafts that are hard to verify.
 func adversaries(rng *rand.Rand, output []int32, vocab int) map[string]adversary {
 	token := func(i int) int32 {
 		if i < len(output) {
@@ -197,14 +197,14 @@ func TestNoDraftChangesATextOfNearlyTiedTokens(t *testing.T) {
 	}
 }
 
-// TestDraftedTextsFollowTheExactDistribution draws two tokens many times with an
-// adversary. A chi-square test compares their counts with the products of the
-// probabilities that plain passes give.
+// TestDraftedTextsFollowTheExactDistribution draws pairs of tokens many times with an
+// adversary. A chi-square test compares the counts of the pairs with the products of
+// the probabilities that plain passes give.
 func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 	path := writeTied(t, rand.New(rand.NewPCG(2, 8)))
 	e := openFile(t, path, Options{
 		Rows: []int{8, 1}, Context: shortContext,
-		// with these times, the wider pass pays even if this machine is slow
+		// with equal times of all widths, the wider pass pays even on a slow machine
 		Policy: func(own Policy) Policy { return ConstantTime{Policy: own} },
 	})
 	const k, draws = 4, 3000
@@ -221,7 +221,7 @@ func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 	for seed := range uint64(draws) {
 		r := Request{Prompt: prompt, MaxTokens: 3, IgnoreEOS: true, Sampling: sampler.Options{Temperature: 1, TopK: k, Seed: seed}}
 		got, err := generateWithDrafts(t.Context(), e, r, func(_ int, tree *spec.Tree) {
-			for pair := range want { // likely tokens, in any order
+			for pair := range want { // propose the likely tokens, in any order
 				if tree.Len() < 4 && tree.Child(spec.None, pair[1]) == spec.None {
 					tree.Add(pair[1], spec.None, rng.Float32())
 				}
@@ -241,7 +241,7 @@ func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 	}
 	require.Empty(t, seen, "tokens without probability")
 	t.Logf("chi-square %.1f of %g degrees", chi, free)
-	// The mean is free and the deviation √(2·free): five deviations are one in a million.
+	// A chi-square statistic has the mean `free` and the deviation √(2·free): allow five deviations.
 	require.Less(t, chi, free+5*math.Sqrt(2*free))
 }
 

@@ -75,8 +75,8 @@ func (e *Engine) abandon(own *generation, rows []queue.Rows) {
 
 // spoiled reports whether a pass failed because of one token of the batch: the token's
 // embedding is not finite, or the token's keys and values overflow. If one token causes an
-// error, only the request that has the token in its text may fail. Other requests that share
-// the pass, or have the token only as a draft, must not fail.
+// error, only the request that has the token in its text may fail: not a request that shares
+// the pass or only drafts the token.
 func spoiled(err error) bool {
 	return errors.Is(err, model.ErrInvalid) || errors.Is(err, sampler.ErrLogits)
 }
@@ -87,7 +87,7 @@ func spoiled(err error) bool {
 func (e *Engine) deliver(own *generation, outputs []*queue.Output) {
 	var waiting sync.WaitGroup
 	waiting.Add(len(outputs))
-	defer waiting.Wait() // deliver waits for the other requests even if a draw of the request own panics
+	defer waiting.Wait() // deliver waits for the other requests even if the request `own` panics while it draws
 	for _, o := range outputs {
 		if o.Settled = waiting.Done; o.Rows.Item != &own.item {
 			o.Rows.Item.Outputs <- o

@@ -45,7 +45,7 @@ func (e *Engine) tryForward(ctx context.Context, pass Pass) (r *Result, need int
 
 // Commit appends rows of the last pass to the tokens of a sequence. The parent of the
 // first committed row is [Root], and the parent of each other row is the row before it.
-// Each sequence can be committed only once per pass. For rows that break these rules,
+// Each sequence can be committed only once per pass. For other rows or a second commit,
 // Commit returns [ErrPass] and changes nothing.
 func (e *Engine) Commit(sequence int, rows []int) error {
 	if err := e.lock(context.Background()); err != nil {

@@ -127,7 +127,7 @@ func TestUnusedSlotsAreZero(t *testing.T) {
 	for name, b := range past {
 		require.Len(t, b, 4*32*slot, "heads, slots of both sequences")
 		for i := range 4 * 32 {
-			used := i%32 < 8 // four of the prompt and four of the output
+			used := i%32 < 8 // the prompt uses four slots, and the output four
 			require.Equal(t, used, !bytes.Equal(b[i*slot:(i+1)*slot], make([]byte, slot)), "%s, slot %d", name, i)
 		}
 	}

@@ -37,8 +37,8 @@ func openModel(t *testing.T) *model.Model {
 func TestPreparedImagesAreNotCompiled(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// the two are set if the preparing device, or the running one, needs an image for
-		// each graph
+		// preparer and runner are set if the device that prepares images, or the device that
+		// runs them, needs an image for each graph
 		preparer, runner  bool
 		images, compiling int
 	}{

@@ -42,7 +42,7 @@ func together(t *testing.T, e *Engine, contexts []context.Context, requests []Re
 		})
 		<-ready
 	}
-	for n := 0; n < len(requests); { // waits until all items are in the queue
+	for n := 0; n < len(requests); { // the loop waits until all items are in the queue
 		e.queue.Mu.Lock()
 		n = len(e.queue.Items)
 		e.queue.Mu.Unlock()

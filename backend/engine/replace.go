@@ -95,8 +95,8 @@ func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement
 	return e.moveTo(ctx, next, r, true)
 }
 
-// loadNext loads the blocks of the next set, and its head if it has one of its own. After
-// an error of loadNext, no part of the next set is loaded.
+// loadNext loads the blocks of the next set, and its head unless both sets share the
+// head. After an error of loadNext, no part of the next set is loaded.
 func (e *Engine) loadNext(ctx context.Context, next, old *graphSet) error {
 	err := e.loadBlocks(ctx, next)
 	if err == nil && next.head != old.head {

@@ -20,8 +20,8 @@ func (e *Engine) reuse(ctx context.Context, l sequences.Lease, prompt []int32) (
 	if l.Source < 0 {
 		return held, nil
 	}
-	// The user of the other sequence may have cut it since the lease was made. While the
-	// device lock is held, the tokens and the cache slots of all sequences agree.
+	// Another request may have removed tokens of the source sequence since the lease was made.
+	// While the device lock is held, the tokens and the cache slots of all sequences agree.
 	n := min(l.Reusable, len(prompt), e.sequences.Common(l.Source, prompt))
 	if n <= held {
 		return held, nil

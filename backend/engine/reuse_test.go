@@ -10,10 +10,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// TestSharedBeginningsAreCopied starts a second conversation whose first tokens are
-// those of the first conversation. The second conversation's sequence must get a copy
-// of the common tokens' keys and values, the first conversation must stay, and all
-// later text must be that of an engine of its own.
+// TestSharedBeginningsAreCopied starts a second conversation whose first tokens are those
+// of the first conversation. The keys and values of the common tokens must be copied to the
+// second conversation's sequence, the first conversation must stay, and the second
+// conversation must have the text and the cache of an engine without other conversations.
 func TestSharedBeginningsAreCopied(t *testing.T) {
 	options := engine.Options{Rows: []int{32, 1}, Context: 256, FirstContext: 256, Sequences: 3}
 	e, tok := start(t, newDevice(), options)

@@ -62,11 +62,12 @@ func (e *Engine) SaveSequence(ctx context.Context, sequence int, w io.Writer) (S
 	return Saved{len(h.Tokens), n}, nil
 }
 
-// RestoreSequence replaces a sequence by one that SaveSequence has written. The next request
-// with these tokens continues as if the engine had never stopped. If the file is damaged, or if
-// another model, recipe or device has computed it, RestoreSequence returns [ErrSaved] and the
-// sequence stays as it was. If reading fails after the check of the file, the sequence is empty
-// afterwards. If a request uses the sequence, RestoreSequence returns [ErrSequenceBusy].
+// RestoreSequence replaces a sequence by one that SaveSequence has written. A request that
+// continues a restored sequence gives the same text as if the engine had never stopped. If the
+// file is damaged, or if another model, recipe or device has computed it, RestoreSequence
+// returns [ErrSaved] and the sequence stays as it was. If reading fails after the check of the
+// file, the sequence is empty afterwards. If a request uses the sequence, RestoreSequence
+// returns [ErrSequenceBusy].
 func (e *Engine) RestoreSequence(ctx context.Context, sequence int, r io.ReadSeeker) (Saved, error) {
 	release, err := e.takeSequence(sequence)
 	if err != nil {
@@ -82,8 +83,8 @@ func (e *Engine) RestoreSequence(ctx context.Context, sequence int, r io.ReadSee
 	if _, err := e.reserve(ctx, len(h.Tokens)); err != nil {
 		return Saved{}, err
 	}
-	// No change of graphs may run now: it would copy the keys and values of each sequence's
-	// tokens, and this sequence has no tokens until the end.
+	// No other graph set may be loaded now: the change copies the keys and values of tokens
+	// only, and the restored sequence has no tokens until the end.
 	select {
 	case e.growing <- struct{}{}:
 		defer func() { <-e.growing }()

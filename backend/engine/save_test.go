@@ -111,7 +111,7 @@ func savedFile(t testing.TB, e *engine.Engine) []byte {
 }
 
 // TestNoChangedFileIsRestored changes each bit of the header and the tokens, random bits
-// elsewhere, and the length. The sequence stays as it was.
+// elsewhere, and the length. The engine must reject each changed file and keep its sequence.
 func TestNoChangedFileIsRestored(t *testing.T) {
 	e, _ := start(t, newDevice(), saving(t, "f16", 1))
 	file := savedFile(t, e)
@@ -144,7 +144,7 @@ func TestNoChangedFileIsRestored(t *testing.T) {
 }
 
 // TestAFileOfAnotherModelIsNotRestored restores files of other recipes, ranges, models and
-// contexts. Each error names the difference.
+// contexts. The error for each file must name the difference.
 func TestAFileOfAnotherModelIsNotRestored(t *testing.T) {
 	e, _ := start(t, newDevice(), saving(t, "f16"+model.SmallCache, 1))
 	file := savedFile(t, e)
@@ -270,8 +270,8 @@ func FuzzSavedFiles(f *testing.F) {
 		}
 		require.EqualValues(t, len(file), got.Bytes)
 		require.Len(t, e.Tokens(0), got.Tokens)
-		// Ignore the error of the first request: keys and values that are finite but too large
-		// give logits that are not.
+		// Ignore the error of the first request: finite but very large keys and values give
+		// logits that are not finite.
 		r := engine.Request{Prompt: append(e.Tokens(0), 5), MaxTokens: 2, IgnoreEOS: true, CachePrompt: true}
 		_, _ = e.Generate(t.Context(), r, func(engine.Piece) error { return nil })
 		_, err = e.EraseSequence(0)

@@ -65,7 +65,7 @@ func (s *switchScript) prompt(t *testing.T, tokens, answer int) string {
 	tasks := slices.DeleteFunc(slices.Clone(r.Plan.Timeline.Tasks), func(task graphswap.Task) bool { return task.Lane == graphswap.CPU })
 	slices.SortStableFunc(tasks, func(x, y graphswap.Task) int { return cmp.Compare(x.StartMs, y.StartMs) })
 	for _, task := range tasks {
-		if task.Kind == graphswap.Verify { // its times follow the CPU's times
+		if task.Kind == graphswap.Verify { // the times of verification depend on the CPU
 			continue
 		}
 		fmt.Fprintf(&b, "%3.0f-%-4.0f %-4s ", task.StartMs, task.EndMs, task.Lane)
@@ -89,8 +89,8 @@ func (s *switchScript) resident() string {
 	return "loaded: " + strings.Join(list, ", ")
 }
 
-// scriptDevice is a device in virtual time that lists its calls. Runs of a graph take
-// the time of its width, loads all the same, and the head 1 ms.
+// scriptDevice is a device in virtual time that lists its calls. Each width has its own time
+// for the run of a block graph, a run of the head takes 1 ms, and all loads take equally long.
 type scriptDevice struct {
 	backend.Device
 	times map[int]int

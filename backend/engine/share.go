@@ -67,10 +67,10 @@ func (e *Engine) answerBound() time.Duration {
 	return slowdown * e.policy.PassTime(e.shape().WidthFor(1))
 }
 
-// worthyDrafts returns the number of rows of a shared pass that are worth more for drafts
-// than for the tokens of prompts. An accepted draft saves the time of a pass without drafts,
-// divided by the number of answers in the pass. A prompt token saves the time of the widest
-// pass, divided by the rows of that pass. Drafts get at most half of the rows.
+// worthyDrafts returns the number of rows of a shared pass that are worth more for drafts than for
+// the tokens of prompts. An accepted draft saves the time of a pass without drafts, divided by the
+// number of answers in the pass. A prompt token saves the time of the widest pass, divided by the
+// rows of that pass. Drafts get at most half of the rows that answers leave free.
 func (e *Engine) worthyDrafts(items []*queue.Item, width int) (n int) {
 	answers := 0
 	for _, w := range items {

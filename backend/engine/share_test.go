@@ -75,8 +75,8 @@ func (p *played) mean() time.Duration {
 }
 
 // TestALongPromptHoldsAnswersUpLittle plays a prompt of 4096 tokens and three answers with
-// the times of 8 Gen 2. No time between tokens exceeds twice the time alone, and the
-// prompt takes less than twice its time alone.
+// the times of 8 Gen 2. The time between two tokens of an answer must not exceed the time
+// of two one-row passes. The prompt must take less than twice as long as without answers.
 func TestALongPromptHoldsAnswersUpLittle(t *testing.T) {
 	rows := []int{128, 32, 8, 4, 2, 1}
 	alone := play(sd8gen2, rows, 0, 4096, false)

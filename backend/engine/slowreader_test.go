@@ -39,11 +39,11 @@ type read struct {
 var errVanished = errors.New("the client has vanished")
 
 // readTogether runs one request for each reader on a fake clock, in which each block graph
-// takes blockTime and nothing else takes time. The first two readers are those that the
-// others may disturb; when their answers have ended, the other requests are cancelled.
+// takes blockTime and nothing else takes time. When the answers of the first two readers
+// have ended, readTogether cancels all other requests.
 func readTogether(t *testing.T, mode string, readers ...reader) (all []read) {
 	t.Helper()
-	m, tok := testfile.Open(t, recorded.File(t, "f32")) // its goroutines do not belong to the fake clock
+	m, tok := testfile.Open(t, recorded.File(t, "f32")) // opened here, so that the file's goroutines do not use the fake clock
 	recipe, err := model.FindRecipe("f32")
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
@@ -97,8 +97,8 @@ func readTogether(t *testing.T, mode string, readers ...reader) (all []read) {
 }
 
 // TestSlowReadersAndVanishedClientsHoldNoOneUp answers two clients that read at once, alone
-// and together with clients that read slowly or vanish. The two get the same texts in almost
-// the same time.
+// and together with clients that read slowly or vanish. Other clients must not change the
+// texts of these two clients, and hardly the times.
 func TestSlowReadersAndVanishedClientsHoldNoOneUp(t *testing.T) {
 	for _, mode := range []string{"off", "default"} {
 		alone := readTogether(t, mode, reader{}, reader{})
@@ -118,8 +118,8 @@ func TestSlowReadersAndVanishedClientsHoldNoOneUp(t *testing.T) {
 				for i, one := range got[:2] {
 					require.NoError(t, one.err)
 					require.Equal(t, alone[i].output, one.output)
-					// A pass waits an eighth of its time for a request that reads, and not twice for one
-					// that is late.
+					// A pass waits for a request for at most an eighth of its own time, and later passes do
+					// not wait for a request that was late.
 					require.LessOrEqual(t, one.longest, blockTime+blockTime/8)
 					most := alone[i].all + alone[i].all/20
 					if mode != "off" { // other requests change which drafts a pass computes

@@ -20,7 +20,7 @@ func drafting(t *testing.T, mode string, rows ...int) engine.Options {
 	m, err := baseline.Parse(mode)
 	require.NoError(t, err)
 	o := engine.Options{Context: 192, FirstContext: 64, Rows: rows, Draft: m}
-	if m.Auto { // the guard then allows drafts at once, even if this machine is slow
+	if m.Auto { // with constant pass times, the guard allows drafts at once, even on a slow machine
 		o.Policy = func(own engine.Policy) engine.Policy { return engine.ConstantTime{Policy: own} }
 	}
 	return o
@@ -77,7 +77,7 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 				continue // the mode is a published baseline, only for comparison
 			}
 			if len(rows) != 3 && mode != "default" && mode != "auto" && mode != "sam+rec" && mode != "paper" && os.Getenv("SDNPU_FULL") != "1" {
-				continue // all modes take minutes
+				continue // a test of all modes would take minutes
 			}
 			if testing.Short() && (mode == "cal" || mode == "db" || len(rows) == 1) {
 				continue
@@ -125,8 +125,8 @@ func TestEqualSeedsGiveEqualTextsWithDrafts(t *testing.T) {
 }
 
 func equalSeeds(t *testing.T, seeds uint64, plain *engine.Engine, mode string) {
-	// Each width has room for drafts. The device's own clock decides how many the mode auto
-	// uses, so that other work of this machine does not.
+	// Each width has room for drafts. In mode auto, the device's simulated clock decides
+	// how many drafts a pass gets, so that other work of this machine has no influence.
 	dev := &pacedDevice{device: newDevice(), virtual: true, block: map[int]time.Duration{8: 10 * time.Millisecond, 32: 12 * time.Millisecond}}
 	e, _ := start(t, dev, drafting(t, mode, 32, 8))
 	accepted, rejected, tops, rows := 0, 0, 0, 0
@@ -175,7 +175,7 @@ func TestRequestsThatShareDraftedPassesKeepTheirTexts(t *testing.T) {
 }
 
 func TestDraftsSaveSteps(t *testing.T) {
-	e, _ := start(t, newDevice(), drafting(t, "default", 32)) // one graph: its rows are always filled
+	e, _ := start(t, newDevice(), drafting(t, "default", 32)) // drafts always fill the rows of the only graph
 	r := engine.Request{Prompt: begin, MaxTokens: 100}
 	_, _, first := answer(t, e, r)
 	_, _, again := answer(t, e, r)

@@ -40,8 +40,8 @@ func (e *Engine) State() State {
 	return s
 }
 
-// Memory returns the memory that the engine uses now. The result changes when the
-// context grows.
+// Memory returns the memory that the engine uses now. The engine uses more memory after
+// the context has grown.
 func (e *Engine) Memory() Memory {
 	f := e.graphs.Load()
 	return Memory{

@@ -45,7 +45,7 @@ func (s *saboteur) onLoad() error {
 		if s.due() {
 			return fmt.Errorf("%w: %w", errFault, backend.ErrNoMemory)
 		}
-	case "loads": // the load of the new graph fails, and the load of the old graph after it
+	case "loads": // first the load of the new graph fails, and then the load of the old graph
 		if n := s.after.Add(-1); n == 0 || n == -1 {
 			return errFault
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// randomSwitching draws plans. Each block switches to its other graph at some chunk, or
-// after the last one. The loaded graphs decide the direction.
+// randomSwitching draws plans. Each block switches from its loaded graph to its other
+// graph, at a random chunk or after the last one.
 func randomSwitching(rng *rand.Rand, blocks, prefillRows, decodeRows int) func(int, []graphswap.Variant) *graphswap.Plan {
 	return func(tokens int, before []graphswap.Variant) *graphswap.Plan {
 		p := &graphswap.Plan{Name: "random", Blocks: blocks, PrefillRows: prefillRows, DecodeRows: decodeRows, Spare: rng.IntN(2) == 0, Before: before, Window: 1}

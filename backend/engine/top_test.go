@@ -65,8 +65,8 @@ func TestTextsDoNotDependOnHowLogitsAreRead(t *testing.T) {
 	}
 }
 
-// TestTiesOutsideTheTopAreLookedUp makes the logits of many tokens equal to the best.
-// The lowest id must be drawn, which need not be in the top.
+// TestTiesOutsideTheTopAreLookedUp makes the logits of many tokens equal to the best. The engine
+// must draw the lowest id, even if the head does not return this id among the largest logits.
 func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, engine.Options{Top: 8, Rows: []int{8, 1}, Context: 64})
@@ -83,7 +83,7 @@ func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 			tie(model.PortLogits, i)
 		}
 		tie(model.PortLogits, lowest)
-		for i := range 8 { // this is like a library that returns the last of equal logits
+		for i := range 8 { // some libraries return the last ones of equal logits
 			tie(model.PortTop, i)
 			binary.LittleEndian.PutUint32(ports[model.PortTopIndices][4*i:], uint32(from+12+i))
 		}

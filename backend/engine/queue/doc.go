@@ -10,8 +10,7 @@
 //
 // # Invariants
 //
-//   - items wait in the order of their turns, and the items of a pass that have tokens left
-//     return to the queue in the same order;
+//   - items wait in the order of their turns, and unfinished items of a pass keep their order;
 //   - no pass takes rows of an item until the last output of the item is settled;
 //   - drafts of a pass follow the last token of their item, in the order of the tree.
 //

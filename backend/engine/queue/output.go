@@ -91,8 +91,8 @@ func (o *Output) countLogits() (n int) {
 	return n
 }
 
-// Describe describes for the request's report the pass of an output. kept is the number
-// of the request's rows that became text.
+// Describe returns the pass of an output in the form of the request's report. kept is
+// the number of the request's rows that became text.
 func (o *Output) Describe(kept int, verified bool, commit time.Duration) *report.Pass {
 	pass := o.Result
 	return &report.Pass{

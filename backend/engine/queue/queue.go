@@ -199,9 +199,9 @@ func (q *Queue) Counts() (tokens, answers, coming int) {
 func (q *Queue) WaitNoMore() { q.Update(func() { q.Late = q.Coming }) }
 
 // Take removes the rows of the next pass from the queue. The function `share` returns how
-// many of the waiting rows the pass takes, and of which work items. First, each of these work
-// items gets one row of the pass, so that no request waits for the end of another request's
-// prompt. After that, the work items that came first get the rows that are left.
+// many of the waiting rows the pass takes, and of which work items. Take first gives each
+// chosen work item one row, so that no request waits for the end of another request's prompt.
+// The rows that are left go to the work items that came first.
 func (q *Queue) Take(share func(items []*Item) Ration) (rows []Rows) {
 	q.Update(func() {
 		r := share(q.Items)

@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/report"
 )
 
-// A pass of 8 rows has one token of the request, three drafts, and two rows of another
-// request. Two of the drafts are accepted.
+// A pass of 8 rows has one token of the request, three drafts, of which two are
+// accepted, and two rows of another request.
 func ExampleReport_AddPass() {
 	r := report.Report{OutputTokens: 4, DecodeSteps: 1, DraftedRows: 3, AcceptedRows: 2}
 	r.AddPass(&report.Pass{ValidRows: 6, PaddingRows: 2, Tokens: 1, Drafts: 3, Kept: 3, Accepted: 2, Verified: true})

@@ -49,7 +49,7 @@ func OfRun(x *residency.Run) *PlanReport {
 func planReason(x *residency.Run) string {
 	reason := cmp.Or(x.Reason, x.Plan.Reason)
 	if x.Forecast.InOrder {
-		why := "chunks go through all blocks one by one, because other requests are under way whose rows can then go along"
+		why := "each chunk goes through all blocks before the next chunk, because other requests are under way: their rows can share the passes"
 		if reason == "" {
 			reason = why
 		} else {

@@ -68,7 +68,7 @@ type Report struct {
 	// Sequence is the number of the sequence that holds the prompt and the output.
 	Sequence int
 	Stop     StopReason
-	// StopWord is the stop string that ended the output with [StopWord], or "".
+	// StopWord is the stop string that ended the output, or "" if no stop string did.
 	StopWord string
 	// Began is the start of the request. Prefill is the time until the logits of the first
 	// output token, FirstToken the time until the first token was drawn, and Decode the time
@@ -146,8 +146,8 @@ type Pass struct {
 	Took, Commit, Device time.Duration
 	// ValidRows and PaddingRows count the rows of the pass, for all requests.
 	ValidRows, PaddingRows int
-	// Of the pass's rows, Tokens are tokens of the request and Drafts its drafts. The head
-	// ran for Logits of the Tokens.
+	// Tokens and Drafts count the request's tokens and drafts among the rows of the pass.
+	// Logits is the number of tokens for which the head ran.
 	Tokens, Drafts, Logits int
 	// Kept is the number of the request's rows that became text, and Accepted the number of
 	// its accepted drafts. Verified is set if the pass gave output tokens after the first
@@ -208,8 +208,8 @@ type Growth struct {
 	// could run. Moved includes the copy of keys and values and, if the device cannot hold two
 	// graph sets, also the loads.
 	Took, Moved time.Duration
-	// Loads is the time for which the request waited for loads, on the clock of a device whose
-	// calls take no time on this machine. On other devices, Loads is zero.
+	// Loads is the time for which the request waited for loads, on the clock of a device whose calls
+	// take no time on this machine. If the device's calls take time on this machine, Loads is zero.
 	Loads time.Duration
 	// Prompt is set if the context grew before the first token of the answer was drawn.
 	Prompt bool

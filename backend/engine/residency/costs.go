@@ -125,9 +125,9 @@ func DeviceTime(p backend.Program, cost func(backend.Timed) backend.Cost, host t
 	return host
 }
 
-// planTime returns the time of a call on the clock of plans. If calls take no time on the
-// host's clock, planTime returns the simulated time. Otherwise planTime returns the host's
-// time, even if an emulator makes calls last longer than on a phone.
+// planTime returns the time of a call on the clock of plans. If calls take no time on the host's
+// clock, planTime returns the simulated time. If calls take time on the host's clock, planTime
+// returns the host's time, even if an emulator makes calls last longer than on a phone.
 func planTime(p backend.Program, cost func(backend.Timed) backend.Cost, host time.Duration) time.Duration {
 	if c := images.CallCost(p, cost); c.Virtual {
 		return c.Took
@@ -193,7 +193,7 @@ func (c *Costs) PassMs(width int, heads []int) (ms float64) {
 func (c *Costs) Source() string {
 	switch {
 	case c.given == nil:
-		return "by what its graphs took as they were loaded"
+		return "by the times that were measured when the graphs were loaded"
 	case c.given.Profile == nil:
 		return ""
 	}

@@ -18,7 +18,7 @@ func TestMeasuredCostsLearnFromPlans(t *testing.T) {
 		c := NewCosts(given, []int{8}, []int{2})
 		load := []graphswap.Task{{Kind: graphswap.Create, EndMs: 10}}
 		twice := []graphswap.Task{{Kind: graphswap.Create, EndMs: 20}}
-		for range 50 { // always twice the forecast of the profile itself
+		for range 50 { // the actual times are always twice the times of the profile
 			c.Learn(&graphswap.Timeline{NPUBusyMs: 8 / c.npu, Tasks: twice}, &graphswap.Timeline{NPUBusyMs: 4, Tasks: load})
 			c.io = min(c.io, 2)
 		}
@@ -45,7 +45,7 @@ func TestAnUnknownWidthCostsWhatTheNextWiderOneDoes(t *testing.T) {
 	m.Widths[8] = graphswap.MeasuredWidth{LoadMs: 3, RunMs: 10}
 	m.Widths[2] = graphswap.MeasuredWidth{LoadMs: 1, RunMs: 4}
 	m.Widths[32] = graphswap.MeasuredWidth{LoadMs: 9, RunMs: 30}
-	for range 20 { // for any order of the map
+	for range 20 { // repeated, because a map has no fixed order
 		require.Equal(t, m.Widths[2], m.at(1))
 		require.Equal(t, m.Widths[8], m.at(5))
 		require.Equal(t, m.Widths[8], m.at(8))

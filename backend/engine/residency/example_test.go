@@ -16,7 +16,7 @@ func ExampleCosts() {
 	}
 	costs := residency.NewCosts(given, []int{32}, []int{2})
 	forecast := &graphswap.Timeline{NPUBusyMs: 20}
-	costs.Learn(&graphswap.Timeline{NPUBusyMs: 30}, forecast) // half as long again
+	costs.Learn(&graphswap.Timeline{NPUBusyMs: 30}, forecast) // the NPU took 30 ms, and the forecast was 20 ms
 	learned := costs.Model("phone", residency.ModelSizes{Layers: 2})
 	fmt.Printf("%.0f ms\n", learned.Model.Blocks[0].Widths[32].RunMs)
 	// Output: 23 ms

@@ -38,16 +38,15 @@ type Layout struct {
 	// Ports returns the memory that the ports of a block's graph use, for each slice of
 	// a pass's rows that a graph of the given width computes.
 	Ports func(b *Block, rows int) []map[string]*arena.Region
-	// Switched is set if each graph has its own image, so that a block can have only
-	// some of its graphs loaded. Start tells which graphs of each block are loaded
-	// first, and Used which graphs are loaded at any time. Resident, if set, lists for
-	// each block the graphs that are loaded first. For a block that Resident does not
-	// list, Start applies.
+	// Switched is set if each graph has its own image, so that a block can have only some
+	// of its graphs loaded. Start tells which graphs of each block are loaded first, and
+	// Used which graphs are ever loaded. Resident, if set, lists for each block the graphs
+	// that are loaded first. For a block that Resident does not list, Start applies.
 	Switched    bool
 	Start, Used graphswap.Variant
 	Resident    []graphswap.Variant
-	// OnDemand is set if the images of all graphs are compiled already. Load then does
-	// not load and free the graphs that are not loaded first.
+	// OnDemand is set if the images of all graphs are compiled already. If OnDemand is set,
+	// Load skips the graphs that are not loaded first.
 	OnDemand bool
 }
 
@@ -106,9 +105,9 @@ func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
 	return blocks
 }
 
-// loadSwitched loads the graphs that are loaded first if plans switch graphs. First,
-// loadSwitched loads and frees all other graphs, so that their images exist when a plan needs
-// them.
+// If plans switch graphs, loadSwitched loads the graphs with which the engine starts. Before
+// these loads, loadSwitched loads and frees the graphs that only plans need, so that the
+// images of all graphs exist.
 func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) error {
 	for _, keep := range []bool{false, true} {
 		if !keep && o.OnDemand {
@@ -170,8 +169,8 @@ func (s *Set) Reload(ctx context.Context) error {
 	return nil
 }
 
-// reloadGraph frees a graph that has its own image. If load is set, reloadGraph then
-// loads it again.
+// reloadGraph frees a graph that has its own image and, if `load` is set, loads the
+// graph again.
 func (s *Set) reloadGraph(ctx context.Context, g *BlockGraph, load bool) (err error) {
 	s.programBytes.Add(-g.sizeBytes())
 	if freed := g.free(); freed != nil { // if the device has lost the graph, an error of Close is expected

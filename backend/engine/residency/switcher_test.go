@@ -24,8 +24,8 @@ const prefillRows, decodeRows = 8, 2
 
 var errLoad = errors.New("injected fault")
 
-// device is the float device. device counts programs, and fails the loads that fail
-// selects.
+// device is the float device. device counts programs, and fails the loads for which the
+// function `fail` returns true.
 type device struct {
 	backend.Device
 	programs, loads atomic.Int64
@@ -224,7 +224,7 @@ func TestARequestEndsIdleLoads(t *testing.T) {
 	b := set.Blocks[0]
 	_, _, _, err := s.Acquire(t.Context(), b, Unplanned, 2)
 	require.NoError(t, err)
-	require.True(t, s.Begin(idle, false)) // its first load waits for the block
+	require.True(t, s.Begin(idle, false)) // the first load of the idle run waits until the block is released
 	waitForLoad(t, idle)
 	s.AbortIdleLoads()
 	s.Release()
@@ -235,8 +235,8 @@ func TestARequestEndsIdleLoads(t *testing.T) {
 }
 
 // TestNoRunBeginsOnGraphsThatAreReplaced: a request can make its plan just before the
-// engine replaces the graphs. The plan run of that request must not load graphs of the
-// old set.
+// engine replaces the graphs. A plan run that was made before the replacement must not
+// load graphs of the old set.
 func TestNoRunBeginsOnGraphsThatAreReplaced(t *testing.T) {
 	dev := &device{Device: cpu.New(cpu.Options{})}
 	set, s := attached(openSet(t, dev))

@@ -56,9 +56,9 @@ type Lease struct {
 	// Held is the number of the prompt's first tokens that the sequence holds and that
 	// the request may reuse (see reusable).
 	Held int
-	// Source is a sequence that holds Reusable of the prompt's first tokens, more than
-	// Held. The request may copy their keys and values. Source may have another user, who
-	// may change it at any time. If no sequence holds more than Held, Source is -1.
+	// Source is a sequence that holds more of the prompt's first tokens than Held: Reusable
+	// tokens. The request may copy keys and values from Source. Another request may change
+	// the sequence Source at any time. If no sequence holds more than Held, Source is -1.
 	Source, Reusable int
 }
 
@@ -93,14 +93,14 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, 
 }
 
 // choose returns the free sequence in which a request with the given prompt loses the
-// fewest tokens that a later request may continue. The first rule that applies decides:
+// fewest tokens that a later request may continue. choose applies the first possible rule:
 //
-//  1. The prompt continues a free sequence: see continuedBy. If the prompt continues several,
-//     choose takes the one with the most tokens in common.
+//  1. choose takes a sequence that the prompt continues: see continuedBy.
+//     If the prompt continues several sequences, choose takes the one with the most common tokens.
 //  2. choose takes an empty sequence, because no tokens are lost in it.
-//  3. choose takes the sequence that has the most tokens in common with the prompt, if at least
-//     half of the prompt is in common, and if that sequence loses no more tokens than the one
-//     that was released first.
+//  3. choose takes the sequence with the most tokens in common with the prompt, in one case only:
+//     At least half of the prompt is in common, and the sequence loses no more tokens than the
+//     sequence that was released first.
 //  4. If no earlier rule applies, choose takes the sequence that was released first.
 //
 // Among equal sequences, choose takes the one that was released first.
@@ -168,16 +168,15 @@ func (p *Pool) older(i, j int) bool {
 const reuseStep = 32
 
 // reusable returns how many of the tokens that a sequence and a prompt have in common
-// may be reused. A client sees the number of reused tokens in the report and in the
-// time to the first token. If reuse could end at any token, a client could guess the
-// prompt of an earlier request one token at a time: the number of reused tokens tells
-// whether the last token was right. Because reuse ends at multiples of reuseStep, a
-// client has to guess reuseStep tokens at once, or the rest of the prompt or of the
-// whole text.
+// may be reused. The limit protects earlier prompts from guesses: a client sees the
+// number of reused tokens in the report and in the time to the first token. If reuse
+// could end at any token, a client could guess the prompt of an earlier request one
+// token at a time: the number of reused tokens tells whether the last token was right.
+// With reuse in steps, a client has to guess reuseStep tokens at once, or all remaining
+// tokens.
 //
-// The usual next requests lose nothing by this rule: one that continues the whole text,
-// and one that repeats the prompt. Other requests compute at most reuseStep-1 tokens
-// again.
+// A request that continues the whole text or repeats the prompt reuses all common
+// tokens. Any other request computes at most reuseStep-1 common tokens again.
 func (s *sequence) reusable(common, prompt int) int {
 	if common == len(s.tokens) || common == prompt && common == s.prompt {
 		return common
@@ -185,7 +184,7 @@ func (s *sequence) reusable(common, prompt int) int {
 	return common - common%reuseStep
 }
 
-// Release makes a sequence free for another request. The tokens of the sequence stay.
+// Release makes a sequence free for another request, and keeps its tokens.
 func (p *Pool) Release(index int) {
 	p.mu.Lock()
 	p.clock++

@@ -60,9 +60,10 @@ func TestAnOnlySequenceKeepsACommonBeginning(t *testing.T) {
 	require.Equal(t, -1, l.Source)
 }
 
-// A client guesses the prompt of an earlier request token by token: each guess is
-// what it knows and one more token. The number of reused tokens must not tell whether
-// the guess was right, unless reuseStep tokens or a whole text were guessed.
+// TestReuseDoesNotTellWhetherOneTokenWasGuessed plays a client that guesses the prompt
+// of an earlier request: a known beginning of the prompt and one more token. A right
+// and a wrong guess must give equal numbers of reused tokens, unless the guess
+// completes reuseStep tokens, the prompt or the text.
 func TestReuseDoesNotTellWhetherOneTokenWasGuessed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	told := 0

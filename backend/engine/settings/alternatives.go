@@ -12,24 +12,22 @@ import (
 )
 
 // Alternatives returns the resolved options that the given options allow on a device, the
-// best first. The engine takes the first that fits into the device's memory. Several
-// alternatives exist only for [PlanAuto], on devices where each graph stores its own
-// weights.
+// best first. The engine takes the first alternative that fits into the device's memory.
+// Several alternatives exist only for [PlanAuto], on devices where each graph stores its
+// own weights.
 //
 //  1. In the first alternative of [PlanAuto], the graphs of all widths stay loaded.
-//  2. In the second alternative of [PlanAuto], a prefill and a decode graph of each block
-//     stay loaded.
-//  3. In the third alternative of [PlanAuto], one graph of each block is loaded, and a plan
-//     for each prompt switches graphs.
+//  2. In the second alternative of [PlanAuto], two graphs of each block stay loaded.
+//     The two graphs are a prefill graph and a decode graph.
+//  3. In the third alternative of [PlanAuto], plans switch between the two graphs of each block.
 //
-// If the engine may change its configuration later, and the first alternative
-// of [PlanAuto] does not fit or has two widths only, the shape from firstChoice comes
-// before all alternatives: the configuration that an earlier engine used last, or the one
-// that is best by the known costs.
+// If the engine may change its configuration later, the shape from firstChoice comes first,
+// unless the graphs of more than two widths fit. The shape from firstChoice has the
+// configuration that an earlier engine used last, or the best configuration by the known costs.
 //
-// Each alternative sets the widths that the options leave open. Alternatives leaves out each
-// alternative that by the known costs does not fit into the device's memory, except the last
-// one.
+// Each alternative sets the widths that the options leave open. By the known costs,
+// Alternatives leaves out each alternative that does not fit into the device's memory,
+// except the last one.
 //
 // If automatic drafts need graphs of their own, the last alternative is an engine
 // without drafts, in case the memory does not hold these graphs.
@@ -45,7 +43,7 @@ func (o Options) Alternatives(c model.Config, device backend.Capabilities) (list
 	if o.Plan != PlanAuto || device.SharesConstants {
 		plan, reason := o.Plan, ""
 		if plan == PlanAuto {
-			plan, reason = "", "the graphs of a block share their weights on this device, so none has to go"
+			plan, reason = "", "the graphs of a block share their weights on this device, so all graphs stay loaded"
 		}
 		err := add(plan, o.Rows, reason)
 		if err == nil && o.Draft.Auto {
@@ -54,12 +52,12 @@ func (o Options) Alternatives(c model.Config, device backend.Capabilities) (list
 		}
 		return list, err
 	}
-	if err := add("", o.Rows, "the graphs of all widths fit into the device, so none has to go"); err != nil {
+	if err := add("", o.Rows, "the graphs of all widths fit into the device, so all graphs stay loaded"); err != nil {
 		return list, err
 	}
 	all := list[0]
 	if o.Exact {
-		list[0].Graphs.Reason = "an exact width needs the graphs of all widths, so none may go"
+		list[0].Graphs.Reason = "an exact width needs the graphs of all widths, so all graphs stay loaded"
 		return list, nil
 	}
 	pair, reason := all.switchPair()

@@ -16,8 +16,7 @@
 //
 //   - equal options, models and devices give equal shapes;
 //   - the widths of a shape descend, and each is at least one row;
-//   - the engine accepts each resolved option without another check, unless DeviceErr is
-//     set.
+//   - the engine accepts resolved options without another check, unless DeviceErr is set.
 //
 // The engine's device lock guards the times of passes in a Shape. Package settings has no
 // lock of its own.

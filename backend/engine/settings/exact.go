@@ -7,9 +7,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// exactRows returns the graph width that computes each token after a prompt if Exact is set.
-// This width is the decode graph's or, if the plan never loads a decode graph, the prefill
-// graph's.
+// If Exact is set, exactRows returns the graph width that computes each token after a
+// prompt: the width of the decode graph or, if the plan never loads a decode graph, of the
+// prefill graph.
 func exactRows(plan string, rows []int) int {
 	if _, used := planGraphs(plan); used == graphswap.Prefill {
 		return rows[0]

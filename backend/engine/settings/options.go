@@ -25,8 +25,7 @@ const (
 	defaultContext = 4096
 	// blockParameters limits the number of weights in a block if the options do not set the
 	// number of blocks. With at most blockParameters weights, the image of a block in f16
-	// takes at most 200 MB. An NPU session must hold an image in one piece, together with
-	// others.
+	// takes at most 200 MB. An NPU session holds several images, each in one piece.
 	blockParameters = 100_000_000
 	// maxRows bounds the width of a graph, and so the size of its mask.
 	maxRows = 4096
@@ -57,10 +56,10 @@ type Options struct {
 	// the model has one block per 100 million parameters.
 	Blocks int
 	// Context is the largest number of tokens that one sequence can have. If Context is
-	// zero, it is the model's own limit, but at most 4096.
+	// zero, the model's own limit applies, but at most 4096.
 	Context int
 	// FirstContext is the context tier with which the engine starts. The context tier doubles,
-	// up to Context, when a sequence needs more. If FirstContext is zero, it is 512.
+	// up to Context, when a sequence needs more. If FirstContext is zero, 512 applies.
 	FirstContext int
 	// Sequences is the number of conversations in the KV cache. At most Sequences requests can
 	// run at the same time. If Sequences is zero, there is one sequence.
@@ -124,9 +123,9 @@ type Options struct {
 	// the time of a width is missing.
 	WidthTimes *WidthTimes
 	// HeadRows is the width of the head's graph, which computes logits. If HeadRows is zero,
-	// it is the smallest width in Rows. If there are more sequences than HeadRows, the head
-	// has a second graph with one row for each sequence. If Exact is set, the head has the
-	// exact width instead.
+	// the smallest width in Rows applies. If there are more sequences than HeadRows, the
+	// head has a second graph with one row for each sequence. If Exact is set, the head has
+	// only the exact width.
 	HeadRows int
 	// Top is the number of largest logits that the head's graph returns separately.
 	// Most draws need only the largest logits. If Top is zero, the head returns the
@@ -142,10 +141,10 @@ type Options struct {
 	// example in another process. Compile calls the function `filled` with the size of each
 	// constant that it has written.
 	Compile func(ctx context.Context, w io.Writer, job images.Job, filled func(bytes int)) error
-	// CompilePatience is the time for which a compiling process may be silent, in
-	// addition to the time that its work takes. A process that waits longer than
-	// CompilePatience for the lock of an image compiles the image too. If
-	// CompilePatience is zero, it is [images.DefaultPatience].
+	// CompilePatience is the time for which a compiling process may be silent, in addition
+	// to the time that its work takes. A process that waits longer than CompilePatience for
+	// the lock of an image compiles the image too. If CompilePatience is zero,
+	// [images.DefaultPatience] applies.
 	CompilePatience time.Duration
 	// Logger receives warnings. If Logger is nil, nothing is logged.
 	Logger *slog.Logger
@@ -164,8 +163,8 @@ func (o Options) ContextOf(c model.Config) int {
 	return o.Context
 }
 
-// Shape returns the widths of the graphs, descending, the number of blocks, and the past slots of
-// all sequences with which an engine begins on a device that has room for them.
+// Shape returns the shape with which an engine begins on a device with enough memory: the graph
+// widths, descending, the number of blocks, and the number of past slots of all sequences.
 func (o Options) Shape(c model.Config, device backend.Capabilities) (rows []int, blocks, slots int, err error) {
 	list, err := o.Alternatives(c, device)
 	if err != nil {

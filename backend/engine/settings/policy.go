@@ -78,9 +78,9 @@ func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, e
 	return residency.NewForecast(plan, problem)
 }
 
-// CalibrationChoice is a decision of [Policy].CalibratePrompt. Cost and Gain are the
-// predicted times that were compared. Cost and Gain are zero if nothing was measured
-// yet.
+// CalibrationChoice is a decision of [Policy].CalibratePrompt. Cost is the predicted
+// time of calibrating the prompt, and Gain the decoding time that calibration is
+// expected to save. Cost and Gain are zero if nothing was measured yet.
 type CalibrationChoice struct {
 	Calibrate  bool
 	Cost, Gain time.Duration

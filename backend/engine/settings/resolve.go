@@ -18,8 +18,8 @@ import (
 type Resolved struct {
 	Settings
 	Graphs Shape
-	// DeviceErr is the error with which the engine rejects the options on this device. A
-	// preview describes the options nevertheless.
+	// DeviceErr is the error with which the engine rejects the options on this device. Even
+	// if DeviceErr is set, a preview describes the options.
 	DeviceErr error
 }
 
@@ -42,10 +42,8 @@ type Settings struct {
 //  2. The second step sets the graph widths.
 //  3. The third step sets the head's width and its number of largest logits.
 //  4. The fourth step checks all numbers.
-//  5. In the fifth step, the device decides what the plan "library" means, and may reject the
-//     plan.
-//  6. The last step sets the fields of the shape that are computed from the plan and
-//     the widths.
+//  5. In the fifth step, the device decides what the plan "library" means, or rejects the plan.
+//  6. The last step sets the shape's fields that are computed from the plan and the widths.
 func (o Options) Resolve(c model.Config, device backend.Capabilities) (Resolved, error) {
 	return o.ResolveWith(c, device, o.Plan, o.Rows)
 }
@@ -268,8 +266,8 @@ func (o *Settings) OneGraph(s *Shape) graphswap.Config {
 		fits := o.Costs.Configs(&graphswap.Setting{
 			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: o.Context * o.Sequences,
 		})
-		// If by the known costs no configuration fits, the model is too large, and the device
-		// decides.
+		// If no configuration fits by the known costs, try without a spare slot: the device
+		// decides whether the model fits.
 		one.Spare = len(fits) > 0 && fits[0].Spare
 	}
 	return one
@@ -289,9 +287,9 @@ func (r *Resolved) ExplainNoMemory(c backend.Capabilities, auto bool, err error)
 	switch {
 	case r.Graphs.Start != graphswap.Both:
 	case r.Exact:
-		remedy = "without an exact width, on widths such as 128,32, " + one + "; " + remedy
+		remedy = "without an exact width and with graph widths such as 128,32, " + one + "; " + remedy
 	case auto && pair == nil:
-		remedy = "on widths such as 128,32 " + one + "; " + remedy
+		remedy = "with graph widths such as 128,32 " + one + "; " + remedy
 	default:
 		remedy = one + "; " + remedy
 	}

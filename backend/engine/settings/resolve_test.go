@@ -11,10 +11,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestAutoTriesWhatNeedsLess lists the widths and plans that plan auto tries, in order,
-// until one fits into the device's memory. Devices that share constants keep all widths.
-// Others try fewer widths, and then one graph of each block. The table's model has rows of
-// 128 bytes, so that graphs of any width can be switched.
+// TestAutoTriesWhatNeedsLess lists the widths and plans that plan auto tries, in order, until
+// one fits into the device's memory. Devices that share constants keep all widths. Devices that
+// do not share constants try fewer widths, and finally one graph of each block. The table's
+// model has rows of 128 bytes, so that graphs of any width can be switched.
 func TestAutoTriesWhatNeedsLess(t *testing.T) {
 	c := model.Config{Layers: 5, ContextLength: 96, Hidden: 64, Vocab: 8}
 	drafts, err := draft.Parse("default")
@@ -59,8 +59,8 @@ func TestAutoTriesWhatNeedsLess(t *testing.T) {
 	}
 }
 
-// roomFor returns the costs of a device with memory for some graphs of a block. A pass
-// takes 1 ms and 0.02 ms for each row, so that a few drafted rows pay and many do not.
+// roomFor returns the costs of a device with memory for some graphs of a block. By these costs,
+// a pass takes 1 ms plus 0.02 ms for each row, so that a few drafted rows pay and many do not.
 func roomFor(graphs float64) *graphswap.Cost {
 	m := graphswap.Model{Layers: 5, BodyBytes: 1e9, TileMs: 1, RowMs: 0.02}
 	p := &graphswap.Profile{Kind: graphswap.Measured, ID: "phone", Memory: graphswap.Memory{WindowGB: graphs + 0.1}}

@@ -28,8 +28,8 @@ type Shape struct {
 	SpareRequired, SpareRefused bool
 	// Exact is the value of [Options].Exact.
 	Exact bool
-	// Start tells which graphs of each block are loaded before the first prompt, and
-	// Used which graphs are loaded at any time.
+	// Start tells which graphs of each block are loaded before the first prompt, and Used
+	// which graphs are ever loaded.
 	Start, Used graphswap.Variant
 	// Separate is set if each graph gets its own image. deviceSwitches is set if QNN's
 	// library swaps the graphs of one image.
@@ -154,7 +154,7 @@ func (s *Shape) ResidencyName(c backend.Capabilities) string {
 }
 
 // planGraphs returns which graphs of each block a plan loads before the first prompt,
-// and which it loads at any time.
+// and which graphs the plan ever loads.
 func planGraphs(plan string) (start, used graphswap.Variant) {
 	switch name, _, _ := graphswap.CutSpare(plan); name {
 	case "", graphswap.PlanSeparate, graphswap.PlanResident:
@@ -172,7 +172,7 @@ func planGraphs(plan string) (start, used graphswap.Variant) {
 func (s *Shape) StayReason(name string) string {
 	switch {
 	case s.Planned():
-		return "no plan was made for the prompt: it ran on the graphs that were there"
+		return "no switch plan was made for the prompt, so the prompt ran on the loaded graphs"
 	case s.Reason != "":
 		return s.Reason
 	case name == graphswap.PlanResident:

@@ -21,6 +21,6 @@ func (t *WidthTimes) Covers(body, head []int) bool {
 	return plausible(t.Body, body) && plausible(t.Head, head)
 }
 
-// longestRun is the longest plausible time of a graph's run, in seconds. Stored times
-// that are longer are not used.
+// longestRun is the longest plausible time of a graph's run, in seconds. The engine
+// ignores stored times above longestRun.
 const longestRun = 3600
