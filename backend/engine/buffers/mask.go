@@ -74,7 +74,7 @@ func (r *Rows) fillMask(mask, blind []byte, v model.View, layout kvcache.Layout,
 		}
 		own := layout.Slot(r.Sequences[first+i], 0)
 		base, oldest := r.Bases[r.Sequences[first+i]], v.Oldest(r.Positions[first+i])
-		if oldest < base { // a sequence's slots are in the order of positions
+		if oldest < base { // a sequence keeps its tokens in slots in order of position
 			show(own+oldest, own+base)
 		}
 		for j := r.Parents[first+i]; j != Root && int(r.Positions[j]) >= oldest; j = r.Parents[j] {

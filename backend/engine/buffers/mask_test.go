@@ -26,7 +26,7 @@ func visible(p *Rows, row, column, context, slots, window int) bool {
 		return false
 	}
 	sequence := p.Sequences[row]
-	position := column - sequence*context // slots hold a sequence in order
+	position := column - sequence*context // a sequence keeps its tokens in slots in order of position
 	return position >= 0 && position < p.Bases[sequence] && near(position)
 }
 
@@ -93,7 +93,7 @@ func TestMasksOfPartsShowWhatTheMaskOfTheWholePassShows(t *testing.T) {
 			p.fillMask(mask, hiddenBytes(columns), model.View{Window: window}, kvcache.Layout{Sequences: 2, Context: context}, 1, groups, first, m)
 			for i, v := range mask {
 				row, column := first+i/columns%m, i%columns
-				// these columns of the mask are the slots, which all rows share
+				// in the masks of all slices, a cache slot has the same column
 				wholeColumn := column
 				if column >= slots {
 					wholeColumn += first

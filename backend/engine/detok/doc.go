@@ -13,8 +13,7 @@
 //
 //   - a piece is valid UTF-8 and holds no part of a stop string;
 //   - each token comes with the piece in which its text ends, in order;
-//   - bytes that are not UTF-8 become U+FFFD, one for each byte, as in a conversion
-//     to []rune.
+//   - each byte that is not part of UTF-8 becomes U+FFFD, as in a conversion to []rune.
 //
 // Package detok takes one step per byte and stop string (Knuth-Morris-Pratt search),
 // and one pass over the logits for log-probabilities.

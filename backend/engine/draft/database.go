@@ -15,8 +15,8 @@ type Database struct {
 	mu        sync.Mutex // mu guards all fields
 	index     *spec.Index
 	maxTokens int
-	// next contains the texts that were added after index was half full. When index is
-	// full, next replaces it at once, so no request waits.
+	// The index in next contains the texts that were added after `index` was half full. When
+	// `index` is full, next takes its place at once, so no request waits for a new index.
 	next *spec.Index
 
 	// files, if set, is the database on disk; then index is not used.

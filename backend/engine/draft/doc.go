@@ -12,21 +12,21 @@
 //
 // # Adding a source
 //
-// To add a draft source, implement [spec.Source] and change these places.
+// To add a draft source, implement [spec.Source] and make these changes:
 //
 //   - The function newBlend (blend.go) adds the source to the blend.
-//   - The file mode.go gets a field of [Mode], a row of terms for the field, and the
-//     field's value in [Default], from which [Auto] takes its sources.
-//   - If the source learns from a sequence, the [Drafter] creates the source's data and passes
-//     tokens to it (New, Begin and Commit in drafter.go).
+//   - The file mode.go gets a field of [Mode], a row of terms, and the field's value in [Default].
+//     [Auto] takes its sources from [Default].
+//   - If the source learns from a sequence, the [Drafter] creates the source's data.
+//     The Drafter also passes tokens to the source (New, Begin and Commit in drafter.go).
 //
 // A blend has at most four sources (maxSources in package spec), of which it uses
 // three.
 //
 // # Invariants and locks
 //
-//   - A Drafter belongs to one goroutine. Several goroutines may use a Database and an
-//     Experience; each has one lock, and no code holds both.
+//   - A Drafter belongs to one goroutine. Several goroutines may use a Database or an Experience.
+//     A Database and an Experience each have one lock, and no code holds both locks.
 //   - A Database is a source only inside its read method, which holds its lock.
 //   - A failure of the database's files ends no request: drafts continue without them.
 //
@@ -44,9 +44,9 @@
 // and to 0.98 on paraphrased tweets. The command is sdnpu-lab bench replay TRACES --draft
 // default --db online --cost sd8gen2,sd8gen3. A short answer cannot recover the time of first
 // passes whose drafts were wrong. Assuming that wide passes cost 5 to 20 % more did not reduce
-// the losses of slow requests. Forbidding a request any loss beyond what the request has saved
-// so far leaves no drafts at all. [Auto] therefore bounds the loss by an account of each
-// request and of all requests, and begins with two rows.
+// the losses of slow requests. If a request could never lose more time than its drafts have
+// saved so far, no request would ever draft. [Auto] therefore limits the loss of each request
+// and of all requests together, and offers passes of two rows, which risk little time.
 //
 // The keys of a model set the product's default: sdnpu.draft is auto, and the keys for
 // plans and recipes are auto as well. The zero [Mode] drafts nothing, and so do the

@@ -25,7 +25,7 @@ import (
 )
 
 // llamaServer is the environment variable with the path of llama.cpp's llama-server. If
-// the variable is set, the test writes the recordings again.
+// the environment variable llamaServer is set, the test writes the recordings again.
 const llamaServer = "SDNPU_LLAMA_SERVER"
 
 // recording holds texts and what llama.cpp computes for them.
@@ -73,7 +73,7 @@ func record(t *testing.T, server, path, arch string, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 99))
 	m := modeltest.New(rng, arch, quant.F32, true)
 	m.Hidden, m.FFN, m.Layers, m.Dim, m.Heads, m.KVHeads, m.Vocab, m.Context = 64, 96, 2, 16, 4, 2, 24, 64
-	for m.Rebuild(); arch == "gemma-embedding" && (m.Window == 0 || m.Local[0] == m.Local[1]); { // llama.cpp needs layers of both kinds
+	for m.Rebuild(); arch == "gemma-embedding" && (m.Window == 0 || m.Local[0] == m.Local[1]); { // llama.cpp needs layers with and without an attention window
 		m.Rebuild()
 	}
 	m.AddTokenizer()

@@ -47,8 +47,8 @@ type Options struct {
 	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero,
 	// the number of weights decides.
 	Blocks int
-	// Context is the largest number of tokens of a text. If Context is zero, it is the
-	// model's own limit. Texts have at most 2048 tokens in any case.
+	// Context is the largest number of tokens of a text. If Context is zero, the model's
+	// own limit applies. Texts have at most 2048 tokens in any case.
 	Context int
 	// Pooling, if set, replaces the pooling of the model's file.
 	Pooling *model.Pooling

@@ -47,8 +47,8 @@ func (q *queue) remove(items []*item) {
 	q.items = slices.DeleteFunc(q.items, func(it *item) bool { return gone[it] })
 }
 
-// fixedRows is the fixed cost of a pass, expressed as the number of rows that cost as much. The
-// engine cuts prompts into passes by the same cost rule.
+// fixedRows is the fixed cost of a pass, expressed as the number of rows that cost as much.
+// Package engine cuts prompts with an equal fixed cost: workload.PassCost.
 const fixedRows = 11
 
 // take removes the texts of the next pass from the queue, and returns them with the width of

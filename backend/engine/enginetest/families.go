@@ -17,9 +17,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// families compares a random model of every family with a direct forward pass. It uses passes
-// of several widths, several blocks, texts that cross the borders of attention windows, draft
-// trees, and trees of which a branch was committed.
+// families compares a random model of every family with a direct forward pass. The test
+// covers several widths and numbers of blocks, texts that cross the borders of attention
+// windows, draft trees, and trees of which a branch was committed.
 func families(t *testing.T, s *suite) {
 	for i, arch := range modeltest.Families {
 		t.Run(arch, func(t *testing.T) {
@@ -92,8 +92,8 @@ func (f *family) widths(t *testing.T, text []int32) {
 	}
 }
 
-// trees compares the logits of every node of random draft trees, commits a branch, and
-// repeats both. The passes of trees also contain rows of a second sequence.
+// trees compares the logits of every node of a random draft tree and commits a branch of the
+// tree, several times in a row. The passes of trees also contain rows of a second sequence.
 func (f *family) trees(t *testing.T, rng *rand.Rand, text []int32) {
 	e := f.engine(t, engine.Options{Rows: []int{16, 4}, Sequences: 2, HeadRows: 16})
 	held := [2][]int32{text[:9], text[10:15]}

@@ -17,7 +17,7 @@ import (
 var errFault = errors.New("injected fault")
 
 // faulty is a device that calls the function in the field `before` at the start of each run
-// of a graph. If that function returns an error, the run fails with this error.
+// of a graph. If the function `before` returns an error, the run fails with that error.
 type faulty struct {
 	backend.Device
 	before atomic.Pointer[func() error]
@@ -77,7 +77,7 @@ func failingRun(t *testing.T, s *suite) {
 		require.ErrorIs(t, err, errFault)
 		require.ErrorIs(t, e.Commit(0, []int{0}), engine.ErrPass)
 		s.sameCache(t, fresh, e, 0, 0, fmt.Sprintf("run %d failed", k))
-		s.sameFloats(t, want[1], forward(t, e, p)[1], "the same pass again")
+		s.sameFloats(t, want[1], forward(t, e, p)[1], "the pass, repeated after the failure")
 	}
 	dev.before.Store(nil)
 }
@@ -119,8 +119,8 @@ func cancelledRun(t *testing.T, s *suite) {
 			held := e.Tokens(0)
 			text := slices.Concat(prompt, want.Output)
 			require.Less(t, len(held), len(text))
-			require.True(t, slices.Equal(text[:len(held)], held), "held tokens are no beginning of the text: %v", held)
-			require.Equal(t, r.ValidRows, len(held), "every row that the report counts is held")
+			require.True(t, slices.Equal(text[:len(held)], held), "the cache does not hold a prefix of the text: %v", held)
+			require.Equal(t, r.ValidRows, len(held), "the cache holds every row that the report counts")
 			again := ask(t, e, prompt, 10, true)
 			require.Equal(t, min(len(held), len(prompt)-1), again.CachedTokens)
 			s.sameTokens(t, name, prompt, want.Output, again.Output, fmt.Sprintf("after run %d", k))

@@ -93,7 +93,7 @@ func grownTexts(t *testing.T, s *suite) {
 			need := length + n - 1 // the last drawn token needs no slot, because the model does not run on it
 			require.Equal(t, held, report.Context)
 			require.GreaterOrEqual(t, held, need)
-			require.True(t, held == first || held < 2*need || held == o.Context, "no longer than it must be: %d for %d", held, need)
+			require.True(t, held == first || held < 2*need || held == o.Context, "the context has more slots than needed: %d for %d tokens", held, need)
 		}
 	}
 }

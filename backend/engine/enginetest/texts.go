@@ -31,9 +31,9 @@ func greedy(t *testing.T, s *suite) {
 							done = p.Done
 						}
 					}})
-					want := 3 // the cache has images of two widths of the block, and of the head
+					want := 3 // the block has an image for each of two widths, and the head has one image
 					if dev.Capabilities().SharesConstants {
-						want = 2 // the cache has one image with both widths, and the head
+						want = 2 // the block has one image with both widths, and the head has one image
 					}
 					require.Equal(t, want, done)
 					for i, r := range recordings {
@@ -52,7 +52,7 @@ func greedy(t *testing.T, s *suite) {
 func prefixReuse(t *testing.T, s *suite) {
 	name, story := s.story()
 	e, fresh := s.pair(t, name, engine.Options{Rows: []int{32, 1}, Context: 128})
-	n := s.some(20, 4) // n is the number of tokens to draw; the cache then holds all but the last of them
+	n := s.some(20, 4) // n is the number of tokens to draw; the cache holds all drawn tokens except the last one
 	for _, tt := range []struct {
 		name   string
 		prompt []int32
@@ -62,7 +62,7 @@ func prefixReuse(t *testing.T, s *suite) {
 		{"nothing there yet", story[:40], true, 0},
 		{"the whole prompt", story[:40], true, 39},
 		{"a shorter prompt", story[:36], true, 32},
-		{"the whole text and more", story[:90], true, 36 + n - 1},
+		{"a prompt that continues the whole text", story[:90], true, 36 + n - 1},
 		{"another end", append(append([]int32(nil), story[:45]...), story[100:120]...), true, 32},
 		{"no reuse", story[:40], false, 0},
 	} {

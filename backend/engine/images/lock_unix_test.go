@@ -18,8 +18,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// holderDir is an environment variable. If it is set, the test binary takes the lock of
-// the image that its first argument names, and waits until its standard input ends.
+// holderDir is an environment variable with the folder of an image cache. If holderDir
+// is set, the test binary takes the lock of the image that its first argument names,
+// and waits until its standard input ends.
 const holderDir = "SDNPU_TEST_IMAGES_HOLDER"
 
 func TestMain(m *testing.M) {
@@ -66,7 +67,7 @@ func TestAStoppedProcessBlocksNoStart(t *testing.T) {
 	require.Equal(t, "held\n", line)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the process has already ended if the test got that far
+		_ = cmd.Process.Kill() // Kill fails harmlessly if the process has already ended
 		_ = cmd.Wait()
 	})
 

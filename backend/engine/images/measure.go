@@ -18,7 +18,7 @@ const defaultRepeats = 5
 // MeasureOptions tunes [Measure]. The zero MeasureOptions select the defaults.
 type MeasureOptions struct {
 	// Repeats is the number of loads and of runs of each graph that are measured, after
-	// [WarmUps] unmeasured runs. If Repeats is zero, it is 5.
+	// [WarmUps] unmeasured runs. If Repeats is zero, 5 loads and 5 runs are measured.
 	Repeats int
 	// HeadRows lists the widths of the head's graphs that are measured. If HeadRows is
 	// empty, the widths come from the engine's options.

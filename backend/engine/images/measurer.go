@@ -65,8 +65,8 @@ func (s *measurer) open(ctx context.Context, g *backend.Graph, context int) (_ *
 }
 
 // fillMasks writes the attention masks of the measured graph: every row sees itself and
-// the same number of past tokens. The number is chosen so that a text of rows would see
-// `context` tokens at its middle row.
+// the same number of past tokens. fillMasks chooses the number of past tokens such
+// that, in a real text, the middle row of the graph would see `context` tokens.
 func (s *measurer) fillMasks(r *runnable, context int) {
 	for _, p := range r.image.graphs[0].Signature.Inputs {
 		if !slices.ContainsFunc(s.views, func(v model.View) bool { return v.Mask == p.Name }) {
@@ -224,8 +224,8 @@ func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) 
 	}
 }
 
-// silent returns a measurer that another goroutine may use. The copy reports no
-// progress, and its result is not used.
+// silent returns a copy of the measurer for another goroutine: a copy that reports no
+// progress, and whose result is not used.
 func (s *measurer) silent() *measurer {
 	q := *s
 	q.loader, q.result = s.loader.Silent(), &Measurements{Context: s.result.Context}

@@ -118,8 +118,8 @@ func (c *Cache) Read(dst []byte, sequence, n int) []byte {
 }
 
 // CopyFrom copies the first lengths[i] tokens of each sequence i from another cache,
-// which may differ in Context, in Rows and in its blocks. Before CopyFrom, all other
-// slots of the cache must be zero.
+// which may differ in Context, in Rows and in its blocks. All slots of c that CopyFrom
+// does not write must be zero before the call.
 func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 	for i := range c.layers {
 		for kv := range 2 {

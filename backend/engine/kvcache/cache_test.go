@@ -71,9 +71,9 @@ func randomLayout(rng *rand.Rand) (l Layout, ends []int) {
 	return l, ends
 }
 
-// writePass makes graphs of a width write random rows, whole or in parts, and
-// returns each row's bytes. In parts, earlier rows are shown to later ones in the
-// slots after the sequence's tokens.
+// writePass makes graphs of a width write random rows, in one execute or in slices, and
+// returns each row's bytes. Each slice is stored in the slots after the sequence's
+// tokens, where later slices see it.
 func writePass(rng *rand.Rand, c *Cache, width, rows, sequence, length int) map[place][]byte {
 	l, written := c.Layout(), make(map[place][]byte)
 	parts := (rows + width - 1) / width
@@ -84,7 +84,7 @@ func writePass(rng *rand.Rand, c *Cache, width, rows, sequence, length int) map[
 			for row := range n {
 				b := fresh[(head*width+row)*l.rowBytes():][:l.rowBytes()]
 				for i := range b {
-					b[i] = byte(1 + rng.IntN(99)) // this bit pattern is a finite number in either type
+					b[i] = byte(1 + rng.IntN(99)) // bytes below 100 form finite numbers in float16 and in float32
 				}
 				written[place{layer, kv, head, 0, first + row}] = append([]byte(nil), b...)
 			}
@@ -177,14 +177,14 @@ func TestFirstNotFiniteFindsEachKindOfElement(t *testing.T) {
 	}
 	for dataType, spoil := range infinities {
 		l := Layout{Layers: 3, KVHeads: 2, HeadDim: 2, Type: dataType, Sequences: 1, Context: 8, Rows: 4}
-		for _, width := range []int{4, 2} { // whole, and in parts
+		for _, width := range []int{4, 2} { // width 4 holds the three rows at once, and width 2 takes two slices
 			c, err := New(backendtest.NewHostMemory(100), l, []int{3})
 			require.NoError(t, err)
 			for kv := range 2 {
 				for layer := range 3 {
 					writePass(rand.New(rand.NewPCG(1, 1)), c, width, 3, 0, 0)
 					require.Equal(t, -1, c.FirstNotFinite(0, 3, 3))
-					last := (1*c.layers[layer].width + 2) * l.rowBytes() // the second head's third row
+					last := (1*c.layers[layer].width + 2) * l.rowBytes() // the offset of the third row of the second head
 					spoil(c.layers[layer].rows(kv)[last:])
 					require.Equal(t, layer, c.FirstNotFinite(0, 3, 3))
 					require.Equal(t, -1, c.FirstNotFinite(0, layer, 3))

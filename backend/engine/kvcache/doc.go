@@ -25,10 +25,8 @@
 //
 // # Invariants
 //
-//   - a slot that holds no token is zero, except while a block is computed in slices of rows,
-//     or while a window of chunks is computed;
-//   - the past of one sequence never depends on another sequence, on the width
-//     of the graphs or on how layers were grouped into blocks.
+//   - a slot without a token is zero, except while slices of rows or a window are computed;
+//   - the past of a sequence never depends on other sequences, graph widths or blocks.
 //
 // Package kvcache runs no graph, takes no lock and starts no goroutine: the holder of
 // the engine's device lock calls it. [Cache.Commit] may run for several sequences at

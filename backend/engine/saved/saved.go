@@ -9,8 +9,7 @@
 // # Invariants
 //
 //   - ReadHeader allocates memory for at most the number of tokens that its caller allows;
-//   - a file that was cut, extended or changed at any bit is rejected before its keys and
-//     values are read.
+//   - a file that was cut, extended or changed is rejected before its keys and values are read.
 package saved
 
 import (

@@ -33,7 +33,7 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 		require.Equal(t, c.cost, cost)
 		require.InDelta(t, c.gain, gain, 1e3, "%d rows, %d tokens", c.rows, c.limit)
 	}
-	for range 100 { // the mean follows a change
+	for range 100 { // the means follow new values
 		h.Answered(11, 3, 400*time.Millisecond)
 		h.HeadRan(8, 80*time.Millisecond)
 	}
@@ -44,7 +44,8 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 }
 
 // TestSharedChangesMoveAllWidths: if other load slows this machine down while passes have
-// one width only, the other width follows. Ratios are learned nevertheless.
+// one width only, the expected time of the other width rises too. Passes of both widths
+// later correct the ratio of the widths.
 func TestSharedChangesMoveAllWidths(t *testing.T) {
 	confirmed := func() *PassTimes {
 		p := NewPassTimes([]int{32, 1})

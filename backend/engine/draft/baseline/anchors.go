@@ -17,8 +17,8 @@ const (
 // Anchors implement in-context calibration as published (sd.npu section 4.3). For each
 // token of the prompt, Anchors keep the tokens that the model found likely as its
 // successor, each with the highest probability over all occurrences of the prompt
-// token. Package calibration's Table goes further: it also has longer contexts and
-// learns from the output.
+// token. In the product, the type Table of package calibration also keeps longer
+// contexts and learns from the output.
 type Anchors struct {
 	successors map[int32][]Successor
 	path       []int32

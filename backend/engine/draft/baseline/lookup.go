@@ -8,9 +8,10 @@ import "github.com/sdnpu/sdnpu/spec"
 type Lookup struct {
 	blind
 	// MaxNgram is the length of the longest suffix of the text that is searched for;
-	// shorter suffixes are tried next. If MaxNgram is zero, it is 3.
+	// shorter suffixes are tried next. If MaxNgram is zero, suffixes have at most 3 tokens.
 	MaxNgram int
-	// Tokens is the number of tokens in a draft. If Tokens is zero, it is 10.
+	// Tokens is the largest number of tokens in a draft. If Tokens is zero, a draft has at
+	// most 10 tokens.
 	Tokens int
 	// If Latest is set, Lookup takes the latest occurrence, even if fewer than Tokens
 	// tokens follow it. If Latest is not set, Lookup takes the first occurrence that

@@ -62,7 +62,7 @@ func TestReuseKeepsAgreedRuns(t *testing.T) {
 func TestReuseFollowsBranches(t *testing.T) {
 	var r reuse
 	tree := chainOf(5, 6)
-	tree.Add(7, 0, 1) // row 2, a sibling of 6
+	tree.Add(7, 0, 1) // row 2 holds token 7, a sibling of token 6
 	tree.Add(8, 2, 1)
 	r.rejected(tree, 0, 7)
 	r.rejected(tree, 1, 30)

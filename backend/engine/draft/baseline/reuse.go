@@ -20,8 +20,8 @@ const (
 
 // reuse implements draft extension as published (sd.npu section 4.4). If the model rejects a
 // token of a draft, the model may still agree with later tokens of that draft. reuse keeps
-// the longest sequence of such tokens. The text often contains the kept tokens a few tokens
-// later.
+// the longest sequence of such tokens. The tokens of a rejected draft often occur in the
+// text a few positions later.
 type reuse struct {
 	segments []segment // segments holds the rejected segments in order of age, the newest last
 	// run holds, for each row of the verified tree, the number of consecutive agreed

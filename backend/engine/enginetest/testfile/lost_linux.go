@@ -21,7 +21,7 @@ func Lost(t testing.TB) *mapped.File {
 	require.NoError(t, err)
 	if err := f.Truncate(1 << 40); err != nil {
 		require.NoError(t, f.Close())
-		t.Skipf("no files of 1 TiB here: %v", err)
+		t.Skipf("this system cannot hold a sparse file of 1 TiB: %v", err)
 	}
 	require.NoError(t, f.Close())
 	f, err = os.Open(path)
@@ -31,7 +31,7 @@ func Lost(t testing.TB) *mapped.File {
 	require.NoError(t, f.Close())
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	if m.Protection() != mapped.Leased {
-		t.Skipf("no file leases here: %s", m.Protection())
+		t.Skipf("this system gives no file leases: %s", m.Protection())
 	}
 	require.NoError(t, mapped.Verify())
 	require.NoError(t, os.Truncate(path, 1)) // Truncate returns when the lease of the file has ended
