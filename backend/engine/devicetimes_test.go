@@ -112,7 +112,7 @@ func TestAFailedIdleLoadKeepsTheOldGraph(t *testing.T) {
 	})
 	loads := 0
 	dev.onLoad = func() error {
-		if loads++; loads == 3 { // the prompt's plan makes loads 1 and 2, and the idle engine load 3
+		if loads++; loads == 3 { // the prompt's plan makes loads 1 and 2, and the idle run load 3
 			return errFault
 		}
 		return nil

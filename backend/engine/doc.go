@@ -67,7 +67,7 @@
 //     the fields for the holder of deviceLock, which waits.
 //  4. Engine.headLock guards the head's memory while several requests read whole rows.
 //     Its holder may run the head's program: the holder of Engine.deviceLock waits meanwhile.
-//  5. The locks of package residency follow; the comment of that package lists them.
+//  5. The locks of package residency, which its package comment lists, follow headLock.
 //  6. Program.Run and Program.Close take the locks of package hexagon, and then those of qnn.
 //     The locks of package residency are not held during Program.Run and Program.Close.
 //  7. A goroutine that holds queue.Queue.Mu, closing.mu or ahead.mu takes no other lock.

@@ -288,8 +288,8 @@ func (m except) Allowed(token int32) bool { return token != int32(m) }
 func (m except) Accept(int32)             {}
 
 // TestAnOverflowEndsItsOwnRequestAlone uses an embedding that float16 just holds. In a
-// request with this token, named `large`, the hidden states overflow after the first
-// layer, and so do the keys of the second layer.
+// request with the token `large`, the hidden states overflow after the first layer, and
+// so do the keys of the second layer.
 func TestAnOverflowEndsItsOwnRequestAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	m := modeltest.New(rng, "llama", quant.F32, false)

@@ -81,8 +81,8 @@ func (e *Engine) waitForMore() {
 	for {
 		waiting, answers, coming := q.Counts()
 		rows := s.ChunkRows(waiting + coming)
-		// Even if prompts fill the pass, waiting pays while fewer answers wait than drew tokens
-		// in the last pass, because prompts leave rows free for answers.
+		// If answers of the last pass are still coming, wait for them even if prompts could
+		// fill the pass: answers get rows before prompts do.
 		if coming <= 0 || rows <= s.ChunkRows(waiting) && answers >= e.drawing {
 			return
 		}

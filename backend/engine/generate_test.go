@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// begin is a prompt that holds only the BOS token. The model continues begin with the
-// text " Once upon a time, there was a little girl named Lily."
+// begin is a prompt that holds only the BOS token. The model's continuation of `begin`
+// starts with " Once upon a time, there was a little girl named Lily."
 var begin = []int32{1}
 
 // answer returns the text of a request and its pieces, none of which may be empty.

@@ -74,7 +74,7 @@ func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
 					Rows: []int{32, 8, 1}, Context: shortContext, Draft: draft.Auto,
 					Policy: func(own Policy) Policy { return tableTime{own, times} },
 				})
-				var took, without time.Duration // sums over all requests of the time with drafts, and without
+				var took, without time.Duration // sums over all requests: took is the time with drafts, and without the time without drafts
 				for request := range 14 {
 					r := Request{
 						Prompt: []int32{3, 7, int32(request % 40)}, MaxTokens: 20 + rng.IntN(30), IgnoreEOS: true,

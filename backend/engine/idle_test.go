@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// switching returns two engines: by its known costs, e keeps one graph of each block
-// loaded, and plain has no switch plans.
+// switching returns the engine e, which keeps one graph of each block loaded because of
+// its known costs, and the engine plain, which has no switch plans.
 func switching(t *testing.T, o engine.Options) (e, plain *engine.Engine, dev *device) {
 	dev = newDevice()
 	dev.unshared = true

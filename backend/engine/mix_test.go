@@ -111,7 +111,7 @@ func TestEachTextOfAMixEqualsItsSoloRun(t *testing.T) {
 				}
 				m.mu.Lock()
 				before := m.pieces
-				for m.pieces < before+3 && m.running > 0 { // let requests answer between two moves
+				for m.pieces < before+3 && m.running > 0 { // let the requests hand out three pieces of text before a sequence is moved again
 					m.changed.Wait()
 				}
 				m.mu.Unlock()

@@ -65,7 +65,7 @@ type (
 	Prompt = settings.Prompt
 	// CalibrationChoice is a decision of [Policy].CalibratePrompt.
 	CalibrationChoice = settings.CalibrationChoice
-	// Elapsed is the time that some work took.
+	// Elapsed is the time that a piece of work on the CPU took.
 	Elapsed = settings.Elapsed
 	// Forecast holds a plan, its planning problem and the timeline that is expected.
 	Forecast = settings.Forecast

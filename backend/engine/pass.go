@@ -45,8 +45,8 @@ func (e *Engine) tryForward(ctx context.Context, pass Pass) (r *Result, need int
 
 // Commit appends rows of the last pass to the tokens of a sequence. The parent of the
 // first committed row is [Root], and the parent of each other row is the row before it.
-// Each sequence can be committed only once per pass. For other rows or a second commit,
-// Commit returns [ErrPass] and changes nothing.
+// Each sequence can be committed only once per pass. For rows that form no path from
+// the root, and for a second commit, Commit returns [ErrPass] and changes nothing.
 func (e *Engine) Commit(sequence int, rows []int) error {
 	if err := e.lock(context.Background()); err != nil {
 		return err
@@ -124,11 +124,11 @@ func (e *Engine) ReadCache(dst []byte, sequence int) ([]byte, error) {
 	return e.graphs.Load().memory.Cache().Read(dst, sequence, e.sequences.Len(sequence)), nil
 }
 
-// MeasureFlips computes a text in passes of each width that Generate uses, and compares the
-// top token at each position after the first `lead` tokens: see [Flips] and [flips.Measure].
-// MeasureFlips runs one pass for each token and a few more. The caller must not call Generate
-// before MeasureFlips returns. After MeasureFlips, the first sequence is empty. If the plan
-// switches graphs, MeasureFlips returns [ErrOptions], because not all graphs are loaded.
+// MeasureFlips computes a text in passes of each width that Generate uses, and compares the top
+// token at each position after the first `lead` tokens: see [Flips] and [flips.Measure].
+// MeasureFlips runs one pass for each token, and some wider passes. The caller must not call
+// Generate before MeasureFlips returns. After MeasureFlips, the first sequence is empty. If the
+// plan switches graphs, MeasureFlips returns [ErrOptions], because not all graphs are loaded.
 func (e *Engine) MeasureFlips(ctx context.Context, text []int32, lead int) (*Flips, error) {
 	s := e.graphs.Load().shape
 	if s.Start != s.Used {

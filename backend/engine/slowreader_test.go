@@ -43,7 +43,7 @@ var errVanished = errors.New("the client has vanished")
 // have ended, readTogether cancels all other requests.
 func readTogether(t *testing.T, mode string, readers ...reader) (all []read) {
 	t.Helper()
-	m, tok := testfile.Open(t, recorded.File(t, "f32")) // opened here, so that the file's goroutines do not use the fake clock
+	m, tok := testfile.Open(t, recorded.File(t, "f32")) // a file that is opened here has goroutines outside the fake clock
 	recipe, err := model.FindRecipe("f32")
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
@@ -97,8 +97,8 @@ func readTogether(t *testing.T, mode string, readers ...reader) (all []read) {
 }
 
 // TestSlowReadersAndVanishedClientsHoldNoOneUp answers two clients that read at once, alone
-// and together with clients that read slowly or vanish. Other clients must not change the
-// texts of these two clients, and hardly the times.
+// and together with clients that read slowly or vanish. The other clients must not change
+// the texts of the first two clients, and hardly their times.
 func TestSlowReadersAndVanishedClientsHoldNoOneUp(t *testing.T) {
 	for _, mode := range []string{"off", "default"} {
 		alone := readTogether(t, mode, reader{}, reader{})

@@ -50,10 +50,10 @@ func (m *Head) Ports() map[string]*arena.Region {
 // Rows returns the memory of the hidden states of n rows.
 func (m *Head) Rows(n int) []byte { return m.x.Bytes(n * m.hidden * m.activations.Size()) }
 
-// SizeBytes returns the size of the memory.
+// SizeBytes returns the size in bytes of the head's memory.
 func (m *Head) SizeBytes() int64 { return int64(len(m.buffer.Bytes())) }
 
-// Close frees the memory. m may be nil.
+// Close frees the head's memory. m may be nil.
 func (m *Head) Close() error {
 	if m == nil || m.buffer == nil {
 		return nil

@@ -15,8 +15,8 @@ type Database struct {
 	mu        sync.Mutex // mu guards all fields
 	index     *spec.Index
 	maxTokens int
-	// The index in next contains the texts that were added after `index` was half full. When
-	// `index` is full, next takes its place at once, so no request waits for a new index.
+	// The field next indexes the texts that were added after the field index was half full.
+	// When index is full, next takes its place at once, so no request waits for a new index.
 	next *spec.Index
 
 	// files, if set, is the database on disk; then index is not used.

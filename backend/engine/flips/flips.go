@@ -1,9 +1,8 @@
 // Package flips measures how often the graph width changes a model's top token.
 //
 // [Measure] computes one text several times, in passes of different graph widths, and compares
-// the token with the largest logit at each position. Package flips decides neither which widths
-// are compared nor what a flip rate is good for, and it stores nothing: package settings names
-// the widths, and the caller keeps the result.
+// the token with the largest logit at each position. Package flips stores nothing and judges no
+// flip rate: package settings names the widths to compare, and the caller keeps the result.
 //
 // # Invariants
 //
@@ -12,8 +11,8 @@
 //
 // # Cost
 //
-// Measure computes each compared token once at the least width, and once more for each
-// compared width. The caller owns the [Passes]; no other goroutine may use them meanwhile.
+// Measure computes each compared token once at the least width, and once more for each compared
+// width. The caller owns the [Passes]; during Measure, no other goroutine may use the Passes.
 package flips
 
 import (

@@ -134,8 +134,8 @@ func (l *Loader) open(ctx context.Context, graphs []*backend.Graph, bytes []byte
 	return i, nil
 }
 
-// checkedSignature returns the signature that the program has for a graph, and checks
-// that its ports are those of the graph itself.
+// checkedSignature returns the signature that the program has for a graph, and rejects
+// a program whose ports differ from the graph's.
 func checkedSignature(p backend.Program, g *backend.Graph) (backend.Signature, error) {
 	got, err := p.Signature(g.Name)
 	if errors.Is(err, backend.ErrNoGraph) {

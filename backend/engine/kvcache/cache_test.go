@@ -177,7 +177,7 @@ func TestFirstNotFiniteFindsEachKindOfElement(t *testing.T) {
 	}
 	for dataType, spoil := range infinities {
 		l := Layout{Layers: 3, KVHeads: 2, HeadDim: 2, Type: dataType, Sequences: 1, Context: 8, Rows: 4}
-		for _, width := range []int{4, 2} { // width 4 holds the three rows at once, and width 2 takes two slices
+		for _, width := range []int{4, 2} { // graphs of width 4 compute three rows at once, and graphs of width 2 in two slices
 			c, err := New(backendtest.NewHostMemory(100), l, []int{3})
 			require.NoError(t, err)
 			for kv := range 2 {

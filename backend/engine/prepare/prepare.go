@@ -2,19 +2,19 @@
 // engine would compile and load, [Compile] compiles them into the image cache, and [Measure]
 // times the graphs.
 //
-// Package prepare answers no requests and keeps nothing loaded. It resolves the options in the
-// same way as a new engine does, so that both name the same graphs and images.
+// Package prepare answers no requests and keeps nothing loaded. Package prepare resolves the
+// options as a new engine does, so that both name the same graphs and images.
 //
 // # Invariants
 //
-//   - the images that Compile stores are those that an engine with the same arguments takes
-//     from the cache: each key is computed by package images;
+//   - Compile stores the images that an engine with the same arguments takes from the cache.
+//     Package images computes the key of each image;
 //   - Look allocates no memory on the device and compiles nothing.
 //
 // # Cost
 //
-// Look reads the model's file once. Compile and Measure cost what [images.Prepare] and
-// [images.Measure] cost. The caller owns the device, the model and the image cache.
+// Look reads the model's file once. Compile takes as long as [images.Prepare], and Measure
+// as long as [images.Measure]. The caller owns the device, the model and the image cache.
 package prepare
 
 import (

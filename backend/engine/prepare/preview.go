@@ -37,8 +37,8 @@ type PreviewImage struct {
 }
 
 // Look returns a list of the graphs and images that a new engine would compile and load
-// with the same arguments. Look returns a preview even if the new engine would then reject
-// the plan on this device. Look reads the model's file once to compute its digest, and
+// with the same arguments. Look returns a preview even if the new engine would reject the
+// plan on this device. Look reads the model's file once to compute its digest, and
 // allocates no memory on dev.
 func Look(dev backend.Device, m *model.Model, options settings.Options) (Preview, error) {
 	device := dev.Capabilities()

@@ -254,7 +254,8 @@ func (q *Queue) TakeExact(chunk func(rows int) int, most int, answersFirst bool)
 
 // Ration tells which rows of the waiting work items the next pass takes.
 type Ration struct {
-	// Rows is the number of rows for tokens. The rest of the pass is left for drafts.
+	// Rows is the number of rows that the pass has for prompt and output tokens. Drafts get
+	// the other rows of the pass.
 	Rows int
 	// AnswersOnly is set if prompts get no rows in this pass.
 	AnswersOnly bool

@@ -45,7 +45,7 @@ func TestAnUnknownWidthCostsWhatTheNextWiderOneDoes(t *testing.T) {
 	m.Widths[8] = graphswap.MeasuredWidth{LoadMs: 3, RunMs: 10}
 	m.Widths[2] = graphswap.MeasuredWidth{LoadMs: 1, RunMs: 4}
 	m.Widths[32] = graphswap.MeasuredWidth{LoadMs: 9, RunMs: 30}
-	for range 20 { // repeated, because a map has no fixed order
+	for range 20 { // the checks are repeated, because the order of a map varies
 		require.Equal(t, m.Widths[2], m.at(1))
 		require.Equal(t, m.Widths[8], m.at(5))
 		require.Equal(t, m.Widths[8], m.at(8))

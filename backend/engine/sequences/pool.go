@@ -56,9 +56,9 @@ type Lease struct {
 	// Held is the number of the prompt's first tokens that the sequence holds and that
 	// the request may reuse (see reusable).
 	Held int
-	// Source is a sequence that holds more of the prompt's first tokens than Held: Reusable
-	// tokens. The request may copy keys and values from Source. Another request may change
-	// the sequence Source at any time. If no sequence holds more than Held, Source is -1.
+	// Source is a sequence that holds the first Reusable tokens of the prompt, and Reusable exceeds
+	// Held. The request may copy keys and values from Source. Another request may change the
+	// sequence Source at any time. If no sequence holds more than Held, Source is -1.
 	Source, Reusable int
 }
 
@@ -98,7 +98,7 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, 
 //  1. choose takes a sequence that the prompt continues: see continuedBy.
 //     If the prompt continues several sequences, choose takes the one with the most common tokens.
 //  2. choose takes an empty sequence, because no tokens are lost in it.
-//  3. choose takes the sequence with the most tokens in common with the prompt, in one case only:
+//  3. On two conditions, choose takes the sequence with the most tokens in common with the prompt.
 //     At least half of the prompt is in common, and the sequence loses no more tokens than the
 //     sequence that was released first.
 //  4. If no earlier rule applies, choose takes the sequence that was released first.
@@ -168,7 +168,7 @@ func (p *Pool) older(i, j int) bool {
 const reuseStep = 32
 
 // reusable returns how many of the tokens that a sequence and a prompt have in common
-// may be reused. The limit protects earlier prompts from guesses: a client sees the
+// may be reused. Limited reuse protects earlier prompts from guesses: a client sees the
 // number of reused tokens in the report and in the time to the first token. If reuse
 // could end at any token, a client could guess the prompt of an earlier request one
 // token at a time: the number of reused tokens tells whether the last token was right.

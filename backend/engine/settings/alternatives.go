@@ -21,8 +21,8 @@ import (
 //     The two graphs are a prefill graph and a decode graph.
 //  3. In the third alternative of [PlanAuto], plans switch between the two graphs of each block.
 //
-// If the engine may change its configuration later, the shape from firstChoice comes first,
-// unless the graphs of more than two widths fit. The shape from firstChoice has the
+// If the engine may change its configuration later, the shape from firstChoice is the first
+// alternative, unless the graphs of more than two widths fit. The shape from firstChoice has the
 // configuration that an earlier engine used last, or the best configuration by the known costs.
 //
 // Each alternative sets the widths that the options leave open. By the known costs,

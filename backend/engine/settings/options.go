@@ -56,10 +56,10 @@ type Options struct {
 	// the model has one block per 100 million parameters.
 	Blocks int
 	// Context is the largest number of tokens that one sequence can have. If Context is
-	// zero, the model's own limit applies, but at most 4096.
+	// zero, the limit is the model's own, but at most 4096 tokens.
 	Context int
-	// FirstContext is the context tier with which the engine starts. The context tier doubles,
-	// up to Context, when a sequence needs more. If FirstContext is zero, 512 applies.
+	// FirstContext is the context tier with which the engine starts. The context tier doubles, up to
+	// Context, when a sequence needs more. If FirstContext is zero, the first tier has 512 tokens.
 	FirstContext int
 	// Sequences is the number of conversations in the KV cache. At most Sequences requests can
 	// run at the same time. If Sequences is zero, there is one sequence.

@@ -86,8 +86,8 @@ type CalibrationChoice struct {
 	Cost, Gain time.Duration
 }
 
-// Elapsed is the time that some work took. CPU is the processor time of the thread.
-// CPU is zero if the policy does not measure the processor time: see
+// Elapsed is the time that a piece of work on the CPU took. CPU is the processor time
+// of the thread. CPU is zero if the policy does not measure the processor time: see
 // [Options].ThreadTime.
 type Elapsed struct {
 	Began     time.Time
