@@ -60,7 +60,7 @@ Times are those of the device's clock. To simulate a phone, set SDNPU_EMULATOR.`
 
 func (f *clientsFlags) measure(cmd *cobra.Command) error {
 	if f.tokens < 2 || f.longest < 1 || f.items < 0 || f.long < 0 || slices.ContainsFunc(f.clients, func(n int) bool { return n < 1 || n > 64 }) {
-		return fmt.Errorf("-n %d --longest %d --items %d --long %d --clients %v: want at least 2, 1, 0, 0 and numbers from 1 to 64", f.tokens, f.longest, f.items, f.long, f.clients)
+		return fmt.Errorf("-n %d --longest %d --items %d --long %d --clients %v: want -n ≥ 2, --longest ≥ 1, --items ≥ 0, --long ≥ 0, and --clients from 1 to 64", f.tokens, f.longest, f.items, f.long, f.clients)
 	}
 	s, err := launch.ReadSettings()
 	if err != nil {

@@ -43,15 +43,17 @@ func newCompareCommand() *cobra.Command {
 		Short: "Compare automatic drafts with none on device profiles",
 		Long: `Compare automatic drafts with none on device profiles.
 
-The engine answers each prompt twice, with sdnpu.draft=off and with the default. All
-other settings have their defaults. On a device profile, the emulator charges each
+The engine answers each prompt twice: with sdnpu.draft=off, and with automatic drafts.
+All other keys have their default values. On a device profile, the emulator charges each
 call with the device's time on a virtual clock, and the engine decides by that clock.
-The work of drafting counts with its processor time on this machine.
-The device this-machine is the emulator without a profile, timed by this machine's
-clock, the work of drafting included.
+The time of drafting is the processor time on this machine. The device this-machine is
+the emulator without a profile: this machine's clock measures all times.
 
-The prompts take the limits of -n in turn. auto/off divides the sums of decoding times;
-the worst tenth of the requests gains least. Drafts must not change any text.`,
+If -n gives several limits, the first prompt of a task gets the first limit, the second
+prompt the second limit, and so on in rotation. The column auto/off divides the decoding
+time with automatic drafts by the time without drafts. The worst tenth is the tenth of
+the requests that gain least. The table counts texts that drafts changed: there must be
+none.`,
 		Example: "  sdnpu-lab bench drafts --prompts rag.jsonl --model smollm2.gguf --items 8 --device sd8gen2,sd8gen3",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -59,8 +61,8 @@ the worst tenth of the requests gains least. Drafts must not change any text.`,
 	f.addPromptFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.devices, "device", devices, "devices to simulate, or "+thisMachine)
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "the model whose times are charged")
-	flags.IntSliceVarP(&f.limits, "tokens", "n", []int{24, 128}, "maximum numbers of tokens to generate, for prompts in turn")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model of the device profiles whose times are charged")
+	flags.IntSliceVarP(&f.limits, "tokens", "n", []int{24, 128}, "limits of generated tokens, which the prompts get in rotation")
 	flags.Float32Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object for each request")
 	flags.BoolVar(&f.child, "child", false, "measure the first device in this process (internal)")
@@ -72,7 +74,7 @@ the worst tenth of the requests gains least. Drafts must not change any text.`,
 
 func (f *compareFlags) run(cmd *cobra.Command) error {
 	if len(f.limits) == 0 || slices.Min(f.limits) < 2 || f.longest < 1 || f.items < 0 || len(f.devices) == 0 {
-		return fmt.Errorf("-n %v --longest %d --items %d --device %v: want at least 2, 1, 0 and one device", f.limits, f.longest, f.items, f.devices)
+		return fmt.Errorf("-n %v --longest %d --items %d --device %v: want -n ≥ 2, --longest ≥ 1, --items ≥ 0, and at least one device", f.limits, f.longest, f.items, f.devices)
 	}
 	for _, device := range f.devices {
 		if device == thisMachine {

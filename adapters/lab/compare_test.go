@@ -15,7 +15,8 @@ import (
 )
 
 // TestAutomaticDraftsAreNeverMuchSlowerOnDeviceProfiles runs the engine with its default
-// settings on a device whose times grow fast with the width, and on a flat one.
+// settings on two devices: on one device the time of a pass grows fast with the width,
+// and on the other device slowly.
 func TestAutomaticDraftsAreNeverMuchSlowerOnDeviceProfiles(t *testing.T) {
 	folder := t.TempDir()
 	prompts, lines := filepath.Join(folder, "p.jsonl"), ""

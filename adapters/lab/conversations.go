@@ -43,15 +43,15 @@ func newConversationsCommand() *cobra.Command {
 	var f conversationFlags
 	cmd := &cobra.Command{
 		Use:   "conversations --model M.gguf",
-		Short: "Execute conversations, and compare plan auto with hindsight",
-		Long: `Execute conversations, and compare plan auto with hindsight.
+		Short: "Compare plan auto with fixed configurations",
+		Long: `Execute conversations, and compare plan auto with fixed configurations.
 
 The engine runs each conversation on the emulator's virtual clock: with plan auto,
 which chooses blocks, widths and residency and changes them between requests, and
 with each fixed configuration. The regret is the time of plan auto divided by the
-time of the fixed configuration that turns out best. The small model is charged as
-a model of the device profiles. Conversations are random: kinds of turns, lengths
-and pauses follow from the seed and the number of the setting.`,
+time of the best fixed configuration. A small model generates the answers, but the times
+are those of a larger model in the device profiles. Conversations are random: kinds of
+turns, lengths and pauses follow from the seed and the number of the setting.`,
 		Example: "  sdnpu-lab bench conversations --model integration_test/models/stories260K-f16.gguf",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

@@ -11,10 +11,10 @@ import (
 )
 
 // TestTheEngineFindsTheBestConfigurationOfAConversation executes a conversation of long prompts and
-// short answers, for which the widths of the start are not always the best. If other widths are
-// better, plan auto changes to them. Plan auto gives the same answers as each fixed configuration,
-// and takes little more time than the best one, on devices with room for two graphs of each block
-// and for one.
+// short answers, for which the widths at the start of the conversation are not always the best. If
+// other widths are better, plan auto changes to them. Plan auto gives the same answers as each
+// fixed configuration, and takes little more time than the best one, on devices with room for two
+// graphs of each block and for one.
 func TestTheEngineFindsTheBestConfigurationOfAConversation(t *testing.T) {
 	self, err := launch.OwnProgram()
 	require.NoError(t, err)

@@ -216,7 +216,7 @@ func rateText(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// origin returns a text that says how the profile was made, which the profile contains.
+// origin returns a text for the device profile that says how the profile was made.
 func (f *estimateFlags) origin(build string) string {
 	return fmt.Sprintf("libQnnHtp for x86-64, build %s: sdnpu-lab estimate MODEL --soc %s --recipe %s --rows %s --context %d", build, f.chip, f.recipe, f.rows, f.context)
 }

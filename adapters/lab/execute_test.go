@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// plansToExecute returns the plans of a table. The lazy plan executes exactly like
-// another one.
+// plansToExecute returns the plans of a table except the plan lazy, which executes
+// exactly like another plan.
 func plansToExecute() (list []string) {
 	for _, name := range baseline.Names() {
 		if name != baseline.Lazy {

@@ -32,7 +32,7 @@ func TestFirstContactWithAPacedEmulator(t *testing.T) {
 	require.NoError(t, err)
 	var r contact.Report
 	require.NoError(t, json.Unmarshal(text, &r))
-	require.Equal(t, "an emulator in the time of sd8gen2 (fitted) as qwen2.5-1.5b: no NPU was measured", r.Subject)
+	require.Equal(t, "an emulator with the simulated times of sd8gen2 (fitted) as qwen2.5-1.5b: no NPU was measured", r.Subject)
 	require.NotEmpty(t, r.Device.BuildID)
 	require.Len(t, r.Steps, 6)
 	require.FileExists(t, r.Kept)
@@ -68,7 +68,7 @@ func TestFirstContactWithTheFloatDeviceReportsNoNPU(t *testing.T) {
 	require.ErrorContains(t, err, "name a file with -o")
 	table, err := lab(t, append(args, "float", "-o", file)...)
 	require.NoError(t, err)
-	require.Contains(t, table, "which is not an NPU")
+	require.Contains(t, table, "this device is not an NPU")
 
 	missing := filepath.Join(dir, "libQnnHtp.so")
 	text, err := lab(t, append(args, missing, "-o", file, "--json")...)

@@ -15,7 +15,7 @@ import (
 // addDeviceFlags adds to a command the flags that name a device profile and a model in
 // it.
 func addDeviceFlags(cmd *cobra.Command, device, model *string) {
-	cmd.Flags().StringVar(device, "device", "sd8gen2", "profile: "+strings.Join(graphswap.DeviceNames(), ", ")+"; name+variant for a variant")
+	cmd.Flags().StringVar(device, "device", "sd8gen2", "profile: "+strings.Join(graphswap.DeviceNames(), ", ")+"; NAME+VARIANT selects a variant of a profile")
 	cmd.Flags().StringVar(model, "as", "qwen2.5-1.5b", "model of the profile")
 }
 

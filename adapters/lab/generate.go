@@ -45,23 +45,27 @@ Each line of a prompt file is an object with task, id and prompt, a list of
 {role, content} that the model's own chat template formats. Every mode answers the
 same prompts greedily in the same order, with an empty database at the start.
 
-"accept length" is the mean number of tokens per pass. "loops cut" means that a text ends where it repeats eight tokens in a row. "worst tenth" means the tenth of the requests with the lowest accept length. Texts that differ from the first mode's are counted: drafts must not
-change any text.
+The column "accept length" is the mean number of tokens per pass. "loops cut" is the
+accept length of each text up to the first repetition of eight tokens. "worst tenth" is
+the mean of the tenth of the requests with the lowest accept lengths. The table counts
+texts that differ from those of the first mode: drafts must not change any text.
 
-By default every pass with drafts has 32 rows and every pass without drafts one.
-With --cost each pass has the number of rows that is fastest on that device, and
-its time is simulated. --together alternates between the tasks. Requests that are already in the file of --save are not measured again; databases still start empty.`,
+By default, every pass with drafts has 32 rows and every pass without drafts one row.
+With --cost, each pass has the number of rows that is fastest on the named device, and
+its time is simulated. --together alternates between the tasks. Requests that the file
+of --save already holds are not measured again, but every run starts with empty
+databases.`,
 		Example: "  sdnpu-lab bench generate --prompts rag.jsonl --model smollm2.gguf --draft pld,default --items 10 --library emulator",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.addPromptFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "draft modes to compare; each is "+cmdline.DraftUsage+baselineUsage)
+	flags.StringSliceVar(&f.draft, "draft", []string{"default"}, "draft modes to compare, separated by commas; values for "+cmdline.DraftUsage+baselineUsage)
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs in rows, widest first (default: 128,32, without drafts 128,1; with --cost 128,32,8,1)")
 	flags.StringSliceVar(&f.cost, "cost", nil, "choose the rows by the cost of passes on these devices: "+strings.Join(graphswap.DeviceNames(), ", "))
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose times are charged")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: model of the device profiles whose times are charged")
 	flags.IntVarP(&f.tokens, "tokens", "n", 160, "maximum number of tokens to generate")
 	flags.StringVar(&f.save, "save", "", "append each request, with the rows of each pass, to this file; requests that it holds are skipped")
 	flags.BoolVar(&f.together, "together", false, "answer each prompt in every mode before the next one; the models of all modes are open at once")
@@ -99,7 +103,7 @@ func (f *generateFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
-	if stdout == os.Stdout { // the call keeps the output of libraries out of the benchmark's results
+	if stdout == os.Stdout { // TakeStdout keeps the output of libraries out of the benchmark's results
 		if stdout, err = cmdline.TakeStdout(); err != nil {
 			return err
 		}
@@ -173,7 +177,7 @@ func (f *generateFlags) passCosts() (map[string]bench.PassCost, error) {
 
 func (f *generateFlags) check() error {
 	if f.tokens < 2 || f.longest < 1 || f.items < 0 {
-		return fmt.Errorf("-n %d --longest %d --items %d: want at least 2, 1 and 0", f.tokens, f.longest, f.items)
+		return fmt.Errorf("-n %d --longest %d --items %d: want -n ≥ 2, --longest ≥ 1, --items ≥ 0", f.tokens, f.longest, f.items)
 	}
 	for _, mode := range f.draft {
 		if _, err := baseline.Parse(mode); err != nil {
@@ -354,7 +358,8 @@ type generator struct {
 func (g generator) Close() error { return g.model.Close() }
 
 // generateProgress shows the progress of a benchmark. On a terminal generateProgress
-// draws a bar, and elsewhere it prints a line from time to time.
+// draws a bar. If w is not a terminal, generateProgress prints a line from time to
+// time.
 func generateProgress(w io.Writer) func(done, total int, s bench.Setting, task string) {
 	terminal, began := cmdline.IsTerminal(w), time.Now()
 	var shown *progressbar.ProgressBar

@@ -143,7 +143,7 @@ func TestRowsFollowTheCostOfADevice(t *testing.T) {
 }
 
 // TestMeasurementsShareTheirImages uses texts of 42 and 61 tokens, which round to
-// the same context. The model's 512 tokens are the longest.
+// the same context. The longest context of the model has 512 tokens.
 func TestMeasurementsShareTheirImages(t *testing.T) {
 	for tokens, want := range map[int]int{2: 64, 64: 64, 65: 128, 300: 512, 512: 512, 600: 600} {
 		got, err := roundContext(story, tokens)

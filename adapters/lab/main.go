@@ -27,8 +27,8 @@ func main() { cmdline.Main(dispatch) }
 func dispatch(ctx context.Context, args []string) error {
 	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "llama-server" {
 		// The laboratory takes the place of the original llama-server, so SDNPU_ORIGINAL
-		// can name the laboratory's own program. Without this call, the laboratory might
-		// start itself.
+		// can name the laboratory's own program. The variable is removed, because the
+		// laboratory might otherwise start itself.
 		if err := os.Unsetenv("SDNPU_ORIGINAL"); err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func newCommand() *cobra.Command {
 
 The laboratory of sdnpu measures what speculative drafts and graph switching are
 worth: on recorded texts, on device profiles, and with a model in the loop. The
-laboratory also compares them with published methods. To run models, only sdnpu
-is needed.`,
+laboratory also compares sdnpu with published methods. To run models, the program
+sdnpu is enough.`,
 		Args: cmdline.NoArguments,
 		RunE: cmdline.Help,
 	}

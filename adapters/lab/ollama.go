@@ -45,8 +45,8 @@ func newOllamaCommand() *cobra.Command {
 		Long: `Compare whole systems through a real, unmodified Ollama.
 
 The command makes a private Ollama folder with sdnpu's llama-server, starts it on a
-loopback address, creates a model for each system, and asks through /api/chat. The
-systems answer each prompt in turn:
+loopback address, creates a model for each system, and asks through /api/chat. These
+systems answer each prompt one after the other:
 
   off       sdnpu.mode=plain
   coordgen  the published settings of CoordGen
@@ -55,13 +55,14 @@ systems answer each prompt in turn:
   llama.cpp the llama-server that --llama-server names, on this machine only
 
 For each phone, the emulator charges every call with the time of a device profile. With
---pace virtual, the times in the table are those of the device; with wall, calls last
-as long as on the phone, and the client measures. The printed table is in Markdown. Gains are
-times of off divided by times of the system.
+--pace virtual, the times in the table are those of the device's clock. With --pace wall,
+calls last as long as on the phone, and the client measures the times. The printed table
+is in Markdown. A gain is the time of the system off divided by the time of the compared
+system.
 
---save appends each request to a file and does not measure again what the file holds.
-Earlier answers are a source of drafts and live in memory, so an interrupted run has
-lost them when it starts again.`,
+--save appends each request to a file, and requests that the file holds are not measured
+again. Earlier answers are a source of drafts and are kept in memory, so a run that
+starts again after an interruption has lost them.`,
 		Example: `  sdnpu-lab bench ollama --prompts rag.jsonl,tweets.jsonl --model smollm2.gguf --items 20 --longest 800 --save rows.jsonl
   sdnpu-lab bench ollama --prompts rag.jsonl --model smollm2.gguf --phones this-machine --systems off,llama.cpp,auto \
     --llama-server "/opt/llama.cpp/llama-server --spec-type ngram-map-k"`,
@@ -77,7 +78,7 @@ lost them when it starts again.`,
 	flags.StringSliceVar(&f.phones, "phones", []string{"sd8gen2", "sd8gen3", "sd8elite"}, "device profiles, or "+bench.ThisMachine+": "+strings.Join(graphswap.DeviceNames(), ", "))
 	flags.StringSliceVar(&f.systems, "systems", headline.Systems, "systems to compare; off must be one of them")
 	flags.StringVar(&f.peer, "llama-server", "", "llama.cpp's llama-server and its flags, for the system "+headline.Peer)
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "the model whose times are charged")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model of the device profiles whose times are charged")
 	flags.StringVar(&f.pace, "pace", "virtual", "virtual (the device's own clock) or wall (the phone's time on this machine's clock)")
 	flags.IntVarP(&f.tokens, "tokens", "n", 128, "maximum number of tokens to generate")
 	flags.IntVar(&f.seed, "seed", 1, "seed of the sampling")
@@ -310,7 +311,7 @@ type both struct {
 func (b both) Write(p []byte) (int, error) { return io.MultiWriter(b.File, b.other).Write(p) }
 
 // prepare finds the programs that a measurement needs, and makes a folder for the
-// measurement. The returned function remove removes this folder.
+// measurement. The returned function `remove` removes the folder.
 func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Options, remove func(), err error) {
 	s, err := launch.ReadSettings()
 	if err != nil {
@@ -354,5 +355,5 @@ func (f *ollamaFlags) findOllama() (ollama.Host, error) {
 	if h, built := ollama.Find(builtOllama); built == nil {
 		return h, nil
 	}
-	return h, fmt.Errorf("%w; make demo builds one from its source, in %s", err, builtOllama)
+	return h, fmt.Errorf("%w; make demo builds Ollama from its source, in %s", err, builtOllama)
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// baselineUsage is the end of the help of --draft in commands that also accept published
-// drafters. Its start is [cmdline.DraftUsage].
+// In commands that also accept published drafters, the help of --draft consists of
+// [cmdline.DraftUsage] and baselineUsage.
 const baselineUsage = "; or a published drafter: pld or sam alone, or paper"
 
 // replayFlags holds the flags of the command replay.
@@ -44,12 +44,14 @@ func newReplayCommand() *cobra.Command {
 		Short: "Replay recorded texts against a draft source",
 		Long: `Replay recorded texts against a draft source, exactly and without a model.
 
-Each line of TRACES.jsonl is an object with task, prompt_ids and output_ids, or with prompt (or system and messages) and output as text, which --tokenizer encodes. prompt_topk and output_topk may hold the model's most likely next tokens. MAT (mean accepted tokens) is the mean number of tokens per pass through
-the model.
+Each line of TRACES.jsonl is an object with task, prompt_ids and output_ids, or with
+prompt (or system and messages) and output as text, which --tokenizer encodes. The
+fields prompt_topk and output_topk may hold the model's most likely next tokens. MAT
+(mean accepted tokens) is the mean number of tokens per pass through the model.
 
-Draft extension (ext) needs the model; --ext-bound replays a lower or an upper
-bound of its effect. What rec learns from rejected rows also needs the model,
-and is not part of the score.`,
+Draft extension (ext) needs the model; --ext-bound replays a lower or an upper bound of
+its effect. The draft source rec also learns from rejected rows, which needs the model,
+so a replay leaves this part out.`,
 		Args: cmdline.OneArgument("trace file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -57,9 +59,9 @@ and is not part of the score.`,
 	flags.StringVar(&f.tokenizer, "tokenizer", "", "GGUF whose tokenizer encodes traces that are text")
 	flags.StringVar(&f.draft, "draft", "default", cmdline.DraftUsage+baselineUsage)
 	flags.StringVar(&f.bound, "ext-bound", "", "bound of draft extension: lower (no extension) or upper (an extension counts if it occurs in the next 32 tokens) (default: ext is rejected)")
-	flags.StringVar(&f.database, "db", "online", "off, online (outputs of earlier lines), or texts that are known from the start: a folder of sdnpu db import, or a trace file whose outputs count")
+	flags.StringVar(&f.database, "db", "online", "texts from which drafts are made: online (the outputs of earlier lines), a folder of sdnpu db import, the outputs of a trace file, or off")
 	flags.StringSliceVar(&f.cost, "cost", nil, "also simulate the time on these devices, which choose rows by cost: "+strings.Join(graphswap.DeviceNames(), ", "))
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: the model whose passes are charged")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: model of the device profiles whose times are charged")
 	flags.IntSliceVar(&f.widths, "widths", []int{1, 8, 32}, "with --cost: rows of the graphs to choose from")
 	flags.IntVar(&f.rows, "rows", 32, "width of the verification graph, including the row of the last token")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -176,7 +178,7 @@ func (f *replayFlags) openTokenizer() (*tokenizer.Tokenizer, error) {
 
 // The method `known` gives the replay a token database as a source of drafts. The flag --db
 // names the folder of a token database, or a trace file whose texts serve as the database.
-// The argument `file` is the trace file that is scored. The caller must call the returned
+// The argument `file` is the trace file that is replayed. The caller must call the returned
 // function after the replay.
 func (f *replayFlags) known(file string, traces []replay.Trace, tok *tokenizer.Tokenizer, options *bench.ReplayOptions) (done func(), err error) {
 	if info, err := os.Stat(f.database); err == nil && info.IsDir() {
@@ -207,11 +209,11 @@ func readTraces(name string, tok *tokenizer.Tokenizer) ([]replay.Trace, error) {
 	return traces, nil
 }
 
-// errScored is returned if a replay's database contains texts that the replay scores:
-// drafts from such a database would repeat the scored answers.
-var errScored = errors.New("--db: the database holds the texts that are scored: name another database, or online")
+// errScored is returned if a replay's database contains outputs that are replayed:
+// drafts from such a database would repeat these outputs.
+var errScored = errors.New("--db: the database holds the outputs that are replayed: name another database, or online")
 
-// checkDifferent returns an error if the trace file that is scored is also given as the
+// checkDifferent returns an error if the replayed trace file is also given as the
 // database.
 func checkDifferent(traces, database string) error {
 	a, err := os.Stat(traces)
@@ -229,9 +231,9 @@ func checkDifferent(traces, database string) error {
 }
 
 // openKnown opens a database from which a replay drafts. openKnown rejects a database
-// that contains an output that the replay scores. Trace files do not name their
-// tokenizer. A trace of a different tokenizer is detected only if a token is outside
-// the database's vocabulary.
+// that contains a replayed output. Trace files do not name their tokenizer. A trace
+// of a different tokenizer is detected only if a token is outside the database's
+// vocabulary.
 func openKnown(path string, traces []replay.Trace) (*tokendb.DB, error) {
 	owner, err := tokendb.Owner(path)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 )
 
-// measuredFile is the file that the flag --save names. The file holds one measured
-// request per line.
+// measuredFile is the file that the flag --save names. measuredFile holds one
+// measured request per line.
 type measuredFile struct{ *os.File }
 
 // openMeasured reads the requests that an earlier benchmark has saved in a file, and

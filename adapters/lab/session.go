@@ -25,10 +25,11 @@ func newSessionCommand() *cobra.Command {
 		Short: "Simulate whole conversations and the session chooser",
 		Long: `Simulate whole conversations, with each plan and with the session chooser.
 
-Each line of TRACE.jsonl is a turn: an object with prompt, the number of new
-tokens, and output, the number of answered tokens. idle_ms is the pause before
-the turn, in which the chooser may load graphs. Each plan runs in the
-configuration (blocks, widths) that turns out best for it. The first row of the table, auto, is the chooser, which knows no turn in advance.`,
+Each line of TRACE.jsonl is a turn: an object with prompt, the number of new tokens,
+and output, the number of answered tokens. The field idle_ms is the pause before the
+turn, in which the chooser may load graphs. Each plan runs in the configuration (blocks,
+widths) that turns out best for the plan. The first row of the table, auto, is the
+chooser, which knows no turn in advance.`,
 		Args: cmdline.OneArgument("trace file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -41,7 +42,7 @@ configuration (blocks, widths) that turns out best for it. The first row of the 
 	flags.IntSliceVar(&o.Setting.Verify, "verify", nil, "rows of a decode step, which may take several passes, as in 64 on graphs of 32 (default: at most the graph's rows)")
 	flags.IntVar(&o.Setting.Context, "context", 4096, "number of tokens that the KV cache holds")
 	flags.BoolVar(&o.Setting.Shared, "shared", false, "prefill and decode graphs share their weights")
-	flags.Float64Var(&o.Setting.Accept, "accept", 1, "tokens per decode step that drafts approach with many rows")
+	flags.Float64Var(&o.Setting.Accept, "accept", 1, "tokens per decode step that drafts approach if the graph has many rows; 1 means no drafts")
 	flags.Float64Var(&o.WindowGB, "window", 0, "GB of memory that a session addresses (default: the profile's)")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return cmd

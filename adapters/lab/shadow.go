@@ -55,9 +55,9 @@ func newShadowFormsCommand() *cobra.Command {
 		Long: `Estimate forms of projections with the vendor's compiler.
 
 A form is one way to write a projection: its types, the number of products, and a
-second product for channels with outliers. The vendor's validation refuses the forms
-of way 0; they are compiled without validation. Of each form, print the time and, in
-parentheses, how long the matrix unit works, both in µs.`,
+second product for channels with outliers. The vendor's validation refuses forms whose
+names begin with 0, so these forms are compiled without validation. For each form, print
+the time and, in parentheses, how long the matrix unit works, both in µs.`,
 		Example: "  sdnpu-lab shadow forms --soc 43,57,69,30 --rows 128",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -177,18 +177,19 @@ func newShadowQualityCommand() *cobra.Command {
 		Short: "Measure what 8-bit products do to the perplexity",
 		Long: `Measure what 8-bit products do to the perplexity.
 
-Round the inputs and results of all projections as each way does, with ranges of a
-calibration text, and compare with float32 on another text. Attention, head and sums
-stay in float32, so a recipe can only be worse.`,
+A way is a precision of all projections of the model. For each way, round the inputs and
+results of the projections, with ranges of a calibration text, and compare with float32
+on another text. Attention, head and sums stay in float32, so a recipe with the precision
+of a way would differ more from float32.`,
 		Args: cmdline.OneArgument("MODEL.gguf"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.calibration, "calibration", "", "text file in which ranges are measured (required)")
-	flags.StringVar(&f.held, "text", "", "text file on which ways are compared (required)")
+	flags.StringVar(&f.held, "text", "", "text file on which the precisions are compared (required)")
 	flags.IntVar(&f.tokens, "tokens", 1024, "number of tokens of each text that are used")
-	flags.StringVar(&f.way, "way", "", "measure only ways whose names contain this text")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object per way")
+	flags.StringVar(&f.way, "way", "", "measure only precisions whose names contain this text")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object for each precision")
 	_ = cmd.MarkFlagRequired("calibration") // MarkFlagRequired cannot fail, because the flag exists
 	_ = cmd.MarkFlagRequired("text")
 	return cmd

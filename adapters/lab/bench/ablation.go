@@ -17,8 +17,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// publishedAblation holds table 3 of the sd.npu paper, version 2. The table lists
-// summarization tasks on a Redmi K60 Pro, in milliseconds per output token.
+// publishedAblation holds table 3 of the sd.npu paper, version 2. Table 3 gives
+// times of summarization tasks on a Redmi K60 Pro, in milliseconds per output
+// token.
 //
 //go:embed published.json
 var publishedAblation []byte
@@ -66,8 +67,8 @@ type AblationRow struct {
 }
 
 // AblationColumns returns the column names of the sd.npu paper, which are also the
-// names in JSON. The columns are the NPU alone, with progressive graph switching (G),
-// with drafts (SD), with G and SD together, and with all draft sources of sdnpu.
+// names in JSON. A name with +G means that graphs are switched, and a name with +SD
+// that the paper's drafts are used. The column ours adds all draft sources of sdnpu.
 func AblationColumns() []string { return []string{"npu", "npu+G", "npu+SD", "npu+G+SD", "ours"} }
 
 // ablationTitles are the titles of the columns of the ablation table.
@@ -81,9 +82,9 @@ const ablationPrefill, ablationDecode = 256, 32
 // best plan of all numbers of blocks.
 var ablationBlocks = []int{2, 3, 4, 7}
 
-// RunAblation computes the ablation table. In columns without graph switching (G),
-// one graph of all layers is loaded after the prefill. In columns with G, the planner
-// switches the graphs, and uses a spare graph slot if the session has room for one.
+// RunAblation computes the ablation table. The columns without +G load one graph of
+// all layers after the prefill. In the other columns, the planner switches the
+// graphs, and uses a spare graph slot if the session has room for one.
 func RunAblation(ctx context.Context, o AblationOptions) (*Ablation, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
@@ -213,7 +214,7 @@ func ReadAccept(r io.Reader) (sd, ours float64, err error) {
 		ours = report.Ours.tokens()
 	}
 	if !(sd >= 1 && ours >= 1 && sd < 1e6 && ours < 1e6) {
-		return 0, 0, fmt.Errorf("a run's report: got %v and %v tokens per step, want at least 1, as accept_length or all.mat", sd, ours)
+		return 0, 0, fmt.Errorf("a run's report: accept_length or all.mat gives %v and %v tokens per step, want at least 1", sd, ours)
 	}
 	return sd, ours, nil
 }
@@ -221,10 +222,10 @@ func ReadAccept(r io.Reader) (sd, ours float64, err error) {
 // accepted is the part of a report of a run or a replay that holds the number of
 // tokens per step.
 type accepted struct {
-	AcceptLength float64 `json:"accept_length"` // AcceptLength is a field in the report of a run
+	AcceptLength float64 `json:"accept_length"` // AcceptLength comes from the report of a run
 	All          struct {
 		MAT float64 `json:"mat"`
-	} `json:"all"` // All is a field in the report of a replay
+	} `json:"all"` // All comes from the report of a replay
 }
 
 func (a accepted) tokens() float64 { return max(a.AcceptLength, a.All.MAT) }

@@ -48,8 +48,9 @@ func traces(t *testing.T, file, vocabulary string) []replay.Trace {
 	return list
 }
 
-// TestPromptLookupScoresAsPublished compares with the published score of prompt
-// lookup on the recorded texts, to its last digit.
+// TestPromptLookupScoresAsPublished compares the MAT (mean accepted tokens) of
+// prompt lookup on the recorded texts with the published MAT, to its last
+// digit.
 func TestPromptLookupScoresAsPublished(t *testing.T) {
 	for _, test := range []struct {
 		file, vocabulary string

@@ -52,8 +52,8 @@ type CompareOptions struct {
 	Limits []int
 	// Request holds the settings that all requests of a comparison share.
 	Request engine.Request
-	// Each is a function that is called with the times of each request, as soon as both
-	// engines have answered it.
+	// [Compare] calls Each with the times of each request, as soon as both engines have
+	// answered the request.
 	Each func(Pair) error
 }
 
@@ -177,7 +177,8 @@ type Compared struct {
 }
 
 // SumPairs sums up pairs of measured requests by device and limit. Devices keep the
-// order of the pairs. For each device, the sum over all limits comes last.
+// order of the pairs. For each device, the list ends with the sum over all limits
+// of output tokens.
 func SumPairs(pairs []Pair) (list []Compared) {
 	type group struct {
 		device string
@@ -209,7 +210,7 @@ func SumPairs(pairs []Pair) (list []Compared) {
 func sumPairs(device string, limit int, pairs []Pair) Compared {
 	c := Compared{Device: device, Limit: limit, Requests: len(pairs)}
 	var off, auto Timing
-	var decode, whole, processor []float64 // the slices hold one value for each request
+	var decode, whole, processor []float64 // decode, whole and processor hold ratios of single requests
 	for _, p := range pairs {
 		off, auto = off.add(p.Off), auto.add(p.Auto)
 		whole = append(whole, (p.Auto.First+p.Auto.Decode)/(p.Off.First+p.Off.Decode))

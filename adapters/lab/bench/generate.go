@@ -43,7 +43,7 @@ type GenerateOptions struct {
 	Known []Measured
 	// Open opens an engine for a setting.
 	Open func(ctx context.Context, s Setting) (Generator, error)
-	// Each is a function that is called with the result of every new request.
+	// [Generate] calls Each with the result of every new request.
 	Each func(m *Measured) error
 	// Progress is called after each prompt.
 	Progress func(done, total int, s Setting, task string)

@@ -128,8 +128,8 @@ func regimeRow(profile *graphswap.Profile, model string) ([]string, error) {
 	for i, prompt := range regimePrompts {
 		cfg := chooser.Config()
 		chooser.Reset(cfg)
-		// the chooser then treats the prompt as a later turn of a conversation, not as
-		// the first one
+		// SetResident makes the chooser treat the prompt as a later turn of a
+		// conversation, not as the first turn
 		chooser.SetResident(chooser.Resident())
 		choice, err := chooser.Choose(prompt, 0)
 		if err != nil {

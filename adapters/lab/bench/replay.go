@@ -17,8 +17,8 @@ import (
 // ReplayOptions selects the drafter that is replayed.
 type ReplayOptions struct {
 	Mode draft.Mode
-	// Rows is the width of the verification graph. One of its rows holds the last token,
-	// and the other rows hold drafts.
+	// Rows is the width of the verification graph. One row of the graph holds the last
+	// token, and the other rows hold drafts.
 	Rows int
 	// Corpus holds texts that the token database contains before the first request. If
 	// Online is set, the output of each replayed request is added to the token database.
@@ -36,7 +36,8 @@ type ReplayOptions struct {
 // that it reaches databaseTokens.
 const databaseTokens = 64 << 20
 
-// Replay holds the scores of drafts over all replayed requests, and for each task.
+// Replay holds the results of a replay, such as accept lengths, over all requests
+// and for each task.
 type Replay struct {
 	All   replay.Score            `json:"all"`
 	Tasks map[string]replay.Score `json:"tasks"`
@@ -110,8 +111,8 @@ func replayWith(ctx context.Context, traces []replay.Trace, o ReplayOptions, d r
 
 // Baseline is a replay of prompt lookup. Ratios compare a drafter with the published
 // form of prompt lookup, which matches three tokens, drafts ten, and takes the first
-// occurrence. The other forms of prompt lookup show the effects of longer drafts and
-// of the latest occurrence.
+// occurrence. Forms of prompt lookup that were not published show the effects of
+// longer drafts and of taking the latest occurrence.
 type Baseline struct {
 	Name   string
 	Replay *Replay
@@ -149,7 +150,7 @@ func (l *lookup) Commit(tokens []int32)           { l.text = append(l.text, toke
 func (l *lookup) End(bool)                        {}
 func (l *lookup) Propose(t *spec.Tree, rows int)  { l.Lookup.Propose(t, l.text, rows) }
 
-// Table prints the scores of a replay, and the MAT (mean accepted tokens) of the
+// Table prints the results of a replay, and the MAT (mean accepted tokens) of the
 // baselines. The columns for waste and rows of the printed table hold numbers per
 // step.
 func (r *Replay) Table(w io.Writer, baselines []Baseline) error {

@@ -10,8 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 )
 
-// Served holds the measurements of one request that Ollama answered. Times are in
-// milliseconds.
+// Served holds the measurements of one request that Ollama answered.
 type Served struct {
 	// Phone is the name of a device profile, or [ThisMachine]. System is the name of
 	// the system that answered. Tokens is the largest allowed number of output tokens.
@@ -24,8 +23,8 @@ type Served struct {
 	Model  string `json:"model"`
 	As     string `json:"as,omitempty"`
 	// Clock is the name of the clock of the times First, Decode and Switching. The clock
-	// "virtual" is the device's own. With any other clock, the client measured the times
-	// on this machine's clock.
+	// "virtual" is the device's own. If Clock is not "virtual", the client measured the
+	// times on this machine's clock.
 	Clock string `json:"clock"`
 	// Prompt is the number of tokens of the prompt, and Cached the number of these
 	// tokens that were in the KV cache. Passes is the number of passes that gave the

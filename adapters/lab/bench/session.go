@@ -81,8 +81,8 @@ type SessionRow struct {
 	Spare       bool   `json:"spare"`
 	PrefillRows int    `json:"rows_1"`
 	DecodeRows  int    `json:"rows_2"`
-	// Verify is the number of rows of the last decode steps. If Verify is larger than
-	// DecodeRows, a decode step takes several passes.
+	// Verify is the number of rows of a decode step in the last conversation turn. If
+	// Verify is larger than DecodeRows, a decode step takes several passes.
 	Verify    int     `json:"verify,omitempty"`
 	TotalMs   float64 `json:"total_ms"`
 	PrefillMs float64 `json:"prefill_ms"` // PrefillMs includes the time of switching
@@ -96,8 +96,8 @@ type SessionRow struct {
 }
 
 // Session compares the chooser with the plans on one conversation. The first row of a
-// Session belongs to the chooser. Each further row belongs to a plan with its best
-// partition and widths.
+// Session belongs to the chooser. Each row after the first belongs to a plan with its
+// best partition and widths.
 type Session struct {
 	Device string       `json:"device"`
 	Model  string       `json:"model"`
@@ -173,7 +173,7 @@ func (c *Conversations) cached(total int, t Turn) int {
 
 // Auto simulates a conversation in which the chooser chooses every plan.
 func (c *Conversations) Auto(turns []Turn) (SessionRow, error) {
-	row := SessionRow{Plan: Auto} // the other fields of the row describe the last conversation turn
+	row := SessionRow{Plan: Auto} // fields that cannot be summed up describe the last conversation turn
 	c.chooser.Reset(c.start)
 	total := 0
 	for _, t := range turns {

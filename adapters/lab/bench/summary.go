@@ -228,8 +228,8 @@ func (g *Generated) Table(w io.Writer) error {
 
 // modelledPass is the time of a pass of 32 rows on a phone, in milliseconds. The fitted
 // profile of the 8 Gen 2 gives the time modelledPass for the model Qwen2.5-1.5B. The table
-// gives the drafters' processor time in percent of modelledPass. Such a percentage mixes
-// two machines, because the processor time is measured on this machine.
+// gives the drafters' processor time in percent of modelledPass. A percentage of
+// modelledPass mixes two machines, because the processor time is measured on this machine.
 const modelledPass = 60.5
 
 // depths lists the depths in a draft that the printed table shows.
@@ -237,8 +237,8 @@ var depths = []int{1, 2, 3, 4, 6, 8, 12, 16, 24}
 
 // depthTable prints how many consecutive drafts are accepted. depthTable also prints
 // how much processor time drafters take per pass on this machine, and which share of
-// a phone's pass this time is. The last printed column includes the drafters' time
-// during prompts.
+// a phone's pass this time is. The last column of the printed table includes the
+// time that drafters take during prompts.
 func (g *Generated) depthTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\n% of passes that accepted drafts\tdrafts\tdevice\t")

@@ -16,7 +16,7 @@ import (
 type SwitchOptions struct {
 	Device, Model  string
 	Prompt, Output int   // Prompt and Output are numbers of tokens
-	Blocks         []int // Blocks holds the numbers of blocks
+	Blocks         []int // plans are compared for each number of blocks
 	// PrefillRows and DecodeRows are the widths of the prefill graph and of the decode graph
 	PrefillRows, DecodeRows int
 	// Verify is the number of rows of a decode step. If Verify is larger than
@@ -35,7 +35,7 @@ type SwitchOptions struct {
 	// DecodeRows.
 	Widths bool
 	// Accept is the number of tokens that a decode step yields. If Accept is above one,
-	// each pass is charged the time of a draft.
+	// each pass also takes the profile's time for drafting.
 	Accept float64
 	// Execute is a function that executes a switch plan with the engine. If Execute is
 	// nil, plans are only simulated.
@@ -221,7 +221,7 @@ func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switc
 }
 
 // tooLarge reports whether the graphs of a plan do not fit into the memory of a session. The
-// table also has a row for each such plan, with this reason.
+// table also has a row for a plan that is too large, which gives this reason.
 func (*SwitchRow) tooLarge(p *graphswap.Problem, line *graphswap.Timeline) bool {
 	return line.PeakBytes-p.HostBytes > p.WindowBytes
 }

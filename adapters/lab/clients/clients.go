@@ -42,8 +42,8 @@ type Options struct {
 }
 
 // Measure serves the model, lets the clients ask all prompts, and sums up the passes.
-// Before it counts, Measure asks the longest prompt once, so that the context does not
-// grow during the measurement.
+// Measure asks the longest prompt once before the measurement begins, so that the
+// context does not grow during the measurement.
 func Measure(ctx context.Context, o Options) (Sum, error) {
 	recorder := &recorder{Model: o.Model}
 	server, err := llamaserver.New(llamaserver.Options{Addr: "127.0.0.1:0", Slots: o.Slots})

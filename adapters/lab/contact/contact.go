@@ -133,11 +133,11 @@ func (v *visit) setSubject(paced string) {
 	c := v.dev.Capabilities()
 	switch {
 	case c.Lane != backend.NPU:
-		v.report.Subject = c.Provider + ", which is not an NPU: the figures are this machine's"
+		v.report.Subject = c.Provider + ": this device is not an NPU, so the figures are those of this machine"
 	case paced != "":
-		v.report.Subject = "an emulator in the time of " + paced + ": no NPU was measured"
+		v.report.Subject = "an emulator with the simulated times of " + paced + ": no NPU was measured"
 	case runtime.GOARCH == "amd64":
-		v.report.Subject = fmt.Sprintf("%s on %s/%s, which emulates the NPU: the figures are this machine's", c.Provider, runtime.GOOS, runtime.GOARCH)
+		v.report.Subject = fmt.Sprintf("%s on %s/%s: this library emulates the NPU, so the figures are those of this machine", c.Provider, runtime.GOOS, runtime.GOARCH)
 	default:
 		v.report.Subject = fmt.Sprintf("%s on %s/%s", c.Provider, runtime.GOOS, runtime.GOARCH)
 	}

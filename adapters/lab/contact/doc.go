@@ -4,15 +4,11 @@
 // # Steps
 //
 //   - Step open reads the device's capabilities.
-//   - Step tokens compares greedy texts with recorded ones, or with texts of the
-//     float device if none are recorded for the model.
-//   - Step commit measures how long the engine takes to gather accepted keys and
-//     values.
-//   - Step copies measures how fast the host writes, reads and gathers in memory
-//     that graphs bind.
-//   - Step graphs measures the load time and the run time of each graph at each
-//     width, alone, and run times during a load.
-//   - Step profile turns these times into a device profile of kind "measured".
+//   - Step tokens compares greedy texts with recorded texts or, without recorded texts, with the float device.
+//   - Step commit measures how long the engine takes to gather accepted keys and values.
+//   - Step copies measures how fast the host writes, reads and gathers in memory that graphs bind.
+//   - Step graphs measures the load time and the run time of each graph alone, and run times during a load.
+//   - Step profile turns the times of graphs into a device profile of kind "measured".
 //
 // After a failed step of a first contact, the steps that do not depend on it still run. The
 // report of a first contact is saved after each step, so if a device crashes the process,

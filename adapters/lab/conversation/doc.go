@@ -6,10 +6,10 @@
 //
 // All times of a conversation come from a phone's profile. The time of a conversation
 // contains prompts, decoding, and loads for which a request waits. For each pass with
-// drafts, the time also contains the profile's time for drafting. A load in a pause
-// counts only as far as the load lasts longer than the pause. Compiling images does
-// not count, because the engine changes its configuration only after the images are
-// compiled.
+// drafts, the time also contains the profile's time for drafting. If a load lasts
+// longer than the pause in which it begins, only the rest of the load counts.
+// Compiling images does not count, because the engine changes its configuration only
+// after the images are compiled.
 //
 // Each setting of a conversation needs its own process, because the emulator reads
 // its settings only once per process.

@@ -176,8 +176,8 @@ type talk struct {
 	texts [][]int32
 }
 
-// converse executes the turns of a setting on an engine of its own. The result first
-// describes the configuration of the first turn.
+// converse executes the turns of a setting on an engine of its own. The result
+// `first` describes the configuration of the first turn.
 func (stage Stage) converse(ctx context.Context, o engine.Options, s Setting) (t talk, first string, err error) {
 	o.Database = draft.NewDatabase(1 << 16)
 	dev := &loads{Device: stage.Device}
@@ -211,7 +211,7 @@ func (stage Stage) converse(ctx context.Context, o engine.Options, s Setting) (t
 			DecodeMs: milliseconds(times.Decode) + float64(drafted(&r))*o.Costs.Profile.CPU.DraftMs,
 		}
 		t.ms, t.turns = t.ms+now.ms(), append(t.turns, now)
-		late = max(milliseconds(dev.took-before-times.Loads)-turn.PauseMs, 0) // late is the time by which loads last longer than the pause
+		late = max(milliseconds(dev.took-before-times.Loads)-turn.PauseMs, 0) // late is the time of loads after the end of the pause
 		text, t.texts = append(text, r.Output...), append(t.texts, r.Output)
 		if first == "" {
 			first = graphs

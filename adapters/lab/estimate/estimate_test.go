@@ -30,7 +30,7 @@ func storyModel(t *testing.T) *model.Model {
 // linearChip is a simulator whose times are a fixed cost, plus a cost per tile of 32
 // rows, plus a cost per row.
 type linearChip struct {
-	fixed, tile, row float64 // the three times are in µs
+	fixed, tile, row float64 // fixed, tile and row are times in µs
 	broken           error
 	graphs           []string
 }
@@ -86,8 +86,8 @@ func TestRatesFollowFromTheGraphs(t *testing.T) {
 		{Part: "head", Rows: 1, Us: 1000},
 	}}
 	s := r.Rates()
-	require.InEpsilon(t, 500, s.Decode, 1e-9)              // a token takes 10·100 + 1000 µs
-	require.InEpsilon(t, 128/(200e-6*10), s.Prefill, 1e-9) // 256 rows are slower
+	require.InEpsilon(t, 500, s.Decode, 1e-9)              // a token takes 10 layers of 100 µs and a head of 1000 µs
+	require.InEpsilon(t, 128/(200e-6*10), s.Prefill, 1e-9) // the graphs of 128 rows give the most tokens per second
 	require.Equal(t, 128, s.Chunk)
 	require.InEpsilon(t, 1.1, s.Flat, 1e-9)
 	require.InEpsilon(t, 1.1, s.Reads, 1e-9)

@@ -17,8 +17,8 @@ import (
 // compared with the program's own.
 const (
 	formFloatGate = "gate in float16"
-	formByHead    = "scores by head" // scores are reshaped around the softmax
-	formSplit     = "split heads"    // each head of keys has an attention of its own
+	formByHead    = "scores by head" // attention scores are reshaped before and after the softmax
+	formSplit     = "split heads"    // each key head has its own attention nodes
 	// queries, angles and attention's result have the shapes that the program uses at
 	// other widths
 	formShapes    = "other shapes"
@@ -107,7 +107,7 @@ func otherShapes(g *backend.Graph) change {
 		number := func(name string) backend.TensorID { return b.Dequantize(name, in[0], backend.Float16) }
 		node := fmt.Sprint(n.Name, " ", n.Op)
 		switch {
-		case node == "layer0_q_heads_q Reshape": // the shaped form becomes the plain one
+		case node == "layer0_q_heads_q Reshape": // this node of the shaped form is replaced by that of the plain form
 			return number("layer0_q"), true
 		case node == "layer0_q_heads Dequantize":
 			return b.Reshape(n.Name, in[0], g.Tensors[n.Outputs[0]].Shape...), true
@@ -115,7 +115,7 @@ func otherShapes(g *backend.Graph) change {
 			return number("layer0_attn_out"), true
 		case node == "layer0_attn_out_tiles Dequantize", node == "layer0_attn_out Reshape", strings.Contains(n.Name, "_of"):
 			return in[0], true
-		case node == "layer0_q Dequantize": // the plain form becomes the shaped one
+		case node == "layer0_q Dequantize": // this node of the plain form is replaced by that of the shaped form
 			return in[0], true
 		case node == "layer0_q_heads Reshape":
 			return b.Dequantize(n.Name, b.Reshape(n.Name+"_q", in[0], g.Tensors[n.Outputs[0]].Shape...), backend.Float16), true
@@ -134,8 +134,8 @@ func otherShapes(g *backend.Graph) change {
 // turning finds the multiplications by which RoPE rotates queries and keys.
 var turning = regexp.MustCompile(`^layer0_[qk]_(lower|upper)_(cos|sin)$`)
 
-// rewrite copies the graph of a layer with a change. untiled makes a mask for one
-// head instead of one for all heads that share keys.
+// rewrite copies the graph of a layer with a change. If untiled is set, the mask
+// has the rows of one head, and otherwise the rows of all heads that share keys.
 func rewrite(t *testing.T, g *backend.Graph, with change, untiled bool) *backend.Graph {
 	t.Helper()
 	b := backend.NewBuilder(g.Name)

@@ -62,7 +62,7 @@ func (r *Result) Profile(chip hexagon.Chip, modelName, origin string, sizes grap
 	if p.Confidence == nil {
 		p.Confidence = make(map[string]string)
 	}
-	p.Confidence["estimate"] = fmt.Sprintf("models: the vendor's compiler simulated a layer and the head at %.0f MHz and %.1f GB/s; too fast for a phone, good for ratios; all else is %s's", r.CoreMHz, r.MemoryGBps, base)
+	p.Confidence["estimate"] = fmt.Sprintf("models: the vendor's compiler simulated a layer and the head at %.0f MHz and %.1f GB/s: these times are shorter than a phone's, but their ratios are useful; all other values come from the profile %s", r.CoreMHz, r.MemoryGBps, base)
 	p.Confidence["origin"] = origin
 	return p, nil
 }

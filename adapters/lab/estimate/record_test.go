@@ -135,8 +135,8 @@ func headOf(recipe string) model.Linear {
 }
 
 // result returns the recorded estimates of the graphs of a model shape, in a recipe on a
-// chip. Where the record has no estimate for the head, result adds one that is scaled from
-// another.
+// chip. If the record has no estimate for the head, result scales another estimate of the
+// head.
 func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 	s := &Result{Layers: randommodel.Shapes[shape].Layers, Context: pastTokens}
 	for _, e := range r.Entries {
@@ -153,9 +153,9 @@ func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 	return s
 }
 
-// head adds the estimates of the head that the record does not have. A head without its own estimate counts
-// as eight eighths, which is too much. The time of the whole head for 32 rows is scaled from 1 row
-// as that of an eighth of the head.
+// head adds the estimates of the head that the record does not have. If the whole head was not simulated,
+// its time is eight times the time of an eighth of the head, which is more than the real time. The time of
+// the whole head for 32 rows is scaled from 1 row as that of an eighth of the head.
 func (r *Result) head() {
 	one, ok1 := r.Find(partEighth, 1)
 	tile, ok2 := r.Find(partEighth, 32)
@@ -189,7 +189,7 @@ func (r *record) write(t *testing.T) {
 	require.NoError(t, os.WriteFile(recordFile, append(data, '\n'), 0o644))
 }
 
-// lab makes graphs, devices and ranges once.
+// lab holds the models, ranges and devices that several simulations use.
 type lab struct {
 	t       *testing.T
 	models  map[string]*model.Model
@@ -268,7 +268,8 @@ func (l *lab) fill(r *record) {
 							continue
 						}
 						r.Entries = append(r.Entries, l.simulate(shape, name, recipe, w.form, w.part, rows))
-						// the record is saved after each graph, because each takes long
+						// the record is saved after each graph, because a simulation
+						// takes long
 						r.write(l.t)
 					}
 				}

@@ -102,7 +102,7 @@ func TestTheTableOfEstimatesFollowsFromTheRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, table(r), string(text))
 	for name, want := range profiles(t, r) {
-		data, err := os.ReadFile(profileFile(name)) // read from disk, because -update writes the file after the build embedded it
+		data, err := os.ReadFile(profileFile(name)) // the profile is read from disk, because -update writes the file after the build embedded it
 		require.NoError(t, err)
 		got, err := graphswap.ParseProfile(data)
 		require.NoError(t, err)

@@ -42,8 +42,8 @@ type Processes struct {
 }
 
 // The constant `late` limits the delay of calls, as a fraction of the time at which the
-// plan's last switch ends. If the delay is larger, Execute executes the plan again with a
-// slower emulator.
+// plan's last switch ends. If the delay exceeds `late`, Execute executes the plan again
+// with a slower emulator.
 const late = 0.01
 
 // slowest is the scale that replaces a [Processes].Slowest of zero.

@@ -143,8 +143,8 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 	return b, nil
 }
 
-// copyProgram copies a program's file. A hard link would not do, because hard links
-// do not cross file systems.
+// copyProgram copies a program's file. A hard link is no alternative, because hard
+// links do not cross file systems.
 func copyProgram(to, from string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err

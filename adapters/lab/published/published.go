@@ -4,8 +4,8 @@
 // Each published system is a mode of the key sdnpu.mode. The mode paper is sd.npu, version 2, and
 // the mode coordgen is its version 1, CoordGen. Both published systems cut a model into two blocks
 // and load one graph of each block at a time, by the published greedy rule without a spare slot.
-// Both systems also calibrate every prompt, use draft extension, and draft from a database of
-// earlier answers.
+// Both published systems also calibrate every prompt, use draft extension, and draft from a
+// database of earlier answers.
 //
 // If a paper names several values, its mode uses values that agree with all
 // statements of the paper. The mode of sd.npu has prefill graphs of 128 rows, and

@@ -5,5 +5,6 @@
 // how long each takes on a chip. [Ways] lists precisions of a whole model, and [Measure]
 // computes what each does to the perplexity of a text on the float device.
 //
-// Package shadow only measures, and no recipe uses it. The results are in docs/llmnpu.md.
+// Package shadow only measures, and no recipe uses it. The page docs/llmnpu.md gives the
+// results of package shadow.
 package shadow

@@ -34,8 +34,8 @@ type Form struct {
 	linear    estimator.Linear
 }
 
-// hotChannels is the number of channels of the second product in the forms that have
-// one. 32 is the smallest number that fills the matrix unit.
+// hotChannels is the number of channels that a second product multiplies, in the
+// forms with a second product. 32 is the smallest number that fills the matrix unit.
 const hotChannels = 32
 
 // Forms lists the compared forms. The first form is the form that the recipe w8a16 uses.
@@ -73,8 +73,8 @@ type Time struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Estimate estimates all forms of a projection. Only the context's error ends Estimate; a
-// form that does not compile is part of the result.
+// Estimate estimates all forms of a projection. A form that does not compile is part of
+// the result, with the compiler's error.
 func Estimate(ctx context.Context, s Simulator, shape Shape, rows int, edge backend.DataType) (times []Time, err error) {
 	for _, f := range Forms {
 		l := f.linear

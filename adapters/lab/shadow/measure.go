@@ -16,7 +16,7 @@ import (
 // passage is the largest number of tokens of a text.
 const passage = 256
 
-// Quality compares a model in the precision of a way with float32.
+// Quality compares a model in a reduced precision with float32.
 type Quality struct {
 	Way string `json:"way"`
 	// Ratio is the perplexity divided by that of float32, and Uncertainty the standard

@@ -11,7 +11,7 @@ import (
 )
 
 // outlying is the ratio of a tensor's largest number to its root mean square above which
-// its projections count as spiked. Package model uses the same ratio.
+// its projections count as spiked. Package model marks outliers by the same ratio.
 const outlying = 40
 
 // observed holds the ranges and the sum of squares of one tensor in the calibration texts.
@@ -64,8 +64,8 @@ func (o *observed) hot(share float64) []bool {
 	return hot
 }
 
-// encoding returns the encoding with the given bits of the channels [from,to) without the
-// skipped ones.
+// encoding returns an encoding with the given number of bits for the channels [from,to),
+// except for skipped channels.
 func (o *observed) encoding(bits, from, to int, skip []bool) (backend.DataType, backend.Encoding) {
 	low, high := 0.0, 0.0
 	for c := from; c < to; c++ {
@@ -81,19 +81,20 @@ func (o *observed) encoding(bits, from, to int, skip []bool) (backend.DataType, 
 	return t, backend.Encoding{Scale: scale, Offset: int32(math.RoundToEven(low / float64(scale)))}
 }
 
-// rewriter writes a float32 graph of a layer again with the precision of a way.
+// rewriter copies a float32 graph of a layer and changes the precision to that
+// of a [Way].
 type rewriter struct {
 	*backend.Builder
 	bench *Bench
 	way   Way
-	// probe makes the results of parts outputs instead of rounding numbers, so that the
-	// ranges of the results can be measured.
+	// If probe is set, numbers are not rounded, and the results of parts are outputs of
+	// the graph, so that their ranges can be measured.
 	probe bool
 	from  *backend.Graph
 	ids   map[backend.TensorID]backend.TensorID
 }
 
-// rewrite returns the graph g with the precision of a way.
+// rewrite returns the graph g with the precision of a [Way].
 func (b *Bench) rewrite(g *backend.Graph, way Way, probe bool) (*backend.Graph, error) {
 	r := &rewriter{Builder: backend.NewBuilder(g.Name), bench: b, way: way, probe: probe, from: g, ids: make(map[backend.TensorID]backend.TensorID)}
 	for i := range g.Tensors {
@@ -130,8 +131,8 @@ func (r *rewriter) isWeight(id backend.TensorID) bool {
 	return slices.ContainsFunc(r.from.Nodes, func(n backend.Node) bool { return n.Op == backend.FullyConnected && n.Inputs[1] == id })
 }
 
-// projection writes one projection with the precision of the way. Its last node has the
-// name of the original node.
+// projection adds the nodes of one projection in the precision of a [Way]. The last of
+// these nodes has the name of the original node.
 func (r *rewriter) projection(n *backend.Node) backend.TensorID {
 	x, w := n.Inputs[0], &r.from.Tensors[n.Inputs[1]]
 	seen := r.bench.known[r.from.Tensors[x].Name]
@@ -199,8 +200,9 @@ func (r *rewriter) round(name string, x backend.TensorID, bits int, o *observed,
 	return r.Dequantize(name+"_rounded", r.Quantize(name+"_q", x, t, e), backend.Float32)
 }
 
-// rounded returns the columns [from,to) of a float32 matrix as the numbers that its
-// integers of 8 bits with a scale per row stand for. Skipped columns are zero.
+// rounded returns the columns [from,to) of a float32 matrix, rounded to 8-bit
+// integers with a scale per row and converted back to float32. Skipped columns of
+// the matrix become zero.
 func rounded(w *backend.Tensor, from, to int, skip func(column int) bool) backend.Values {
 	values := w.Values
 	rows, columns := w.Shape[0], w.Shape[1]

@@ -8,17 +8,20 @@ type Way struct {
 	// float32.
 	In, Out int
 	// Spiked is the number of bits of the inputs and results of a projection whose input or
-	// result has outliers. The value -1 (alike) gives these projections the bits In and Out.
+	// result has outliers. With the value -1 (alike), a projection with outliers has the
+	// bits In and Out.
 	Spiked int
 	// Parts is the number of products into which the inputs of a projection are split; each
-	// part and its result have encodings of their own. Zero means one part.
+	// part and its result have encodings of their own. If Parts is zero, there is one
+	// product.
 	Parts int
 	// Hot is the share of the channels of each input that a second product multiplies in 16
 	// bits: those with the largest numbers in the calibration text.
 	Hot float64
 }
 
-// alike is the value of [Way].Spiked that treats all projections alike.
+// alike is the value of [Way].Spiked that gives projections with outliers the
+// same bits as all other projections.
 const alike = -1
 
 // Ways lists the compared precisions.
