@@ -53,7 +53,7 @@ func TestEnableChoosesTheRecipeByGateAndMemory(t *testing.T) {
 	require.Contains(t, s.Log(), `sdnpu recipe name=w8 reason="the fastest that passes its gate on this device: w8: `)
 	one := choiceFiles(t, p)
 	require.Len(t, one, 1)
-	require.Regexp(t, `(?m)^ok +recipe +stories:260k-npu: chosen is w8: [\d.]+ ms per token, .*sdnpu\.recipe=w8 pins it`, doctorOf(t, s, p, roomForContext))
+	require.Regexp(t, `(?m)^ok +recipe +stories:260k-npu: chosen is w8: [\d.]+ ms per token, .*to pin this recipe, set sdnpu\.recipe=w8`, doctorOf(t, s, p, roomForContext))
 
 	t.Run("again", func(t *testing.T) {
 		again := output(t, onServer(t, s, p.dir, "enable", pulled))
@@ -76,11 +76,11 @@ func TestEnableChoosesTheRecipeByGateAndMemory(t *testing.T) {
 		require.NotContains(t, out, "measuring")
 		a := ask(t, s, "/api/chat", chat("pinned:npu", "One day", greedy(4)))
 		require.Equal(t, "w4a16", a.report["recipe"])
-		require.Regexp(t, `(?m)^ok +recipe +pinned:npu: w4a16, named by its settings`, doctorOf(t, s, p, roomForContext))
+		require.Regexp(t, `(?m)^ok +recipe +pinned:npu: w4a16, which the settings of this variant name`, doctorOf(t, s, p, roomForContext))
 	})
 	t.Run("another device", func(t *testing.T) {
 		out := doctorOf(t, s, p, roomForF16)
-		require.Regexp(t, `(?m)^ok +recipe +stories:260k-npu: the first of f16, w8, w4a16 that fits, because .* w8 was chosen on `, out)
+		require.Regexp(t, `(?m)^ok +recipe +stories:260k-npu: sdnpu takes the first of the recipes f16, w8, w4a16 that fits, because .* w8 was chosen on `, out)
 		require.Contains(t, out, "sdnpu enable MODEL")
 	})
 }

@@ -32,8 +32,8 @@ func Use(path string, write bool, use func(*tokendb.DB) error) error {
 // Purge removes a database from the disk.
 func Purge(path string) error { return Explain(tokendb.Purge(path), path) }
 
-// Limit converts a database size limit of the configuration to
-// [tokendb.Options].MaxBytes. In the configuration, zero means no limit.
+// Limit converts a database size limit of the configuration, in which zero
+// means no limit, to [tokendb.Options].MaxBytes.
 func Limit(size int64) int64 {
 	if size == 0 {
 		return math.MaxInt64
@@ -65,11 +65,11 @@ func Remedy(err error, path string) string {
 	case errors.Is(err, tokendb.ErrForeign):
 		return "name an empty folder, or one that does not exist yet"
 	case errors.Is(err, tokendb.ErrDamaged):
-		return "sdnpu db purge " + path + " removes it; the next answers start a new one"
+		return "to remove the damaged database, run sdnpu db purge " + path + "; the next answers start a new database"
 	case errors.Is(err, trust.ErrUntrusted):
 		return "or name a folder that only you can change"
 	case errors.Is(err, tokendb.ErrBusy):
-		return "stop the model that uses it (ollama stop), then try again"
+		return "stop the model that uses the database (ollama stop), then try again"
 	}
 	return "check that the folder can be written"
 }
@@ -138,8 +138,9 @@ type Conversation struct {
 	Texts  int    `json:"texts"`
 	Tokens int    `json:"tokens"`
 	Newest string `json:"newest"`
-	// Begin is the beginning of the conversation's first text. Begin is empty if the
-	// caller named no model file, because only its vocabulary turns tokens into text.
+	// Begin is the beginning of the conversation's first text. If the caller named no
+	// model file, Begin is empty, because only a model's vocabulary turns tokens into
+	// text.
 	Begin string `json:"begin,omitempty"`
 }
 

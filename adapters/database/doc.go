@@ -10,13 +10,11 @@
 // # Invariants
 //
 //   - A file is imported completely or not at all.
-//   - A conversation is identified by the content of its file, so a renamed file is
-//     not imported again.
-//   - A database is created only after the first file was read, so a file that cannot be
-//     read leaves no empty database.
+//   - A conversation is identified by the content of its file, so a renamed file is not imported again.
+//   - A database is created only after the first file was read, so an unreadable file leaves no empty database.
 //
 // # Cost
 //
-// During an import, the tokens of one file are in memory. Removing conversations
-// rewrites the segments that contain them.
+// An import holds the tokens of only one file in memory at a time. Removing
+// conversations rewrites the segments that contain them.
 package database

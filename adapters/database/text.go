@@ -96,8 +96,8 @@ func (r *textReader) readText(source io.Reader) error {
 }
 
 // cut returns the position at which a piece of text ends. The piece ends after the first
-// empty line that follows pieceBytes. Without such a line the piece ends after its last
-// space, and without a space after its last complete character.
+// empty line that follows pieceBytes. If no empty line follows, the piece ends after its
+// last space. A piece without spaces ends after its last complete character.
 func cut(piece []byte) int {
 	if at := bytes.Index(piece[pieceBytes:], []byte("\n\n")); at >= 0 {
 		return pieceBytes + at + 2

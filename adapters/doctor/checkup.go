@@ -114,8 +114,8 @@ func (c *Checkup) readModel() error {
 	return nil
 }
 
-// listCounts formats a map of counts as text, sorted by name. An example is "F16 37,
-// F32 11".
+// listCounts formats a map of counts as text, sorted by name, such as "F16 37, F32
+// 11".
 func listCounts(counts map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {

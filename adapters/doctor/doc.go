@@ -1,6 +1,6 @@
 // Package doctor checks whether a machine has everything that sdnpu needs, and estimates
-// and measures what a model costs on the machine. For each missing part, its report names
-// the remedy.
+// and measures what a model costs on the machine. For each missing part, the doctor's
+// report names the remedy.
 //
 // [Machine] checks the device, the chip, the DSP's driver and images, a C compiler, the
 // image cache, Ollama and the environment. These checks change nothing, except that they
@@ -17,6 +17,5 @@
 // # Invariants
 //
 //   - A finding that shows a problem says what to do.
-//   - A checkup removes the folders that killed checkups left, but never a folder
-//     that is in use.
+//   - A checkup removes the folders that killed checkups left, but never a folder that is in use.
 package doctor

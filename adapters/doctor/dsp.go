@@ -113,9 +113,9 @@ func checkDriver(system string, folders []string) Finding {
 	}
 	switch system {
 	case "linux/arm64", "android/arm64":
-		f.Remedy = dspDriver[0] + " is in none of the system's folders: install the board's fastrpc package, or add its folder to LD_LIBRARY_PATH; without it the NPU cannot be reached"
+		f.Remedy = dspDriver[0] + ": the DSP's driver library is in none of the system's folders: install the board's fastrpc package, or add the library's folder to LD_LIBRARY_PATH; without this library, the NPU cannot be used"
 	default:
-		f.Found, f.Remedy = "not checked", system+": Windows has it in its NPU driver, other machines have no NPU"
+		f.Found, f.Remedy = "not checked", system+": on Windows, the NPU's driver contains this library; other machines have no NPU"
 	}
 	return f
 }
@@ -132,7 +132,7 @@ var deviceNodes = [][]string{
 func checkNodes(system, root string) Finding {
 	f := Finding{What: "NPU access"}
 	if system != "linux/arm64" && system != "android/arm64" {
-		f.Found, f.Remedy = "not checked", system+" does not reach an NPU through device files"
+		f.Found, f.Remedy = "not checked", system+": programs on this system do not use an NPU through device files"
 		return f
 	}
 	var opened []string
@@ -173,7 +173,7 @@ func openFirst(root string, alternatives []string) (path string, err error) {
 // checkDriverPath checks that the driver's search path consists of existing
 // folders, and whether it includes the folder of the DSP images.
 func checkDriverPath(images string) Finding {
-	f := Finding{What: "DSP path", Found: launch.DriverPath + " is not set", Remedy: "this program sets it if the library's folder holds images"}
+	f := Finding{What: "DSP path", Found: launch.DriverPath + " is not set", Remedy: "this program sets the variable if the library's folder holds DSP images"}
 	path := os.Getenv(launch.DriverPath)
 	if path == "" {
 		return f
@@ -187,7 +187,7 @@ func checkDriverPath(images string) Finding {
 		}
 	}
 	if images != "" && !slices.Contains(folders, images) {
-		f.Remedy = images + " is added in front of it when its library is opened"
+		f.Remedy = images + ": this program adds the folder to the front of the variable when it opens the QNN library"
 	}
 	return f
 }

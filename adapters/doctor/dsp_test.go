@@ -76,7 +76,7 @@ func TestBrokenFilesAreNamed(t *testing.T) {
 		files map[string]string
 		look  func(t *testing.T, root string) Finding
 		found string // found is a part of the finding's text; if it is empty, nothing must be found
-		says  string // says is a part of the remedy
+		says  string // says is a text that the remedy must contain
 	}{
 		{"whole", whole, versions, "v2.51.0.260929181845", ""},
 		{"an image of another version", with("libQnnHtpV75Skel.so", old), versions, "", "libQnnHtpV75Skel.so is v2.43.0.250101000000"},
@@ -90,9 +90,9 @@ func TestBrokenFilesAreNamed(t *testing.T) {
 		{"an older kernel's", map[string]string{"dev/adsprpc-smd": "", "dev/ion": ""}, nodes, "/dev/adsprpc-smd, /dev/ion", ""},
 		{"no DSP node", map[string]string{heap: ""}, nodes, "", "none of /dev/fastrpc-cdsp"},
 		{"no memory node", map[string]string{cdsp: ""}, nodes, "", "none of /dev/dma_heap/system"},
-		{"no path", nil, path(""), "not set", "this program sets it"},
+		{"no path", nil, path(""), "not set", "this program sets the variable"},
 		{"a path", nil, path("$root"), "=", ""},
-		{"a path that leaves out the images", nil, path(os.TempDir()), "=", "is added in front of it"},
+		{"a path that leaves out the images", nil, path(os.TempDir()), "=", "adds the folder to the front"},
 		{"a path with colons", nil, path("$root:/vendor/dsp"), "", "semicolons"},
 		{"a path to nowhere", nil, path("$root/gone;$root"), "", "no folder"},
 	} {
@@ -142,5 +142,5 @@ func TestEachOllamaOnThePathIsChecked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Finding{What: "Ollama", Found: filepath.Join(real, "one/bin/ollama")}, found[0])
 	require.Equal(t, filepath.Join(real, "one/lib/ollama/llama-server"), found[1].Found)
-	require.Contains(t, found[1].Remedy, "the original")
+	require.Contains(t, found[1].Remedy, "Ollama's original llama-server")
 }

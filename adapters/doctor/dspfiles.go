@@ -16,7 +16,7 @@ import (
 // checkImages lists the images for the DSP and the stubs in the folder of the vendor's
 // library. The argument `folder` is empty if the library needs no DSP images.
 func checkImages(folder, library string) Finding {
-	f := Finding{What: "DSP images", Found: "none", Remedy: "they come with the library"}
+	f := Finding{What: "DSP images", Found: "none", Remedy: "the DSP images come with the vendor's library"}
 	if folder == "" {
 		if library != "" {
 			f.Remedy = library + " needs none"

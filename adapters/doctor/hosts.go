@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// checkOllama checks the Ollama that the user named. If the user named none, checkOllama
-// checks all Ollama installations that it finds.
+// checkOllama checks the Ollama that the user named. If the user named no Ollama,
+// checkOllama checks all installations that it finds.
 func (m Machine) checkOllama(ctx context.Context) (list []Finding) {
 	if m.Ollama == "" {
 		for _, h := range ollama.All() {
@@ -60,7 +60,7 @@ func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 		original.Found = h.Runner
 	}
 	if original.Found != "" {
-		original.Remedy = "runs the models that are not selected"
+		original.Remedy = "this llama-server runs the models that are not selected for the NPU"
 	}
 	list := []Finding{host, runner, original}
 	if layout := checkLayout(h); layout != nil {
@@ -73,7 +73,7 @@ func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 // llama-server lies next to the foreign one under the name that sdnpu gives it, sdnpu
 // was installed there before.
 func foreignRunner(h ollama.Host) Finding {
-	f := Finding{What: "its runner", Found: h.Runner, Remedy: "the original; `sdnpu install DIR` makes an Ollama that starts this program"}
+	f := Finding{What: "its runner", Found: h.Runner, Remedy: "this is Ollama's original llama-server; `sdnpu install DIR` makes an Ollama that starts this program"}
 	folder := filepath.Dir(h.Runner)
 	if original, err := ollama.FindOriginal("", []string{folder}); err != nil || original == "" {
 		return f

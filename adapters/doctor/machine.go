@@ -78,7 +78,7 @@ func checkCompiler() Finding {
 	// the C compilers are searched in the same order as by the build of the emulator
 	for _, name := range []string{"cc", "gcc", "clang"} {
 		if path, err := exec.LookPath(name); err == nil {
-			f.Found, f.Remedy = path, "only the emulator needs it"
+			f.Found, f.Remedy = path, "only the emulator needs a C compiler"
 			return f
 		}
 	}

@@ -34,7 +34,7 @@ func (c *Checkup) measure(ctx context.Context) error {
 		r.Compile = &l
 		c.say("compile", "%.1f s (%.1f s of processor time), %.2f s per 100 million parameters", l.Seconds, l.Processor, l.Rate)
 	} else {
-		c.say("compile", "nothing to do: all images are in the cache (--fresh measures it)")
+		c.say("compile", "nothing to do: all images are in the cache (to measure compiling, use --fresh)")
 	}
 	p, _, _, err := c.preview(ctx)
 	if err != nil {
@@ -85,10 +85,10 @@ func (c *Checkup) describePlan(report *engine.Report) {
 	if p := report.Plan; p != nil {
 		r.Plan, r.PlanReason = p.Name, p.Reason
 	}
-	c.say("plan", "%s: %s; sdnpu.plan pins it", r.Plan, cmp.Or(r.PlanReason, "no reason is known"))
+	c.say("plan", "%s: %s; to pin this plan, set sdnpu.plan", r.Plan, cmp.Or(r.PlanReason, "no reason is known"))
 	if choice := report.Choice; choice != nil {
 		r.Configuration, r.Expected = choice.Name(), choice.Alternatives(shownConfigurations)
-		c.say("blocks, widths", "%s: %s; a request like the last ones takes: %s; sdnpu.blocks and sdnpu.rows pin them",
+		c.say("blocks, widths", "%s: %s; expected times of a request like the last ones: %s; to pin blocks and widths, set sdnpu.blocks and sdnpu.rows",
 			r.Configuration, choice.Reason, r.Expected)
 	}
 }
@@ -112,10 +112,10 @@ func (c *Checkup) open(ctx context.Context, use func(*launch.Model) error) (err 
 // useRecipe stores the recipe with which the model was opened, so that the later steps of
 // the checkup use the same recipe.
 func (c *Checkup) useRecipe(r launch.Recipe) {
-	if c.report.RecipeReason != "" { // with a reason for the recipe, this is the second load of the model
+	if c.report.RecipeReason != "" { // an earlier load of this checkup has stored the recipe
 		return
 	}
-	c.say("recipe", "%s: %s; sdnpu.recipe=%s pins it", r.Name, r.Reason, r.Name)
+	c.say("recipe", "%s: %s; to pin this recipe, set sdnpu.recipe=%s", r.Name, r.Reason, r.Name)
 	c.report.Recipe, c.report.RecipeReason = r.Name, r.Reason
 	c.Config.Recipe = r.Name
 }
@@ -153,7 +153,7 @@ func (c *Checkup) measureFlips(ctx context.Context, m *launch.Model, pass time.D
 func describeFlips(f *engine.Flips, exact bool, err error) string {
 	switch {
 	case errors.Is(err, engine.ErrOptions):
-		return "not measured: its plan switches graphs; SDNPU_PLAN=resident with --rows as in the plan allows to compare all widths"
+		return "not measured, because the plan switches graphs: to compare all widths, set SDNPU_PLAN=resident, and set --rows to the widths of the plan"
 	case err != nil:
 		return "not measured: " + err.Error()
 	case len(f.Widths) == 0:
@@ -184,12 +184,12 @@ func (c *Checkup) compareBudget() {
 	}
 	r.Met, r.Strict = within(fixedBudget), within(0)
 	c.say("peak memory", "%s resident, of which %s are not pages of mapped files", cmdline.Bytes(r.Memory.Peak), cmdline.Bytes(r.Memory.Own))
-	verdict := fmt.Sprintf("met with the allowance of %v s for costs that do not grow with a model (processes, the library, the tokenizer)", fixedBudget)
+	verdict := fmt.Sprintf("the budget is met with the allowance of %v s for costs that do not grow with a model (processes, the library, the tokenizer)", fixedBudget)
 	switch {
 	case r.Strict:
-		verdict = fmt.Sprintf("met without the allowance of %v s", fixedBudget)
+		verdict = fmt.Sprintf("the budget is met without the allowance of %v s", fixedBudget)
 	case !r.Met:
-		verdict = "not met"
+		verdict = "the budget is not met"
 	}
 	compile := "not measured"
 	if r.Compile != nil {

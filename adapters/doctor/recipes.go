@@ -50,7 +50,7 @@ func (m Machine) checkEnabled(e Enabled, c *backend.Capabilities) (f Finding, di
 	digest = fmt.Sprintf("%x", g.Digest())
 	_ = g.Close() // an error of closing does not matter after reading
 	if e.Recipe != "" {
-		return Finding{What: "recipe", Found: fmt.Sprintf("%s: %s, named by its settings", name, e.Recipe)}, digest
+		return Finding{What: "recipe", Found: fmt.Sprintf("%s: %s, which the settings of this variant name", name, e.Recipe)}, digest
 	}
 	return m.checkChoice(name, digest, c), digest
 }
@@ -67,10 +67,10 @@ func (m Machine) checkChoice(name, digest string, c *backend.Capabilities) Findi
 	switch {
 	case err == nil:
 		f.Found = fmt.Sprintf("%s: chosen is %s", name, choice.Figures())
-		f.Remedy = fmt.Sprintf("sdnpu.recipe=%s pins it: SDNPU_RECIPE, or --set recipe=%s of sdnpu enable", choice.Recipe, choice.Recipe)
+		f.Remedy = fmt.Sprintf("to pin this recipe, set sdnpu.recipe=%s: with SDNPU_RECIPE, or with sdnpu enable --set recipe=%s", choice.Recipe, choice.Recipe)
 	case errors.Is(err, findings.ErrNoChoice), errors.Is(err, findings.ErrStaleChoice):
-		f.Found = fmt.Sprintf("%s: the first of %s that fits, because %v", name, strings.Join(launch.Uncalibrated(), ", "), err)
-		f.Remedy = launch.ChooseHint + " measures and checks the recipes on this device"
+		f.Found = fmt.Sprintf("%s: sdnpu takes the first of the recipes %s that fits, because %v", name, strings.Join(launch.Uncalibrated(), ", "), err)
+		f.Remedy = launch.ChooseHint + ": each of these commands measures and checks the recipes on this device"
 	default:
 		f.Remedy = fmt.Sprintf("%s: %v: choose again with %s", name, err, launch.ChooseHint)
 	}

@@ -58,8 +58,8 @@ const (
 // ErrTooLittleText is returned if a text is too short to calibrate with.
 var ErrTooLittleText = errors.New("the text is too short to calibrate a model with")
 
-// The constants below are values of [engine.Progress].Graph for work of package
-// findings.
+// The constants below are the values that package findings gives to the field
+// Graph of [engine.Progress].
 const (
 	Calibrating = "activations"
 	Comparing   = "with float"

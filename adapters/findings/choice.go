@@ -23,7 +23,7 @@ var ErrNoChoice = errors.New("no recipe was measured and checked for this model 
 
 // ErrStaleChoice is returned if the stored choice of a recipe was made on another device,
 // with another library or before the last calibration.
-var ErrStaleChoice = errors.New("the stored choice of a recipe does not hold here")
+var ErrStaleChoice = errors.New("the stored choice of a recipe is not valid for this device")
 
 // ErrDamagedChoice is returned for a stored choice that cannot be read or contradicts
 // itself.
@@ -172,9 +172,9 @@ func (c *Choice) check() error {
 	case err != nil:
 		return err
 	case c.Format != choiceFormat:
-		return fmt.Errorf("it has format %d, this program writes %d", c.Format, choiceFormat)
+		return fmt.Errorf("the file has format %d, want %d", c.Format, choiceFormat)
 	case c.Sum != sum:
-		return errors.New("its checksum is wrong")
+		return errors.New("the checksum in the file is wrong")
 	}
 	for _, t := range c.Trials {
 		if _, err := model.FindRecipe(t.Recipe); err != nil {
@@ -186,9 +186,9 @@ func (c *Choice) check() error {
 	}
 	switch t := c.Trial(c.Recipe); {
 	case t == nil || t.Outcome != Chosen:
-		return fmt.Errorf("it chooses %.20q, which it did not measure", c.Recipe)
+		return fmt.Errorf("the chosen recipe %.20q was not measured", c.Recipe)
 	case !t.passes():
-		return fmt.Errorf("it chooses %s, which is below its gate", c.Recipe)
+		return fmt.Errorf("the chosen recipe %s is below its gate", c.Recipe)
 	}
 	return nil
 }
@@ -234,8 +234,8 @@ func readChoice(path string) (*Choice, error) {
 
 // Choice returns the recipe that was chosen for a model on a device. If there is no choice, the
 // error is [ErrNoChoice]. If the choice was made on another device, with another library or
-// before the last calibration, the error is [ErrStaleChoice]. Any other error says why the
-// stored choice cannot be used.
+// before the last calibration, the error is [ErrStaleChoice]. All errors except these two say
+// why the stored choice cannot be used.
 func (s Store) Choice(k ChoiceKey) (*Choice, error) {
 	if s.Cache == "" {
 		return nil, ErrNoChoice
@@ -248,7 +248,7 @@ func (s Store) Choice(k ChoiceKey) (*Choice, error) {
 		return nil, err
 	}
 	if c.ChoiceKey != k {
-		return nil, fmt.Errorf("%w: it is of %s on %s", ErrDamagedChoice, c.Model, c.Device)
+		return nil, fmt.Errorf("%w: the file holds the choice for %s on %s", ErrDamagedChoice, c.Model, c.Device)
 	}
 	return c, s.checkRanges(c)
 }

@@ -98,11 +98,11 @@ func TestChoiceOfAnotherPlaceIsRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(moved, content, 0o600))
 	_, err = s.Choice(other)
 	require.ErrorIs(t, err, ErrDamagedChoice, "a copy under another name")
-	require.ErrorContains(t, err, "it is of model aa on phone one")
+	require.ErrorContains(t, err, "the file holds the choice for model aa on phone one")
 
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(content), `"format": 1`, `"format": 2`, 1)), 0o600))
 	_, err = s.Choice(c.ChoiceKey)
-	require.ErrorContains(t, err, "it has format 2, this program writes 1")
+	require.ErrorContains(t, err, "the file has format 2, want 1")
 	for name, text := range map[string]string{"empty": "", "null": "null", "large": strings.Repeat(" ", manifestLimit+1), "unknown field": `{"formats":1}`} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		_, err = s.Choice(c.ChoiceKey)

@@ -18,10 +18,9 @@
 // # Invariants
 //
 //   - Files are written completely or not at all.
-//   - A caller never gets a result that was measured with other ranges, another model file
-//     or another device than the caller names.
-//   - Files may be damaged or edited by hand. The package never trusts a length that it
-//     reads. A damaged result is treated like a missing one.
+//   - A caller never gets a result that was measured with other ranges, another model file or another device.
+//   - Files may be damaged or edited by hand. The package checks each length that it reads.
+//   - A damaged result is treated like a missing result.
 //
 // # Cost
 //

@@ -28,8 +28,8 @@ type Folder struct {
 	// such key has.
 	Signer signing.PublicKey
 	// Entries holds the entries of the folder's manifest. If the manifest cannot be
-	// read, Damage is the reason. Images of a folder that only trusted users can change
-	// are used nevertheless.
+	// read, Damage is the reason. If only trusted users can change the folder, its
+	// images are used even if the manifest cannot be read.
 	Entries []PreparedEntry
 	Damage  error
 
@@ -37,9 +37,9 @@ type Folder struct {
 }
 
 // OpenFolder decides whether a folder of prepared images may be used. Either only trusted users can
-// change the folder, or an accepted key has signed its manifest. Even a folder of the user's own is
-// refused if an accepted key has signed other content than that of the manifest, or if the
-// signature cannot be read, because the folder was changed after the signing.
+// change the folder, or an accepted key has signed its manifest. OpenFolder refuses every folder,
+// even the user's own, whose signature cannot be read or belongs to other content, because such a
+// folder was changed after it was signed.
 func OpenFolder(dir string, accepted []signing.PublicKey) (*Folder, error) {
 	owned := trust.Check(dir)
 	if owned != nil && !errors.Is(owned, trust.ErrUntrusted) {
@@ -76,7 +76,7 @@ func checkSignature(dir string, content []byte, accepted []signing.PublicKey) (s
 	}
 	signature, err := readSmall(filepath.Join(dir, SignatureFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("it has no signature (%s)", SignatureFile)
+		return "", fmt.Errorf("the folder has no signature (%s)", SignatureFile)
 	}
 	if err != nil {
 		return "", err
@@ -90,7 +90,7 @@ func (f *Folder) Reason() string {
 	case f.Signer != "":
 		return "signed by " + string(f.Signer)
 	case f.Own:
-		return "only you and the administrator can change it"
+		return "only you and the administrator can change the folder"
 	}
 	return "not trusted"
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// own and shared are file modes of folders: only the user can write a folder of mode own,
-// and all users one of mode shared.
+// own and shared are file modes of folders. Only the user can write a folder of mode own.
+// All users can write a folder of mode shared.
 const own, shared = 0o700, 0o777
 
 func signingKey(t testing.TB) *signing.PrivateKey {
@@ -159,8 +159,9 @@ func TestFoldersOfOthersNeedASignature(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestNoChangeOfASignedFolderIsUsed changes the files of a signed folder that others can write. A
-// cache must then take either the signed images or none.
+// TestNoChangeOfASignedFolderIsUsed changes the files of a signed folder that others can write.
+// The test requires that a cache takes only the signed images from the changed folder, or no
+// images.
 func TestNoChangeOfASignedFolderIsUsed(t *testing.T) {
 	needsModes(t)
 	key := signingKey(t)
@@ -198,8 +199,8 @@ func TestNoChangeOfASignedFolderIsUsed(t *testing.T) {
 }
 
 // TestImagesOfTwoSignedFoldersAreNotMixed mixes two states of a folder: the older manifest accepts
-// no newer images, and the newer manifest no older ones. The older state as a whole has a valid
-// signature and is accepted.
+// no newer images, and the newer manifest no older ones. A folder that is in the older state as a
+// whole has a valid signature and is accepted.
 func TestImagesOfTwoSignedFoldersAreNotMixed(t *testing.T) {
 	needsModes(t)
 	key := signingKey(t)
@@ -236,7 +237,8 @@ func TestImagesOfTwoSignedFoldersAreNotMixed(t *testing.T) {
 	}
 }
 
-// TestSignedRangesAreReadAsSigned: ranges and rounded weights decide what is compiled.
+// TestSignedRangesAreReadAsSigned changes the ranges and the rounded weights of a
+// signed folder, which decide what is compiled. The changed files must not be used.
 func TestSignedRangesAreReadAsSigned(t *testing.T) {
 	needsModes(t)
 	key := signingKey(t)

@@ -66,17 +66,17 @@ const MinPositions = 500
 var ErrFewPositions = errors.New("too few positions to judge a recipe")
 
 // Failure describes the figures of a check that are worse than the gate with 95 % certainty. If no
-// figure is worse than the gate, Failure returns "". Other texts of the same length would give
-// other figures, so Failure compares with the gate the end of each figure's confidence interval
-// that is better for the recipe. With this rule, a recipe whose true quality is exactly at its gate
-// fails one of twenty checks; if Failure compared the plain figures, such a recipe would fail every
-// second check.
+// figure is worse than the gate, Failure returns "". The figures of a check depend on its text, so
+// Failure computes a confidence interval for each figure. Failure compares the gate with the end of
+// the interval that is better for the recipe. A recipe whose true quality is exactly at its gate
+// therefore fails one of twenty checks. If Failure ignored the confidence intervals, such a recipe
+// would fail every second check.
 func (g Gate) Failure(c *Check) string {
 	return g.below(c, UpperBound(c.Top1, c.Positions), float64(c.Perplexity.Ratio)*math.Exp(-certainty*c.Perplexity.Uncertainty))
 }
 
 // measuredBelow describes the measured figures that are worse than the gate. Unlike
-// [Gate.Failure], it ignores confidence intervals.
+// [Gate.Failure], measuredBelow ignores confidence intervals.
 func (g Gate) measuredBelow(c *Check) string {
 	return g.below(c, c.Top1, float64(c.Perplexity.Ratio))
 }
@@ -111,11 +111,11 @@ func (g Gate) Verdict(c *Check) string {
 	failed, below := g.Failure(c), g.measuredBelow(c)
 	switch {
 	case c.Positions < MinPositions:
-		return fmt.Sprintf("open: %d positions are too few, want at least %d", c.Positions, MinPositions)
+		return fmt.Sprintf("undecided: the check has %d positions, want at least %d", c.Positions, MinPositions)
 	case failed != "":
 		return "failed: " + failed
 	case below != "":
-		return "passed within the uncertainty of the check: " + below
+		return "passed, because these figures miss the gate by less than the check's uncertainty: " + below
 	}
 	return "passed"
 }

@@ -172,7 +172,7 @@ func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 	case errors.As(err, &path): // a file that is no manifest may be something else, so the error does not advise to remove it
 		return nil, fmt.Errorf("%w: name a folder that can be read and written", err)
 	}
-	return nil, fmt.Errorf("%w: remove it, which loses no image, or name another folder", err)
+	return nil, fmt.Errorf("%w: remove the manifest, which loses no image, or name another folder", err)
 }
 
 // manifestPatience limits how long to wait for another process that writes the
@@ -233,7 +233,7 @@ func (e *PreparedEntry) Add(image PreparedImage) {
 }
 
 // Mismatch describes why a device cannot use the images of a manifest entry. If the
-// device can use them, Mismatch returns "".
+// device can use the images, Mismatch returns "".
 func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
 	switch {
 	case e.Library.Fingerprint == c.Fingerprint && !c.SharesConstants && e.onlyShared():
@@ -241,11 +241,11 @@ func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
 	case e.Library.Fingerprint == c.Fingerprint:
 		return ""
 	case e.Library.BuildID != c.BuildID:
-		return fmt.Sprintf("prepared with library build %s, this one is %s: prepare again with the same release of the runtime", e.Library.BuildID, c.BuildID)
+		return fmt.Sprintf("prepared with library build %s, this library has build %s: prepare again with the same release of the runtime", e.Library.BuildID, c.BuildID)
 	case fmt.Sprint(e.Chip.SoC) != c.SoC:
-		return fmt.Sprintf("prepared for %s (SoC %d), this is SoC %s", e.Chip.Name, e.Chip.SoC, c.SoC)
+		return fmt.Sprintf("prepared for %s (SoC %d), this device is SoC %s", e.Chip.Name, e.Chip.SoC, c.SoC)
 	}
-	return fmt.Sprintf("prepared for %s, this is %s", e.Library.Fingerprint, c.Fingerprint)
+	return fmt.Sprintf("prepared for the device %s, this device is %s", e.Library.Fingerprint, c.Fingerprint)
 }
 
 // entriesFor returns the manifest entries of a model that a device can use. If the

@@ -90,7 +90,7 @@ func parseRanges(path, digest string, data []byte, codes func(id string) (*model
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrRangesFile, err)
 	}
 	if f.Version != rangesVersion || f.Digest != digest || len(f.Tensors) == 0 {
-		return nil, fmt.Errorf("%s: %w: the ranges file has version %d and is of %s (%.12s)", path, ErrRangesFile, f.Version, f.Model, f.Digest)
+		return nil, fmt.Errorf("%s: %w: the file has version %d and belongs to the model %s (digest %.12s)", path, ErrRangesFile, f.Version, f.Model, f.Digest)
 	}
 	r := &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
 	if f.Rounded != "" {

@@ -182,7 +182,8 @@ func (e *Entry) Remove() error {
 const leftoverAge = time.Hour
 
 // RemoveLeftovers removes temporary files that killed processes have left in the folders
-// of results. Errors are ignored, because nothing depends on these files.
+// of results. RemoveLeftovers ignores errors, because nothing depends on temporary
+// files.
 func (s Store) RemoveLeftovers() {
 	if s.Cache == "" {
 		return

@@ -145,7 +145,7 @@ func (m *manifest) readListed(folder, name string) ([]byte, error) {
 		return nil, err
 	}
 	if digestOf(content) != want.SHA256 {
-		return nil, fmt.Errorf("%s: %w: it is not the file that was signed", path, ErrUntrustedFolder)
+		return nil, fmt.Errorf("%s: %w: the file was changed after it was signed", path, ErrUntrustedFolder)
 	}
 	return content, nil
 }

@@ -20,7 +20,8 @@ type TimesFile struct {
 	Digest string `json:"digest"`
 	Recipe string `json:"recipe"`
 	Device string `json:"device"`
-	// Fingerprint identifies the device. Clock is the pace of an emulator.
+	// Fingerprint identifies the device. Clock is the pace of the emulator, or
+	// empty if the device is not an emulator with a pace.
 	Fingerprint string `json:"fingerprint"`
 	Clock       string `json:"clock,omitempty"`
 	// Rows are the graph widths, Blocks is the number of blocks, and Slots the number of

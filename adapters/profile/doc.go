@@ -7,6 +7,7 @@
 // cannot be separated from the time of its layers, so the profile counts both as
 // time of the layers.
 //
-// Package backend/engine makes the measurements; package profile makes none. Fitting takes
-// microseconds. A folder of profiles is read and written one file at a time.
+// Package profile measures nothing: package backend/engine measures the times of graphs.
+// Fitting parameters to the times takes microseconds. A folder of profiles is read and
+// written one file at a time.
 package profile

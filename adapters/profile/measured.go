@@ -23,8 +23,8 @@ type About struct {
 const (
 	schema   = "npu-device-profile/1"
 	tileRows = 32 // tileRows is the number of rows in a tile of the matrix unit, on every Hexagon so far
-	// windowGB is the memory that one session can address, in GB. No call of the
-	// library reports this number.
+	// windowGB is the memory that one session can address, in GB. The vendor's
+	// library has no call that reports this memory.
 	windowGB = 3.75
 	// Fastest is the load bandwidth in GB/s that a profile gets if larger images did
 	// not take longer to load than small ones.
@@ -32,7 +32,7 @@ const (
 )
 
 // AboutModel returns an About for a model: the name is that of its file, without the extension.
-// The caller must add the name of the device.
+// AboutModel leaves the name of the device empty, and the caller must set it.
 func AboutModel(path string, c model.Config, recipe string) About {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	return About{Model: name, Recipe: recipe, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab}
@@ -54,12 +54,12 @@ func Measured(m *engine.Measurements, about About) (*graphswap.Profile, error) {
 		Memory:  graphswap.Memory{WindowGB: windowGB},
 		Confidence: map[string]string{
 			"models": fmt.Sprintf("measured: %s, %d graphs, each alone, %d past slots", about.Recipe, len(m.Graphs), m.Slots),
-			"memory": "not measured: the usual address window of one session",
+			"memory": "not measured: assumed to be the usual memory that one session can address",
 			"load":   "latency and bandwidth are fitted to the loads of all graphs",
 		},
 	}
 	if m.Paced != "" {
-		p.Device += ", in the time of " + m.Paced
+		p.Device += ", with the simulated times of " + m.Paced
 	}
 	if m.RunSlowdown == 0 {
 		p.Confidence["load.compute_slowdown_while_loading"] = "not measured"

@@ -50,8 +50,9 @@ func TestMeasuredProfileForecastsOtherWidths(t *testing.T) {
 			require.Equal(t, graphswap.Measured, profile.Kind)
 			got, err := profile.Cost(name)
 			require.NoError(t, err)
-			// None of these widths, contexts and blocks was measured. The fixed cost
-			// of two runs is now part of the layers' cost.
+			// The loops check only widths, contexts and blocks that were not
+			// measured. The measured profile counts the fixed cost of two runs as a
+			// part of the layers' cost.
 			for _, rows := range []int{8, 128, 512} {
 				for _, context := range []float64{100, 1100, 4000} {
 					require.InEpsilon(t, want.Body(rows, context)+2*p.Compute.RPCMs, got.Body(rows, context), 1e-3, "%s %s: %d rows at %v", device, name, rows, context)
@@ -114,7 +115,7 @@ func TestEachPartOfTheKeySelectsTheProfile(t *testing.T) {
 	got, err := folder.Get(key)
 	require.NoError(t, err)
 	require.Equal(t, p, got)
-	if runtime.GOOS != "windows" { // which has no such modes
+	if runtime.GOOS != "windows" { // Windows has no file modes for other users
 		require.NoError(t, os.Chmod(folder.Path(key), 0o606))
 		_, err = folder.Get(key)
 		require.ErrorIs(t, err, trust.ErrUntrusted, "other users can change it")

@@ -37,8 +37,9 @@ type Folder string
 // Path returns the path of the file for a key's profile, which may not exist yet.
 func (f Folder) Path(k Key) string { return filepath.Join(string(f), k.file()) }
 
-// Get returns the profile of a key, or [os.ErrNotExist] if there is none. Any other
-// error means that the profile cannot be read and must be measured again.
+// Get returns the profile of a key, or [os.ErrNotExist] if there is none. If Get
+// returns an error other than [os.ErrNotExist], the profile cannot be read and must
+// be measured again.
 func (f Folder) Get(k Key) (*graphswap.Profile, error) {
 	if err := trust.Check(f.Path(k)); err != nil {
 		return nil, fmt.Errorf("profile: %w", err)

@@ -149,7 +149,8 @@ func TestInvalidWheelsAreRejected(t *testing.T) {
 	}
 }
 
-// TestPathsCannotLeaveTheFolder: files that are not on the list stay in the wheel, for any path.
+// TestPathsCannotLeaveTheFolder checks that files whose names are not known are not unpacked,
+// whatever their paths are.
 func TestPathsCannotLeaveTheFolder(t *testing.T) {
 	outside := []entry{
 		{name: "../escaped.so", text: "x"},

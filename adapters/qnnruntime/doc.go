@@ -10,8 +10,8 @@
 //
 // Index pages, wheels and their records are untrusted input. Package qnnruntime checks sizes
 // before it allocates or writes, and compares each file with the checksum that the wheel
-// records. It unpacks only files with known names, and ignores the paths that the wheel gives
-// to these files.
+// records. Package qnnruntime unpacks only files with known names, and ignores the paths that
+// the wheel gives to these files.
 //
 // # Layout
 //

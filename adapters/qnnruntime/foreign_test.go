@@ -21,8 +21,9 @@ func put(t *testing.T, text string, path ...string) string {
 	return file
 }
 
-// TestInstallReplacesNothingOfOthers puts files of the user in the way: without a
-// list of contents, next to the listed files, in their place, and through links.
+// TestInstallReplacesNothingOfOthers puts files of the user into the folder of an
+// installation: without a list of contents, next to the listed files, in place of
+// the listed files, and through links.
 func TestInstallReplacesNothingOfOthers(t *testing.T) {
 	a, err := open(wheel(t, good()), false)
 	require.NoError(t, err)
@@ -67,7 +68,7 @@ func TestInstallReplacesNothingOfOthers(t *testing.T) {
 			require.ErrorIs(t, CheckFolder(folder), ErrForeign)
 			_, err := a.Unpack(folder, nil)
 			require.ErrorIs(t, err, ErrForeign)
-			require.ErrorContains(t, err, "move it away")
+			require.ErrorContains(t, err, "move the file away")
 			require.Equal(t, before, filesAndLinks(t, folder, away))
 		})
 	}

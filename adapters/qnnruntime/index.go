@@ -157,7 +157,7 @@ func (x Index) get(ctx context.Context, from *url.URL, accept string) (*http.Res
 		return nil, fmt.Errorf("%w: %w", ErrIndex, err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s answered %s", ErrIndex, from.Redacted(), response.Status) // the error leaves the body open; it is closed when the response is garbage-collected
+		return nil, fmt.Errorf("%w: %s answered %s", ErrIndex, from.Redacted(), response.Status) // the body of the response stays open until the response is garbage-collected
 	}
 	return response, nil
 }

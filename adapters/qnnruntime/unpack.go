@@ -30,8 +30,9 @@ var topNames = []string{distribution, distribution + ".libs", stampFile}
 
 // Unpack installs the files of a wheel into a folder. If the folder does not exist,
 // Unpack creates it. Unpack replaces an earlier installation whose files were not
-// changed. For other files with the same names, Unpack returns [ErrForeign], and for a
-// folder that other users can change [trust.ErrUntrusted]; then nothing is changed.
+// changed. If the folder contains other files with the same names, Unpack returns
+// [ErrForeign]. If other users can change the folder, Unpack returns
+// [trust.ErrUntrusted]. In both cases, Unpack changes nothing.
 func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *Installed, err error) {
 	root, err := OpenFolder(folder)
 	if err != nil {
@@ -129,7 +130,7 @@ func (a *Archive) write(f *zip.File, root *os.Root, to string, m *meter) (_ stri
 // can name only files in the folders that an installation replaces.
 func checkReplaceable(root *os.Root) error {
 	foreign := func(name string) error {
-		return fmt.Errorf("%q: %w, or it was changed: move it away, or name another folder with --to; "+
+		return fmt.Errorf("%q: %w, or the file was changed after the installation: move the file away, or name another folder with --to; "+
 			"`sdnpu runtime remove` removes this user's runtime", filepath.Join(root.Name(), filepath.FromSlash(name)), ErrForeign)
 	}
 	sums, err := listedSums(root)

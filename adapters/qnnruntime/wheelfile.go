@@ -109,7 +109,7 @@ func (s Source) openNamed() (*WheelFile, error) {
 		return nil, errors.Join(err, w.Close())
 	}
 	if s.SHA256 == "" && !Pinned(sum) {
-		err := fmt.Errorf("%s: %w: it has the SHA-256 %s: if the one who made it confirms this checksum, run it again with --sha256 %s",
+		err := fmt.Errorf("%s: %w: the wheel has the SHA-256 %s: if the maker of the wheel confirms this checksum, run the command again with --sha256 %s",
 			s.File, ErrPin, sum, sum)
 		return nil, errors.Join(err, w.Close())
 	}

@@ -7,14 +7,13 @@
 // the model is not selected, the process becomes Ollama's own llama-server with
 // the same arguments. Package llamaserver implements the HTTP protocol.
 //
-// Called as llama-quantize, the program copies a file. It replaces Ollama's
-// llama-quantize because `ollama create` needs llama-quantize and some installations do
-// not have it.
+// Called as llama-quantize, the program copies a file. The copying program replaces
+// Ollama's llama-quantize, because `ollama create` needs llama-quantize and some
+// installations do not have it.
 //
 // # Invariants
 //
 //   - A model that is not selected runs even if the settings of sdnpu are invalid.
-//   - The server listens before it loads the model, and reports progress during the
-//     load, so that Ollama does not give up.
+//   - The server listens before it loads the model, and reports progress during the load, so that Ollama does not give up.
 //   - If the NPU is lost, the process exits, and Ollama starts a new one.
 package runner

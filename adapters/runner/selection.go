@@ -26,8 +26,8 @@ func readConfig(args arguments.Args, modes config.Modes) (c config.Config, reaso
 		source, err := launch.ConfigSource(name, path)
 		if err != nil {
 			if !errors.Is(err, config.ErrSetting) {
-				// The model file cannot be read. The original llama-server can read the model
-				// file, or reports why it cannot.
+				// If this program cannot read the model file, the original llama-server can
+				// read the file, or reports why it cannot.
 				return c, err.Error(), nil
 			}
 			return c, "", err

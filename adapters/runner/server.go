@@ -39,9 +39,9 @@ var errDeviceGone = errors.New("this process has lost the NPU and exits: the nex
 type Program struct {
 	// Version is printed if Ollama asks for it.
 	Version string
-	// Modes are modes of config that the product does not have. Adjust, if set, changes
-	// the options with which a model is opened. Only the laboratory sets Modes and
-	// Adjust, to run published systems.
+	// Modes holds values of the key sdnpu.mode that the product does not have. Adjust,
+	// if set, changes the options with which a model is opened. Only the laboratory
+	// sets Modes and Adjust, to run published systems.
 	Modes  config.Modes
 	Adjust func(*launch.Options) error
 }
@@ -194,7 +194,7 @@ func (p Program) run(ctx context.Context, i instance) error {
 }
 
 // CrashCommand is the argument with which this program starts itself to explain a
-// crash. The program must then call [crash.Serve].
+// crash. A program that is started with this argument must call [crash.Serve].
 const CrashCommand = "crash-child"
 
 func watchCrash() error {
@@ -210,12 +210,12 @@ func watchCrash() error {
 func hostDebugs() bool {
 	v := os.Getenv("OLLAMA_DEBUG")
 	on, err := strconv.ParseBool(v)
-	return on || v != "" && err != nil // a number above 1 asks for even more messages
+	return on || v != "" && err != nil // numbers such as 2 are not booleans, but also ask for debug messages
 }
 
 // idleTime is the time without requests after which the prefill graphs are loaded
-// again, and longer context tiers are prepared. A program that asks several questions
-// needs less time between an answer and its next question.
+// again, and longer context tiers are prepared. A program that sends several requests
+// needs less than idleTime between an answer and its next request.
 const idleTime = 2 * time.Second
 
 // load loads the model and prints lines about the progress, each of which restarts
@@ -242,8 +242,8 @@ func (p Program) load(ctx context.Context, s launch.Settings, program string, o 
 	return m, nil
 }
 
-// printBuffers prints the sizes of all buffers, and returns the device's name in
-// the host's form.
+// printBuffers prints the sizes of all buffers, and returns the name that Ollama
+// gives to the device.
 func printBuffers(m *launch.Model, lines *llamaserver.Lines) (device string) {
 	device, memory := "HTP0", m.Memory()
 	if m.Device.Capabilities().Lane == backend.CPU {
@@ -268,7 +268,7 @@ type answers struct {
 }
 
 // Answers returns an open model that answers the requests of a server. The caller closes
-// the model. If the NPU is lost, the model calls end.
+// the model. If the NPU is lost, the model calls the function `end`.
 func Answers(m *launch.Model, lines *llamaserver.Lines, end context.CancelCauseFunc) llamaserver.Model {
 	if m.Embedder != nil {
 		return embeddings{newAnswers(m, lines, end)}

@@ -140,7 +140,7 @@ func printChoice(w io.Writer, c *findings.Choice) error {
 	for _, trial := range c.Trials {
 		fmt.Fprintf(t, "%s\t%s\n", trial.Recipe, trial.Line())
 	}
-	fmt.Fprintf(t, "chosen\t%s; sdnpu.recipe=%s pins it\n", c.Recipe, c.Recipe)
+	fmt.Fprintf(t, "chosen\t%s; to pin this recipe, set sdnpu.recipe=%s\n", c.Recipe, c.Recipe)
 	return t.Flush()
 }
 

@@ -73,10 +73,10 @@ func TestNextStartTakesTheChoice(t *testing.T) {
 	require.Contains(t, r.Reason, "the fastest that passes its gate on this device: w8: 2 ms per token, same token at 100.00 % of 1000 positions")
 	require.NotContains(t, log, "was not checked")
 	out, _ := sdnpu(t, "doctor") // fails, because there is no Ollama
-	require.Regexp(t, `(?m)^ok +recipe +.*stories260K-f16.gguf: chosen is w8: 2 ms per token, .*sdnpu\.recipe=w8 pins it`, out)
+	require.Regexp(t, `(?m)^ok +recipe +.*stories260K-f16.gguf: chosen is w8: 2 ms per token, .*to pin this recipe, set sdnpu\.recipe=w8`, out)
 	out, err := sdnpu(t, "doctor", story, "--context", "64", "--flips", "8")
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^recipe +w8: the fastest .*; sdnpu\.recipe=w8 pins it$`, out)
+	require.Regexp(t, `(?m)^recipe +w8: the fastest .*; to pin this recipe, set sdnpu\.recipe=w8$`, out)
 	require.Regexp(t, `(?m)^graphs +recipe w8, `, out)
 
 	r, _ = answer(t, story, "--recipe", "f16")
@@ -105,7 +105,7 @@ func TestChoiceOfAnotherDeviceIsNotTaken(t *testing.T) {
 	require.Contains(t, r.Reason, "w4a16 was chosen on a device of the test; this is another device, or another version of its library")
 	require.Contains(t, log, "measures and checks again")
 	out, _ := sdnpu(t, "doctor")
-	require.Regexp(t, `(?m)^ok +recipe +.*stories260K-f16.gguf: the first of f16, w8, w4a16 that fits, because the stored choice of a recipe does not hold here: w4a16 was chosen on`, out)
+	require.Regexp(t, `(?m)^ok +recipe +.*stories260K-f16.gguf: sdnpu takes the first of the recipes f16, w8, w4a16 that fits, because the stored choice of a recipe is not valid for this device: w4a16 was chosen on`, out)
 }
 
 // TestCheckChoosesARecipe: the stored choice agrees with the printed figures, whatever

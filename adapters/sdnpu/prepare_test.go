@@ -137,7 +137,7 @@ func TestManifestListsAllPreparedImages(t *testing.T) {
 		require.Contains(t, f.Found, all[i].Model.Name)
 		require.Empty(t, f.Remedy, "each model has something for this chip")
 	}
-	require.Contains(t, list[3].Found, "not for this device: prepared for SM8550 (SoC 43), this is SoC 57")
+	require.Contains(t, list[3].Found, "not for this device: prepared for SM8550 (SoC 43), this device is SoC 57")
 	told := func(digest string) string {
 		var log strings.Builder
 		s.Findings().LogPrepared(digest, c, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -149,11 +149,11 @@ func TestManifestListsAllPreparedImages(t *testing.T) {
 	require.Contains(t, told("another"), "other models")
 	c.Fingerprint, c.SoC = "x", "1"
 	require.Equal(t, 3, strings.Count(told(all[0].Model.Digest), "level=WARN"))
-	require.Contains(t, doctor.CheckPrepared(s.Findings(), &c)[1].Remedy, "this is SoC 1")
+	require.Contains(t, doctor.CheckPrepared(s.Findings(), &c)[1].Remedy, "this device is SoC 1")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, findings.ManifestFile), []byte("{"), 0o600))
 	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", dir)
-	require.ErrorContains(t, err, "remove it, which loses no image, or name another folder")
+	require.ErrorContains(t, err, "remove the manifest, which loses no image, or name another folder")
 	_, err = sdnpu(t, "prepare", story, "--soc", "57", "--library", "gone.so", "-o", story)
 	require.ErrorContains(t, err, "name a folder that can be read and written")
 	require.NotContains(t, err.Error(), "remove it", "the path is the model")

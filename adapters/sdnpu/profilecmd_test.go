@@ -91,7 +91,7 @@ func TestPlansUseTheMeasuredProfile(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(text), &r))
 			record, err = readTimeline(line)
 			require.NoError(t, err)
-			require.Contains(t, record.Device, "in the time of sd8gen2 (fitted) as qwen2.5-1.5b; planned by")
+			require.Contains(t, record.Device, "with the simulated times of sd8gen2 (fitted) as qwen2.5-1.5b; planned by")
 			return r.Plan.Reason, record
 		}
 		const unknown = "planned by the times that were measured when the graphs were loaded"

@@ -62,7 +62,7 @@ func TestFoldersOfOthersRunOnlyIfSigned(t *testing.T) {
 	}
 	compiled, told := run("")
 	require.Zero(t, compiled)
-	require.Contains(t, told, "only you and the administrator can change it")
+	require.Contains(t, told, "only you and the administrator can change the folder")
 
 	require.NoError(t, os.Chmod(dir, 0o777))
 	compiled, told = run("")

@@ -93,7 +93,7 @@ func writeTimeline(ctx context.Context, path, model string, l *launch.Model, r e
 		Timelines: []*graphswap.Timeline{&r.Plan.Timeline},
 	}
 	if paced := r.Clock.Paced; paced != "" { // the title includes the kind of the device profile
-		record.Device += ", in the time of " + paced
+		record.Device += ", with the simulated times of " + paced
 	}
 	if r.Plan.Costs != "" {
 		record.Device += "; planned " + r.Plan.Costs

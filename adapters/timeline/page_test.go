@@ -18,8 +18,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/browser"
 )
 
-// open shows the record's page. The test fails if the page's script throws, or requests
-// anything but the file itself.
+// open loads the page of a record in a browser. The test fails if the page's script
+// throws, or requests anything but the file itself.
 func open(t *testing.T, r *Record) context.Context {
 	var page bytes.Buffer
 	require.NoError(t, WritePage(&page, r))

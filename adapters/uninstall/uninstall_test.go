@@ -18,8 +18,9 @@ func put(t *testing.T, path string) {
 	require.NoError(t, os.WriteFile(path, []byte(path), 0o600))
 }
 
-// TestOnlyOurFilesAreRemoved builds random folders of our files and others'. After
-// an interrupted removal, a second one completes it, and the others' files stay.
+// TestOnlyOurFilesAreRemoved builds random folders of our files and others'. If a
+// removal is interrupted, a second call of Remove completes the removal, and the
+// files of others stay.
 func TestOnlyOurFilesAreRemoved(t *testing.T) {
 	key := strings.Repeat("0a", 32)
 	kinds := []struct {
