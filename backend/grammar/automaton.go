@@ -31,7 +31,7 @@ type Grammar struct {
 	mu     sync.Mutex // mu guards the fields below it
 	stacks stacks
 	states map[string]*state
-	cells  int // cells is the size of all states
+	cells  int // cells is the size of all states, in items and following states
 	first  *state
 	masked []*state // masked lists the states that hold a token mask, the oldest first
 	// maskBytes is the memory of the masks that the states in masked hold.
@@ -44,7 +44,7 @@ type Grammar struct {
 // text, and equal sets of positions are one object until the automaton forgets its
 // states.
 type state struct {
-	items []item // the items ascend by their field at
+	items []item // items is sorted by the field `at`, ascending
 	// final is set if the text matches the whole grammar.
 	final bool
 	// next holds, for each class of bytes, the state that follows, or nil if it is not
@@ -82,7 +82,7 @@ func newGrammar(p *program) (*Grammar, error) {
 }
 
 // errWork is returned if a token takes too much work.
-var errWork = tooComplex("too many of its alternatives apply at the same time: use fewer alternatives that begin alike")
+var errWork = tooComplex("too many alternatives apply at the same time: use fewer alternatives that begin alike")
 
 // classify divides the 256 bytes into classes. The grammar does not distinguish the
 // bytes of one class.

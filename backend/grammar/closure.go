@@ -7,7 +7,7 @@ type closure struct {
 	grammar *Grammar
 	todo    []visit
 	seen    map[visit]struct{}
-	calls   map[int32]*activation // one entry for each rule
+	calls   map[int32]*activation // calls maps a rule to its activation
 	found   []visit
 	final   bool
 }
@@ -25,9 +25,9 @@ type visit struct {
 // activation are known only when all its calls have been found.
 type activation struct {
 	returns []visit // returns holds the instructions that follow the calls of the rule
-	// same holds calls at the end of their own rule, so that the called rule returns
-	// directly to the stacks of that rule. Loops written as right recursion therefore
-	// need no stack.
+	// same holds calls at the end of their own rule, so that the called rule returns directly
+	// to the stacks of that rule. A rule that ends with a call of itself therefore needs no
+	// stack.
 	same   []visit
 	stacks *frames
 }

@@ -79,7 +79,7 @@ func compile(rules []rule, root int) (*Grammar, error) {
 func (c *compiler) add(i instruction) (int32, error) {
 	c.edges += len(i.edges)
 	if len(c.code) >= maxProgram || c.edges > maxEdges {
-		return 0, tooComplex("it compiles to more than %d instructions or %d byte ranges: use smaller repetitions", maxProgram, maxEdges)
+		return 0, tooComplex("the grammar compiles to more than %d instructions or %d byte ranges: use smaller repetitions", maxProgram, maxEdges)
 	}
 	c.code = append(c.code, i)
 	return int32(len(c.code) - 1), nil
@@ -156,8 +156,8 @@ func (c *compiler) repeat(e repeat, next int32) (int32, error) {
 	return at, nil
 }
 
-// class compiles a class of characters to edges for the bytes of their encodings.
-// Characters with the same last bytes share instructions.
+// class compiles a class of characters to edges for the bytes of their encodings. Characters
+// whose encodings end with the same bytes share the instructions that read these bytes.
 func (c *compiler) class(e class, next int32) (int32, error) {
 	var edges []edge
 	var err error

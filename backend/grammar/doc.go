@@ -23,26 +23,26 @@
 //
 // # Invariants
 //
-//   - A token is allowed exactly if the text with this token can be continued to a text that the
-//     grammar matches. A token that ends the text is allowed exactly if the grammar matches the
-//     text so far.
+//   - A token is allowed exactly if some continuation of text and token matches the grammar.
+//     A token that ends the text is allowed exactly if the grammar matches the text so far.
 //   - Left recursion is refused, because it calls rules without end.
-//   - Work per token, memory and nesting are bounded (maxWork, maxCells, maxMaskBytes,
-//     maxDepth). A text that exceeds the work ends with [ErrTooComplex].
+//   - Work per token, memory and nesting have limits.
+//     The limits are maxWork, maxCells, maxMaskBytes and maxDepth. A text that exceeds the
+//     limit of work ends with [ErrTooComplex].
 //   - States and masks that have been forgotten are computed again with equal results.
 //
 // # How the grammars differ from llama.cpp's
 //
-//   - Control tokens that do not end the text are never allowed, even if the grammar matches
-//     their text.
+//   - Control tokens are never allowed, except those that end the text.
+//     The texts of other control tokens may match the grammar.
 //
-//   - A rule that is defined twice is an error; in llama.cpp the later definition
-//     counts.
+//   - A rule that is defined twice is an error.
+//     In llama.cpp, the later definition counts.
 //
-//   - Tokens in grammars, as in <think>, are refused.
+//   - Grammars that contain tokens, such as <think>, are refused.
 //
-//   - Properties come in the order of the schema, required or not; in llama.cpp the
-//     required ones come first.
+//   - The properties of an object come in the order of the schema.
+//     In llama.cpp, the required properties come first.
 //
 //   - A schema that no value satisfies is an error.
 //

@@ -11,7 +11,7 @@ import (
 // object, and a set does not change. Because equal sets of frames are one object, stacks share
 // their lower parts, and any number of stacks takes little memory.
 type frames struct {
-	list  []frame // the frames ascend by their field to
+	list  []frame // list is sorted by the field `to`, ascending
 	id    uint64
 	depth int // depth is the height of the highest stack
 }

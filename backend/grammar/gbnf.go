@@ -19,7 +19,7 @@ const (
 // [SyntaxError]. If the grammar is too large, the error wraps [ErrTooComplex].
 func ParseGBNF(text string) (*Grammar, error) {
 	if len(text) > maxSource {
-		return nil, tooComplex("it has %d bytes: want at most %d", len(text), maxSource)
+		return nil, tooComplex("the text of the grammar has %d bytes: want at most %d", len(text), maxSource)
 	}
 	p := &parser{text: text, index: make(map[string]int)}
 	if err := p.parse(); err != nil {

@@ -75,8 +75,8 @@ type call struct {
 	lists [][]string
 }
 
-// callsOf returns the calls of a function whose operands are names, texts, and lists of texts.
-// Names of constants become texts.
+// callsOf returns the calls of a function whose operands are names, texts, and lists of
+// texts. An operand that is the name of a constant is returned as a text.
 func callsOf(tokens []cppToken, function string) (all []call) {
 	for i := 0; i+2 < len(tokens); i++ {
 		if tokens[i] != (cppToken{'n', function}) || tokens[i+1].kind != '(' {
@@ -312,8 +312,8 @@ func TestLlamaConverter(t *testing.T) {
 }
 
 // TestRandomGrammarsEqualLlama checks that our matcher and llama.cpp's program
-// test-gbnf-validator accept the same random texts of random grammars. SDNPU_GBNF_VALIDATOR is
-// the path of that program.
+// test-gbnf-validator accept the same random texts of random grammars. The environment
+// variable SDNPU_GBNF_VALIDATOR holds the path of test-gbnf-validator.
 func TestRandomGrammarsEqualLlama(t *testing.T) {
 	validator := os.Getenv("SDNPU_GBNF_VALIDATOR")
 	if validator == "" {

@@ -95,8 +95,8 @@ type drawn struct {
 	forced [][]byte
 }
 
-// drawWalk draws a walk of at most steps tokens. In strings it often draws a token that
-// may end the string.
+// drawWalk draws a walk of at most steps tokens. Inside a JSON string, drawWalk often draws a
+// token that may end the string.
 func drawWalk(rng *rand.Rand, g *Grammar, v *Vocabulary, steps int) (d drawn) {
 	m := g.NewMatcher(v)
 	for {
@@ -125,14 +125,16 @@ func drawWalk(rng *rand.Rand, g *Grammar, v *Vocabulary, steps int) (d drawn) {
 // a JSON schema. difference explains tokens that only one of the two allows.
 type difference struct {
 	name string
-	// ours is set if only our masks have the tokens.
+	// ours is set if our masks allow the tokens and llguidance's masks do not.
 	ours bool
-	// text matches the end of a text, the mark `between`, and the token.
+	// text is an expression for what a token and the text before it have in common in all
+	// cases of the difference. The expression is matched with the end of the text, the mark
+	// `between`, and the token.
 	text *regexp.Regexp
 }
 
-// between is the mark between a text and the next token in the expressions of
-// differences.
+// between is the mark that separates a text from its next token, when both are matched with
+// the expression of a difference.
 const between = "\x00"
 
 const escapeU = `\\(\x00?u|u[0-9a-fA-F]{0,3}\x00)`
@@ -148,7 +150,8 @@ var differences = []*difference{
 	{"a time may have a leap second there", false, regexp.MustCompile(`:[0-9]{2}:\x006`)},
 }
 
-// explained reports whether a difference explains a token.
+// explained reports whether one of the known differences explains why only one of the two
+// masks, ours or llguidance's, allows a token.
 func (v *Vocabulary) explained(text string, token int32, ours bool, used map[string]int) bool {
 	for _, d := range differences {
 		if d.ours == ours && d.text.MatchString(text[max(len(text)-20, 0):]+between+string(v.pieces[token])) {
@@ -160,15 +163,15 @@ func (v *Vocabulary) explained(text string, token int32, ours bool, used map[str
 }
 
 // compareMasks compares the masks of a walk with those of llguidance. compareMasks returns
-// the number of equal masks, and that of masks where llguidance allows only one spelling of
-// a text that the grammar forces. If used is set, compareMasks leaves out the differences,
-// and counts their tokens.
+// the number of equal masks, and that of masks where llguidance allows only one spelling of a
+// text that the grammar forces. If the map `used` is not nil, compareMasks accepts the tokens
+// that a known difference explains, and counts them by the name of the difference.
 func compareMasks(t *testing.T, name string, v *Vocabulary, d drawn, theirs guided, used map[string]int) (equal, forced int) {
 	t.Helper()
 	text, onlyOurs := "", false
 	for i, mask := range d.masks {
 		if onlyOurs && i == len(theirs.masks) {
-			break // a difference explains why llguidance refuses the last token
+			break // llguidance refuses the last token because of a known difference
 		}
 		require.Less(t, i, len(theirs.masks), "%s, after %q: llguidance: %s", name, text, theirs.reason)
 		var more, fewer []int32
@@ -225,8 +228,9 @@ func (w *walks) add(name string, one walk, d drawn) {
 	w.names, w.list, w.drawn = append(w.names, name), append(w.list, one), append(w.drawn, d)
 }
 
-// compare compares all masks with those of llguidance. If used is set, compare leaves out the
-// differences between schemas, and counts them.
+// compare compares all masks with those of llguidance. If the map `used` is not nil, compare
+// accepts the known differences of schemas, and counts their tokens by the name of the
+// difference.
 func (w *walks) compare(t *testing.T, used map[string]int) {
 	t.Helper()
 	equal, forced := 0, 0
@@ -297,7 +301,7 @@ func schemaWalks(t *testing.T) *walks {
 		rng := rand.New(rand.NewPCG(i, 15))
 		raw, err := json.Marshal(closed(schematest.DrawObject(rng, 2, "first", "second")))
 		require.NoError(t, err)
-		if _, err := ParseSchema(raw); err == nil { // objects that allow no others may exclude each other
+		if _, err := ParseSchema(raw); err == nil { // ParseSchema fails if combined objects forbid each other's properties
 			w.add(fmt.Sprintf("random %d: %s", i, raw), walk{Schema: raw}, drawWalk(rng, compactSchema(t, raw), w.vocabulary, 40))
 		}
 	}

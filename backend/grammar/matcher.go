@@ -21,8 +21,8 @@ func (m *Matcher) Clone() *Matcher {
 	return &c
 }
 
-// Err returns an error that wraps [ErrTooComplex] if the work for a token has exceeded
-// its limit. After such an error, the Matcher allows no token.
+// Err returns an error that wraps [ErrTooComplex] if the work for a token has exceeded its
+// limit. When Err returns an error, the Matcher allows no token any more.
 func (m *Matcher) Err() error { return m.err }
 
 // Mask returns the tokens that may come next in the text.
@@ -45,10 +45,10 @@ func (m *Matcher) Mask() *Mask {
 // Allowed reports whether a token may come next.
 func (m *Matcher) Allowed(token int32) bool { return m.Mask().Has(token) }
 
-// Accept adds a token to the text that the Matcher follows. Accept reports whether the grammar
-// allows the token there. After a token that the grammar does not allow, the Matcher allows no
-// further token. A token that ends the text is allowed only if the text so far matches the whole
-// grammar, and adds no bytes to the text.
+// Accept adds a token to the text that the Matcher follows. Accept reports whether the
+// grammar allows the token at the end of the text. After a token that the grammar does not
+// allow, the Matcher allows no further token. A token that ends the text is allowed only if
+// the text so far matches the whole grammar, and adds no bytes to the text.
 func (m *Matcher) Accept(token int32) bool {
 	v := m.vocabulary
 	m.mask = nil
@@ -67,9 +67,9 @@ func (m *Matcher) Accept(token int32) bool {
 	return m.state != dead
 }
 
-// AcceptBytes adds bytes to the text that the Matcher follows. AcceptBytes reports whether the
-// grammar allows the bytes there. After bytes that the grammar does not allow, the Matcher allows
-// no further token.
+// AcceptBytes adds bytes to the text that the Matcher follows. AcceptBytes reports whether
+// the grammar allows the bytes at the end of the text. After bytes that the grammar does not
+// allow, the Matcher allows no further token.
 func (m *Matcher) AcceptBytes(text []byte) bool {
 	g := m.grammar
 	g.mu.Lock()

@@ -15,7 +15,7 @@ import (
 type slow struct {
 	rules []rule
 	text  string
-	ends  map[[2]int][]int // by rule and position
+	ends  map[[2]int][]int // ends holds the results of the method `rule`, by rule and position
 	part  map[[2]int]bool
 }
 
@@ -103,8 +103,8 @@ func (s *slow) partialRule(r, at int) bool {
 	return p
 }
 
-// partial reports whether the text from a position is a beginning of a match of e, and
-// e still needs bytes.
+// partial reports whether the text from a position on is the beginning of a match of the
+// expression e, and the match needs further bytes.
 func (s *slow) partial(e expression, at int) bool {
 	rest := s.text[at:]
 	switch e := e.(type) {
@@ -112,7 +112,7 @@ func (s *slow) partial(e expression, at int) bool {
 		return len(rest) < len(e) && strings.HasPrefix(string(e), rest)
 	case class:
 		for _, r := range e {
-			for _, x := range []rune{r.lo, r.hi} { // tests use small ranges, or texts of whole characters
+			for _, x := range []rune{r.lo, r.hi} { // checking the ends of a large range is enough, because tests cut characters of small ranges only
 				if c := string(x); len(rest) < len(c) && strings.HasPrefix(c, rest) {
 					return true
 				}
@@ -243,7 +243,8 @@ func TestAutomatonAgreesWithObviousMatcher(t *testing.T) {
 	require.Greater(t, walked, 1000)
 }
 
-// requireForced checks that no other byte may come at any place of the forced bytes.
+// requireForced checks, for the first forced bytes, that the grammar allows no other byte in
+// the place of a forced byte.
 func requireForced(t *testing.T, rules []rule, m *Matcher, text string) {
 	forced := m.Forced()
 	for i := range min(len(forced), 4) {

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// In the strings of JSON, most tokens are allowed: all that consist of plain
-// characters. A character is plain if JSON strings contain it without an escape. A mask
-// takes the tokens of plain characters from a prepared set. The other tokens begin with
-// some plain characters and continue with a tail, which begins with a character that is not
-// plain. Many tokens share a tail, and the automaton reads each tail once.
+// In the strings of JSON, most tokens are allowed: all that consist of plain characters. A
+// character is plain if JSON strings contain it without an escape. A mask takes the tokens of
+// plain characters from a prepared set. All other tokens consist of some plain characters and
+// a tail, which begins with a character that is not plain. Many tokens share a tail, and the
+// automaton reads each tail once.
 
 // maxPlain is the largest number of plain characters of a token that is counted. The
 // tail of a token begins after at most maxPlain characters.
@@ -21,11 +21,9 @@ const notPlain = 255
 
 // plainTokens holds the tokens of a vocabulary, grouped by the number of their plain characters.
 type plainTokens struct {
-	// plain holds, for each number of characters, the tokens of plain characters that are
-	// no longer.
+	// plain[n] holds the tokens that consist of at most n plain characters.
 	plain [maxPlain + 1]*Mask
-	// tails holds, for each number of plain characters, the tails after that number, and
-	// allTails holds all tails.
+	// tails[n] holds the tails that follow n plain characters, and allTails holds all tails.
 	tails    [maxPlain + 1]*tree
 	allTails *tree
 }
@@ -47,7 +45,7 @@ func plainLengths(piece []byte, list []uint8) {
 // preparePlain fills the fields of plainTokens from the given tokens.
 func (v *Vocabulary) preparePlain(order []int32) {
 	tails := make([][]byte, v.Size())
-	var whole, with [maxPlain + 1][]int32 // with holds the tokens that have a tail
+	var whole, with [maxPlain + 1][]int32 // with[n] holds the tokens with a tail after n plain characters
 	for _, t := range order {
 		piece, n := v.pieces[t], 0
 		for len(piece) > 0 && n < maxPlain {
@@ -202,7 +200,7 @@ func (g *Grammar) plainReach(s *state) int {
 			}
 		}
 		if len(next) == 0 {
-			return maxPlain // no text of plain characters leads to a state that was not seen
+			return maxPlain // all states that plain characters lead to have been checked
 		}
 		reached = next
 	}

@@ -40,7 +40,8 @@ func (c *checker) rule(i int) {
 }
 
 // The method expression reports whether the expression e matches the empty text. The method
-// visits all references that a match of e can reach before it reads a byte.
+// expression visits all references to rules that a match of e can reach before reading a
+// byte.
 func (c *checker) expression(e expression) (empty bool) {
 	switch e := e.(type) {
 	case literal:

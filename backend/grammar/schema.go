@@ -18,12 +18,12 @@ const maxVisits = 20_000
 // order of the schema.
 //
 // Supported keywords are type, properties, required, additionalProperties, items,
-// prefixItems, minItems, maxItems, enum, const, anyOf, oneOf (as anyOf), allOf, $ref
-// to a place in the schema, minLength, maxLength, pattern, format (date, time,
-// date-time, uuid), and the bounds of numbers. As in llama.cpp, other keywords are
-// ignored, and so are lengths next to a pattern, and patterns that need more than a
-// regular expression. An object with properties has
-// others only if additionalProperties says so.
+// prefixItems, minItems, maxItems, enum, const, anyOf, oneOf (as anyOf), allOf, $ref to a
+// place in the schema, minLength, maxLength, pattern, format (date, time, date-time, uuid),
+// and the bounds of numbers. As in llama.cpp, other keywords are ignored, and so are lengths
+// next to a pattern, and patterns that need more than a regular expression. If a schema names
+// properties, an object may have other properties only if the keyword additionalProperties
+// allows them.
 //
 // If the schema is invalid, or if no text can satisfy it, the error is a [SchemaError].
 // If the schema is too large, the error wraps [ErrTooComplex].

@@ -210,7 +210,7 @@ func FuzzParseSchema(f *testing.F) {
 			}
 			return
 		}
-		// Take the first allowed byte each time. If the text ends, it must be JSON.
+		// The test always takes the first allowed byte. A text that ends must be JSON.
 		m, text := g.NewMatcher(testVocabulary()), []byte(nil)
 		for len(text) < 300 && !m.Final() {
 			before := len(text)

@@ -82,7 +82,8 @@ func decimalRat(r *big.Rat) *big.Rat {
 	return rounded
 }
 
-// decimalOf returns the bound for the absolute value of a number, or nil if r is nil.
+// decimalOf converts the bound r of a number to a bound for the number's absolute value. If r
+// is nil, decimalOf returns nil.
 func decimalOf(r *big.Rat, strict bool) *decimalBound {
 	if r == nil {
 		return nil

@@ -77,9 +77,10 @@ func (c *converter) inline(schema any, path string, depth int) (any, error) {
 	return schema, nil
 }
 
-// alternatives finds the schema of the two that has alternatives (anyOf or oneOf). The result
-// `rest` is that schema without its alternatives, `other` is the other schema, and `list` holds
-// the alternatives. If neither schema has alternatives, `list` is nil.
+// alternatives finds out whether `a` or `b` is a schema with alternatives (anyOf or oneOf).
+// The result `list` holds the alternatives, `rest` is the schema with alternatives without
+// them, and `other` is the schema among `a` and `b` that has none. If neither schema has
+// alternatives, `list` is nil.
 func alternatives(a, b *object) (rest, other *object, list []any) {
 	for range 2 {
 		for _, key := range []string{"anyOf", "oneOf"} {
@@ -114,7 +115,7 @@ func (c *converter) distribute(rest, other *object, list []any, path string, dep
 	return &object{[]string{"anyOf"}, map[string]any{"anyOf": parts}}, nil
 }
 
-// mergeObjects merges two schemas without combinations at their tops.
+// mergeObjects merges two schemas that have no combinations such as anyOf at their top level.
 func (c *converter) mergeObjects(a, b *object, path string, depth int) (any, error) {
 	merged := &object{}
 	for _, key := range a.keys {

@@ -154,7 +154,7 @@ func (c *converter) array(o *object, path string) (expression, error) {
 	prefix, ok := o.get("prefixItems").([]any)
 	if _, isSchema := o.get("prefixItems").(*object); isSchema {
 		if rest == nil {
-			rest = o.get("prefixItems") // as in llama.cpp, one schema counts for all items
+			rest = o.get("prefixItems") // if prefixItems is a schema and not a list, it applies to all items, as in llama.cpp
 		}
 	} else if o.has("prefixItems") && !ok {
 		return nil, &SchemaError{path + "/prefixItems", "must be a list"}

@@ -79,7 +79,7 @@ func translatePattern(pattern string) (string, error) {
 			case next < 0x80:
 				b.WriteString(`\` + string(next))
 			default:
-				i-- // the escape of any other character is the character itself
+				i-- // a backslash before a character outside ASCII is left out
 				ch = 0
 			}
 			if ch != 0 {

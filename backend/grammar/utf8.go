@@ -26,7 +26,7 @@ func byteSequences(r runeRange, visit func([]byteRange)) {
 func splitBytes(lo, hi rune, visit func([]byteRange)) {
 	n := utf8.RuneLen(lo)
 	for i := 1; i < n; i++ {
-		low := rune(1)<<(6*i) - 1 // the mask has the bits of the last i bytes
+		low := rune(1)<<(6*i) - 1 // low has the bits of a character that its last i bytes encode
 		if lo&^low != hi&^low {
 			if lo&low != 0 {
 				splitBytes(lo, lo|low, visit)

@@ -124,8 +124,9 @@ func (t *tree) longest(text []byte) (token int32, length int) {
 			break
 		}
 		if n = &t.nodes[n.first+int32(at)]; n.own > n.lo {
-			// Of tokens with equal bytes, a single byte's own token comes first, and no
-			// tokenizer prefers that token.
+			// A vocabulary may hold a byte token and an ordinary token with equal bytes. The
+			// ordinary token comes last in the order and is chosen, because tokenizers prefer
+			// it.
 			token, length = t.order[n.own-1], i+1
 		}
 	}

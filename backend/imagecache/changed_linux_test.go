@@ -16,7 +16,7 @@ func TestOpenImagesStayWhenTheirFilesChange(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		prepared bool
-		writer   bool // a process has the file open for writing when it is opened
+		writer   bool // writer is set if a process has the image file open for writing while Get opens it
 	}{{"cache", false, false}, {"prepared folder", true, false}, {"file that is open for writing", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			maker, _ := open(t)

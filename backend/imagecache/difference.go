@@ -15,9 +15,10 @@ import (
 
 // A difference is a file that holds an image as pieces of another image, the base, and the
 // bytes that the base does not have. After the header, the file holds little-endian 64-bit
-// numbers: the number of pieces, and then three numbers for each piece. They tell where the
-// piece begins in the base, how many bytes are copied from the base, and how many bytes of the
-// difference itself follow. At the end of a difference's file are its own bytes.
+// numbers: the number of pieces, and then three numbers for each piece. The numbers of a
+// piece are its position in the base, the number of bytes that are copied from the base, and
+// the number of the difference's own bytes that follow. The difference's own bytes are at the
+// end of the file.
 const (
 	countSize = 8
 	pieceSize = 24

@@ -32,21 +32,25 @@
 //
 // # Invariants
 //
-//   - An entry is complete or absent: it is written to a temporary file, flushed and
-//     renamed, and the folder is flushed.
-//   - [Store.Get] returns only an image that it has just checked. If an image file is damaged
-//     or foreign, Get removes it, logs a warning and returns [ErrMiss].
-//   - An open [Entry] keeps its bytes, even if its file is written or shortened: see
-//     [mapped.Keep] for the exceptions, which are reported to [Options].Lost or in a warning.
-//   - Package imagecache never removes the file of an open [Entry], in any process: the file is
-//     locked until Close or the end of its process.
-//   - Adding an image removes the least recently used ones until the folder is within its limit.
-//     The folder may exceed the limit if all remaining images are in use. Using a difference uses
-//     its base too, so a base is removed last, and its differences with it.
-//   - Processes may share the folder. With [Store.Lock], one process makes an image while the
-//     others wait. Without [Store.Lock], two processes may write the same key; both succeed,
-//     and one of the two files stays. A later [Open] removes the files of a dead process, a
-//     minute after its last write.
+//   - An image file that has its final name is complete.
+//     Put writes the image to a temporary file, flushes the file, renames it and flushes the
+//     folder.
+//   - [Store.Get] returns only an image that it has just checked.
+//     If an image file is damaged or foreign, Get removes it, logs a warning and returns
+//     [ErrMiss].
+//   - An open [Entry] keeps its bytes, even if its file is written or shortened.
+//     [mapped.Keep] describes the exceptions, which are reported to [Options].Lost or in a
+//     warning.
+//   - Package imagecache never removes the file of an open [Entry] of any process.
+//     The file is locked until Close or the end of the process.
+//   - Adding an image removes the least recently used images until the folder is within its limit.
+//     The folder may exceed the limit if all remaining images are in use. Using a difference
+//     also uses its base, so a base is removed last, and its differences with it.
+//   - Several processes may share the folder.
+//     With [Store.Lock], one process makes an image while the others wait. Without
+//     [Store.Lock], two processes may write the same key; both succeed, and one of the two
+//     files stays. A later [Open] removes the files of a dead process, a minute after its last
+//     write.
 //
 // On file systems without locks, and on systems other than Linux, macOS, FreeBSD and
 // Windows, package imagecache cannot tell which files are in use. Without locks,

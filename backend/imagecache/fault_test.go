@@ -14,8 +14,8 @@ var errDiskFull = errors.New("no space left on device")
 
 // disk is a file system that fails after some bytes or at some call.
 type disk struct {
-	room  int    // bytes that can be written
-	fails string // the call that fails: "create", "writeat", "sync", "close"
+	room  int    // room is the number of bytes that can still be written to the disk
+	fails string // fails names the call that fails: "create", "writeat", "sync" or "close"
 }
 
 func (d *disk) create(dir string) (file, error) {

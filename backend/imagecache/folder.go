@@ -60,7 +60,7 @@ func (s *Store) List() ([]Info, error) {
 			continue
 		}
 		info, err := entry.Info()
-		if err != nil { // another process has removed the file in the meantime
+		if err != nil { // another process has removed the image file since the folder was read
 			continue
 		}
 		i := Info{Key: key, Path: s.path(key), Size: info.Size(), Used: info.ModTime()}
@@ -125,7 +125,7 @@ func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) e
 			return err
 		}
 		i.verify(s, want, fix)
-		if errors.Is(i.Damage, fs.ErrNotExist) { // another process has removed the file in the meantime
+		if errors.Is(i.Damage, fs.ErrNotExist) { // another process has removed the image file since the folder was read
 			continue
 		}
 		if err := report(i); err != nil {
@@ -234,7 +234,7 @@ func (s *Store) Reserve(size int64) error {
 
 // evict removes an image to make room. evict reports whether it has removed the file.
 func (s *Store) evict(i Info) bool {
-	if _, err := os.Lstat(i.Path); err != nil { // the image was removed before, together with its base
+	if _, err := os.Lstat(i.Path); err != nil { // an image that is stored as a difference is removed together with its base
 		return false
 	}
 	gone, err := s.Remove(i.Key)

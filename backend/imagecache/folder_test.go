@@ -67,7 +67,7 @@ func TestListReadsHeaders(t *testing.T) {
 	list, err = s.List()
 	require.NoError(t, err)
 	require.Equal(t, keyOf("new"), list[0].Key)
-	between(t, began, list[0].Used, got) // Get counts as a use
+	between(t, began, list[0].Used, got) // Get sets the time of the image's last use
 	require.True(t, list[0].InUse)
 	require.NoError(t, taken.Close())
 	list, err = s.List()
@@ -75,8 +75,8 @@ func TestListReadsHeaders(t *testing.T) {
 	require.False(t, list[0].InUse)
 }
 
-// between checks that a file's time is within bounds, up to the resolution of
-// file systems.
+// The function between checks that the time of a file lies from `from` to `to`, up to the
+// resolution of file systems.
 func between(t *testing.T, from, at, to time.Time) {
 	t.Helper()
 	require.False(t, at.Before(from.Add(-2*time.Second)), "%v is before %v", at, from)
@@ -128,7 +128,7 @@ func TestReserveRemovesLeastRecentlyUsed(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, models(t, s))
 	require.Contains(t, log.String(), "model=d")
 
-	inUse, err := s.Get(keyOf("c")) // the most recently used one
+	inUse, err := s.Get(keyOf("c")) // the image c becomes the most recently used one
 	require.NoError(t, err)
 	old := time.Now().Add(-24 * time.Hour)
 	require.NoError(t, os.Chtimes(s.path(keyOf("c")), old, old))
@@ -171,7 +171,7 @@ func TestMostRecentlyUsedStay(t *testing.T) {
 	for range 30 {
 		s, _ := open(t)
 		s.limit = 5 * (headerSize + 10)
-		var order []string // the most recent first
+		var order []string // order lists the names of the images that must be left, the most recently used first
 		for step := range 20 {
 			name := fmt.Sprint(rng.IntN(9))
 			if _, err := os.Stat(s.path(keyOf(name))); err == nil {
@@ -180,7 +180,7 @@ func TestMostRecentlyUsedStay(t *testing.T) {
 				require.NoError(t, s.Reserve(10))
 				used(t, s, name, 10, 0)
 			}
-			now := time.Now().Add(time.Duration(step) * time.Second) // pretend that this time has passed
+			now := time.Now().Add(time.Duration(step) * time.Second) // each image gets a time of use that is a second after the previous one
 			require.NoError(t, os.Chtimes(s.path(keyOf(name)), now, now))
 			kept := []string{name}
 			for _, o := range order {

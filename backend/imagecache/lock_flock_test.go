@@ -32,7 +32,7 @@ func TestFilesOfDeadWritersAreRemoved(t *testing.T) {
 	requireFiles(t, s, filepath.Base(writing.Name()), "put-young.tmp", filepath.Base(s.lockPath(keyOf("held"))))
 	release()
 
-	require.NoError(t, writing.Close()) // releases the lock, as the end of the process would
+	require.NoError(t, writing.Close()) // closing the file releases its lock, as the end of the process would
 	_, err = Open(s.Dir(), Options{})
 	require.NoError(t, err)
 	requireFiles(t, s, "put-young.tmp")

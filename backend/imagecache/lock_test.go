@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child gets the image of a key, or makes it. With "hold" it takes the lock and
-// waits to be killed.
+// child gets the image of a key, or makes the image if it is missing. If what is "hold",
+// child takes the lock of the key and waits until the test kills the process.
 func child(dir, what string) error {
 	s, err := Open(dir, Options{})
 	if err != nil {
@@ -67,7 +67,7 @@ func startChild(t *testing.T, dir, what string) (cmd *exec.Cmd, out io.Reader) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], what)
 	cmd.Env = append(os.Environ(), childDir+"="+dir)
-	_, err := cmd.StdinPipe() // open until the child ends
+	_, err := cmd.StdinPipe() // the pipe stays open until the child process ends, so that reading from it blocks
 	require.NoError(t, err)
 	out, err = cmd.StdoutPipe()
 	require.NoError(t, err)

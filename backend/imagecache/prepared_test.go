@@ -46,7 +46,8 @@ func TestMissingImagesComeFromPreparedFolders(t *testing.T) {
 	require.FileExists(t, path, "prepared files stay")
 }
 
-// preparedFolder returns a folder with an image of each key, and what its maker lists.
+// preparedFolder returns a prepared folder with the given images, and the list of its images
+// that a maker of the folder would sign.
 func preparedFolder(t testing.TB, images map[string][]byte) (dir string, listed map[string]Listed) {
 	dir = t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))
@@ -62,9 +63,9 @@ func preparedFolder(t testing.TB, images map[string][]byte) (dir string, listed 
 	return dir, listed
 }
 
-// TestOnlyListedImagesOfAFolderAreUsed exchanges the images of a folder: for one of another key
-// under the right name, for another image of the same key, for an older one. Each exchanged
-// image has a correct checksum in its own file.
+// TestOnlyListedImagesOfAFolderAreUsed replaces an image of a prepared folder by a valid
+// image that the maker did not list: the image of another key, or another image of the same
+// key. The file of each replacement has a correct checksum of its own bytes.
 func TestOnlyListedImagesOfAFolderAreUsed(t *testing.T) {
 	a, b, c := keyOf("a"), keyOf("b"), keyOf("c")
 	first, second := []byte("the first image"), []byte("the second image")
@@ -92,8 +93,8 @@ func TestOnlyListedImagesOfAFolderAreUsed(t *testing.T) {
 
 		other, _ := preparedFolder(t, map[string][]byte{a: []byte("another image!!"), b: second})
 		for to, from := range map[string]string{
-			filepath.Join(dir, a+suffix): filepath.Join(other, a+suffix), // the same key and size, other bytes
-			filepath.Join(dir, b+suffix): filepath.Join(dir, a+suffix),   // another key's image under this name
+			filepath.Join(dir, a+suffix): filepath.Join(other, a+suffix), // the replacement has the same key and size as the listed image, and other bytes
+			filepath.Join(dir, b+suffix): filepath.Join(dir, a+suffix),   // the replacement is the image of key a, under the file name of key b
 		} {
 			before, err := os.ReadFile(to)
 			require.NoError(t, err)
@@ -182,7 +183,7 @@ func TestChangedPreparedFilesAreNeverUsed(t *testing.T) {
 				case 0:
 					file[rng.IntN(len(file))] ^= 1 << rng.IntN(8)
 				case 1:
-					file[rng.IntN(160)] ^= 1 << rng.IntN(8) // magic, size, key, sum, label
+					file[rng.IntN(160)] ^= 1 << rng.IntN(8) // the first 160 bytes of a file hold the magic number, size, key, checksum and label
 				case 2:
 					file = file[:max(headerSize, rng.IntN(len(file)))]
 				case 3:

@@ -87,7 +87,7 @@ func TestDifferencesAreExact(t *testing.T) {
 	for range 150 {
 		s, log := open(t)
 		base := randomBytes(rng, rng.IntN(40_000))
-		if rng.IntN(3) == 0 { // long runs of equal bytes, as in graphs without weights
+		if rng.IntN(3) == 0 { // images of graphs without weights have long runs of equal bytes
 			base = append(base, make([]byte, rng.IntN(200_000))...)
 		}
 		image := edited(rng, base)
@@ -126,8 +126,9 @@ func TestImagesThatDifferAreStoredWhole(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// TestNoDamageOfADifferenceReturnsAnotherImage flips bytes of the difference and of the
-// base. A few flips do not matter, such as those of where a piece of no bytes begins.
+// TestNoDamageOfADifferenceReturnsAnotherImage flips bits in the file of the difference and
+// in the file of the base, and cuts these files off. After a few flips, Get still returns the
+// right image: for example, the position of a piece without bytes has no effect.
 func TestNoDamageOfADifferenceReturnsAnotherImage(t *testing.T) {
 	s, _ := open(t)
 	_, image := twoTiers(t, s)
@@ -280,8 +281,9 @@ func TestAFailingFillStoresNoDifference(t *testing.T) {
 	requireImage(t, s, keyOf("image"), image)
 }
 
-// TestPreparedFoldersMayHoldDifferences reads them from folders of this user and of
-// others, and changes their files at random. What Get returns is the listed image.
+// TestPreparedFoldersMayHoldDifferences reads differences from prepared folders of this user
+// and of others, and changes their files at random. If Get returns an image, it is the listed
+// one.
 func TestPreparedFoldersMayHoldDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, own := range []bool{true, false} {

@@ -40,8 +40,8 @@ type Options struct {
 	// Limit is the limit in bytes for the total size of the images in the folder, without those
 	// in use. If Limit is zero, the size has no limit.
 	Limit int64
-	// If Keep is set, the store never removes images to make room, even above the
-	// limit. Keep means that the user has asked for every image in the folder.
+	// If Keep is set, the store never removes images to make room, even above the limit. The
+	// program sets Keep if the user has asked for every image in the folder.
 	Keep bool
 	// Prepared lists folders of images that were compiled elsewhere. Get uses prepared
 	// images if the store does not have an image of its own, and never changes them.
@@ -113,7 +113,7 @@ func (s *Store) leftovers() []string {
 	var names []string
 	for _, pattern := range []string{tempNames, "*" + lockSuffix} {
 		found, err := filepath.Glob(filepath.Join(s.dir, pattern))
-		if err != nil { // if the folder's name is not a valid pattern, its leftovers stay
+		if err != nil { // a folder whose name is not a valid pattern keeps its leftover files
 			s.logger.Warn("could not look for leftover files of the image cache", "error", err)
 		}
 		names = append(names, found...)

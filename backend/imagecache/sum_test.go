@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plainSum computes the definition, section by section.
+// plainSum computes the checksum of an image as its definition says, one section after the
+// other.
 func plainSum(image []byte) sum {
 	all := binary.LittleEndian.AppendUint64(nil, uint64(len(image)))
 	for at := 0; at < len(image); at += section {

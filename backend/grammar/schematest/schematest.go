@@ -40,7 +40,7 @@ func Draw(rng *rand.Rand, depth int) any {
 }
 
 // DrawObject returns a schema of objects that have properties with the given names.
-// About half of the properties are required.
+// DrawObject makes about half of the properties required.
 func DrawObject(rng *rand.Rand, depth int, names ...string) any {
 	properties, required := Schema{}, []any{}
 	for _, name := range names {
