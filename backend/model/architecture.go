@@ -26,7 +26,7 @@ type architecture struct {
 	// 0, a file must contain the epsilon.
 	epsilon float64
 	// gate is a function that writes the nodes of the gate's activation function. The
-	// names of the gate's nodes start with p.
+	// argument p is the prefix of the nodes' names.
 	gate func(w *writer, p string, gate backend.TensorID) backend.TensorID
 	// fixedGate is like the function `gate`, but for tensors of 16-bit integers.
 	// fixedGate is nil if the family has no gate for 16-bit integers.
@@ -38,18 +38,18 @@ type architecture struct {
 	encoder, layerNorm, postNorm bool
 }
 
-// architectures lists all families of models. To add a family of models, append its value to the
-// list.
+// architectures lists all families of models. To add a family of models, append its value to
+// the variable architectures.
 var architectures = []architecture{llama, qwen2, qwen3, gemma3, phi3, granite, bert, nomicBert, gemmaEmbedding}
 
 // rowOrder selects which elements of an attention head RoPE rotates together.
 type rowOrder uint8
 
 const (
-	// In the order halves, RoPE rotates elements j and j+R/2 together, if R elements
-	// are rotated. All graphs that package model writes have the order halves.
+	// halves means that RoPE rotates elements j and j+R/2 together, if R elements are
+	// rotated. All graphs that package model writes use `halves`.
 	halves rowOrder = iota
-	// In the order pairs, RoPE rotates elements 2j and 2j+1 together.
+	// pairs means that RoPE rotates elements 2j and 2j+1 together.
 	pairs
 )
 
@@ -92,7 +92,7 @@ const (
 	embeddingNormBias
 	denseFirst
 	denseSecond
-	roles // the number of roles
+	roles // roles is the number of roles
 )
 
 // tensorRule defines the name and the shape of the tensor that has a role.
@@ -167,7 +167,8 @@ var (
 		{role: keyBias, pattern: "blk.%d.attn_k.bias", rows: keyWidth, rotated: true},
 		{role: valueBias, pattern: "blk.%d.attn_v.bias", rows: keyWidth},
 	}
-	// otherBiases lists the tensors with the biases of the remaining projections.
+	// otherBiases lists the tensors with the biases of the attention output and of the
+	// feed-forward network.
 	otherBiases = []tensorRule{
 		{role: attentionOutBias, pattern: "blk.%d.attn_output.bias", rows: hidden, scale: residual},
 		{role: ffnGateBias, pattern: "blk.%d.ffn_gate.bias", rows: feedForward},

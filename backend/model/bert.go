@@ -60,8 +60,8 @@ var (
 		{role: embeddingNorm, pattern: "token_embd_norm.weight", rows: hidden},
 		{role: embeddingNormBias, pattern: "token_embd_norm.bias", rows: hidden},
 	}
-	// encoderAttention holds the rules of the list `attention` except the first, which is the
-	// norm before attention.
+	// encoderAttention holds the rules of the list `attention` without the rule for the norm
+	// before attention, which encoders do not have.
 	encoderAttention = attention[1:]
 	encoderNorms     = []tensorRule{
 		{role: attentionPostNorm, pattern: "blk.%d.attn_output_norm.weight", rows: hidden},

@@ -157,9 +157,9 @@ func (m *Model) Head(h Head) (*backend.Graph, error) {
 	return w.Graph()
 }
 
-// top adds to the head's graph the outputs for the largest logits of each row. The probability
-// of the largest logit is computed by a TopK with as many results as the TopK of the logits.
-// The reason is that the vendor's library takes forty times as long to select one element of a
+// top adds to the head's graph the outputs for the largest logits of each row. The TopK that
+// selects the probability of the largest logit returns as many results as the TopK of the
+// logits, because the vendor's library takes forty times as long to select one element of a
 // row of 49152 as to select 128 elements.
 func (w *writer) top(logits backend.TensorID, k int) {
 	values, indices := w.TopK(PortTop, logits, k)

@@ -65,7 +65,7 @@ func TestGraphsAgreeWithOracle(t *testing.T) {
 		for _, format := range formats() {
 			rounds := 8
 			if n := format.BlockSize(); n > 1 {
-				rounds = max(1, 96/n) // large quantisation blocks make large models
+				rounds = max(1, 96/n) // a format with large blocks needs large models, so the test makes fewer models
 			}
 			for recipe, tolerance := range tolerances {
 				t.Run(fmt.Sprintf("%s %v in %s", arch, format, recipe), func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestGraphsAgreeWithOracle(t *testing.T) {
 						}
 						d := newDriver(t, load(t, m), recipe, randomEnds(rng, m.Layers), 1+rng.IntN(9), len(tokens)+rng.IntN(9))
 						var got [][]float32
-						for at := 0; at < len(tokens); { // run in pieces, so that padding and offsets vary
+						for at := 0; at < len(tokens); { // the tokens run in random pieces, so that padding and offsets vary
 							n := 1 + rng.IntN(len(tokens)-at)
 							got = append(got, d.feed(tokens[at:at+n])...)
 							at += n

@@ -139,8 +139,8 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 	return values
 }
 
-// linear reads a divisor of all rotary angles, which is the oldest way to extend the
-// context of a model. Linear scaling is used if the file names no other way.
+// linear reads the divisor of all rotary angles that extends the context of a model. If the
+// file names no kind of RoPE scaling, linear assumes linear scaling.
 func (r *keyReader) linear() float64 {
 	// reading the text cannot fail, because checkKeys has checked its type
 	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear")

@@ -1,8 +1,9 @@
 package model
 
 // Finish multiplies a pooled hidden state by the two matrices of EmbeddingGemma. If the model
-// does not have these matrices, Finish returns the argument x itself. The host computes the
-// products, which take less work than one token takes in the layers.
+// does not have these matrices, Finish returns the argument x itself. The host itself
+// multiplies by the matrices of EmbeddingGemma, because this takes less work than the layers
+// take for one token.
 func (m *Model) Finish(x []float64) ([]float64, error) {
 	matrices, err := m.dense()
 	if err != nil {

@@ -26,12 +26,13 @@ type driver struct {
 	program       backend.Program
 	blocks        []string
 	rows, context int
-	longest       int // the context of the angles
+	longest       int // longest is the context length in tokens for which the angles are made
 	length        int
-	cache         map[string][]byte // by the name of the past port
+	cache         map[string][]byte // cache holds the past keys and values, by the name of their port
 }
 
-// newDriver compiles blocks of one width that end at ends.
+// newDriver returns a driver whose graphs have the given number of rows. Each block ends
+// before one of the layers in `ends`.
 func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, context int) *driver {
 	t.Helper()
 	r, err := model.FindRecipe(recipe)
@@ -118,9 +119,9 @@ func (d *driver) pass(tokens []int32) [][]float32 {
 	return logits
 }
 
-// mask shows valid rows the stored slots and the rows up to themselves, as far
-// as the view's window reaches, and shows padding rows themselves. The cache's
-// slots are positions.
+// mask shows valid rows the stored slots and the rows up to themselves, as far as the view's
+// window reaches, and shows padding rows themselves. Slot i of the cache holds the token at
+// position i.
 func (d *driver) mask(v model.View, valid int) []byte {
 	c := d.m.Config()
 	width := d.context + d.rows
@@ -128,7 +129,7 @@ func (d *driver) mask(v model.View, valid int) []byte {
 	for range c.Heads / c.KVHeads {
 		for i := range d.rows {
 			for slot := range width {
-				j := slot - d.context // a new row if not negative
+				j := slot - d.context // j is the index of a new row, or negative for a past slot
 				at := slot            // its position
 				if j >= 0 {
 					at = d.length + j
@@ -172,7 +173,7 @@ func (d *driver) run(graph string, ports map[string][]byte) map[string][]byte {
 
 // store appends the first rows of every head to the cache.
 func (d *driver) store(port string, rows []byte, valid int) {
-	if rows == nil { // a layer of another block
+	if rows == nil { // the layer belongs to another block
 		return
 	}
 	c := d.m.Config()

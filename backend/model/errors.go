@@ -8,7 +8,7 @@ var (
 	ErrInvalid = errors.New("invalid model")
 	// ErrRounded is returned if the weights that calibration rounded are missing or
 	// damaged. A new calibration makes the rounded weights again.
-	ErrRounded = errors.New("no rounded weights of these ranges")
+	ErrRounded = errors.New("the rounded weights of the calibration are missing or damaged")
 	// ErrToken is returned for a token outside the vocabulary.
 	ErrToken = errors.New("the token is not in the vocabulary")
 	// ErrRange is returned for a block with layers that the model does not have.

@@ -6,28 +6,28 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// A KV cache with 8 bits has one scale for all keys of a layer and one for all values.
-// But some elements of a key or value vector are ten times larger than others. Each
-// element of keys and values is therefore divided by a factor before it is rounded: its
-// size during calibration, relative to the largest element. Queries, and the output of
-// attention, are multiplied by the factors of keys and values. Dividing keys and
-// multiplying queries does not change the result, because a score is a sum over
-// elements, and attention mixes values element by element. Two elements of a key that
-// RoPE rotates together have the same factor, because at another position the other one
-// of them may be larger.
+// A KV cache with 8 bits has one scale for all keys of a layer and one for all values. Some
+// elements of a key or value vector are ten times larger than other elements. Before an
+// element is rounded, it is divided by a factor: its size during calibration, relative to the
+// largest element. Queries are multiplied by the factors of the keys, and the output of
+// attention is multiplied by the factors of the values. The factors do not change the result,
+// because a score is a sum over elements, and attention mixes values element by element. Two
+// elements of a key that RoPE rotates together have the same factor, because each of the two
+// is the larger one at some positions.
 
 // Recipes with an 8-bit cache still fail their quality gates. By sdnpu check on SmolLM2-135M,
 // f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and w8a16+kv8 keeps 96.69 %
 // (the gate is 98 %). Possible improvements of the 8-bit cache were simulated in NumPy with
-// exact weights, on 473 positions that were not used for calibration. Today, rounding keys and
-// values to 8 bits costs a divergence of 2.1e-3 nats. Keys rounded to 8 bits cost only 0.29e-3
-// nats after two changes: the mean of the pairs that hardly rotate is removed, which does not
-// change a softmax, and keys and queries are multiplied by a Hadamard matrix. Values rounded to
-// 8 bits cost 1.0e-3 nats, with or without a Hadamard matrix, as long as all tokens share a
-// scale, because the sizes of tokens differ by a factor of ten. If values are stored as roots
-// of their magnitudes, they cost 0.17e-3 nats together with the changed keys, and 0.07e-3 nats
-// with a scale per token. None of these improvements of the 8-bit cache is built: package
-// backend has neither the operators nor the form of the cache that they need.
+// exact weights, on 473 positions that were not used for calibration. Today, rounding keys
+// and values to 8 bits costs a divergence of 2.1e-3 nats. Keys rounded to 8 bits cost only
+// 0.29e-3 nats after two changes: the mean of the pairs that hardly rotate is removed, which
+// does not change a softmax, and keys and queries are multiplied by a Hadamard matrix. Values
+// rounded to 8 bits cost 1.0e-3 nats, with or without a Hadamard matrix, as long as all
+// tokens share a scale, because the sizes of tokens differ by a factor of ten. If keys are
+// centred and multiplied by a Hadamard matrix, and values are stored as roots of their
+// magnitudes, keys and values together cost 0.17e-3 nats, and 0.07e-3 nats if each token has
+// its own scale. Package model implements none of the simulated improvements of the 8-bit
+// cache, because package backend has neither the operators nor the cache layout for them.
 
 // leastEven is the lower limit of the factors by which elements of keys and values are divided.
 // Without the limit, rounding could cut off large values, because an element that is nearly zero
@@ -42,9 +42,9 @@ const leastEven = 1.0 / 16
 const valueRoom = 1.5
 
 // evening returns the factors by which a layer's keys or values are divided, indexed (head,
-// element). Each factor is multiplied by `room`. If the cache is not fixed-point, or calibration
-// has not measured the elements, evening returns nil. RoPE rotates the first `turned` elements of
-// each head in pairs.
+// element). The factors include `room`, by which the range of the elements is widened. If the
+// cache is not fixed-point, or calibration has not measured the elements, evening returns
+// nil. RoPE rotates the first `turned` elements of each head in pairs.
 func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	c := w.model.config
 	if !w.recipe.Cache.Fixed() || w.recipe.Ranges.Channels[tensor] == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// sized returns random models of a family until one is suitable.
+// sized makes random models of a family until the function suitable accepts one, and returns
+// that model.
 func sized(arch string, suitable func(m *modeltest.Model) bool) *modeltest.Model {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for {
@@ -85,7 +86,7 @@ func TestLoadRejectsForeignFeatures(t *testing.T) {
 	} {
 		t.Run(c.arch+"/"+c.name, func(t *testing.T) {
 			m := sized(c.arch, c.suitable)
-			load(t, m) // valid before the change
+			load(t, m) // the model is valid before the change
 			c.change(m)
 			_, err := model.Load(open(t, m))
 			require.ErrorIs(t, err, c.is)
@@ -175,7 +176,7 @@ func TestBlocksBindOnlyViewsOfTheirLayers(t *testing.T) {
 		g, err := loaded.Block(model.Block{Name: "b", First: first, End: end, Rows: 2, Context: 4, Recipe: model.Recipes[0]})
 		require.NoError(t, err)
 		for _, port := range g.Signature().Inputs {
-			if port.Name != model.PortX && port.Shape[1] == 1 { // neither keys nor values
+			if port.Name != model.PortX && port.Shape[1] == 1 { // the port holds neither keys nor values
 				names = append(names, port.Name)
 			}
 		}
@@ -219,7 +220,7 @@ func FuzzFamilies(f *testing.F) {
 				value = change.number
 			case 2:
 				value = []bool{true, false, change.whole%2 == 0}[:change.whole%4]
-			case 3: // nil removes the key
+			case 3: // the value nil removes the key from the file
 			}
 			m.Key(m.Arch+"."+suffixes[int(change.at)%len(suffixes)], value)
 		}
@@ -227,7 +228,7 @@ func FuzzFamilies(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, r := range model.Recipes[:2] { // the recipes of floats
+		for _, r := range model.Recipes[:2] { // the first two recipes compute in floating point
 			g, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: 3, Context: 5, Recipe: r})
 			require.NoError(t, err)
 			for _, tensor := range g.Tensors {

@@ -26,7 +26,7 @@ func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.
 		group.Go(func() { errs[i] = w.fillScaledRows(dst, scales, e, i*w.rows/parts, (i+1)*w.rows/parts) })
 	}
 	group.Wait()
-	for _, err := range errs { // the error of the lowest rows is returned
+	for _, err := range errs { // if several rows have errors, that of the lowest row is returned
 		if err != nil {
 			return err
 		}
@@ -73,9 +73,9 @@ func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e back
 	return nil
 }
 
-// lines returns a [quant.Line] for each block of a row in the file: minimum and scale
-// of its values. If e has blocks of another size than the file's number format, or the
-// values of a block of that format are not evenly spaced, lines returns nil.
+// lines returns a [quant.Line] for each block of a row in the file: minimum and scale of its
+// values. lines returns nil if the values of a block in the file are not evenly spaced, or if
+// the blocks of the encoding e have another size or fewer bits.
 func (w *weight) lines(row int, e backend.Encoding) ([]quant.Line, error) {
 	bits := w.format.LineBits()
 	if e.Block != quant.LineSize || bits == 0 || e.Bits != 0 && e.Bits < bits {
@@ -99,13 +99,13 @@ func lineThrough(values []float32, e backend.Encoding) quant.Line {
 	return quant.Line{Minimum: first, Scale: float32((float64(last) - float64(first)) / (high - low))}
 }
 
-// roundToLine rounds each value to the nearest Minimum + q·Scale of the given
-// [quant.Line], writes the integers to dst, and returns their scale and offset.
-// roundToLine chooses the offset that keeps the integers as close to zero as their
-// range allows. The vendor's library computes a block's product as the sum of two
-// parts: one from the integers, and one from the block's offset. With a large offset,
-// the float16 rounding errors of the two parts would remain in the result: 1.7 % of a
-// product at an offset of 120, and 0.04 % at 0.
+// roundToLine rounds each value to the nearest Minimum + q·Scale of the given [quant.Line],
+// writes the integers to dst, and returns their scale and offset. roundToLine chooses the
+// offset that keeps the integers as close to zero as their range allows. The vendor's library
+// computes a block's product as the sum of two parts: one from the integers, and one from the
+// block's offset. The larger the offset of a block, the larger is the float16 rounding error
+// of the block's product in the vendor's library: 1.7 % of a product at an offset of 120, and
+// 0.04 % at 0.
 func roundToLine(dst []byte, values []float32, line quant.Line, e backend.Encoding) backend.ScaleOffset {
 	low, high := e.Limits(backend.Sfixed8)
 	if !(line.Scale >= quant.LeastScale) { // with a scale near zero, all values of a block are practically equal

@@ -69,7 +69,7 @@ func TestIntegerWeightsAreNearest(t *testing.T) {
 		for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
 			c, data, scales := encodedOf(t, g, name)
 			_, wantBytes, _ := encodedOf(t, exact, name)
-			if c.Encoding.Multiplied() { // has its own test
+			if c.Encoding.Multiplied() { // TestMultipliedWeightsAreNear tests weights with multiples
 				continue
 			}
 			low, high := c.Encoding.Limits(c.Type)
@@ -88,10 +88,10 @@ func TestIntegerWeightsAreNearest(t *testing.T) {
 	}
 }
 
-// TestMultipliedWeightsAreNear bounds the error of multiplied weights. 4 bits
-// of the scale that suits a block's largest magnitude leave an error of an
-// eighth at its very ends. Elsewhere the error is half a scale, of which there
-// are 7.5. Multiples add a sixteenth.
+// TestMultipliedWeightsAreNear bounds the error of weights with an integer scale factor for
+// each block. The bound is a fifth of the block's largest magnitude: 4-bit integers cause an
+// error of at most an eighth of this magnitude, and the integer scale factor adds a
+// sixteenth.
 func TestMultipliedWeightsAreNear(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
@@ -180,7 +180,7 @@ func TestEncodingsHaveZeroAndHeadroom(t *testing.T) {
 		low, high := x.Encoding.Limits(x.Type)
 		scale, offset := float64(x.Encoding.Scale), float64(x.Encoding.Offset)
 		want := model.Range{Low: -3, High: 5}
-		switch x.Name { // follows from the gate's range, which includes headroom
+		switch x.Name { // the ranges of these tensors follow from the gate's range, which includes headroom
 		case "layer0_sigmoid":
 			want = model.Range{Low: 0, High: 1 - 1.0/65536}
 		case "layer0_silu":
@@ -267,7 +267,7 @@ func TestBlocksHoldFilesOfEqualBitsExactly(t *testing.T) {
 	recipes := map[quant.Type]string{quant.Q4_0: "w4a16", quant.Q4_1: "w4a16", quant.Q4_K: "w4a16", quant.Q8_0: "w8"}
 	for format, name := range recipes {
 		r := recipe(t, name)
-		for _, arch := range []string{"llama", "granite"} { // one has rows in another order, one has scaled rows
+		for _, arch := range []string{"llama", "granite"} { // llama has rows in another order, and granite also has scaled rows
 			m := modeltest.New(rand.New(rand.NewPCG(3, 4)), arch, format, true)
 			loaded := load(t, m)
 			g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})

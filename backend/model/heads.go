@@ -10,11 +10,11 @@ import (
 // width for which the method `shaped` can return true.
 const tileRows, shapedRows = 4, 64
 
-// shaped reports whether the graph reshapes tensors to the shapes that cost the NPU
-// least for a few dozen rows. Reshaping changes no element. With one row, reshaping is
-// not needed, because the NPU does such work while it reads weights. With 128 rows,
-// reshaping makes some chips faster and others slower (adapters/lab/estimate/testdata,
-// form "other shapes").
+// shaped reports whether the graph reshapes tensors to the shapes that cost the NPU least for
+// a few dozen rows. Reshaping changes no element. Graphs of one row keep their shapes,
+// because the NPU reshapes one row while it reads weights. Graphs of 128 rows keep their
+// shapes, because reshaping makes them faster on some chips and slower on others (form "other
+// shapes" in adapters/lab/estimate/testdata).
 func (w *writer) shaped() bool {
 	return w.rows > 1 && w.rows <= shapedRows && w.recipe.Linear.Activations == backend.Ufixed16
 }
@@ -32,9 +32,9 @@ func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) ba
 }
 
 // queries returns the tensor of the queries of all heads, [1,heads,M,D]. Queries are
-// converted from integers to floats after the split into heads and before the
-// reordering of the dimensions. Converting the integers at any other place makes a
-// layer of 32 rows up to 4 % slower on the NPU.
+// converted from integers to floats after the split into heads and before the reordering of
+// the dimensions. If the queries were converted at any other place, a layer of 32 rows would
+// take up to 4 % longer on the NPU.
 func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.TensorID {
 	l := w.linearFor(name, h)
 	m, n, d := w.rows, w.model.config.Heads, w.model.config.HeadDim
@@ -96,10 +96,9 @@ func (w *writer) rope(name, prefix string, x backend.TensorID, v rotation) backe
 	return w.Concat(name, 3, lower, upper, w.Slice(prefix+"_rest", x, 3, r, d))
 }
 
-// linearInTiles computes the same as linear. Use linearInTiles if the result is added
-// to hidden states: it dequantizes integers in the order in which the NPU stores hidden
-// states. If integers were in plain row order, the NPU would first have to reorder the
-// result.
+// linearInTiles multiplies a tensor by a matrix with the same result as linear, but takes
+// less time if the result is added to hidden states. linearInTiles dequantizes integers in
+// the order in which the NPU stores hidden states, so the NPU need not reorder the result.
 func (w *writer) linearInTiles(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	l := w.linearFor(name, x)
 	if !w.shaped() || l.Activations == 0 || w.rows%tileRows != 0 {

@@ -30,8 +30,8 @@ func TestShapesForTheNPUChangeNoBit(t *testing.T) {
 	}
 }
 
-// TestShapesForTheNPUAreThoseOfAFewRows pins the row counts that use these shapes. The table of
-// estimates gives the reasons.
+// TestShapesForTheNPUAreThoseOfAFewRows checks which recipes and graph widths get the special
+// shapes that cost the NPU least for a few rows.
 func TestShapesForTheNPUAreThoseOfAFewRows(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	ranges := widest(t, loaded)

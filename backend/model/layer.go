@@ -22,7 +22,7 @@ type writer struct {
 	// zeros holds the vectors of zeros that norms need, by length. scale and the
 	// constants of GELU are 0 until they are declared.
 	zeros                 map[int]backend.TensorID
-	constants             map[string]backend.TensorID // constants holds the results of filled, by name
+	constants             map[string]backend.TensorID // constants holds the constants that the method filled has declared, by name
 	geluLinear, geluCubic backend.TensorID
 	// rounded maps a tensor to its quantized form, because several projections may share an
 	// input. observed holds the tensors that became outputs, and is nil unless the field Observe
@@ -35,7 +35,7 @@ type writer struct {
 type viewInputs struct {
 	rotation
 	mask backend.TensorID
-	wide map[int]rotation // wide holds the angles repeated for each number of heads, see rotationFor
+	wide map[int]rotation // wide holds the angles repeated for n heads, indexed by n
 }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
@@ -110,8 +110,9 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
 	if w.model.arch.postNorm {
-		// The copy of x has the same name in every partition of the layers, as the names of
-		// ranges must have.
+		// Activation ranges are stored by tensor name. The name of x depends on how the
+		// layers are cut into blocks, so the projections read a copy of x whose name does
+		// not.
 		h := w.Reshape(p+"in", x, w.rows, w.model.config.Hidden)
 		x = w.layerNorm(p+"attn_norm", w.add(p+"attn_add", x, w.attention(p, i, h)), t[attentionPostNorm], t[attentionPostNormBias])
 		return w.layerNorm(name, w.add(p+"ffn_add", x, w.feedForward(p, t, x)), t[ffnPostNorm], t[ffnPostNormBias])

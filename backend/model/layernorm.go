@@ -8,12 +8,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// layerNorm subtracts the mean of each row of x [M,N], normalises the rest like norm, and adds
-// beta. The mean is a projection to one number per row. The weights of that projection are a
-// power of two, which float16 holds exactly, and a factor from 1 to 2 completes the mean.
+// layerNorm subtracts the mean of each row of x [M,N], normalises the rest like norm, and
+// adds beta. The mean is computed as a projection to one number per row. The weights of the
+// mean's projection are 1/power, where `power` is a power of two, so float16 represents the
+// weights exactly. The result of the mean's projection is then multiplied by power/N.
 func (w *writer) layerNorm(name string, x backend.TensorID, gamma, beta *weight) backend.TensorID {
 	n := gamma.rows
-	power := 1 << (bits.Len(uint(n)) - 1) // power is at most n
+	power := 1 << (bits.Len(uint(n)) - 1) // power is the largest power of two that is at most n
 	sum := w.FullyConnected(name+"_sum", x, w.filled(fmt.Sprintf("mean_of%d", n), 1/float64(power), 1, n), -1)
 	mean := w.multiply(name+"_mean", sum, w.filled(fmt.Sprintf("mean_factor%d", n), float64(power)/float64(n), 1))
 	centred := w.Apply(name+"_centred", backend.Subtract, []backend.TensorID{x, mean})

@@ -14,7 +14,8 @@ func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) b
 	return w.project(w.linearFor(name, x), name, x, matrix, bias)
 }
 
-// project computes the same as linear, but in the precision of the argument l.
+// project multiplies a tensor by a matrix as linear does, but in the precision of the
+// argument l.
 func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	w.observe(x)
 	if l.Bits == 0 {
@@ -50,8 +51,9 @@ func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
 	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
 }
 
-// fixedProject computes the same as project, but returns the fixed-point result. The
-// name of fixedProject's result is name_q.
+// fixedProject multiplies a tensor by a matrix as project does, but returns the integers of
+// the result without dequantizing them. The name of the tensor that fixedProject returns ends
+// in _q.
 func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	weight := w.encodedWeight(l, matrix)
 	in, from := w.quantized(x)

@@ -41,7 +41,7 @@ func TestLoadHasDefaults(t *testing.T) {
 func TestLoadAcceptsKeysOfDisabledFeatures(t *testing.T) {
 	m := modeltest.New(rand.New(rand.NewPCG(1, 1)), "llama", quant.F32, true)
 	m.Key("general.type", "model")
-	m.Key("llama.vocab_size", uint32(3)) // wrong in some files
+	m.Key("llama.vocab_size", uint32(3)) // some files contain a wrong vocab_size, so Load ignores the key
 	m.Key("llama.rope.scaling.type", "none")
 	m.Key("llama.rope.scaling.factor", float32(1))
 	m.Key("llama.attention.sliding_window", uint32(0))
@@ -147,10 +147,10 @@ func TestLoadRejectsWhatItCannotRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := modeltest.New(rand.New(rand.NewPCG(2, 2)), "llama", quant.F32, false)
 			m.Layers, m.Heads, m.KVHeads, m.Dim, m.Hidden, m.FFN, m.Vocab = 2, 4, 2, 8, 32, 64, 11
-			for m.Rebuild(); m.Factors; { // factors have a case of their own
+			for m.Rebuild(); m.Factors; { // models with RoPE factors have a test of their own
 				m.Rebuild()
 			}
-			load(t, m) // valid before the change
+			load(t, m) // the model is valid before the change
 			c.change(m)
 			_, err := model.Load(open(t, m))
 			require.ErrorIs(t, err, c.is)
@@ -196,7 +196,7 @@ func FuzzLoad(f *testing.F) {
 		require.NoError(t, g.Validate())
 		for _, tensor := range g.Tensors {
 			if tensor.Values.Fill != nil {
-				_ = tensor.Values.Fill(make([]byte, tensor.SizeBytes())) // may find numbers that are not finite
+				_ = tensor.Values.Fill(make([]byte, tensor.SizeBytes())) // Fill may fail, because the weights may contain numbers that are not finite
 			}
 		}
 	})

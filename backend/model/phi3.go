@@ -22,8 +22,8 @@ var phi3 = architecture{
 	keys: map[string]neutral{
 		"rope.scaling.type":        text("none", "", "linear", "longrope"),
 		"rope.scaling.attn_factor": anything,
-		// All Phi models have the sliding window: llama.cpp ignores it, but the models'
-		// own code applies it.
+		// All Phi models have a sliding window. llama.cpp ignores the window of Phi models,
+		// but the models' own code applies it.
 		"attention.sliding_window": anything,
 	},
 	configure: func(r *keyReader, c *Config) {

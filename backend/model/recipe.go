@@ -218,21 +218,24 @@ type Range struct {
 	RMS  float32 `json:"rms,omitempty"`
 }
 
-// spike is the ratio of a tensor's largest number to its root mean square above which the
-// tensor is not rounded with one scale. If the ratio of a tensor is larger than spike, a scale
-// that covers the outliers is too coarse for the other numbers. In some projections, the first
-// token of each text makes single channels hundreds of times larger than the others.
+// spike limits the ratio of a tensor's largest magnitude to its root mean square. A tensor
+// whose ratio exceeds spike is not rounded with one scale, because a scale that covers the
+// outliers is too coarse for the other numbers. In some projections, the first token of each
+// text makes single channels hundreds of times larger than the others.
 //
-// Of SmolLM2-135M's 210 projections, 36 are above the ratio spike, including all 30 down
-// projections. If all projections have 16-bit integers, the divergence of the model is 2.5e-3
-// nats. If the nine projections above a ratio of 100 are left out, the divergence is 1e-5 nats.
-// Projections with a ratio above 100 also need weights with a scale per block, because an
-// outlier multiplies the errors of its weights. If weights have 8 bits and a scale per row, the
-// eight down projections with ratios from 40 to 60 alone cause a fifth of the remaining
-// divergence.
+// In SmolLM2-135M, 36 of the 210 projections have outliers of more than 40 times the root
+// mean square, including all 30 down projections. If the activations of all projections are
+// 16-bit integers, the divergence of SmolLM2-135M is 2.5e-3 nats. If the nine projections
+// with outliers above 100 times the root mean square keep float activations, the divergence
+// is 1e-5 nats. A projection with outliers above 100 times the root mean square also needs
+// weights with a scale per block, because an outlier multiplies the errors of its weights. If
+// the weights of all other projections have 8 bits and a scale per row, the eight down
+// projections with outliers of 40 to 60 times the root mean square cause a fifth of the
+// model's divergence.
 const spike = 40
 
-// spiked reports whether a tensor has outliers above the ratio spike.
+// spiked reports whether a tensor's largest magnitude exceeds spike times its root mean
+// square. If the root mean square was not measured, spiked returns false.
 func (r Range) spiked() bool { return r.RMS > 0 && max(-r.Low, r.High) > spike*r.RMS }
 
 // Add extends a tensor's range so that it includes values.

@@ -60,9 +60,10 @@ var commonKeys = map[string]neutral{
 	"rope.scaling.type":                text("none", "", "linear"),
 	"rope.scaling.factor":              anything,
 	"rope.scale_linear":                anything,
-	// A file may have the keys in the next lines, and they are ignored. The embedding table's
-	// shape decides the vocabulary, there is only one norm, and linear scaling does not depend
-	// on the original context.
+	// Package model ignores the keys from vocab_size to rope.scaling.finetuned. The size of
+	// the vocabulary is that of the embedding table, the epsilon of LayerNorm has no effect
+	// on models with RmsNorm, and linear scaling does not depend on the original context
+	// length.
 	"vocab_size":                           anything,
 	"attention.layer_norm_epsilon":         anything,
 	"rope.scaling.original_context_length": anything,

@@ -64,10 +64,10 @@ func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	}
 }
 
-// Views returns the model's views for texts of up to `context` tokens. The context
-// length matters for Views because some models use other angles for long contexts. In
-// every model, the ports of the first view are called mask, cos and sin. The names of
-// views, their windows and their number do not depend on the context.
+// Views returns the model's views for texts of up to `context` tokens. The context length
+// matters for Views because some models use other angles for long contexts. In every model,
+// the ports of the first view are called mask, cos and sin. The number of views, and the
+// ports and windows of each view, do not depend on the context length.
 func (m *Model) Views(context int) []View {
 	list := slices.Clone(m.views)
 	for i, v := range list {
@@ -81,7 +81,7 @@ func (m *Model) Views(context int) []View {
 // The constants below are indices of the list that Views returns.
 const (
 	mainView  = 0 // mainView is the view of all layers, or of the layers that see the whole text
-	localView = 1 // localView is the view of local layers, if the model has both kinds
+	localView = 1 // localView is the view of local layers, if other layers see the whole text
 )
 
 // viewOf returns the index of layer i's view.

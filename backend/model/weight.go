@@ -101,7 +101,7 @@ func (w *weight) fill(dst []byte, t backend.DataType) error {
 		group.Go(func() { errs[i] = w.fillRows(dst, t, i*w.rows/parts, (i+1)*w.rows/parts) })
 	}
 	group.Wait()
-	for _, err := range errs { // the error of the lowest rows is returned
+	for _, err := range errs { // if several rows have errors, that of the lowest row is returned
 		if err != nil {
 			return err
 		}

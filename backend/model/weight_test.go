@@ -38,7 +38,7 @@ func TestConstantsHoldWeightsOfFile(t *testing.T) {
 			m.Hidden, m.FFN = 64, 320 // ffn_gate needs several chunks of rows
 			m = m.Rebuild()
 			loaded := load(t, m)
-			for _, recipe := range model.Recipes[:2] { // the recipes of floats
+			for _, recipe := range model.Recipes[:2] { // the first two recipes compute in floating point
 				for _, part := range []string{"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_down"} {
 					name := "blk.0." + part + ".weight"
 					c := constant(t, loaded, recipe, name)
@@ -87,7 +87,7 @@ func TestInfiniteWeightsAreRejectedByName(t *testing.T) {
 		name   string
 		value  float32
 		recipe model.Recipe
-		text   string // of the error, if it fails
+		text   string // text is a part of the expected error, or empty if no error is expected
 	}{
 		{"NaN", float32(math.NaN()), f32, "is NaN: the file is damaged"},
 		{"infinity", float32(math.Inf(-1)), f32, "is -Inf: the file is damaged"},
@@ -121,7 +121,7 @@ func TestInfiniteWeightsAreRejectedByName(t *testing.T) {
 func TestHugeIntegerWeightsAreRejectedByName(t *testing.T) {
 	for _, c := range []struct {
 		value float32
-		text  string // of the error, if it fails
+		text  string // text is a part of the expected error, or empty if no error is expected
 	}{{65519, ""}, {65520, "is 65520, which is too large for f16: use recipe f32"}, {-1e30, "is -1e+30, which is too large"}} {
 		m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "llama", quant.F32, true)
 		data := m.Tensor("blk.0.attn_k.weight").Data
@@ -147,7 +147,7 @@ func TestInfiniteF16WeightsAreRejectedByName(t *testing.T) {
 		data := m.Tensor("blk.0.ffn_up.weight").Data
 		binary.LittleEndian.PutUint16(data[10:], 0x7bff) // the largest finite number is allowed
 		binary.LittleEndian.PutUint16(data[len(data)-2:], bits)
-		for _, recipe := range model.Recipes[:2] { // the recipes of floats
+		for _, recipe := range model.Recipes[:2] { // the first two recipes compute in floating point
 			w := constant(t, load(t, m), recipe, "blk.0.ffn_up.weight")
 			err := w.Values.Fill(make([]byte, w.SizeBytes()))
 			require.ErrorIs(t, err, model.ErrInvalid, "%04x", bits)
@@ -186,7 +186,7 @@ func TestEmbedLooksUpRows(t *testing.T) {
 			want = append(want, float32(v))
 		}
 	}
-	for _, r := range model.Recipes[:2] { // the recipes of floats
+	for _, r := range model.Recipes[:2] { // the first two recipes compute in floating point
 		dst := make([]byte, len(tokens)*m.Hidden*r.Activations.Size())
 		require.NoError(t, loaded.Embed(dst, tokens, r))
 		require.Equal(t, backendtest.Encode(want, r.Activations), dst)

@@ -74,8 +74,9 @@ func TestCompensatedRowsHaveCloserProducts(t *testing.T) {
 	require.Less(t, compensated, plain/4, "at least 6 dB")
 }
 
-// TestSharesMinimiseTheError compares with the definition: after a weight is
-// off by one, the others minimise the error of the products.
+// TestSharesMinimiseTheError checks that the shares have the property that defines them: if
+// the later weights compensate the error of one weight by their shares, the error of the
+// products is least.
 func TestSharesMinimiseTheError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 20 {
@@ -92,8 +93,9 @@ func TestSharesMinimiseTheError(t *testing.T) {
 			return v
 		}
 		for j := range n - 1 {
-			// Minimising (e + shares·rest)ᵀ H (…) requires H[k][j] = Σ
-			// H[k][i]·share[i].
+			// The error of the products is least if H[k][j] = Σ H[k][i]·share[i] for every
+			// later input k, where H is the matrix of moments, and i runs over the later
+			// inputs.
 			for k := j + 1; k < n; k++ {
 				sum, size := -at(k, j), math.Abs(at(k, j))
 				for i := j + 1; i < n; i++ {

@@ -9,11 +9,11 @@
 //
 // # Adding a format
 //
-// To add a format, write its exported constant and its row in formats (type.go), a
-// decoder in the table of dequantize.go, and recorded vectors in testdata (vectors.py).
-// Package model then reads the new format for every architecture. The tests of a new
-// format also need an encoder (package quanttest). If the values of a block are evenly spaced
-// and have 4 or 8 bits, extend [Type.LineBits] and [Lines] (line.go), too: then recipes with
+// To add a format, write its exported constant and its row in formats (type.go), a decoder in
+// the table of dequantize.go, and recorded vectors in testdata (vectors.py). Package model
+// needs no change, because it reads every format of package quant. The tests of a new format
+// also need an encoder (package quanttest). If the values of a block are evenly spaced and
+// have 4 or 8 bits, extend [Type.LineBits] and [Lines] (line.go), too: then recipes with
 // block scales round each weight to the file's own evenly spaced values.
 //
 // The precision in which graphs compute is not a format of package quant: it is a
@@ -44,15 +44,16 @@
 //
 // # Invariants
 //
-//   - Every product is exact in float32 (a scale of 11 bits, an integer scale of up to 7 and a
-//     code of up to 7). Therefore the result of Dequantize has the same bits on every machine,
-//     with or without fused multiply-add, and equals ggml's.
+//   - Every product that Dequantize computes is exact in float32.
+//     The factors are a scale of 11 bits, an integer scale of up to 7 bits and a code of up to
+//     7 bits. Therefore the result of Dequantize has the same bits on every machine, with or
+//     without fused multiply-add, and equals ggml's.
 //   - Rounding to a 16-bit float is to nearest, ties to even. Overflow gives infinity,
 //     and a NaN stays a NaN.
 //   - A wrong length is an error before anything is written.
 //
 // # Cost
 //
-// On one core, Dequantize writes from 1 (Q6_K, Q3_K) to 5 (Q4_0) GB of float32 per
-// second (BenchmarkDequantize). It allocates nothing.
+// On one core, Dequantize writes from 1 (Q6_K, Q3_K) to 5 (Q4_0) GB of float32 per second
+// (BenchmarkDequantize). Dequantize allocates no memory.
 package quant

@@ -33,7 +33,7 @@ func TestFirstBeyondFindsFirst(t *testing.T) {
 }
 
 func TestFirstNotFiniteF16FindsFirst(t *testing.T) {
-	for h := range 1 << 16 { // every half at every position of a word
+	for h := range 1 << 16 { // each float16 number is tested at each position in a 64-bit word
 		for at := range 5 {
 			src := []byte{0xff, 0x7b, 0xff, 0xfb, 1, 0, 0, 0x80, 0xff, 0x7b, 0}
 			src[2*at], src[2*at+1] = byte(h), byte(h>>8)

@@ -35,9 +35,9 @@ func F32ToF16(f float32) uint16 {
 	case magnitude >= 0x47800000: // 2^16 and more
 		return sign | 0x7c00
 	case magnitude < 0x38800000: // for numbers below 2^-14, the result is subnormal or zero
-		// float32 numbers near 1/2 have the spacing of float16 subnormals, 2^-24.
-		// Adding 1/2 to a float32 therefore rounds it to a float16 subnormal, and
-		// the low bits of the sum are the result.
+		// float32 numbers near 1/2 have the spacing of float16 subnormals, 2^-24. Adding 1/2
+		// to a float32 rounds it to a multiple of 2^-24, and the low bits of the sum are the
+		// bits of the float16 number.
 		rounded := math.Float32bits(math.Float32frombits(magnitude) + 0.5)
 		return sign | uint16(rounded-0x3f000000)
 	}

@@ -38,8 +38,8 @@ func TestF16RoundTrips(t *testing.T) {
 	}
 }
 
-// Between two neighbouring halves, rounding changes at one float32. The test therefore
-// converts this float32 and its two neighbours.
+// TestF32ToF16RoundsTiesToEven converts the float32 number in the middle between each two
+// neighbouring float16 numbers, and the float32 numbers next to the middle.
 func TestF32ToF16RoundsTiesToEven(t *testing.T) {
 	for i := range 0x7c00 {
 		low := uint16(i)
@@ -48,7 +48,7 @@ func TestF32ToF16RoundsTiesToEven(t *testing.T) {
 		if high < 0x7c00 {
 			above = slowHalf(high)
 		}
-		middle := float32((slowHalf(low) + above) / 2) // exact: one bit more than a half has
+		middle := float32((slowHalf(low) + above) / 2) // float32 represents the middle exactly, because it has only one bit more than a float16
 		even := low + low&1
 		for _, sign := range []float32{1, -1} {
 			bit := uint16(math.Float32bits(sign) >> 16 & 0x8000)

@@ -12,9 +12,8 @@ const LineSize = 32
 // for integers q from zero on.
 type Line struct{ Scale, Minimum float32 }
 
-// LineBits returns the number of bits of the integers q of a [Line] in the number
-// format t, 4 or 8. If the values of a block in this format are not evenly spaced,
-// LineBits returns 0.
+// LineBits returns the number of bits of the integers q of a [Line] in the number format t, 4
+// or 8. If the blocks of format t have values that are not evenly spaced, LineBits returns 0.
 func (t Type) LineBits() int {
 	switch t {
 	case Q4_0, Q4_1, Q4_K:

@@ -33,7 +33,7 @@ func TestValuesAreOnTheirLines(t *testing.T) {
 				if l.Scale == 0 {
 					require.Equal(t, l.Minimum, v)
 				}
-				if float64(l.Scale) <= 1e-5*math.Abs(float64(l.Minimum)) { // float32 cannot distinguish neighbours
+				if float64(l.Scale) <= 1e-5*math.Abs(float64(l.Minimum)) { // the spacing is too small for float32 to distinguish neighbouring values
 					continue
 				}
 				q := math.Round((float64(v) - float64(l.Minimum)) / float64(l.Scale))

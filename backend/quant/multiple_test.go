@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// missedBy returns the squared error of a row in 4 bits of a step times its
-// blocks' multiples.
+// missedBy returns the squared error of rounding a row to 4-bit integers, if the scale of
+// each block is step times the block's multiple.
 func missedBy(row []float32, block int, step float32, multiples []uint8) (sum float64) {
 	for i, v := range row {
 		s := float64(step) * float64(multiples[i/block])
@@ -19,8 +19,8 @@ func missedBy(row []float32, block int, step float32, multiples []uint8) (sum fl
 	return sum
 }
 
-// TestMultiplesAreNearlyOptimal compares with all multiples of all steps in the
-// vicinity.
+// TestMultiplesAreNearlyOptimal compares the error of FitMultiples with the least error of
+// all multiples, over steps from 0.5 to 1.5 times the step that FitMultiples returns.
 func TestMultiplesAreNearlyOptimal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	var lost, least, free float64

@@ -28,8 +28,8 @@ type recorded struct {
 	Cases []struct {
 		Type      quant.Type
 		Name      string
-		Src, Bits string // hexadecimal; Bits of float32, big-endian
-		SHA256    string // of the values of 4096 random blocks
+		Src, Bits string // Src and Bits are hexadecimal; Bits holds big-endian float32 numbers
+		SHA256    string // SHA256 is the checksum of the values of 4096 random blocks
 	}
 }
 
@@ -45,14 +45,14 @@ func TestSizesEqualThoseOfPythonPackage(t *testing.T) {
 	known := 0
 	for _, s := range readRecorded(t).Sizes {
 		if !s.Type.Known() {
-			continue // newer than our table
+			continue // the Python package may know newer formats than package quant
 		}
 		known++
 		require.Equal(t, s.Name, s.Type.String())
 		require.Equal(t, s.Block, s.Type.BlockSize(), s.Name)
 		if s.Name == "Q8_1" {
-			// The Python package counts two float32 scales, ggml-common.h has two float16.
-			// Files never hold this format.
+			// For Q8_1, the Python package counts two float32 scales, but ggml-common.h has
+			// two float16 scales. No file holds tensors of format Q8_1.
 			s.Bytes = 36
 		}
 		require.Equal(t, s.Bytes, s.Type.TypeSize(), s.Name)

@@ -44,8 +44,8 @@ type format struct {
 	block, blockBytes int
 }
 
-// formats holds the description of each format. Numbers that are missing in the table
-// of formats belong to withdrawn or unused ones. The sizes of blocks in bytes are those
+// formats holds the description of each format. Numbers that are missing in the table belong
+// to formats that were withdrawn or that no file uses. The sizes of blocks in bytes are those
 // of ggml's structures.
 var formats = [...]format{
 	0:  {"F32", 1, 4},

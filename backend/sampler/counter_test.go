@@ -22,8 +22,8 @@ func (f few) Only() (int32, bool) {
 	return f[0], true
 }
 
-// TestMasksThatCountChangeNoDraw compares draws with a mask that knows its tokens with
-// draws from whole rows with the same mask that does not.
+// TestMasksThatCountChangeNoDraw draws from tops with a mask that is a Counter, and from
+// whole rows with an equal mask that is no Counter. Both samplers must draw the same tokens.
 func TestMasksThatCountChangeNoDraw(t *testing.T) {
 	single, complete := 0, 0
 	for seed := range uint64(20000) {
@@ -33,7 +33,7 @@ func TestMasksThatCountChangeNoDraw(t *testing.T) {
 		require.NoError(t, err)
 		part, err := New(o)
 		require.NoError(t, err)
-		for range 3 { // the generators must stay in step
+		for range 3 { // several draws show whether both samplers take equally many random numbers
 			logits := near(rng, 40)
 			var mask few
 			for _, id := range rng.Perm(len(logits))[:1+rng.IntN(5)] {
@@ -44,7 +44,7 @@ func TestMasksThatCountChangeNoDraw(t *testing.T) {
 			if err != nil {
 				require.ErrorIs(t, err, ErrNoToken)
 				require.True(t, !ok || len(mask) == 1)
-				break // only the mask knows the token
+				break // the only allowed token may have a logit of -Inf, which just the sampler of the whole row notices
 			}
 			if !ok {
 				token, err = part.Sample(logits, mask)

@@ -15,11 +15,13 @@
 // # Invariants
 //
 //   - Equal options, logits, masks and accepted tokens give equal tokens.
-//   - A token takes one number from the generator. A greedy draw, or a failing call of Sample,
-//     takes no number. Because each token takes the same numbers in any pass, decoding with
-//     drafts draws the same tokens as decoding without drafts.
+//   - Each token that is drawn takes one number from the random generator.
+//     A greedy draw, or a failing call of Sample, takes no number. Because each token takes the
+//     same numbers in any pass, decoding with drafts draws the same tokens as decoding without
+//     drafts.
 //   - Equal logits are ordered by id, the lowest first.
-//   - A logit of -Inf is never drawn. If a logit is +Inf, only such tokens are drawn.
+//   - A token with a logit of -Inf is never drawn.
+//     If some logits are +Inf, only tokens with a logit of +Inf are drawn.
 //
 // # Cost
 //

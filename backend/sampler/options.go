@@ -25,12 +25,14 @@ type Mask interface {
 	Accept(token int32)
 }
 
-// Counter is a [Mask] that knows its tokens. A Sampler then reads fewer logits.
+// Counter is a [Mask] that can count the tokens that it allows. If the mask is a Counter, a
+// Sampler reads fewer logits.
 type Counter interface {
 	Mask
 	// Count returns the number of allowed tokens.
 	Count() int
-	// Only returns the allowed token if the mask allows exactly one token. Otherwise ok is false.
+	// Only returns the allowed token if the mask allows exactly one token, and ok=false if
+	// the mask allows another number of tokens.
 	Only() (token int32, ok bool)
 }
 

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// distribution is the oracle: the same steps, each filter on a newly sorted list. distribution
-// returns the probability of every token. At temperature zero, one token has probability 1.
+// distribution returns the probability of every token, computed in the simplest way: each
+// filter sorts the list of tokens again. The tests compare the sampler's draws with
+// distribution. At temperature zero, one token has probability 1.
 func distribution(o Options, logits []float32, recent []int32, mask Mask) []float64 {
 	var list []entry
 	for id, l := range logits {

@@ -7,7 +7,7 @@ import (
 )
 
 // stream is the second half of the random generator's seed.
-const stream = 0x73646e7075 // the bytes spell "sdnpu"
+const stream = 0x73646e7075 // the bytes of this number spell "sdnpu"
 
 // Sampler draws the tokens of one output text. A Sampler belongs to one goroutine.
 type Sampler struct {
@@ -61,9 +61,9 @@ func (s *Sampler) Sample(logits []float32, mask Mask) (int32, error) {
 	return s.choose(), nil
 }
 
-// The method `only` returns the token of a mask that allows exactly one token. Choosing that
-// token takes one number from the random generator, as every draw does, unless the options are
-// greedy.
+// The method `only` returns the token of a mask that allows exactly one token. Unless the
+// sampler is greedy, the method `only` takes one number from the random generator, as every
+// draw does.
 func (s *Sampler) only(mask Mask) (token int32, ok bool) {
 	if c, counts := mask.(Counter); counts {
 		if token, ok = c.Only(); ok && s.options.Temperature > 0 {

@@ -49,7 +49,7 @@ func randomLogits(rng *rand.Rand, n int) []float32 {
 	if rng.IntN(20) == 0 {
 		logits[rng.IntN(n)] = inf
 	}
-	logits[rng.IntN(n)] = 1 // at least one token
+	logits[rng.IntN(n)] = 1 // at least one token must have a finite logit
 	return logits
 }
 
@@ -96,7 +96,7 @@ func TestFiltersAgreeWithOracle(t *testing.T) {
 	}
 }
 
-// countPositive counts the tokens with a probability.
+// countPositive counts the tokens whose probability is positive.
 func countPositive(p []float64) (n int) {
 	for _, v := range p {
 		if v > 0 {
@@ -140,8 +140,9 @@ func TestDrawsFollowExactProbabilities(t *testing.T) {
 				chi += (seen[id] - draws*p) * (seen[id] - draws*p) / (draws * p)
 				free++
 			}
-			// The mean is free and the deviation √(2·free): five of them is one
-			// in a million.
+			// The statistic chi has the mean `free` and the standard deviation √(2·free). A
+			// correct sampler exceeds the mean by five standard deviations in about one of a
+			// million tests.
 			require.Less(t, chi, float64(free)+5*math.Sqrt(2*float64(free)))
 		})
 	}
@@ -162,7 +163,7 @@ func TestEqualSeedsGiveEqualTokens(t *testing.T) {
 			x, err := a.Sample(logits, nil)
 			require.NoError(t, err)
 			a.Accept(x)
-			// A failure between two tokens must not shift the draws.
+			// A call of Sample that fails must not change the tokens that are drawn later.
 			_, err = b.Sample(nil, nil)
 			require.ErrorIs(t, err, ErrLogits)
 			_, err = b.Sample(logits, allow(func(int32) bool { return false }))

@@ -10,7 +10,7 @@ import (
 type Top struct {
 	IDs    []int32
 	Logits []float32
-	// Vocab is the number of tokens of the whole row.
+	// Vocab is the number of logits in the whole row.
 	Vocab int
 	// Share is the probability of the first token at temperature 1, without filters. If
 	// the logits do not define probabilities, Share is outside of 0..1.
@@ -51,11 +51,11 @@ func (o Options) needed(n int) int {
 // caller calls Sample with all logits.
 //
 // The logit of a token that is not in the top is at most the last logit in the top, and
-// penalties only lower that token's logit. Therefore a token of the top is among the best of
-// the whole row if its logit, after penalties and mask, is above the last logit of the top. If
-// the last token that is needed has a logit equal to the last one in the top, an equal token
-// outside the top may have a lower id. If the mask is a [Counter] and all tokens that it allows
-// are in the top, the others do not matter.
+// penalties only lower that token's logit. A token of the top is among the best of the whole
+// row if its logit, after penalties and mask, is above the last logit of the top. A token
+// whose logit equals the last logit of the top may not be among the best, because a token
+// outside the top may have the same logit and a lower id. If the mask is a [Counter] that
+// allows only tokens of the top, the logits of all other tokens do not matter.
 func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	if token, ok := s.only(mask); ok {
 		return token, true
@@ -80,15 +80,16 @@ func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	return s.choose(), true
 }
 
-// gatherTop collects the k best allowed tokens of the top, after penalties, or fewer if
-// the top has fewer.
+// gatherTop sets s.cands to the k tokens of t that have the largest logits after penalties
+// and that the mask allows. If the mask allows fewer than k tokens of t, s.cands holds all of
+// these.
 func (s *Sampler) gatherTop(t Top, mask Mask, k int) {
 	s.cands = s.cands[:0]
 	for i, id := range t.IDs {
 		c := candidate{id: id, logit: t.Logits[i]}
 		full := len(s.cands) == k
 		if full && c.logit < s.cands[0].logit {
-			return // later logits of the top are not larger, with or without penalties
+			return // the remaining logits of t are not larger, with or without penalties
 		}
 		if at, seen := slices.BinarySearchFunc(s.history.counts, id, byID); seen {
 			c.logit = s.options.penalise(c.logit, s.history.counts[at].times)

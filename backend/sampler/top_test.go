@@ -38,7 +38,8 @@ func topOf(rng *rand.Rand, logits []float32, k int) Top {
 	return t
 }
 
-// drawTopOptions returns random options, most of which a top can serve.
+// drawTopOptions returns random options. With most of these options, SampleTop can choose a
+// token.
 func drawTopOptions(rng *rand.Rand) Options {
 	o := Options{Temperature: float32(rng.IntN(3)) * 0.6, TopK: rng.IntN(14), RepeatLastN: rng.IntN(12) - 1, Seed: rng.Uint64()}
 	some := func(v float64) float32 {
@@ -78,7 +79,7 @@ func TestSampleTopAgreesWithSample(t *testing.T) {
 		part, err := New(o)
 		require.NoError(t, err)
 		logits := near(rng, 20+rng.IntN(30))
-		for range 3 { // the generators must stay in step
+		for range 3 { // several draws show whether both samplers take equally many random numbers
 			if rng.IntN(2) == 0 {
 				logits = near(rng, len(logits))
 			}

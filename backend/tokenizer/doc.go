@@ -9,13 +9,13 @@
 // # Why Ollama's tokenizer is not used
 //
 // Ollama's byte-pair encoder takes pairs of equal rank in arbitrary order and not the
-// leftmost first, so "33333" becomes 33+333 instead of 333+33. Ollama's patterns
-// recognise only ASCII white space. Ollama replaces every word that is itself a token,
-// although only some models do so. Of the 46 test vectors of llama.cpp, Ollama's
-// tokenizer fails 7 for GPT-2, 2 for Qwen2 and 1 for Llama-3. A caller of Ollama's
-// package cannot correct these errors. The loop of package tokenizer that joins pairs
-// also serves SentencePiece. For SentencePiece, Ollama's tokenizer gives the same ids,
-// and the tests compare with it.
+// leftmost first, so "33333" becomes 33+333 instead of 333+33. Ollama's patterns recognise
+// only ASCII white space. Ollama replaces every word that is itself a token, although only
+// some models do so. Of the 46 test vectors of llama.cpp, Ollama's tokenizer fails 7 for
+// GPT-2, 2 for Qwen2 and 1 for Llama-3. If Ollama's tokenizer returns wrong ids, its caller
+// cannot correct them. The loop of package tokenizer that joins pairs also serves
+// SentencePiece. For SentencePiece, Ollama's tokenizer gives the same ids, and the tests
+// compare with it.
 //
 // # How it works
 //
@@ -27,29 +27,35 @@
 //
 // # Intended differences from llama.cpp
 //
-//   - Plain text never gives a control, unknown or byte token, even if other tokens
-//     together spell it.
+//   - Plain text never gives a control, unknown or byte token.
+//     Tokens that together spell such a token are not joined to it.
 //   - Invalid UTF-8 is kept byte for byte; in llama.cpp it becomes U+FFFD.
 //   - If a BPE file names no BOS or EOS, the tokenizer has none; llama.cpp uses token 11.
-//   - "</s>" ends a generation only if a key of the file says so. In llama.cpp, "</s>" ends a
-//     generation in every vocabulary that contains it, although Qwen's contains it as a word of
-//     HTML.
-//   - gpt-4o and tekken use the patterns of the models' own files, which distinguish upper and
-//     lower case outside ASCII; the patterns of llama.cpp do not.
+//   - The token "</s>" ends a generation only if a key of the file says so.
+//     In llama.cpp, "</s>" ends a generation in every vocabulary that contains it, although
+//     Qwen's contains it as a word of HTML.
+//   - The pre-tokenizers gpt-4o and tekken use the patterns of the models' own files.
+//     These patterns distinguish upper and lower case outside ASCII; those of llama.cpp do not.
 //
 // # Which models
 //
-// The supported families have these kinds and pre-tokenizers. llama, smollm and mistral: the
-// "llama" kind, llama-bpe, smollm or tekken. qwen2 and qwen3: qwen2. gemma3: the "llama" kind
-// without a leading blank. phi3: the "llama" kind, with special tokens that include the white
-// space after them; phi-4: dbrx; phi-4-mini: gpt-4o. granite: refact. bert and nomic-bert: the
-// "bert" kind. The file pretokenizers.go lists all known pre-tokenizers as data; a new one
-// needs only a row in this list.
+// The list below names the tokenizer of each supported family.
+//
+//   - llama, smollm and mistral have the kind "llama", or the pre-tokenizer llama-bpe, smollm or tekken.
+//   - qwen2 and qwen3 have the pre-tokenizer qwen2.
+//   - gemma3 has the kind "llama" without a leading blank.
+//   - phi3 has the kind "llama", with special tokens that include the white space after them.
+//   - phi-4 has the pre-tokenizer dbrx, and phi-4-mini has gpt-4o.
+//   - granite has the pre-tokenizer refact.
+//   - bert and nomic-bert have the kind "bert".
+//
+// The file pretokenizers.go lists all known pre-tokenizers as data; a new pre-tokenizer needs
+// only a row in this list.
 //
 // # Invariants
 //
 //   - WordPiece loses case, accents and the amount of white space.
-//   - A vocabulary of another kind with a token for every byte loses nothing:
+//   - BPE and SentencePiece vocabularies with a token for every byte lose nothing.
 //     Decode(Encode(text)) is text, after the leading blank of SentencePiece models. Only
 //     SentencePiece models read the character ▁ itself as a blank.
 //   - A [Tokenizer] does not change, so any number of goroutines may use it.

@@ -48,10 +48,10 @@ func (k *mergers) get() *merger {
 	return &merger{}
 }
 
-// put keeps a merger. The caller of put must not use the merger afterwards.
+// put keeps a merger for later texts. The caller of put must not use the merger afterwards.
 func (k *mergers) put(m *merger) {
 	if cap(m.symbols) <= mostKept {
-		m.pair = nil // the function `pair` refers to the text
+		m.pair = nil // the function `pair` is dropped, because it keeps the text in memory
 		k.pool.Put(m)
 	}
 }
@@ -91,7 +91,7 @@ func (m *merger) run(ctx context.Context) error {
 		c := m.queue.pop()
 		left, right := &m.symbols[c.left], &m.symbols[c.right]
 		if left.next != c.right || right.end != c.end {
-			continue // one of the two symbols was joined with another in the meantime
+			continue // a symbol of this pair has been joined with another symbol before
 		}
 		left.end, left.id, left.next = right.end, c.id, right.next
 		right.next = c.right // the symbol is linked to itself, so that candidates with the symbol become invalid

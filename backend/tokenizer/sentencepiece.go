@@ -89,9 +89,9 @@ func (sp *sentencePiece) encode(ctx context.Context, ids []int32, text string, f
 	return ids, nil
 }
 
-// nextWord returns the start of the second word of a text, or its length. A word
-// begins with a run of blanks. If no token spans two words, joining never does, and a
-// word takes less memory than the text.
+// nextWord returns the start of the second word of a text, or its length. A word includes the
+// blanks before it. If no token of the vocabulary spans two words, words can be encoded one
+// at a time, which takes less memory than encoding the whole text.
 func nextWord(text string) int {
 	i := 0
 	for strings.HasPrefix(text[i:], blank) {

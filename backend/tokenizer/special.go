@@ -98,7 +98,8 @@ func (s *specials) at(start int, spelling int32) found {
 	return found{match{start, start + len(sp.text), sp.id}, spelling}
 }
 
-// matchHeap is a heap of matches. The match on top takes precedence over all others.
+// matchHeap is a heap of matches. The first element of a matchHeap is the match that takes
+// precedence over all others.
 type matchHeap []found
 
 func (r matchHeap) Len() int { return len(r) }
@@ -165,8 +166,8 @@ func (s *specials) find(text string) []match {
 	return s.trim(kept, text)
 }
 
-// shorten replaces a match by the next shorter match at the same place whose end is
-// free.
+// shorten replaces a match by a shorter match that starts at the same place and does not
+// overlap an accepted match. Of several shorter matches, shorten takes the longest.
 func (s *specials) shorten(f *found, taken []bool) bool {
 	for taken[f.end-1] {
 		shorter := s.spellings[f.spelling].shorter

@@ -37,8 +37,8 @@ type EncodeOptions struct {
 // Tokenizer is the tokenizer of one model.
 type Tokenizer struct {
 	vocab  *vocabulary
-	plain  specials // plain recognises the tokens that count in any text
-	parsed specials // parsed recognises the tokens that count if ParseSpecial is set
+	plain  specials // plain finds the special tokens that count even if ParseSpecial is not set
+	parsed specials // parsed finds the special tokens that count if ParseSpecial is set
 	pieces pieces
 	encode encoder
 }

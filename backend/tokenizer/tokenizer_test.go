@@ -27,7 +27,7 @@ func TestSplitAgreesWithModelsOwnPatterns(t *testing.T) {
 	require.NoError(t, err)
 	var recorded struct {
 		Texts []string
-		Cuts  map[string][]string // lengths of words in characters
+		Cuts  map[string][]string // Cuts holds the lengths in characters of each text's words, by pre-tokenizer
 	}
 	require.NoError(t, json.Unmarshal(raw, &recorded))
 	require.Len(t, recorded.Texts, 160)
@@ -123,8 +123,8 @@ func TestPiecesRestoreText(t *testing.T) {
 	}
 }
 
-// requireRoundTrip encodes and decodes. SentencePiece adds a leading blank and
-// reads its sign for a blank as one.
+// requireRoundTrip encodes a text, decodes the tokens, and requires the same text. A
+// SentencePiece tokenizer adds a leading blank, and decodes the character ▁ as a blank.
 func requireRoundTrip(t *testing.T, name string, tok *tokenizer.Tokenizer, text string) {
 	t.Helper()
 	want := text

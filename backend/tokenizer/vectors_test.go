@@ -119,7 +119,7 @@ func TestVocabulariesAgreeWithLlamaCpp(t *testing.T) {
 				got, err := tok.Encode(text, tokenizer.EncodeOptions{})
 				require.NoError(t, err)
 				require.Equal(t, lines[i], got, "text %d: %q", i, text)
-				if kind == "bert" { // its tokens keep neither case nor accents nor white space
+				if kind == "bert" { // the tokens of BERT keep neither case nor accents nor white space
 					continue
 				}
 				back := tok.Decode(got)

@@ -87,8 +87,8 @@ var endings = map[string]bool{
 	"<|end_of_text|>": true, "<end_of_turn>": true, "<|end|>": true, "<EOT>": true,
 	"_<EOT>": true, "[EOT]": true, "<end_of_utterance>": true, "<eos>": true,
 	"<｜end▁of▁sentence｜>": true,
-	// In code models, the tokens in the next lines announce the next file, so the
-	// generation ends there.
+	// A code model writes a token such as <|file_sep|> before the next file, so the
+	// generation ends at such a token.
 	"<|fim_pad|>": true, "<fim-pad>": true, "<fim_pad>": true,
 	"<|fim_repo|>": true, "<|repo_name|>": true, "<fim-repo>": true, "<reponame>": true,
 	"<|file_sep|>": true,
@@ -106,7 +106,7 @@ func (v *vocabulary) readSpecial(f *gguf.File) error {
 		{"tokenizer.ggml.bos_token_id", &v.bos},
 		{"tokenizer.ggml.eos_token_id", &v.eos},
 		{"tokenizer.ggml.unknown_token_id", &v.unk},
-		{"tokenizer.ggml.seperator_token_id", &v.separator}, // the key is misspelled in all files
+		{"tokenizer.ggml.seperator_token_id", &v.separator}, // all GGUF files misspell the word "separator" in this key
 		{"tokenizer.ggml.eot_token_id", &eot},
 		{"tokenizer.ggml.eom_token_id", &eom},
 	} {

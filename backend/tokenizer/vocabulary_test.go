@@ -35,7 +35,7 @@ func smallBPE(t testing.TB, changes ...gguf.KeyValue) string {
 	var types []int32
 	for i := range 256 {
 		r := rune(i)
-		switch { // the spelling of bytes in GPT-2 vocabularies
+		switch { // GPT-2 vocabularies spell a byte without a visible character as another character
 		case i <= ' ':
 			r += 0x100
 		case i >= 0x7f && i <= 0xa0:

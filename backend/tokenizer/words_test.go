@@ -88,7 +88,8 @@ func TestEncodingWordsTakesLittleMemory(t *testing.T) {
 	require.Less(t, used, uint64(16*len(text)), "%d bytes of text", len(text))
 }
 
-// Texts that are encoded at the same time, and one after another, share no memory.
+// TestReusedMemoryChangesNoTokens encodes texts at the same time and one after another. A
+// text must get the same tokens as from a new tokenizer, which has no memory to reuse.
 func TestReusedMemoryChangesNoTokens(t *testing.T) {
 	tok := storiesTokenizer(t)
 	var texts []string

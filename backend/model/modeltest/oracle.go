@@ -170,8 +170,8 @@ func (m *Model) normalise(x []float64, gamma string) []float64 {
 	return y
 }
 
-// project multiplies x by the tensor NAME.weight, and adds the tensor NAME.bias if the model has
-// one. NAME is the argument name.
+// project multiplies x by the weight tensor with the given name, and adds the bias tensor of
+// that name if the model has one.
 func (m *Model) project(name string, x []float64) []float64 {
 	w := m.Weights[name+".weight"]
 	y := make([]float64, len(w)/len(x))

@@ -15,7 +15,7 @@ func stepsTo(v, step float32, top int) int {
 
 // affine is a block of groups of values, each of which is step·code − minimum.
 type affine struct {
-	scales, minima []byte // one entry for each group
+	scales, minima []byte // scales and minima have one entry for each group
 	codes          [superSize]byte
 }
 
