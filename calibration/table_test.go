@@ -121,7 +121,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 	table, i := New(Options{}), 0
 	b.ReportAllocs()
-	for b.Loop() { // the loop observes one position
+	for b.Loop() { // each iteration of the benchmark observes one position
 		if i++; i+8 >= len(text) {
 			i = 0
 			table.Reset()

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The head runs on its smallest graph that holds the remaining rows of a chunk, or on its largest
-// graph. The graphs of the blocks do not matter.
+// TestHeadsTakeTheSmallestGraphThatFits checks that the head runs on its smallest graph
+// that holds the remaining rows of a chunk, or on its largest graph. The widths of the
+// block graphs do not change the head's time.
 func TestHeadsTakeTheSmallestGraphThatFits(t *testing.T) {
 	c := cost(t, "sd8gen2", "qwen2.5-1.5b")
 	rng := rand.New(rand.NewPCG(7, 3))
@@ -18,7 +19,7 @@ func TestHeadsTakeTheSmallestGraphThatFits(t *testing.T) {
 		r.PrefillRows = r.DecodeRows * (1 + rng.IntN(8))
 		bare, err := c.Problem(r)
 		require.NoError(t, err)
-		for i := range bare.Chunks { // the head's time for one row is subtracted
+		for i := range bare.Chunks { // without AllLogits, the last chunk includes the head's time for one row, which is subtracted here
 			bare.PrefillMs[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
 			bare.DecodeMs[i][r.Blocks-1] -= float64((i+1)/len(bare.Chunks)) * c.Head(1)
 		}
@@ -103,7 +104,8 @@ func TestDevicesAndVariants(t *testing.T) {
 		"sd8gen2+slow": ErrDevice,
 		"sd8gen2+":     ErrDevice,
 		"../devices/x": ErrDevice,
-		// the file holds the figures of another paper, not of a device
+		// the variant xiaomi-14 holds figures of the llm.npu paper and does not describe a
+		// device
 		"sd8gen3+xiaomi-14": ErrProfile,
 	} {
 		_, err := Device(name)

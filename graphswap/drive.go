@@ -258,8 +258,8 @@ func Simulate(plan *Plan, problem *Problem) (*Timeline, error) {
 	return line, nil
 }
 
-// costs is the [Runner] of the simulator. The methods of costs return the times in a
-// [Problem] and load nothing.
+// costs is the [Runner] of the simulator: it returns the times that a [Problem] lists, and
+// neither loads nor runs graphs.
 type costs struct {
 	plan    *Plan
 	problem *Problem

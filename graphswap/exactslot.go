@@ -141,8 +141,8 @@ func (e *exactSlot) nextChunk(block, i int) int {
 	return e.chunks
 }
 
-// finish loads the blocks that have no load after the last step; their order does not
-// matter then.
+// finish completes a candidate plan: each block that has no load yet loads its decode graph
+// after the last step. The order of these loads does not change when the plan ends.
 func (e *exactSlot) finish(now, free float64, run runningLoad) {
 	io := free
 	if run.block >= 0 {

@@ -3,9 +3,9 @@ package graphswap
 // GreedyOptions selects how the published greedy rule is interpreted, where the
 // papers leave it open.
 type GreedyOptions struct {
-	// The field Skip matters if a block is needed before its load can end. If Skip is
-	// true, the greedy rule then tries the next lower block, or loads nothing. If Skip
-	// is false, the greedy rule loads the block anyway and the NPU waits.
+	// Skip decides what the greedy rule does with a block that must run before its load can
+	// end. If Skip is true, the rule tries the next lower block, or loads nothing. If Skip
+	// is false, the rule loads the block anyway, and the NPU waits.
 	Skip bool
 	// If WaitForLoad is true, a round of the greedy rule ends when its load ends. If
 	// WaitForLoad is false, a round of the greedy rule ends after the steps whose time
@@ -16,11 +16,11 @@ type GreedyOptions struct {
 }
 
 // Greedy returns the plan of the published greedy rule. Before a step, the greedy rule
-// takes the last block that has not switched. The greedy rule finds the smallest number
-// of following steps whose time covers the load of the block; steps of the block itself
-// count. The load runs during the steps that cover it; then the greedy rule decides
-// again. The second result of Greedy is the time at which the rule itself expects the
-// plan to end.
+// takes the last block that has not switched. The greedy rule finds the smallest number of
+// following steps whose time covers the load of the block; steps of the block itself count.
+// The load runs during these steps, and after them the greedy rule decides about the next
+// load. The second result of Greedy is the time at which the rule itself expects the plan
+// to end.
 func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	plan := p.fixedPlan(name, Prefill)
 	plan.Spare = o.Spare

@@ -70,9 +70,9 @@ var oldPlans = map[string]string{
 	"greedy_deferred":  PlanSwitch,
 }
 
-// CurrentPlan returns today's plan name for a value of sdnpu.plan. Models may have
-// values of earlier versions, with or without "+spare" or "-spare". CurrentPlan returns
-// any other value unchanged.
+// CurrentPlan translates a value of sdnpu.plan from the plan names of earlier versions,
+// with or without "+spare" or "-spare", to today's name. CurrentPlan returns any other
+// value unchanged.
 func CurrentPlan(value string) string {
 	if plan, replaced := oldPlans[value]; replaced {
 		return plan

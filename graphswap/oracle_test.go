@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The oracles try every cut, every order of loads and every order of steps, and
-// simulate each.
+// The oracles of the planner's tests simulate every plan: all cuts, all orders of loads and
+// all orders of steps.
 
 // allCuts calls f with every choice of one cut per block.
 func allCuts(blocks, chunks int, f func(down []int)) {

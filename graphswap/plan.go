@@ -33,7 +33,8 @@ func (v Variant) String() string {
 	return fmt.Sprintf("Variant(%d)", uint8(v))
 }
 
-// MarshalText returns the variant's name in timeline files: none, G1, G2 or both.
+// MarshalText returns the variant's name in timeline files: none, G1 for prefill, G2 for
+// decode, or both.
 func (v Variant) MarshalText() ([]byte, error) {
 	if int(v) < len(fileNames) {
 		return []byte(fileNames[v]), nil

@@ -12,7 +12,7 @@ import (
 // keep planning under a millisecond, and the exact search under some seconds.
 const (
 	plannerEffort = 15_000
-	slotEffort    = 9_000 // slotEffort is smaller, because evaluating a step takes longer with a spare graph slot
+	slotEffort    = 9_000 // slotEffort is smaller than plannerEffort, because evaluating a step takes longer with a spare graph slot
 	proofEffort   = 3_000
 	exactEffort   = 200_000_000
 )
@@ -198,7 +198,7 @@ func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int
 	slices.SortStableFunc(all, func(a, b []candidate) int { return a[0].score.compare(b[0].score) })
 	for i, ranked := range all {
 		if i >= improvedOrders && !ranked[0].search.inOrder() {
-			continue // the plan in the papers' order is always improved
+			continue // every order after the first improvedOrders is left out, except the papers' order
 		}
 		for _, c := range ranked[:min(improvedStarts, len(ranked))] {
 			if c = c.search.improve(c); c.score.better(best.score) {
@@ -214,7 +214,7 @@ func (p *Problem) searchOrders(open func(windows []int) searcher, orders [][]int
 	}
 	for _, ranked := range all {
 		if ranked[0].search.inOrder() {
-			*effort = max(*effort, proofEffort) // the exhaustive search in the papers' order always gets some of the limited steps
+			*effort = max(*effort, proofEffort) // in the papers' order, the exhaustive search may evaluate at least proofEffort window steps
 		}
 		best = ranked[0].search.best(best)
 	}

@@ -104,7 +104,7 @@ func TestCostlierPartsNeverMakeTheBestPlanShorter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 1))
 	for range 150 {
 		p := graphswap.RandomProblem(rng, 2+rng.IntN(3), 1+rng.IntN(4))
-		for c := range p.PrefillMs { // each chunk gets a slice of its own
+		for c := range p.PrefillMs { // each chunk's times are copied, because the chunks of a RandomProblem share one slice
 			p.PrefillMs[c] = append([]float64(nil), p.PrefillMs[c]...)
 			p.DecodeMs[c] = append([]float64(nil), p.DecodeMs[c]...)
 		}

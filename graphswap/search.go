@@ -186,7 +186,8 @@ func (s *search) startFirstLoads(at cuts) (io float64) {
 // that start before the time `io`, until which the loader is busy, take longer.
 func slowed(total float64, count int, now, io, slow float64) float64 {
 	each := total / float64(count)
-	// during is the number of executes that fit into the rest of the load
+	// during is the number of executes, with its fraction, that fit into the time until the
+	// running load ends
 	during := (io - now) / (each * slow)
 	inside := min(math.Ceil(during), float64(count))
 	return total + inside*each*(slow-1)

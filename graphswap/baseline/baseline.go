@@ -57,7 +57,7 @@ var current = map[string]string{
 var reasons = map[string]string{
 	PrefillOnly:    "baseline: nothing is switched, decode passes run padded on the prefill graphs",
 	Sync:           "baseline: everything is loaded after the prefill",
-	Lazy:           "baseline: as the vendor's own switching, each load inside the first execute that needs it",
+	Lazy:           "baseline: each graph is loaded inside the first execute that needs it, as QNN's own switching does",
 	Naive:          "baseline: each block is loaded after its last chunk",
 	Greedy:         "baseline: the published rule, from the first step on",
 	GreedyDeferred: "baseline: the published rule, started as late as it pays",

@@ -7,7 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// The published rule and the planner on one prompt of a fitted profile.
+// ExamplePlan prints the exposed time of three plans for one prompt on a fitted profile:
+// all loads after the prefill, the published greedy rule, and the planner.
 func ExamplePlan() {
 	profile, err := graphswap.Device("sd8gen2")
 	if err != nil {

@@ -224,7 +224,8 @@ func TestExposedTimeOnThe8Gen2(t *testing.T) {
 }
 
 func TestNamedVectors(t *testing.T) {
-	// If loads are short, switching early costs more time than it hides.
+	// In the problem `early`, loads are short, so switching early costs more time than it
+	// hides.
 	early := unit(2, 8, 0, 0)
 	for c := range early.PrefillMs {
 		early.PrefillMs[c], early.DecodeMs[c] = []float64{.5, .5}, []float64{.6, .6}
@@ -236,7 +237,8 @@ func TestNamedVectors(t *testing.T) {
 	require.InDelta(t, 9.5, simulated(t, early, Greedy, false).SwitchEndMs, 0.1)
 	require.InDelta(t, 8.1, simulated(t, early, GreedyDeferred, false).SwitchEndMs, 1e-9)
 
-	// If loads are long, the plan switches one block per chunk, the last block first.
+	// In the problem `stairs`, loads are long, so the best plan switches one block per
+	// chunk, the last block first.
 	stairs := unit(4, 4, 0, 1)
 	for c := range stairs.PrefillMs {
 		stairs.PrefillMs[c], stairs.DecodeMs[c] = []float64{.25, .25, .25, .25}, []float64{.3, .3, .3, .3}
@@ -245,7 +247,7 @@ func TestNamedVectors(t *testing.T) {
 	require.InDelta(t, 5.0, line.SwitchEndMs, 1e-9)
 	require.LessOrEqual(t, simulated(t, stairs, Exact, false).SwitchEndMs, 5.0)
 
-	// In this case, the prompt has one chunk.
+	// The problem `one` has a prompt of one chunk.
 	one := unit(4, 1, 0, .25)
 	one.PrefillMs[0], one.DecodeMs[0] = []float64{.25, .25, .25, .25}, []float64{.3, .3, .3, .3}
 	require.InDelta(t, 1.05, simulated(t, one, ExactInOrder, false).SwitchEndMs, 1e-9)

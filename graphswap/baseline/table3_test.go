@@ -28,7 +28,7 @@ func TestTable3GivesTheExpectedTimes(t *testing.T) {
 		c := cost(t, e.Device, e.Model)
 		whole := c.Load(float64(c.Model.BodyBytes))
 		greedy := simulated(t, problem(t, e.Device, e.Model, request(2, 32, 1024, true)), Greedy, true).ExposedMs
-		got := map[string][3]float64{ // the exposed time, the rows and the accept length
+		got := map[string][3]float64{ // each value holds the exposed time in ms, the rows of a decode pass and the accept length
 			"npu":                                {whole, 1, 1},
 			"npu+G (ideal overlap)":              {0, 1, 1},
 			"npu+SD, accept 2.50":                {whole, 32, 2.50},

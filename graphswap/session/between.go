@@ -116,10 +116,10 @@ func (s *Session) indexOf(c graphswap.Config) int {
 }
 
 // Refused records that the device had no memory for the graphs of a configuration, or for
-// its spare graph slot if the argument `spare` is set. By the costs these graphs fit, so
-// the device has less free memory than the costs assume. After the call, Configs contains
-// only configurations that need less memory. If the configuration in use would not fit into
-// less memory, Refused records nothing.
+// its spare graph slot if the argument `spare` is set. The costs had predicted that these
+// graphs fit, so the device has less free memory than the costs assume. After the call,
+// Configs contains only configurations that need less memory. If the configuration in use
+// would not fit into less memory, Refused records nothing.
 func (b *Between) Refused(c graphswap.Config, spare bool) {
 	s := b.s
 	c.Spare = spare
@@ -156,9 +156,10 @@ func (b *Between) Refused(c graphswap.Config, spare bool) {
 }
 
 // Accepted records the accept length of a turn with the given number of passes, each of the
-// given number of rows. From the accept length of a turn, Accepted derives the accept length
-// that drafts approach with many rows. Later passes count more. Passes of one row measure no
-// accept length, so Accepted ignores them.
+// given number of rows. From the accept length of a turn, Accepted derives the accept
+// length that drafts would reach on a graph with many rows. In the mean over all passes,
+// later passes count more than earlier ones. Passes of one row measure no accept length, so
+// Accepted ignores them.
 func (b *Between) Accepted(rows, passes int, measured float64) {
 	s := &b.s.chooser.Setting
 	if s.Accept <= 1 || rows <= 1 || passes < 1 {

@@ -110,8 +110,9 @@ func TestEqualTurnsEndInOneConfiguration(t *testing.T) {
 }
 
 // TestARefusedSpareSlotIsNotExpectedAgain: after the device has refused a spare graph slot,
-// configurations that need as much memory are expected to have none, and after it has refused
-// a configuration, none that needs as much memory is advised. Past turns count as before.
+// no configuration that needs as much memory is expected to get a spare graph slot. After
+// the device has refused a configuration, Advise recommends none that needs as much memory.
+// The times of past turns stay in the statistics.
 func TestARefusedSpareSlotIsNotExpectedAgain(t *testing.T) {
 	b := newBetween(t, "sd8gen3", 2.3)
 	require.NoError(t, b.Finished(300, 100, 20))
@@ -141,7 +142,7 @@ func TestARefusedSpareSlotIsNotExpectedAgain(t *testing.T) {
 
 	before := b.Configs()
 	four := graphswap.Config{Blocks: 4, PrefillRows: 128, DecodeRows: 8, Residency: graphswap.OneGraph}
-	b.Refused(four, false) // nothing smaller than the configuration in use can be refused
+	b.Refused(four, false) // Refused changes nothing, because the configuration in use needs as much memory as the refused one
 	require.Equal(t, before, b.Configs())
 
 	b = newBetween(t, "sd8gen3", 3.75)

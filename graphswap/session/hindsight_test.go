@@ -29,12 +29,13 @@ func (g *game) hindsight(long int) float64 {
 	return best
 }
 
-// lost reports whether every rule that cannot foresee answers takes, in some
-// conversation, at least ratio times as long as the best configuration with hindsight.
-// lost computes the value of the game over all choices of both sides.
+// lost reports whether the adversary can make every rule lose: whether each rule takes, in
+// some conversation, more than `ratio` times the time of the best configuration with
+// hindsight. lost solves the game exactly, from the last turn to the first.
 func (g *game) lost(ratio float64) bool {
-	// value[long][config] is the most that the rule exceeds ratio times the final
-	// hindsight from here on, after a number of turns with long of them long.
+	// value[long][config] is the largest excess that the adversary can still force if
+	// `long` answers were long and `config` is resident: the time of the remaining turns
+	// minus `ratio` times the time of the best configuration with hindsight.
 	value := make([][]float64, g.turns+1)
 	for long := range value {
 		for range g.ms {
@@ -67,8 +68,8 @@ func (g *game) lost(ratio float64) bool {
 	return least > 0
 }
 
-// worst returns the lowest ratio, to the time of the best configuration with hindsight,
-// that a rule can keep in every conversation.
+// worst returns the smallest factor for which some rule never takes longer than this factor
+// times the time of the best configuration with hindsight.
 func (g *game) worst() float64 {
 	low, high := 1.0, 2.0
 	for high-low > 1e-4 {
@@ -109,8 +110,9 @@ func newGame(t *testing.T, device, model string, prompt, cached int, answers [2]
 		var row []float64
 		for i, to := range c.configs {
 			c.config, c.resident = from, steady(from)
-			// Append the time by which the first turn after a change takes longer than later
-			// turns. This additional time does not depend on the answer's length.
+			// Append the time by which the first turn after a change takes longer than
+			// later turns. The additional time of the first turn does not depend on the
+			// answer's length.
 			row = append(row, max(least(to, c.kept(to), answers[0])-g.ms[i][0], 0))
 		}
 		g.change = append(g.change, row)
@@ -134,9 +136,9 @@ func TestNoRuleIsAlwaysNearTheBestPlan(t *testing.T) {
 	require.Greater(t, highest, 1.05)
 }
 
-// If one configuration is best for all answers, no rule loses time. If the conversation
-// has one turn, the adversary makes the rule lose the difference between the two
-// answers.
+// TestGamesHaveTheirValue checks two games. If one configuration is best for all answers,
+// the rule that takes it loses no time. If the conversation has one turn, the adversary
+// picks the answer for which the rule's configuration is the slower one.
 func TestGamesHaveTheirValue(t *testing.T) {
 	won := &game{turns: 5, ms: [][2]float64{{1, 2}, {2, 3}}, change: [][]float64{{0, 1}, {1, 0}}}
 	require.InDelta(t, 1, won.worst(), 1e-3)

@@ -16,7 +16,7 @@ type Idle struct {
 	Config graphswap.Config
 	// Idle loads run in the listed order until a request arrives. If a request arrives
 	// during a load, the request waits until that load ends. The request's plan begins with
-	// the graphs that are loaded at that moment.
+	// the graphs that are loaded when the request starts.
 	Loads  []graphswap.Load
 	Ms     float64 // Ms is the total time of the idle loads in milliseconds
 	Bytes  int64
@@ -49,7 +49,7 @@ func (s *Session) Idle(cached int) (*Idle, error) {
 			if len(idle.Loads) > 0 && graphswap.IdleLoadsPay(now, ms) && ms < least {
 				best, least = idle, ms
 				rows := map[graphswap.Variant]int{graphswap.Prefill: cfg.PrefillRows, graphswap.Decode: cfg.DecodeRows}[v]
-				best.Reason = fmt.Sprintf("turns like the last ones take %.0f instead of %.0f ms from graphs of %d rows", ms, now, rows)
+				best.Reason = fmt.Sprintf("turns like the last ones take %.0f instead of %.0f ms if they start with graphs of %d rows loaded", ms, now, rows)
 			}
 		}
 	}

@@ -31,9 +31,10 @@ func randomTurns(rng *rand.Rand, n int) (turns [][2]int) {
 	return turns
 }
 
-// converse returns how many times longer the turns take with each advice carried out than in
-// the best configuration for all turns. In each pause, the graphs are loaded that were better
-// for the turns before. Loads may last longer than the random pauses.
+// converse carries out each advice of a Between in the pause after its turn, and returns
+// the time of the turns, divided by their time in the one configuration that is best for
+// all of them. Pauses have random lengths; a load that lasts longer than its pause delays
+// the next turn.
 func converse(t *testing.T, rng *rand.Rand, b *Between, turns [][2]int) float64 {
 	start := b.Config()
 	defer func() {

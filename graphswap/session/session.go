@@ -167,8 +167,8 @@ func (s *Session) best(cfg graphswap.Config, resident []graphswap.Variant, promp
 	return s.chooser.Pick(all, s.expectedOutput()), nil
 }
 
-// plans returns the candidate plans of a conversation turn. If plans was called with equal
-// arguments before, the result comes from the table `candidates`.
+// plans returns the candidate plans of a conversation turn. The table `candidates` stores
+// the results, so the plans for equal arguments are computed once.
 func (s *Session) plans(cfg graphswap.Config, resident []graphswap.Variant, prompt, cached int) ([]graphswap.Choice, error) {
 	key := turnKey{cfg, prompt, cached, residentKey(resident)}
 	if all := s.candidates[key]; all != nil {

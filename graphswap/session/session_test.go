@@ -66,8 +66,8 @@ func TestAChangeKeepsGraphsOfUnchangedWidth(t *testing.T) {
 	require.Equal(t, slices.Repeat([]graphswap.Variant{graphswap.None}, 7), c.kept(to))
 }
 
-// CoordGen verifies 64 rows on graphs of 32 rows, in two passes. Two passes pay only for drafts of
-// more than 32 rows.
+// The published system CoordGen verifies 64 rows on graphs of 32 rows, in two passes. Two
+// passes pay only if drafts fill more than 32 rows.
 func TestMoreRowsThanAGraphHasAreVerifiedIfTheyPay(t *testing.T) {
 	rows := func(draftMs, saturation, accept float64) int {
 		model := modelCost(t, "sd8gen2", "qwen2.5-1.5b")
