@@ -27,10 +27,10 @@ func (a *Account) Exceeded() bool { return a.room(RequestLimit) < 0 }
 
 const (
 	// TotalLimit limits the loss of all requests together, and RequestLimit limits the loss
-	// of one request. Both limits are fractions of the time without drafts.
+	// of one request. TotalLimit and RequestLimit are fractions of the time without drafts.
 	TotalLimit, RequestLimit = 0.005, 0.02
-	// saved limits the time that later passes may lose because earlier passes saved time.
-	// The limit is a fraction of the time without drafts.
+	// saved limits how much of the time that earlier passes saved may be lost again by
+	// later passes, as a fraction of the time without drafts.
 	saved = 0.05
 	// fade is the factor by which a pass counts less than the pass after it, so that
 	// about the last thousand passes matter.
@@ -41,14 +41,14 @@ const (
 // risk only a fraction of the time that earlier passes would take without drafts, and time
 // that earlier passes saved.
 //
-// If every pass that Guard allows takes its expected time, the two limits below hold at any
+// If every pass that Guard allows takes its expected time, these two limits hold at any
 // moment:
 //
 //   - the loss of all passes is at most [TotalLimit] of their time without drafts;
 //   - the loss of each request is at most [RequestLimit] of its time without drafts;
 //
-// The limits hold even if no draft is ever right. The zero Guard has counted nothing. A
-// Guard is not safe for concurrent use.
+// The limits hold even if no draft is ever right. The zero Guard has counted no pass and is
+// ready to use. A Guard is not safe for concurrent use.
 type Guard struct{ total Account }
 
 // Room returns the time that the next pass of a request may lose if all its drafts are

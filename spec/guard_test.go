@@ -58,7 +58,7 @@ func TestGuardBoundsTheLoss(t *testing.T) {
 				costs := []float64{one, one * (1 + 0.2*rng.Float64()), one * (1.2 + 3*rng.Float64())}
 				widths := []int{1, 8, 32}
 				var guard Guard
-				var took, plain float64 // the sums over all requests, without fading
+				var took, plain float64 // took and plain are sums over all requests, in which old passes count as much as new ones
 				for request := range 60 {
 					var account Account
 					prefill := one * 4 * rng.Float64()
@@ -115,10 +115,10 @@ func TestGuardAllowsNothingInAdvance(t *testing.T) {
 	require.Negative(t, g.Room(&first, 1), "a pass took longer than it was expected to")
 }
 
-// TestGuardForgetsSavings: however much time earlier passes saved, later passes may
-// lose only two amounts. One is TotalLimit of their own time without drafts, and the
-// other is the share saved of the time that about the last thousand passes take without
-// drafts.
+// TestGuardForgetsSavings: however much time earlier passes saved, the loss of later passes
+// is limited by the sum of two amounts. The first amount is the share TotalLimit of the
+// later passes' time without drafts. The second amount is the share `saved` of the time
+// that about the last thousand passes take without drafts.
 func TestGuardForgetsSavings(t *testing.T) {
 	var g Guard
 	for range 5000 {
@@ -126,7 +126,7 @@ func TestGuardForgetsSavings(t *testing.T) {
 	}
 	lost := 0.0
 	for range 5000 {
-		request := Account{Plain: 1e9} // the request's own limit does not bind here
+		request := Account{Plain: 1e9} // with so much time without drafts, the request stays below its RequestLimit
 		took := 1.0
 		if g.Room(&request, 1) >= 0.2 {
 			took = 1.2

@@ -97,7 +97,7 @@ func TestIndexCountsAsScanDoes(t *testing.T) {
 
 func TestFullContextsKeepFrequentSuccessors(t *testing.T) {
 	x := NewIndex(1)
-	for token := range int32(3 * maxFanout) { // each token follows 0 once and 7 three times
+	for token := range int32(3 * maxFanout) { // after the token 0, each other token occurs once, and the token 7 four times in all
 		x.Append(0)
 		x.Append(token + 1)
 		if token%maxFanout == 0 {
@@ -149,9 +149,9 @@ func BenchmarkIndexAppend(b *testing.B) {
 	}
 }
 
-// TestListsAreOrdered compares a list of successors with a slice that is
-// searched and cut directly. The order is by falling count; among equals the
-// newest comes first, and a full list drops the last.
+// TestListsAreOrdered compares a list of successors with a slice that is searched and cut
+// directly. Entries are sorted by falling count, and entries with equal counts from the
+// newest to the oldest. A full list drops its last entry for a new one.
 func TestListsAreOrdered(t *testing.T) {
 	type counted struct {
 		token int32

@@ -49,10 +49,11 @@ const unseen = 1e-4
 // Learn follows the gradient of log p, where p is the blended probability of the token,
 // with respect to the logarithms of the weights. In the formulas of Learn, P is the
 // contribution of contexts of k tokens to p, and Q the contribution of all shorter
-// contexts. For each source, n is its weighted count of the token after the context,
-// and N its weighted count of all tokens there. T is the sum of N over the sources, and
-// E is the weight of unseen tokens there (escape times successors). The formulas below
-// give the gradient of the weights.
+// contexts. For each source, n is its weighted count of the token after the context of k
+// tokens, and N its weighted count of all tokens after this context. T is the sum of N over
+// the sources. E is the weight of tokens that never followed this context (escape times
+// number of different successors). The gradient for a source's weight w and for the escape
+// e is:
 //
 //	p·∂ln p/∂ln w = P·n/Σn − (P+Q)·N/(T+E)
 //	p·∂ln p/∂ln e = Q − (P+Q)·E/(T+E)

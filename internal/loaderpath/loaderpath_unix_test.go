@@ -23,7 +23,7 @@ func TestElementsThatDependOnTheCurrentFolderAreFound(t *testing.T) {
 		"/a\n:/b":      {{"/a", "/b"}, {""}},
 		".":            {nil, {"."}},
 		"lib:/a:../b":  {{"/a"}, {"lib", "../b"}},
-		"$ORIGIN:/a":   {{"/a"}, {"$ORIGIN"}}, // musl takes it for a name in the current folder
+		"$ORIGIN:/a":   {{"/a"}, {"$ORIGIN"}}, // musl does not replace $ORIGIN and searches a folder of this name in the current folder
 		" /a:/b":       {{"/b"}, {" /a"}},
 		"/a/../b:/a/.": {{"/a/../b", "/a/."}},
 	} {

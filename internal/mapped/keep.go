@@ -35,8 +35,8 @@ const (
 	// ReadOnly files are protected because their file system is mounted for reading
 	// only.
 	ReadOnly Protection = "read-only file system"
-	// Unprotected files have no protection: a process that writes to the file changes
-	// the bytes.
+	// Unprotected files may change: if another process writes to the file, readers see the
+	// new bytes.
 	Unprotected Protection = "none"
 )
 

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopAndWrite keeps the signal of a file from being handled, as a process that is stopped
-// does, while another open file description writes to the file. giveUp lets the writer
-// continue at once, as the system does after the break time; if giveUp is nil, the test
-// waits for the system.
+// stopAndWrite simulates a process that is stopped while another process writes to its kept
+// file: until `resume` is called, the signal about the writer is not handled. If giveUp is
+// set, the writer continues at once; otherwise the system holds the writer for the break
+// time.
 func stopAndWrite(t *testing.T, path string, f *File, giveUp bool) (resume func()) {
 	t.Helper()
 	l := f.held.(*lease)
@@ -90,7 +90,7 @@ func TestVerifyWaitsForTheHandler(t *testing.T) {
 		}
 		verdict <- err
 	}()
-	time.Sleep(20 * time.Millisecond) // a Verify that does not wait would return in this time
+	time.Sleep(20 * time.Millisecond) // if Verify did not wait for the handler, Verify would return during this pause
 	resumed.Store(true)
 	resume()
 	require.ErrorIs(t, <-verdict, ErrGone)

@@ -103,10 +103,10 @@ func sinceStart() time.Duration { return time.Since(start) }
 // kept and still open, were those that [Keep] mapped. If bytes were changed before they
 // were read, Verify returns [ErrGone].
 //
-// If the process does not run for longer than the system holds a writer, for example
-// because it was stopped, it continues with changed bytes before it handles the signal
-// about the writer. Therefore Verify must be called after a computation and before its
-// result is used. Verify reads the clock. Verify asks the system about each file only
+// A process can be stopped for longer than the system holds a writer. A process that was
+// stopped for so long continues with changed bytes before it handles the signal about the
+// writer. Therefore a program must call Verify after a computation and before it uses the
+// computation's result. Verify reads the clock. Verify asks the system about each file only
 // if half of the time for which a writer is held has passed since the last answer.
 func Verify() error {
 	if int64(sinceStart()) >= checkedUntil.Load() {
@@ -132,10 +132,10 @@ var available = func() (bytes int64) {
 var breakTime = func() time.Duration {
 	seconds := 45
 	if text, err := os.ReadFile("/proc/sys/fs/lease-break-time"); err == nil {
-		_, _ = fmt.Sscan(string(text), &seconds) // if the text is no number, the default is kept
+		_, _ = fmt.Sscan(string(text), &seconds) // if the file does not hold a number, `seconds` keeps its default
 	}
 	if seconds <= 0 {
-		seconds = 1 << 30 // the value zero means that the system makes writers wait without a limit
+		seconds = 1 << 30 // a break time of zero means that the system makes writers wait without a limit
 	}
 	return time.Duration(seconds) * time.Second
 }

@@ -70,7 +70,7 @@ func TestAccessListsOfWindows(t *testing.T) {
 // Check must refuse a file that everyone may write, and a file in a folder that
 // everyone may write.
 func TestCheckReadsAccessLists(t *testing.T) {
-	folder, err := os.MkdirTemp("", "trust") // not t.TempDir: Wine 8 cannot remove folders in Go's way
+	folder, err := os.MkdirTemp("", "trust") // not t.TempDir, because under Wine 8 t.TempDir fails to remove its folder
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	require.NoError(t, Check(folder))

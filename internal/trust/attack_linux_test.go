@@ -18,18 +18,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The users and groups of the attack. The other user is a member of group shared.
+// The constants below are the users and groups of the attack. User `other` attacks, and is
+// a member of group `shared`.
 const (
 	victim = 1000
 	other  = 1234
 	shared = 2000
 )
 
-// TestWhatIsTrustedCannotBeChanged builds random trees and attacks each path as
-// another user, with the system calls that the kernel allows that user. If one of
-// them changes what the path leads to, Check must refuse the path. If the other
-// user reaches everything and changes nothing, Check must accept it.
-// SDNPU_SOAK extends the test's duration.
+// TestWhatIsTrustedCannotBeChanged builds random trees and attacks each path as another
+// user, with the system calls that the kernel allows that user. If the other user can
+// change what a path leads to, Check must refuse the path. If the other user can reach
+// every entry of the path and change none, Check must accept the path. SDNPU_SOAK extends
+// the test's duration.
 func TestWhatIsTrustedCannotBeChanged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can act as two users")
@@ -76,8 +77,9 @@ func TestWhatIsTrustedCannotBeChanged(t *testing.T) {
 	t.Logf("%d paths were safe, %d were attacked with success", accepted, refused)
 }
 
-// randomTree makes folders inside each other, with links among them, and a file or
-// folder at the end. Most entries are harmless, so that many trees are safe.
+// randomTree makes folders inside each other, with links among them, and a file or folder
+// at the end. Most entries have safe owners and modes, so that Check must accept many of
+// the trees.
 func randomTree(t *testing.T, rng *rand.Rand, base string) (path, told string) {
 	require.NoError(t, os.Mkdir(base, 0o755))
 	own := func(entry string, modes ...fs.FileMode) {
@@ -127,8 +129,9 @@ func randomTree(t *testing.T, rng *rand.Rand, base string) (path, told string) {
 	return path, told
 }
 
-// attack tries to change what a path leads to. attack returns a description of the
-// change that succeeded, or "", and whether it saw every entry of the path.
+// attack tries to change what a path leads to. attack returns a description of the change
+// that succeeded, or "". The result `reached` is false if an entry of the path could not be
+// examined.
 func attack(path string) (won string, reached bool) {
 	var steps func(at string, rest []string) (string, bool)
 	steps = func(at string, rest []string) (string, bool) {
@@ -192,8 +195,9 @@ func attackEnd(at string) string {
 	return "add a file to " + at
 }
 
-// asOther runs f on a thread that has the rights of the other user. The thread
-// ends afterwards, because its goroutine does not unlock it.
+// asOther runs f on a thread that has the rights of the other user. The goroutine never
+// unlocks its thread, so the thread ends together with the goroutine and no other goroutine
+// runs with these rights.
 func asOther(f func()) {
 	done := make(chan error)
 	go func() {
@@ -221,7 +225,7 @@ func asOther(f func()) {
 func TestAccessListWithWritePermissionIsRefused(t *testing.T) {
 	dir := folder(t, filepath.Join(t.TempDir(), "dir"), 0o775)
 	r := thisProcess()
-	lists := filepath.Join(t.TempDir(), "none") // without lists, the group with the owner's number is private
+	lists := filepath.Join(t.TempDir(), "none") // if the lists of users and groups are missing, the group with the owner's number is private
 	r.groups = groups{users: lists, list: lists, system: "linux"}
 	require.NoError(t, os.Chown(dir, -1, os.Geteuid()))
 	require.NoError(t, r.check(dir))

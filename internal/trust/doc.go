@@ -22,8 +22,8 @@
 //     directory services and containers number private groups in this way. An access control
 //     list that comes with a group's write permission is refused.
 //   - In a user namespace, an owner that is not mapped is accepted for a folder on the way,
-//     because the system's own folders look like that. An owner that is not mapped is not
-//     accepted for the entry itself.
+//     because in a user namespace the system's own folders have such owners. An owner that
+//     is not mapped is not accepted for the entry itself.
 //
 // On Windows, the entry and its folder belong to the user, the Administrators, SYSTEM or
 // TrustedInstaller. No other account may write the entry, and none may delete, rename or

@@ -87,8 +87,8 @@ func (g groups) members(gid int) (members []int, known bool) {
 	return members, known || len(members) > 0
 }
 
-// lines returns the fields of each line of a file such as /etc/group. A missing file
-// counts as one without lines.
+// lines returns the fields of each line of a file such as /etc/group. A missing file counts
+// as a file without lines.
 func lines(path string) (fields [][]string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

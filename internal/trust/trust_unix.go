@@ -73,8 +73,9 @@ func overflowUser() int {
 	return 65534
 }
 
-// check follows a path. The path is not shortened first: after a symbolic link, ".." is
-// another folder for the system than for [filepath.Clean].
+// check follows a path entry by entry and checks each folder and link on the way, and the
+// entry at the end. The path is not shortened first: after a symbolic link, ".." is another
+// folder for the system than for [filepath.Clean].
 func (r rules) check(path string) error {
 	fail := func(at string, err error) error {
 		if at == path { // the error already names the path

@@ -42,7 +42,7 @@ func checkWay(path string) error {
 		if err != nil {
 			return err
 		}
-		if i < 2 { // the entry and its folder
+		if i < 2 { // the owner is checked for the entry and for the folder that contains it
 			if err := checkOwner(entry, descriptor, me.User.Sid); err != nil {
 				return err
 			}

@@ -9,7 +9,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// fixed is a drafter whose drafts are a function of the text so far.
+// fixed is a drafter that calls its field propose with the text so far to fill the draft
+// tree.
 type fixed struct {
 	text    []int32
 	propose func(text []int32, tree *spec.Tree, rows int)

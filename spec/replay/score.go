@@ -9,8 +9,8 @@ type Score struct {
 	// step, as the benchmark Spec-Bench does.
 	MAT          float64 `json:"mat"`
 	MATSpecBench float64 `json:"mat_specbench"`
-	// MATLoopsCut is the MAT of the steps before texts begin to repeat
-	// themselves.
+	// MATLoopsCut is the MAT over the steps of each request before its output begins to
+	// repeat itself.
 	MATLoopsCut float64 `json:"mat_loops_cut"`
 	// Utilisation is the share of drafted rows that were accepted. Waste is the mean
 	// number of rejected draft rows per step.

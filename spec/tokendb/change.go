@@ -154,9 +154,9 @@ func (d *DB) evict(pieces []piece) ([]piece, error) {
 	return append([]piece{first}, pieces[1:]...), nil
 }
 
-// change replaces all files of the database. pieces describes the new segments. The new
-// log has neither the first sealed documents nor those that the function `keep` rejects.
-// The caller of change holds the lock `changing`.
+// change replaces all files of the database. pieces describes the new segments. The new log
+// leaves out the first `sealed` documents of the old log, and those that the function
+// `keep` rejects. The caller of change holds the lock `changing`.
 func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err error) {
 	m, parts := d.manifest, []*part(nil)
 	m.segments = nil

@@ -110,7 +110,7 @@ func tear(rng *rand.Rand, b []byte) []byte {
 // successful step, followed by the contents that the failed step would have produced.
 func life(p *power, documents []Document) (states [][]Document, err error) {
 	held := []Document{}
-	states = append(states, held, held) // the contents before and after the folder is created
+	states = append(states, held, held) // an empty database has the same contents before and after its folder is created
 	d, err := open(&DB{disk: disk{dir: p.dir, before: p.before}, options: Options{Fingerprint: tokenizer, Vocab: vocab, MaxBytes: 40 << 10, Logger: silent}})
 	if err != nil {
 		return states[:1], err
@@ -142,7 +142,7 @@ func life(p *power, documents []Document) (states [][]Document, err error) {
 			return states, err
 		}
 	}
-	// most of these documents are in the database already
+	// the import repeats documents, most of which are in the database already
 	step(append(slices.Clip(held), documents...), func() error { return d.Import(documents) })
 	for i := range states {
 		states[i] = once(states[i])
@@ -195,9 +195,9 @@ func TestStoppedAnywhereKeepsPrefixOfCommits(t *testing.T) {
 	}
 }
 
-// TestOneFailedCallLosesNothing fails one call and lets the process continue.
-// The database then continues or reports an error, and holds the right
-// contents.
+// TestOneFailedCallLosesNothing makes one call of the file system fail and lets the process
+// continue. After the failed call, the database continues or reports an error, and holds
+// every committed document.
 func TestOneFailedCallLosesNothing(t *testing.T) {
 	documents := randomDocuments(rand.New(rand.NewPCG(5, 6)), 12, 40, 20)
 	whole := newPower(quick(t), 1<<30)
@@ -288,8 +288,8 @@ func TestDamageIsFound(t *testing.T) {
 	require.ErrorIs(t, err, ErrDamaged)
 }
 
-// quick returns a folder in memory if the system has one. Flushing is fast
-// there, and [power] models power cuts.
+// quick returns a folder in memory if the system has one, because flushing is fast in
+// memory. The type [power] simulates power cuts, so the tests need no disk.
 func quick(t *testing.T) string {
 	if dir, err := os.MkdirTemp("/dev/shm", "tokendb"); err == nil {
 		t.Cleanup(func() { os.RemoveAll(dir) })

@@ -78,7 +78,8 @@ func (d *disk) read(name string, limit int64) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// file is a file that is open for writing.
+// file is an open file of the database; the test hook of its disk can reject each write and
+// flush.
 type file struct {
 	*os.File
 	disk *disk

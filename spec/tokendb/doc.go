@@ -40,9 +40,9 @@
 //   - Files are never changed in place; only the log grows at its end. To replace
 //     files, the database writes new files and then a new MANIFEST; files that
 //     the MANIFEST does not name are removed.
-//   - The process that writes holds a lock on the file LOCK, so there is one
-//     writer. Any number of processes may read; each keeps its mapped files until
-//     it calls [DB.Refresh].
+//   - The process that writes holds a lock on the file LOCK, so at most one process writes.
+//     Any number of processes may read; a reader keeps its mapped files until it calls
+//     [DB.Refresh].
 //   - A merge of segments drops a document if nine tenths of its text occur in a
 //     newer document. If the database exceeds its size limit, the oldest documents
 //     are dropped.

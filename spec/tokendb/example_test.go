@@ -26,7 +26,7 @@ func ExampleDB() {
 	drafter := spec.NewDrafter(3)
 	drafter.Use(db, 1)
 	var tree spec.Tree
-	err = db.Read(func() error { // the database is a source inside Read only
+	err = db.Read(func() error { // a drafter may read the database only inside Read
 		drafter.Propose(&tree, []int32{5, 7}, 2)
 		return nil
 	})

@@ -93,7 +93,7 @@ func (l *lists) store() int32 {
 // with an older round counts as free.
 type mixer struct {
 	entries []listed
-	// table has more entries than the lists of all segments together
+	// table always keeps a free place, so a search for a token ends
 	table [1024]struct{ round, entry uint32 }
 	round uint32
 }

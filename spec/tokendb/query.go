@@ -10,11 +10,11 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// The position of an entry in a list of successors is one of three things. In a
-// database without segments, the position belongs to the index of the log. In a
-// database with segments, the position is an entry of the lists that the query has
-// counted. If the bit inSegment of a position is set, the position is an entry stored
-// in a segment, whose number is in the bits from segmentBits on.
+// The position of an entry in a list of successors has one of three meanings. In a database
+// without segments, the position belongs to the index of the log. In a database with
+// segments, the position is an entry of the lists that the query has counted. If the bit
+// inSegment of a position is set, the position is an entry stored in a segment, whose
+// number is in the bits from segmentBits on.
 const (
 	inSegment   = 1 << 30
 	segmentBits = 25

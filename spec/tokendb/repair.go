@@ -64,7 +64,7 @@ func (d *DB) replaceLog() error {
 	}
 	d.damaged = 0
 	d.options.Logger.Warn("token database: the log was damaged: its valid records were copied to a new log, and the damaged log is kept",
-		"damaged_bytes", damaged, "valid_records", len(d.tail), "file", kept, "remedy", "check the disk; sdnpu db forget and sdnpu db purge remove the file")
+		"damaged_bytes", damaged, "valid_records", len(d.tail), "file", kept, "remedy", "check the disk; to remove the kept damaged log, run sdnpu db forget or sdnpu db purge")
 	return nil
 }
 

@@ -20,8 +20,8 @@ func logOf(t *testing.T, dir string) string {
 	return filepath.Join(dir, name)
 }
 
-// damage flips bits in the records of a log. damage returns the documents whose records
-// are as they were.
+// damage flips bits in the records of a log and returns the documents whose records it did
+// not change.
 func damage(t *testing.T, rng *rand.Rand, log string, documents []Document, flips int) (intact []Document) {
 	b, err := os.ReadFile(log)
 	require.NoError(t, err)
@@ -41,9 +41,9 @@ func damage(t *testing.T, rng *rand.Rand, log string, documents []Document, flip
 	return intact
 }
 
-// TestRecordsAfterDamageStay flips bits of a log at random. Every record that is not
-// damaged is in the database afterwards, however often it is opened and written.
-// SDNPU_SOAK extends the test's duration.
+// TestRecordsAfterDamageStay flips bits of a log at random. After the damage, the database
+// contains every record that is not damaged, and keeps these records when it is opened and
+// written again. SDNPU_SOAK extends the test's duration.
 func TestRecordsAfterDamageStay(t *testing.T) {
 	soak, err := time.ParseDuration(os.Getenv("SDNPU_SOAK"))
 	if err != nil {
@@ -92,7 +92,7 @@ func TestRecordsAfterDamageStay(t *testing.T) {
 	require.Greater(t, kept, 50)
 }
 
-// endsBefore reports whether a is a beginning of b.
+// endsBefore reports whether the list of documents `a` is a prefix of the list `b`.
 func endsBefore(a, b []Document) bool {
 	return len(a) <= len(b) && slices.EqualFunc(a, b[:len(a)], func(x, y Document) bool {
 		return x.Conversation == y.Conversation && x.Time == y.Time && slices.Equal(x.Tokens, y.Tokens)
@@ -160,7 +160,7 @@ func TestForgetRemovesKeptLogs(t *testing.T) {
 	log := logOf(t, dir)
 	b, err := os.ReadFile(log)
 	require.NoError(t, err)
-	b[logHeaderSize+recordHead+2] ^= 1 // the conversation of the first record
+	b[logHeaderSize+recordHead+2] ^= 1 // this byte belongs to the conversation's number in the first record
 	require.NoError(t, os.WriteFile(log, b, 0o600))
 	d = opened(t, dir)
 	require.True(t, holds(t, dir, secret), "nothing is lost")

@@ -41,8 +41,9 @@ func recorded(t testing.TB, name string, most int) (traces []replay.Trace) {
 	return traces
 }
 
-// babble returns documents of n tokens in all. After one, two or three tokens
-// they continue as the traces do, so they are as repetitive as real text.
+// babble returns random documents of n tokens in all. Each token is drawn from the tokens
+// that followed the one, two or three tokens before it in the traces, so the documents are
+// as repetitive as real text.
 func babble(traces []replay.Trace, n int) (documents []Document) {
 	const length = 500
 	x := spec.NewIndex(3)

@@ -6,9 +6,9 @@ import "github.com/sdnpu/sdnpu/spec"
 // decoding). Automaton finds the longest suffix of the text that occurred earlier,
 // and the position of that occurrence, in constant time per token.
 //
-// A state of the automaton keeps the ends of the two newest occurrences of the state's text.
-// If a state kept the end of the first occurrence instead, every draft would come from the
-// earliest occurrence.
+// A state of the automaton keeps the ends of the two newest occurrences of the state's
+// text. With these two ends, a draft continues a recent occurrence and not the first one of
+// the text.
 type Automaton struct {
 	text   []int32
 	states []state
