@@ -149,7 +149,8 @@ func TestAttackMemory(t *testing.T) {
 					status, _, err := v.post(ctx, row.path, row.body)
 					mu.Lock()
 					defer mu.Unlock()
-					// A server that refuses a body may close the connection while it is sent.
+					// A server that refuses a body may close the connection while the
+					// client still sends the body.
 					if refused := slices.Contains(row.statuses, 413) && errors.Is(err, os.ErrClosed); status == 0 && ctx.Err() == nil && !refused && !brokenPipe(err) {
 						t.Errorf("%v", err)
 					}
@@ -175,10 +176,11 @@ func brokenPipe(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "broken pipe") || strings.Contains(err.Error(), "connection reset"))
 }
 
-// Requests as large as the context are legal, also several at a time.
+// TestAttackLeavesRoomForLargeLegalRequests checks that the server answers several requests
+// at a time that are as large as the context.
 func TestAttackLeavesRoomForLargeLegalRequests(t *testing.T) {
 	v := newVictim(t)
-	words := strings.Repeat("once upon a time ", 20_000) // far more than the context, as the host sends it to be measured
+	words := strings.Repeat("once upon a time ", 20_000) // the text is far longer than the context, because Ollama sends whole texts to /tokenize to count their tokens
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -332,7 +334,7 @@ func flood(t *testing.T, rng *rand.Rand, address string, use func()) {
 		if i%5 > 0 { // most connections send nothing; each of the others sends half a request
 			send = []string{"", "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"}[rng.IntN(2)]
 		}
-		_, _ = io.WriteString(connection, send) // it may be closed already
+		_, _ = io.WriteString(connection, send) // Ignore the error: the server may have closed the connection already
 	}
 	for range 20 {
 		connection, err := net.Dial("tcp", address)

@@ -20,10 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tests named TestAttack… hurt the real program at random: they damage its files, race
-// it and kill it. Each repeats until the time SDNPU_ATTACK (default 2s) is over, and
-// always once. Each test prints the seed of its random numbers; SDNPU_ATTACK_SEED
-// repeats a run. `make attack` runs them for longer.
+// Tests named TestAttack… hurt the real program at random: they damage its files, race it
+// and kill it. Each TestAttack… runs for the duration SDNPU_ATTACK (default 2s), but at
+// least one round. Each TestAttack… prints the seed of its random numbers;
+// SDNPU_ATTACK_SEED repeats a run with that seed. `make attack` runs these tests for
+// longer.
 
 // attack calls round with new random numbers until the time is over.
 func attack(t *testing.T, round func(t *testing.T, rng *rand.Rand)) {
@@ -49,7 +50,8 @@ func attack(t *testing.T, round func(t *testing.T, rng *rand.Rand)) {
 	}
 }
 
-// start starts a program in a home folder of its own. The caller waits for it.
+// start starts a program in a home folder of its own. The caller must wait for the
+// program's end.
 func start(t *testing.T, home string, env []string, name string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
@@ -157,7 +159,7 @@ func TestAttackModelFiles(t *testing.T) {
 			raw, what := damageModel(rng, slices.Clone(sound))
 			require.NoError(t, os.WriteFile(file, raw, 0o600))
 			args := []string{"run", "--model", file, "--library", emulatorLibrary(t), "--prompt", "One day", "-n", "2"}
-			// the limit is 20 seconds of processor time
+			// ulimit ends the program after 20 seconds of processor time
 			shell := fmt.Sprintf("ulimit -t 20; exec %q \"$@\"", program(t))
 			cmd, stdout, stderr := start(t, dir, []string{"SDNPU_CACHE=off"}, "sh", append([]string{"-c", shell, "sh"}, args...)...)
 			_ = cmd.Wait() // Wait's error is ignored, because the exit status is checked below

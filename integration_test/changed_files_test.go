@@ -49,8 +49,8 @@ func requireSameText(t *testing.T, r *runnerProcess, want string, times int) {
 	}
 }
 
-// Another program changes all images while the emulator computes from them. The text
-// stays the same, and the next start compiles them again.
+// Another program changes all images while the emulator computes from them. The answers
+// must stay the same, and the next start must compile the changed images again.
 func TestImagesThatChangeWhileUsedChangeNoText(t *testing.T) {
 	leasesOnly(t)
 	for name, change := range fileChanges {

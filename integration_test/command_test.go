@@ -128,7 +128,7 @@ func TestRunBuildsTheEmulatorWhenNamed(t *testing.T) {
 	r := references(t, "f16")[1]
 	b, err := builder()
 	require.NoError(t, err)
-	cache := "XDG_CACHE_HOME=" + filepath.Join(b.Dir, "cache") // the first build takes seconds
+	cache := "XDG_CACHE_HOME=" + filepath.Join(b.Dir, "cache") // the shared cache keeps the emulator, because building the emulator takes seconds
 	got := runJSON(t, []string{cache}, "--model", modelFile(t, "stories260K-f16.gguf"), "--library", "emulator", "--prompt", r.Prompt, "-n", "5")
 	require.Equal(t, r.IDs[:5], got.OutputIDs)
 	require.Equal(t, "57", *got.Device.SoC)
@@ -176,7 +176,7 @@ func TestMistakesPrintOneHelpfulLine(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		args []string
-		want []string // parts of the expected line
+		want []string // texts that the error line must contain
 	}{
 		{"no model", []string{"run"}, []string{"want a MODEL.gguf", "sdnpu run --help"}},
 		{"missing model", []string{"run", "--model", "gone.gguf", "--library", "float"}, []string{"gone.gguf", "no such file"}},

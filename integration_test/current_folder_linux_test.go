@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNothingInTheCurrentFolderIsLoaded starts the program in a folder with
-// libraries that create a file when they are loaded. Empty and relative elements of
-// LD_LIBRARY_PATH mean this folder.
+// TestNothingInTheCurrentFolderIsLoaded starts the program in a folder with libraries that
+// create a file when they are loaded. Empty and relative elements of LD_LIBRARY_PATH stand
+// for this folder, and must not be searched.
 func TestNothingInTheCurrentFolderIsLoaded(t *testing.T) {
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
@@ -40,8 +40,8 @@ func TestNothingInTheCurrentFolderIsLoaded(t *testing.T) {
 	got := command(t, []string{"LD_LIBRARY_PATH=../here", "SDNPU_LIBRARY=" + emulator}, ours, "doctor")
 	require.Contains(t, got.stderr, "LD_LIBRARY_PATH: ../here is left out")
 
-	// The folder by its full path is the user's choice. The run with this path also
-	// shows that the libraries can run.
+	// A folder that the user names by its full path may be searched. This run also shows
+	// that the test's libraries create their file when they are loaded.
 	command(t, []string{"LD_LIBRARY_PATH=" + here, "SDNPU_LIBRARY=libQnnHtp.so"}, ours, "doctor")
 	require.FileExists(t, ran)
 }

@@ -56,7 +56,8 @@ func (a said) count(t testing.TB, name string) int {
 	return int(n)
 }
 
-// ask sends a request, reads its answer to the end, and finds its report.
+// ask sends a request, reads the answer to its end, and finds the request's report in the
+// server's log.
 func ask(t testing.TB, s *host.Server, endpoint string, request body) said {
 	t.Helper()
 	var a said
@@ -92,9 +93,9 @@ func call(t testing.TB, s *host.Server, endpoint string, request body, answer an
 	})
 }
 
-// refusal sends a request and returns the error that the client receives. If a runner
-// has just ended, Ollama may not have read its last line yet, and reports only that the
-// runner has ended. In this case the next request starts another runner.
+// refusal sends a request and returns the error that the client receives. If Ollama reports
+// only that the runner has ended, because it has not read the runner's last line yet,
+// refusal sends the request again, which starts another runner.
 func refusal(t testing.TB, s *host.Server, endpoint string, request body) (said string) {
 	t.Helper()
 	for range 10 {
@@ -132,8 +133,9 @@ func unload(t testing.TB, s *host.Server) {
 	eventually(t, "a runner outlives its model", func() bool { return len(runners(t, s)) == 0 })
 }
 
-// endless is the largest number of tokens that Ollama accepts. The slow model needs
-// most of a minute for them, so a test can interrupt it at any time.
+// endless is the largest number of tokens for which Ollama accepts a request. The slow
+// model needs most of a minute for an answer of that length, so a test can interrupt the
+// answer at any time.
 const endless = 10 * 512
 
 // interrupted starts a generation of the slow model and calls then after a few pieces.

@@ -93,7 +93,7 @@ func TestOllamaEmbeds(t *testing.T) {
 	for i, v := range answer.Embeddings[2] {
 		require.InDelta(t, v, math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])), 1e-6)
 	}
-	long := strings.Repeat(letters(5, 6), 2000) // Ollama cuts it to the context
+	long := strings.Repeat(letters(5, 6), 2000) // Ollama cuts a text that is longer than the context
 	embeds("/api/embed", body{"model": "embedder", "input": long}, &answer)
 	require.Len(t, answer.Embeddings, 1)
 }

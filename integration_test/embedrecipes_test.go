@@ -62,8 +62,9 @@ func meanOf(m *modeltest.Model, text []int32) []float64 {
 	return m.Dense(mean)
 }
 
-// TestEmbeddingsOnTheEmulatorAgreeWithTheOracle compares embeddings of random models on
-// the emulator with an oracle in float64. The texts differ from those of the calibration.
+// TestEmbeddingsOnTheEmulatorAgreeWithTheOracle compares embeddings of random models on the
+// emulator with an oracle in float64. The compared texts are not the texts with which the
+// recipes were calibrated.
 func TestEmbeddingsOnTheEmulatorAgreeWithTheOracle(t *testing.T) {
 	dev := openEmulator(t)
 	for i, arch := range append([]string{"qwen3"}, modeltest.Encoders...) {

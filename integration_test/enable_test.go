@@ -37,8 +37,8 @@ func store(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// onServer returns a call of the program sdnpu that talks to the given Ollama server.
-// The user's folders are in dir.
+// onServer returns a call of the program sdnpu that talks to the given Ollama server. The
+// user's home and cache are below the folder dir.
 func onServer(t *testing.T, s *host.Server, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), program(t), args...)
 	cmd.Env = append(os.Environ(), "OLLAMA_HOST="+s.URL, "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
@@ -159,8 +159,8 @@ func TestEnableRefusesWhatCannotRun(t *testing.T) {
 		name string
 		args []string
 		want []string
-		// asks is set if enable asks Ollama to load the new model before it finds the
-		// fault
+		// asks is set if the command enable finds the fault only after Ollama has loaded
+		// the new model
 		asks bool
 	}{
 		{"architecture", []string{"unknown:1b"}, []string{"unknown:1b: ", "xlama", "llama, qwen2"}, false},

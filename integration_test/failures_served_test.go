@@ -32,7 +32,7 @@ func (r *runnerProcess) said(t *testing.T) string {
 	return string(text)
 }
 
-// startRunner starts a runner for the scenario's model. The caller ends it.
+// startRunner starts a runner for the scenario's model. The caller must end the runner.
 func startRunner(t *testing.T, d *scenario, port string) *runnerProcess {
 	t.Helper()
 	return startRunnerAt(t, d, "127.0.0.1", port)
@@ -59,7 +59,7 @@ func startRunnerAt(t *testing.T, d *scenario, address, port string, more ...stri
 
 // end kills the process and waits for it.
 func (r *runnerProcess) end() {
-	_ = r.cmd.Process.Kill() // the process may have ended already
+	_ = r.cmd.Process.Kill() // Ignore the error: the process may have ended already
 	_ = r.cmd.Wait()
 }
 
@@ -105,8 +105,9 @@ func TestServerReportsPortInUse(t *testing.T) {
 	second.healthy(t)
 }
 
-// An update removes or replaces the program's file while it runs. The program still
-// compiles, with its own version.
+// An update removes or replaces the program's file while the program runs. To grow the
+// context, the program must compile graphs in a child process of its own version, and not
+// run the new file.
 func TestContextGrowsAfterTheProgramWasReplaced(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux keeps the file of a running program within reach")
@@ -173,8 +174,8 @@ func childOf(t *testing.T, parent int) int {
 	return 0
 }
 
-// Under the real Ollama, the client reads the graph and the failed step. Other models
-// and Ollama itself are not affected.
+// If the vendor's library crashes under the real Ollama, the error that the client gets
+// names the graph and the failed step. Other models and Ollama itself continue to work.
 func TestLibraryCrashReachesTheClient(t *testing.T) {
 	s := server(t, "SDNPU_EMULATOR=crash_finalize=block0_rows7")
 	file := modelFile(t, "stories260K-f16.gguf")

@@ -20,10 +20,11 @@ type failureCase struct {
 	make func(t *testing.T, d *scenario)
 	// says lists texts that the user must read, including the remedy.
 	says []string
-	// fine is true if the command still answers and prints says as a warning.
+	// fine is true if the command answers despite the failure, and prints the texts of the
+	// field says as a warning.
 	fine bool
-	// later, if set, checks the state after the failure. In addition, each case checks
-	// that a sound model runs from the same cache.
+	// later, if set, is a function that checks the state after the failure. TestFailures
+	// also checks, after every case, that a sound model runs from the same cache.
 	later func(t *testing.T, d *scenario)
 }
 
@@ -35,8 +36,8 @@ type scenario struct {
 	env            []string
 	// unprivileged runs the command as an unprivileged user.
 	unprivileged bool
-	// patience is the longest silence of a compiling process. Zero keeps the
-	// program's default.
+	// patience is the longest time that a compiling process may be silent; after that time
+	// the program ends the process. If patience is zero, the program's default applies.
 	patience time.Duration
 }
 
@@ -45,7 +46,8 @@ func failureCases() []failureCase {
 	return slices.Concat(badModels, badLibraries, badCaches, badPrompts)
 }
 
-// TestFailures runs the real command for every row. With -v it prints the table.
+// TestFailures runs the real command for every row of the table. With the flag -v,
+// TestFailures prints the table.
 func TestFailures(t *testing.T) {
 	t.Logf("| failure | what the user reads | the answer comes |")
 	for _, row := range failureCases() {
@@ -86,7 +88,7 @@ func TestFailures(t *testing.T) {
 
 // newScenario returns a scenario that succeeds.
 func newScenario(t *testing.T) *scenario {
-	dir, err := os.MkdirTemp("", "sdnpu-scenario-") // not t.TempDir, which other users cannot read
+	dir, err := os.MkdirTemp("", "sdnpu-scenario-") // not t.TempDir, because other users must be able to read the folder
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))

@@ -136,7 +136,7 @@ func references(t testing.TB, model string) []reference {
 	return all[model].Generations
 }
 
-// place is the folder of a private Ollama.
+// place is a private Ollama: its folder and its executable.
 type place struct{ dir, executable string }
 
 // lay makes a private Ollama folder with our program, as `sdnpu install` does, and
@@ -174,10 +174,10 @@ var shared struct {
 
 // The models of the shared server, all of them stories260K f16.
 const (
-	byAdapter = "by-adapter" // selected by an adapter; the model file has no keys
-	byKeys    = "by-keys"    // selected by keys in the file
-	plain     = "plain"      // plain is not selected for the NPU
-	slow      = "slow"       // each token runs on a graph of 128 rows
+	byAdapter = "by-adapter" // byAdapter is selected for the NPU by an adapter; its model file has no keys
+	byKeys    = "by-keys"    // byKeys is selected for the NPU by keys in its model file
+	plain     = "plain"      // the model plain is not selected for the NPU
+	slow      = "slow"       // slow runs each token on a graph of 128 rows
 )
 
 // sharedServer returns the server with its models and no process loaded.
@@ -268,7 +268,7 @@ func parentOf(pid int) int {
 	if err != nil {
 		return 0
 	}
-	// the process's name, which comes first, may contain spaces
+	// the file stat begins with the process's number and name; the name may contain spaces
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 2 || fields[0] == "Z" {

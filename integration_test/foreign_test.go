@@ -18,11 +18,13 @@ import (
 // foreign is another system, whose programs run here under qemu or Wine.
 type foreign struct {
 	name     string // name is the system's name in Go's form, such as linux/arm64
-	compiler string // compiler is the C compiler for that system
-	// run is the command that runs its programs, with its own variables.
+	compiler string // compiler is the C compiler whose output runs on the system
+	// run is the command that runs programs of the system here, and env holds the variables
+	// of that command.
 	run []string
 	env []string
-	// path returns the path by which programs of that system see a local file.
+	// path translates a local path into the path by which programs of the foreign system
+	// see the file.
 	path func(string) string
 }
 
@@ -30,8 +32,8 @@ type foreign struct {
 // library.
 const saverTest = "TestTheVendorsSaverWritesDownAWholeBlock"
 
-// tool returns the path of a program. If it is missing, the test skips with the
-// remedy.
+// tool returns the path of a program. If the program is missing, the test is skipped, with
+// a message that names the remedy.
 func tool(t testing.TB, require, name, remedy string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -41,7 +43,7 @@ func tool(t testing.TB, require, name, remedy string) string {
 	return path
 }
 
-// goTool runs the go command for that system.
+// goTool runs the go command, which builds for the foreign system.
 func (f foreign) goTool(t testing.TB, out string, args ...string) string {
 	t.Helper()
 	system, arch, _ := strings.Cut(f.name, "/")
@@ -53,7 +55,7 @@ func (f foreign) goTool(t testing.TB, out string, args ...string) string {
 	return out
 }
 
-// emulatorLibrary returns the emulator for that system.
+// emulatorLibrary returns the path of the emulator, built for the foreign system.
 func (f foreign) emulatorLibrary(t testing.TB) string {
 	t.Helper()
 	b, err := builder()
@@ -63,14 +65,14 @@ func (f foreign) emulatorLibrary(t testing.TB) string {
 	return path
 }
 
-// command returns a command that runs a program of that system.
+// command runs a program of the foreign system and returns its outcome.
 func (f foreign) command(t testing.TB, env []string, program string, args ...string) outcome {
 	t.Helper()
 	words := append(append(f.run[1:len(f.run):len(f.run)], program), args...)
 	return command(t, append(f.env, env...), f.run[0], words...)
 }
 
-// vendorLibrary returns a file of the vendor's runtime for that system.
+// vendorLibrary returns the path of a file of the vendor's runtime for the foreign system.
 func (f foreign) vendorLibrary(t testing.TB, name string) string {
 	t.Helper()
 	folder := strings.ReplaceAll(f.name, "/", "-")
@@ -100,7 +102,7 @@ func (f foreign) writesReferences(t *testing.T, program, library string, tokens 
 	require.Zero(t, *said.Lanes.CPU)
 }
 
-// recordsABlock runs the test named saverTest on that system.
+// recordsABlock runs the test named saverTest on the foreign system.
 func (f foreign) recordsABlock(t *testing.T, dir, saver string) {
 	t.Helper()
 	f.vendorLibrary(t, saver)
@@ -108,7 +110,7 @@ func (f foreign) recordsABlock(t *testing.T, dir, saver string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, f.run[0], append(f.run[1:len(f.run):len(f.run)], test, "-test.v", "-test.run", "^"+saverTest+"$")...)
-	// go test runs tests in the folder of their package, too
+	// the test runs in the folder of its package, as under go test
 	cmd.Dir = filepath.Join("..", "hexagon")
 	cmd.Env = append(append(os.Environ(), f.env...), "SDNPU_VENDOR="+f.path(os.Getenv("SDNPU_VENDOR")))
 	said, err := cmd.CombinedOutput()

@@ -18,15 +18,16 @@ import (
 
 const module = "github.com/sdnpu/sdnpu"
 
-// wall lists the packages that a folder may import in addition to the standard
-// library and itself. The wall with the longest matching folder applies.
+// wall is an import rule: the packages that a folder may import in addition to the standard
+// library and itself. If several rules match a folder, the rule with the longest folder
+// applies.
 type wall struct {
 	folder string
 	// internal lists allowed folders of this module; "x/..." includes the folders below x
 	internal []string
 	modules  []string // modules lists the prefixes of allowed third-party modules
-	// stdOnly allows only the standard library, without the packages for files, logs and
-	// randomness that pure lists
+	// stdOnly forbids third-party modules and the standard packages in the list `pure`,
+	// such as those for files, logs and randomness
 	stdOnly bool
 }
 
@@ -39,8 +40,8 @@ var walls = []wall{
 	{folder: "spec", internal: []string{"spec/ngram"}, stdOnly: true},
 	// spec, tokendb and calibration use the hashes of package ngram
 	{folder: "spec/ngram", stdOnly: true},
-	// The packages below map and lock files and know nothing of models, so every layer
-	// may use them.
+	// The packages of the folder internal serve tests, or handle files, locks and text.
+	// They know nothing of models, so every layer may import them.
 	{folder: "internal/golden"}, // tests only
 	{folder: "internal/needs"},
 	{folder: "internal/browser", internal: []string{"internal/needs"}, modules: []string{"github.com/chromedp/chromedp"}},
@@ -50,7 +51,7 @@ var walls = []wall{
 	{folder: "internal/filelock", modules: []string{"golang.org/x/sys"}},
 	{folder: "internal/rootfile"},
 	{folder: "internal/loaderpath", modules: []string{"golang.org/x/sys"}},
-	{folder: "internal/trust", modules: []string{"golang.org/x/sys"}}, // in front of every library, image and database
+	{folder: "internal/trust", modules: []string{"golang.org/x/sys"}}, // package trust checks the path of every library, image and database before it is used
 	{folder: "spec/tokendb", internal: []string{"spec", "spec/ngram", "internal/mapped", "internal/filelock", "internal/trust"}, modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},
 	{folder: "graphswap", stdOnly: true},
 	{folder: "graphswap/session", internal: []string{"graphswap"}, stdOnly: true},
@@ -67,7 +68,7 @@ var walls = []wall{
 	{folder: "backend/imagecache", internal: []string{"internal/filelock", "internal/mapped", "internal/trust"}, modules: []string{"golang.org/x/sys"}},
 	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "internal/mapped", "backend/quant"}},
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant", "backend/quant/quanttest"}},
-	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}, modules: []string{"golang.org/x/sys"}}, // which vector unit there is
+	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}, modules: []string{"golang.org/x/sys"}}, // golang.org/x/sys tells which vector instructions the CPU has
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
@@ -75,7 +76,7 @@ var walls = []wall{
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/flips", "backend/engine/images", "backend/engine/kvcache",
 		"backend/engine/power", "backend/engine/queue", "backend/engine/report", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences", "backend/engine/settings",
 		"backend/engine/workload", "spec/...", "graphswap", "graphswap/session", "calibration/...",
-		"internal/mapped", // Verify, before the result of a pass is used
+		"internal/mapped", // the engine calls mapped.Verify before it uses the result of a pass
 	}},
 	{folder: "backend/engine/arena", internal: []string{"backend"}},
 	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/quant", "backend/engine/arena", "backend/engine/kvcache"}},
@@ -189,14 +190,14 @@ var walls = []wall{
 	{folder: "integration_test", internal: []string{"..."}, modules: []string{"github.com/stretchr/testify"}},
 }
 
-// laboratory lists the packages of benchmarks, simulations and published baselines.
-// These packages, tests and test helpers import each other; the product imports none of
-// them.
+// laboratory lists the packages of benchmarks, simulations and published baselines. Tests,
+// test helpers and other packages of the laboratory may import them; the product must not.
 var laboratory = []string{
 	"adapters/lab/...", "backend/engine/draft/baseline", "graphswap/baseline", "hexagon/estimator", "spec/replay",
 }
 
-// testHelpers lists the packages that serve tests. The laboratory may use them.
+// testHelpers lists the packages that serve tests. The laboratory may also import test
+// helpers.
 var testHelpers = []string{"integration_test/host", "adapters/llamaserver/servertest", "backend/backendtest", "backend/grammar/schematest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/browser", "internal/needs", "internal/recorded"}
 
 func listed(internal string, packages []string) bool {
@@ -284,7 +285,7 @@ func wallOf(folder string) (best wall, found bool) {
 	return best, found
 }
 
-// refuses returns the reason why an import breaks the wall, or "".
+// refuses returns the reason why an import breaks the rule w, or "".
 func (w wall) refuses(folder, imported string) string {
 	first, _, _ := strings.Cut(imported, "/")
 	if internal, ok := strings.CutPrefix(imported, module+"/"); ok {

@@ -131,7 +131,7 @@ func TestRunnerEndsWithAnOllamaThatIsKilled(t *testing.T) {
 		t.Run(state, func(t *testing.T) {
 			file := modelFile(t, "stories260K-f16.gguf")
 			selects, took := adapter(t, t.TempDir(), file, "rows=128"), time.Hour
-			for attempt := 0; took > 5*time.Second && attempt < 10; attempt++ { // a busy machine may need longer
+			for attempt := 0; took > 5*time.Second && attempt < 10; attempt++ { // a busy machine may exceed the limit of 5 seconds, so the test tries up to ten times
 				s := p.serve(t)
 				create(t, s, slow, file, selects)
 				took = endOfRunner(t, s, state)
@@ -159,7 +159,7 @@ func endOfRunner(t *testing.T, s *host.Server, state string) time.Duration {
 	}
 	defer func() {
 		if !gone(pid) {
-			kill(t, pid) // the test has failed, so it kills the process that is left
+			kill(t, pid) // if the runner still runs, the test has failed and has to end the runner
 		}
 	}()
 	begin := time.Now()

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLiteLLMServesOneModelFromTwoInstances puts LiteLLM's proxy in front of two servers
-// of one model, as docs/several-boards.md says, and kills one of them halfway.
-// Each request is answered, with the same text.
+// TestLiteLLMServesOneModelFromTwoInstances puts LiteLLM's proxy in front of two servers of
+// one model, as docs/several-boards.md says, and kills one of them halfway. Each request
+// must be answered, and all answers must have the same text.
 func TestLiteLLMServesOneModelFromTwoInstances(t *testing.T) {
 	const masterKey = "sk-0123456789abcdef0123456789abcdef0123456789abcdef"
 	tool := pythonTool(t, "litellm", "litellm[proxy]")

@@ -49,8 +49,9 @@ func TestOllamaGeneratesTheReferenceText(t *testing.T) {
 	}
 }
 
-// Ollama only loads the model if a request has no prompt. The recorded text of this
-// test has an empty prompt, so the test needs a template that drops the prompt.
+// For a request without a prompt, Ollama loads the model and generates nothing. The
+// recorded text of this test has an empty prompt, so the test sends a prompt that the
+// model's template drops.
 func TestEmptyPromptBeginsAfterBOS(t *testing.T) {
 	s := sharedServer(t)
 	r := references(t, "f16")[0]

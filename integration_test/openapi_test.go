@@ -24,12 +24,13 @@ func pythonTool(t *testing.T, name, packages string) string {
 	return path
 }
 
-// pythonTools is the folder in SDNPU_PYTHON_TOOLS. TestMain removes the variable.
+// pythonTools is the value of SDNPU_PYTHON_TOOLS, read before TestMain removes the variable
+// from the environment.
 var pythonTools = os.Getenv("SDNPU_PYTHON_TOOLS")
 
 // TestRandomRequestsOfTheAPIGetNoServerError lets schemathesis send requests that fit
-// docs/openapi.yaml, and requests that almost do. The statuses 501 (not supported) are
-// allowed, and no other from 500 on; each answer must have the documented form.
+// docs/openapi.yaml, and requests that almost do. The status 501 (not supported) is
+// allowed, but no other status from 500 on. Each answer must have the documented form.
 func TestRandomRequestsOfTheAPIGetNoServerError(t *testing.T) {
 	tool := pythonTool(t, "schemathesis", "schemathesis")
 	dir := t.TempDir()
@@ -53,7 +54,7 @@ func TestRandomRequestsOfTheAPIGetNoServerError(t *testing.T) {
 }
 
 // TestOpenAPIHasTheEndpointsOfTheDocument compares docs/openapi.yaml with the table of
-// endpoints in docs/api.md. Endpoints that answer 501 only are left out of the former.
+// endpoints in docs/api.md. docs/openapi.yaml leaves out endpoints that always answer 501.
 func TestOpenAPIHasTheEndpointsOfTheDocument(t *testing.T) {
 	table, err := os.ReadFile(filepath.Join("..", "docs", "api.md"))
 	require.NoError(t, err)

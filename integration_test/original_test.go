@@ -62,7 +62,7 @@ func standIn(args []string) int {
 		return 0
 	case !slices.Contains(args, "--model"):
 		fmt.Fprintln(os.Stderr, "system_info: stand-in")
-		<-time.After(time.Minute) // Ollama kills the stand-in before that
+		<-time.After(time.Minute) // Ollama kills the stand-in within this minute
 		return 0
 	case os.Getenv(failVariable) != "":
 		fmt.Fprintln(os.Stderr, "error: "+standInFault)
@@ -204,7 +204,7 @@ func TestWithoutAnOriginalTheReasonReachesTheClient(t *testing.T) {
 func TestOllamaStartsQuicklyWithoutWarnings(t *testing.T) {
 	p := lay(t, t.TempDir())
 	took := time.Hour
-	for attempt := 0; took > 5*time.Second && attempt < 10; attempt++ { // a busy machine may need longer
+	for attempt := 0; took > 5*time.Second && attempt < 10; attempt++ { // a busy machine may exceed the limit of 5 seconds, so the test tries up to ten times
 		begin := time.Now()
 		s := p.serve(t)
 		eventually(t, "discovery does not end", func() bool { return strings.Contains(s.Log(), "inference compute") })
@@ -229,14 +229,16 @@ func TestCreateWorksWithoutQuantizerAndRejectsQuantizing(t *testing.T) {
 	offset := len(s.Log())
 	err = s.Create(t.Context(), "smaller", "FROM "+modelFile(t, "stories260K-f16.gguf")+"\n", "-q", "q8_0")
 	require.ErrorContains(t, err, "llama-quantize failed")
-	// Ollama shows its client only this sentence, and the log of Ollama has the reason.
+	// Ollama tells its client only that llama-quantize failed; the reason is in Ollama's
+	// log.
 	eventually(t, "the log has no reason", func() bool {
 		return strings.Contains(s.Log()[offset:], "type Q8_0: it can only copy: install Ollama's own llama-quantize")
 	})
 }
 
-// Flags that protect belong to the program that serves the model. One that we do not
-// have stops our server, but not the original.
+// TestOriginalGetsProtectingFlagsUnchanged passes flags that protect a server, such as
+// --api-key and --api-prefix. The original llama-server gets all of them unchanged. Our
+// server does not start with a protecting flag that it does not support.
 func TestOriginalGetsProtectingFlagsUnchanged(t *testing.T) {
 	dir, recorded := t.TempDir(), t.TempDir()
 	original, server := filepath.Join(dir, originalName), filepath.Join(dir, "llama-server")

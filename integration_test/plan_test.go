@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A model's config names a plan. The text equals the text of a model without a plan, and each
-// report lists the switched graphs. The second request starts with decode graphs and either
-// switches both ways or keeps them.
+// TestModelConfigNamesThePlan uses a model whose adapter names a plan. The text must equal
+// that of a model without a plan, and each report must list the switched graphs. The second
+// request starts with decode graphs and either switches both ways or keeps them.
 func TestModelConfigNamesThePlan(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")

@@ -46,8 +46,8 @@ func runOnPhone(t *testing.T, cache, phone string, more ...string) (r told) {
 	return r
 }
 
-// TestModelThatDoesNotFitInF16Starts: without a recipe key, the model starts in f16 if
-// it fits, else in the next recipe. A recipe that the user names is the only one.
+// TestModelThatDoesNotFitInF16Starts: without a recipe key, the model starts in f16 if it
+// fits, else in the next recipe. If the user names a recipe, no other recipe is tried.
 func TestModelThatDoesNotFitInF16Starts(t *testing.T) {
 	cache := filepath.Join(t.TempDir(), "images")
 	require.Equal(t, "f16", runOnPhone(t, cache, roomForF16).Recipe)

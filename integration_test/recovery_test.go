@@ -44,7 +44,7 @@ func votes(t *testing.T, path string) (told []any) {
 				value[i], err = strconv.ParseUint(words[3+i], 16, 32)
 				require.NoError(t, err)
 			}
-			if words[2] == "1" { // a vote for clocks; other fields follow
+			if words[2] == "1" { // a record of kind 1 is a vote for clocks; records of other kinds add to the last vote
 				require.NotZero(t, value[8], "the bus counts")
 				require.NotZero(t, value[12], "the cores count")
 				told = append(told, vote{bus: value[9], core: value[13]})
@@ -115,8 +115,8 @@ func TestDSPRestartLosesNoText(t *testing.T) {
 	}
 }
 
-// At its start, the engine runs each graph once or twice to time it for drafts. If the
-// DSP restarts then, only the measured times are lost, and no text.
+// At its start, the engine runs each graph once or twice to time it for drafts. If the DSP
+// restarts during these runs, the engine loses the measured times but no text.
 func TestDSPRestartWhileGraphsAreTimed(t *testing.T) {
 	r := references(t, "f16")[3]
 	for _, nth := range []int{1, 5} {
@@ -126,8 +126,8 @@ func TestDSPRestartWhileGraphsAreTimed(t *testing.T) {
 	}
 }
 
-// If the DSP is gone for the process, the runner exits with the reason. Ollama then
-// starts another runner, which answers.
+// If the runner's process can no longer use the DSP, the runner exits and logs the reason.
+// For the next request, Ollama starts another runner, which answers.
 func TestDeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
 	const graphs = 2 // the model has one block and the head
 	r := references(t, "f16")[1]

@@ -19,19 +19,19 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// scenarioPrograms lists the programs of the folder clients. Each runs its scenarios
-// through the library of a client, and prints one line of JSON for each.
+// scenarioPrograms lists the programs of the folder clients. Each program runs its
+// scenarios through a client library, and prints one line of JSON for each scenario.
 var scenarioPrograms = []string{
 	"python/ollama_answers.py", "python/ollama_formats.py", "python/ollama_models.py",
 	"python/openai_client.py", "javascript/ollama_client.js",
 }
 
-// notYet maps reasons to the scenarios that fail today for this reason. A listed
-// scenario that passes fails the test, so that the list stays true.
+// notYet maps a reason to the scenarios that fail today for this reason. If a listed
+// scenario passes, the test fails, so that the list must be corrected.
 var notYet = map[string][]string{}
 
-// TestClientsGetWhatTheyAskFor runs the official clients against a real Ollama. A
-// program can be run alone with -run 'Clients.*/openai'.
+// TestClientsGetWhatTheyAskFor runs the official clients against a real Ollama. The flag
+// -run 'Clients.*/python/openai' runs only the scenarios of the OpenAI client.
 func TestClientsGetWhatTheyAskFor(t *testing.T) {
 	skipShort(t)
 	emulatorLibrary(t)
@@ -84,8 +84,8 @@ func cancelled(reports []host.Fields) (n int) {
 	return n
 }
 
-// scenarioResult is the line that a program prints for a scenario. Error is empty if
-// the scenario passed.
+// scenarioResult is the JSON line that a client program prints for one scenario. Error is
+// empty if the scenario passed.
 type scenarioResult struct {
 	Name, Error string
 	Seconds     float64

@@ -21,7 +21,7 @@ import (
 type served struct {
 	cmd *exec.Cmd
 	url string
-	log string // the file of its stderr
+	log string // log is the path of the file that receives the server's stderr
 }
 
 // startServe starts `sdnpu serve` on a free port, and waits until its model is loaded.
@@ -170,9 +170,9 @@ func TestServeChecksItsKeyAndItsArguments(t *testing.T) {
 	}
 }
 
-// TestASlotIsRestoredByAnotherServer saves a slot through the real command, ends the server
-// by a kill, and restores the slot in a new one. The text continues with cached tokens and
-// as in a server that never stopped.
+// TestASlotIsRestoredByAnotherServer saves a slot through the real command, kills the
+// server, and restores the slot in a new server. The new server must use the cached tokens,
+// and must continue the text as a server that never stopped.
 func TestASlotIsRestoredByAnotherServer(t *testing.T) {
 	folder, model := t.TempDir(), modelFile(t, "stories260K-f16.gguf")
 	require.NoError(t, os.Chmod(folder, 0o700))

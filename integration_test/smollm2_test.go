@@ -47,8 +47,8 @@ func (r *recording) expected() []candidates {
 }
 func (r *recording) length() int { return len(r.PromptIDs) + len(r.OutputIDs) }
 
-// dataFolder returns the folder that SDNPU_DATA names. Without it the test skips, or
-// fails if SDNPU_REQUIRE names the data.
+// dataFolder returns the folder that SDNPU_DATA names. Without this variable the test is
+// skipped, or fails if SDNPU_REQUIRE names the data.
 func dataFolder(t testing.TB) string {
 	t.Helper()
 	folder := os.Getenv("SDNPU_DATA")
@@ -218,7 +218,8 @@ func replay(t *testing.T, e *engine.Engine, r recording) *agreement {
 	return a
 }
 
-// compare replays all texts and logs the figures of each task and of all.
+// compare replays all texts, and logs how well the logits agree for each task and for all
+// tasks together.
 func compare(t *testing.T, e *engine.Engine, texts []recording) *agreement {
 	t.Helper()
 	all, tasks, lines := &agreement{}, map[string]*agreement{}, map[string]int{}

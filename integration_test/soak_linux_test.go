@@ -26,12 +26,13 @@ const (
 	// soakGrowth is the largest allowed growth of the mean memory from the second quarter
 	// of a soak to the last, as a share.
 	soakGrowth = 0.02
-	// soakLeast is the shortest soak that is held to soakGrowth. In the first minutes the
-	// heap and the caches still fill: memory grew by 2.2 % in a soak of one minute, and by
-	// less in one of 20 minutes.
+	// soakLeast is the shortest duration of a soak for which soakGrowth is the limit. In
+	// the first minutes the heap and the caches still fill: memory grew by 2.2 % in a soak
+	// of one minute, and by less in a soak of 20 minutes.
 	soakLeast = 5 * time.Minute
-	// A soak from shortSoakLeast to soakLeast may grow by shortSoakGrowth, which 4 clients
-	// reach within a minute if each request leaks 1 KB. A shorter one compares no memory.
+	// In a soak from shortSoakLeast to soakLeast, memory may grow by shortSoakGrowth, which
+	// 4 clients reach within a minute if each request leaks 1 KB. A soak shorter than
+	// shortSoakLeast does not check the memory.
 	shortSoakLeast  = time.Minute
 	shortSoakGrowth = 0.06
 )
@@ -127,7 +128,8 @@ func soakQuestions(v *victim) (all []question) {
 	return all
 }
 
-// soakTexts returns requests for embeddings. Their answers are whole bodies.
+// soakTexts returns requests for embeddings. The whole body of an embedding's answer is
+// compared, not only its text.
 func soakTexts(v *victim) (all []question) {
 	for i := range 12 {
 		inputs := []string{letters(5, 6, int32(7+i))}
@@ -240,8 +242,8 @@ func (v *victim) read(ctx context.Context, q question, stream, slow bool) (strin
 	return answerText(string(raw), stream)
 }
 
-// answerText returns the text of an answer of /completion or /v1/chat/completions. A
-// stream must have its last event.
+// answerText returns the text of an answer of /completion or /v1/chat/completions.
+// answerText returns an error for a stream that ends before its last event.
 func answerText(raw string, stream bool) (string, error) {
 	var text strings.Builder
 	ended := false
@@ -294,21 +296,21 @@ func mean(samples []usage) float64 {
 }
 
 // idleUsage waits until the goroutines and descriptors of requests are gone, and returns
-// the usage. If before is not empty, idleUsage waits until there are no more of them
-// than after the first round.
+// the usage. If the list `before` is not empty, idleUsage waits until there are no more
+// goroutines and descriptors than in its first entry.
 func (v *victim) idleUsage(before []usage) (u usage) {
 	eventually(v.t, "requests have ended, but they run", func() bool { return v.metric("llamacpp:requests_processing") == 0 })
 	sample := func() usage {
 		return usage{v.memory("VmRSS"), int(v.metric("go_goroutines")), v.descriptors()}
 	}
 	if len(before) == 0 {
-		time.Sleep(time.Second) // connections of requests are closed meanwhile
+		time.Sleep(time.Second) // within this second, the connections of ended requests are closed
 		return sample()
 	}
 	first := before[0]
 	eventually(v.t, "goroutines or descriptors leak", func() bool {
 		u = sample()
-		return u.goroutines <= first.goroutines+1 && u.descriptors <= first.descriptors+1 // a poll of /health may be served
+		return u.goroutines <= first.goroutines+1 && u.descriptors <= first.descriptors+1 // one more of each is allowed, because a poll of /health may run
 	})
 	return u
 }

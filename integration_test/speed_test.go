@@ -103,7 +103,8 @@ func longText(b *testing.B, folder string) []int32 {
 // read from memory, both per second.
 type machine struct{ fused, streamed float64 }
 
-// measureMachine compiles and runs the emulator's benchmark for these two figures.
+// measureMachine compiles and runs the emulator's benchmark of multiplications and memory
+// reads.
 func measureMachine(b *testing.B) machine {
 	b.Helper()
 	const emulatorFolder = "../hexagon/emulator"

@@ -42,9 +42,9 @@ func tree(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// The test runs a model whose keys name a folder for the token database. The answers
-// must not be stored there, the folder must keep its mode, and the model must still
-// run.
+// The test runs a model whose keys name a folder for the token database. The answers must
+// not be stored in the named folder, the folder must keep its mode, and the model must
+// still run.
 func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of folders are not kept there")
@@ -54,7 +54,7 @@ func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
 		db   func(target, data string) string
 		env  []string
 		said string // said is a text that the log must contain
-		kept string // kept is the folder below the user's data that holds the answers
+		kept string // kept is the expected folder of the stored answers, below sdnpu/db in the user's data
 	}{
 		{name: "an absolute path", db: func(target, _ string) string { return target }, said: "set SDNPU_DB to a folder of your own"},
 		{name: "an absolute path with permission for names", env: []string{"SDNPU_DB=allow"}, db: func(target, _ string) string { return target }, said: "a model may not name a folder"},
@@ -99,9 +99,9 @@ func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
 	}
 }
 
-// A model's name holds a sequence that changes the terminal's title, and lines that look
-// like ours. Each command that prints the name must print these bytes as visible
-// escapes.
+// The test uses a model whose name contains control sequences of a terminal, and a line
+// that looks like a line of sdnpu doctor. Each command that prints the model's name must
+// print control characters as visible escapes.
 func TestNamesOfModelsDoNotReachTheTerminal(t *testing.T) {
 	const name = "nice\x1b]0;pwned\a\x1b[2J\u202e\u009b31m\nok       forged\r\tend\x00\xff"
 	d := newScenario(t)

@@ -89,8 +89,9 @@ func TestWindowsBuildsAGraphOnTheVendorsRecorder(t *testing.T) {
 }
 
 // The test starts llama-server.exe with a selected model, which it must serve on the
-// emulator until its parent process ends. For another model it runs the original
-// program, which ends with it.
+// emulator until its parent process ends. For a model that is not selected,
+// llama-server.exe starts the original program, which must end together with
+// llama-server.exe.
 func TestWindowsServesAndHandsOver(t *testing.T) {
 	f := windows(t)
 	dir := ownFolder(t)

@@ -112,7 +112,7 @@ func (f *flags) talk(ctx context.Context, o headline.Options, prompt string) (er
 	}
 	defer func() { err = errors.Join(err, bed.Close()) }()
 	fmt.Println(bed.Server.URL)
-	step("loading it: its graphs are compiled the first time and kept")
+	step("loading the model: its graphs are compiled the first time, and kept on disk")
 	if err := load(ctx, os.Stdout, bed.Server, headline.Auto); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (f *flags) record(ctx context.Context, b host.Builder, o headline.Options, 
 	if err != nil {
 		return nil, "", err
 	}
-	return r.Timelines[len(r.Timelines)-1], r.Device, nil // in the file, the forecast comes before the execution
+	return r.Timelines[len(r.Timelines)-1], r.Device, nil // the file lists the forecast first and the executed timeline last
 }
 
 // rendered returns the text of a chat for the model.

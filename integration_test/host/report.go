@@ -21,7 +21,7 @@ func (f Fields) Number(name string) (float64, error) {
 	return n, nil
 }
 
-// The log lines that have fields.
+// The constants below are the beginnings of log lines that have fields.
 const (
 	// LoadingLine reports the progress of a load.
 	LoadingLine = "sdnpu loading "

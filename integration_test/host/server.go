@@ -30,9 +30,9 @@ type Server struct {
 	ended      error // ended is the result of Wait, valid after done is closed
 }
 
-// Start runs the given private executable with models and log in dir and env added to
-// the environment. Start returns when the server answers. If another process takes
-// the port first, Start tries another port.
+// Start runs `ollama serve` with a private executable. Models and the log are kept in the
+// folder dir, and the variables env are added to the environment. Start returns when the
+// server answers. If another process takes the port first, Start tries another port.
 func Start(ctx context.Context, executable, dir string, env ...string) (s *Server, err error) {
 	for range 5 {
 		if s, err = start(ctx, executable, dir, env); !errors.Is(err, errTaken) {
