@@ -47,7 +47,7 @@ func TestEnableChoosesTheRecipeByGateAndMemory(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
 	out := output(t, onServer(t, s, p.dir, "enable", pulled))
-	require.Regexp(t, `(?m)^recipe w8: [\d.]+ ms per token, same token at 97\.\d\d % of \d+ positions, perplexity .*f16: .*cannot run, the device has no memory for it`, out)
+	require.Regexp(t, `(?m)^recipe w8: [\d.]+ ms per token, same token at 97\.\d\d % of \d+ positions, perplexity .*f16: .*cannot run, the device has no memory for the recipe`, out)
 	a := ask(t, s, "/api/chat", chat("stories:260k-npu", references(t, "f16")[2].Prompt, greedy(8)))
 	require.Equal(t, "w8", a.report["recipe"])
 	require.Contains(t, s.Log(), `sdnpu recipe name=w8 reason="the fastest that passes its gate on this device: w8: `)

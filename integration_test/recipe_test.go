@@ -53,7 +53,7 @@ func TestModelThatDoesNotFitInF16Starts(t *testing.T) {
 	require.Equal(t, "f16", runOnPhone(t, cache, roomForF16).Recipe)
 	small := runOnPhone(t, cache, roomForW8)
 	require.Equal(t, "w8", small.Recipe)
-	require.Contains(t, small.Reason, "f16: the device has no memory for it")
+	require.Contains(t, small.Reason, "f16: the device has no memory for the recipe")
 	named := runOnPhone(t, cache, roomForF16, "--recipe", "w8")
 	require.Equal(t, named.Output, small.Output)
 	require.Equal(t, "named by the flags", named.Reason)
@@ -65,7 +65,7 @@ func TestModelThatDoesNotFitInF16Starts(t *testing.T) {
 	require.NotContains(t, stderr, "w8")
 	_, stderr, err = onPhone(t, cache, roomForNone, run...)
 	require.Error(t, err)
-	const no = "the device has no memory for it"
+	const no = "the device has no memory for the recipe"
 	require.Contains(t, stderr, "no recipe can run here (f16: "+no+", w8: "+no+", w4a16: "+no+")")
 	require.Contains(t, stderr, "choose a smaller model")
 	require.Contains(t, stderr, "the weights of the layers take at least", "f16 is not compiled in vain")

@@ -20,7 +20,7 @@ func TestEntriesAreNamedByTheirModelOrTheirKey(t *testing.T) {
 		{"/models/llama.gguf", []Entry{image, profile}},
 		{"Llama 3", []Entry{image}},
 		{"0123456789ab", []Entry{image}},
-		{"0123456789a", nil}, // too short for a key
+		{"0123456789a", nil}, // a prefix of eleven digits is too short to select a key
 		{"fedcba9876543210", []Entry{unknown}},
 		{"other.gguf", nil},
 		{"", nil},

@@ -8,6 +8,5 @@
 // # Invariants
 //
 //   - An image that a process uses is never removed.
-//   - An entry that cannot be removed, or an image that cannot be read, does not keep a
-//     command from processing the other entries.
+//   - If an entry cannot be removed or read, the command still processes the other entries.
 package cache

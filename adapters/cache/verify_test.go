@@ -9,7 +9,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// The test constructs the result, because root can read every file.
+// The test constructs a result with an unreadable image, because root can read every
+// file on the disk.
 func TestUnreadableImagesAreNotCalledDamaged(t *testing.T) {
 	refused := &fs.PathError{Op: "open", Path: "/images/a.image", Err: fs.ErrPermission}
 	for _, fix := range []bool{false, true} {

@@ -168,7 +168,8 @@ func joinTurns(messages *jinja.List) {
 	messages.Items = joined
 }
 
-// complete adds what a template leaves out at the end of a conversation.
+// complete adds the start of the assistant's turn if the template of Gemma 4 has left it
+// out after a message with a tool call.
 func (t *Template) complete(text string) string {
 	// If the message with a tool call has content, the template of Gemma 4 ends the
 	// turn after this message and does not start the assistant's next turn.

@@ -5,11 +5,11 @@
 // template takes. Images and audio are not supported.
 //
 // Templates differ in the forms that they accept. [New] therefore renders short conversations
-// to find out three things about a template (probe.go). They are: whether the content of a
-// message is a text or a list of parts, whether the template has a place for a system message,
-// and whether the arguments of tool calls are a text or a mapping. [Template.Render] gives each
-// template the form that it takes, as llama.cpp does. adapt.go changes the messages further for
-// single families of models.
+// to find out (in probe.go) whether the content of a message is a text or a list of parts,
+// whether the template has a place for a system message, and whether the arguments of tool
+// calls are a text or a mapping. Like llama.cpp, [Template.Render] gives each template the form
+// of conversation that the template accepts. The file adapt.go also changes messages for the
+// templates of single model families.
 package chat
 
 import (

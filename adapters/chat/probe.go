@@ -20,7 +20,7 @@ type takes struct {
 
 // probe renders short conversations to learn which forms the template takes.
 func (t *Template) probe() takes {
-	const mark = "Jq7marked" // a text that no template contains
+	const mark = "Jq7marked" // mark is a text that no template contains
 	t.takes = takes{text: true, system: true, parts: true}
 	text := t.shows(mark, Message{Role: "user", Content: mark})
 	parts := t.shows(mark, Message{Role: "user", Parts: []string{mark}})

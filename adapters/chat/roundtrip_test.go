@@ -16,8 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/chat/parse"
 )
 
-// callTexts are arguments of two calls. The first are hard to write in some forms, the
-// second can be written in every form.
+// callTexts holds the arguments of two calls. Some forms of calls can hardly express the
+// first arguments; every form can express the second arguments.
 var callTexts = []string{
 	`{"city":"Oslo \"x\"\n{y}, [z]: ü","n":2,"l":[1,"a",{"k":"v"}],"b":true,"d":{"f":1.5}}`,
 	`{"city":"Oslo"}`,
@@ -36,7 +36,7 @@ func written(t *testing.T, template *Template, calls []ToolCall) (prompt, turn s
 	c.Messages = append(c.Messages, Message{Role: "assistant", ToolCalls: calls}, Message{Role: "tool", Content: "Result9", ToolCallID: calls[0].ID, Name: calls[0].Name})
 	text, err := template.Render(context.Background(), c)
 	if err != nil {
-		return "", "", false // the template has no calls, or not several
+		return "", "", false // the template supports no calls, or only one call in a message
 	}
 	same := 0
 	for same < min(len(prompt), len(text)) && prompt[same] == text[same] {
@@ -49,10 +49,10 @@ func written(t *testing.T, template *Template, calls []ToolCall) (prompt, turn s
 	return prompt[:same], turn, ok && strings.Contains(turn, "Oslo") && (len(calls) == 1 || strings.Contains(turn, "Rome"))
 }
 
-// unread names the templates whose calls are not read.
+// unread names the templates whose calls package parse cannot read.
 var unread = []string{
-	"MiniMax-M3",                      // nested tags without types
-	"meetkai-functionary-medium-v3.2", // a call starts without a mark
+	"MiniMax-M3",                      // MiniMax-M3 writes nested tags without the types of the values
+	"meetkai-functionary-medium-v3.2", // Functionary starts a call without a mark
 }
 
 func TestCallsThatTemplatesWriteAreRead(t *testing.T) {
@@ -72,7 +72,7 @@ func TestCallsThatTemplatesWriteAreRead(t *testing.T) {
 		format := parse.FormatOf(template.Source(), true)
 		for _, arguments := range callTexts {
 			if name == "openbmb-MiniCPM5-1B" && strings.Contains(arguments, "[") {
-				continue // the template loses lists and objects
+				continue // the template of MiniCPM5 does not write lists and objects in arguments
 			}
 			for n := 2; n > 0; n-- {
 				calls := []ToolCall{{"call00001", "get_weather", arguments}, {"call00002", "other", `{"city":"Rome"}`}}[:n]

@@ -10,8 +10,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Check compares a recipe of a model on the device with float32. If the config lets sdnpu
-// choose the recipe, Check compares the recipe with which sdnpu would open the model now.
+// Check measures the quality of a recipe of a model on the device, compared with float32.
+// If the config lets sdnpu choose the recipe, Check measures the recipe that sdnpu tries
+// first when it opens the model.
 func Check(ctx context.Context, s launch.Settings, program string, o launch.Options, text findings.Text) (_ *findings.Check, err error) {
 	f, m, err := launch.OpenModel(o.Path)
 	if err != nil {

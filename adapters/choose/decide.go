@@ -112,9 +112,9 @@ func exclude(ctx context.Context, t *findings.Trial, err error) error {
 func reason(err error) string {
 	switch {
 	case errors.Is(err, backend.ErrNoMemory):
-		return "the device has no memory for it"
+		return "the device has no memory for the recipe"
 	case errors.Is(err, errors.ErrUnsupported):
-		return "the device does not support it"
+		return "the device does not support the recipe"
 	}
 	return err.Error()
 }

@@ -57,9 +57,9 @@ func TestFastestThatPassesIsChosen(t *testing.T) {
 	full := fmt.Errorf("load: %w", backend.ErrNoMemory)
 	for _, tt := range []struct {
 		name    string
-		made    [3]made // made holds the results of f16, w8 and w4a16
+		made    [3]made // made holds the results of the recipes f16, w8 and w4a16
 		want    string
-		outcome findings.Outcome // outcome is the expected outcome of f16
+		outcome findings.Outcome // outcome is the outcome that the test expects for the recipe f16
 	}{
 		{"the fastest", [3]made{{ms: 4, passes: true}, {ms: 3, passes: true}, {ms: 2, passes: true}}, "w4a16", findings.NotFaster},
 		{"the fastest is below its gate", [3]made{{ms: 4, passes: true}, {ms: 3, passes: true}, {ms: 2}}, "w8", findings.NotFaster},

@@ -3,18 +3,17 @@
 //
 // The package measures the time of each recipe on the device, and then checks recipes against their
 // gates, the fastest first, until a recipe passes. A recipe is preferred to a recipe of better
-// quality only if the first is at least 5 % faster. The comparison leaves out f32 and recipes with
+// quality only if the former is at least 5 % faster. The comparison leaves out f32 and recipes with
 // a KV cache of 8 bits. Package launch uses the stored choice.
 //
 // # Invariants
 //
-//   - The chosen recipe was timed, has passed its gate and was opened with the settings
-//     of the caller, all on this device.
-//   - An interrupted comparison stores no choice. The calibrations and checks that it
-//     completed stay in the cache, and the next comparison uses them.
+//   - The chosen recipe was timed, has passed its gate and was opened on this device.
+//   - An interrupted comparison stores no choice.
+//   - Calibrations and checks that an interrupted comparison has completed stay in the cache.
 //
 // # Cost
 //
-// The model is calibrated once or twice, and each recipe is compiled for one row. For
-// SmolLM2-135M that takes a few minutes on two cores, for stories260K seconds.
+// The model is calibrated once or twice, and each recipe is compiled for one row. A
+// comparison takes a few minutes for SmolLM2-135M on two cores, and seconds for stories260K.
 package choose

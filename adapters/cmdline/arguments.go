@@ -57,7 +57,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	want := cmp.Or(typeNames[bad.GetFlag().Value.Type()], bad.GetFlag().Value.Type())
 	if number != nil && errors.Is(number.Err, strconv.ErrRange) {
-		want += " that is not so large"
+		want += " closer to zero"
 	}
 	return fmt.Errorf("--%s %s: want %s", bad.GetFlag().Name, config.Short(bad.GetValue()), want)
 }

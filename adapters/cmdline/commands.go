@@ -29,8 +29,8 @@ func NewCompileCommand(name string, serve func(context.Context, io.Writer) error
 }
 
 // NewCrashCommand returns the command that explains a crash of its parent process. name is
-// its argument, and serve does the work. Every program that acts as llama-server has this
-// command.
+// its argument, and serve does the work. Every program that acts as llama-server has the
+// crash command.
 func NewCrashCommand(name string, serve func() error) *cobra.Command {
 	return &cobra.Command{
 		Use:    name,

@@ -1,8 +1,8 @@
-// Package cmdline holds the parts that the command lines of sdnpu and sdnpu-lab share. These
-// parts are argument checks, the version, error messages that name the help, log lines for
-// people, progress on a terminal, and a standard output into which libraries cannot print.
+// Package cmdline holds the parts that the command lines of sdnpu and sdnpu-lab share:
+// argument checks, the version, error messages that name the help, log lines for people,
+// progress on a terminal, and a standard output into which libraries cannot print.
 //
-// The package does not depend on models. It defines only the three commands that both
-// programs have: compile, crash and version. [Main] is the only function that ends the
+// Package cmdline does not depend on models. The package defines only the three commands that
+// both programs have: compile, crash and version. [Main] is the only function that ends the
 // process.
 package cmdline

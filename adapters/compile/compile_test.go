@@ -53,7 +53,8 @@ type library struct {
 	trace func(graph, step string)
 }
 
-// Capabilities crashes or hangs if the selected fault is one of this call.
+// Capabilities crashes or hangs if the test has selected the fault "crash at once" or "hang
+// at once".
 func (l library) Capabilities() backend.Capabilities {
 	switch l.fault {
 	case "crash at once":
@@ -181,8 +182,8 @@ func TestFaultsOfALibraryAreReported(t *testing.T) {
 			}
 			err := start(t, c.Compile, nil)
 			for c.Patience > 0 && c.Patience < time.Minute && !saysAll(err, tt.says) {
-				// the timeout is long, because a busy machine takes longer to reach the
-				// step
+				// on a busy machine, the child process may take longer than the timeout to
+				// reach the step that hangs, so the test tries a longer timeout
 				c.Patience *= 4
 				err = start(t, c.Compile, nil)
 			}
@@ -209,7 +210,7 @@ func TestCancelKillsTheChild(t *testing.T) {
 	c := compiler(t, "hang")
 	c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
 		if strings.Contains(string(p), "all is well") {
-			cancel() // the library hangs after this line
+			cancel() // the library hangs after it has printed "all is well"
 		}
 		return len(p), nil
 	}), &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -122,7 +122,7 @@ func (l *listener) listen() (answered bool, err error) {
 		var r reply
 		switch err := replies.Decode(&r); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return false, nil // converse then returns an error with the child's exit status
+			return false, nil // the child has ended without an answer, and converse returns an error with its exit status
 		case err != nil:
 			return false, fmt.Errorf("compile: %w, %s: its output is not a reply: %w", ErrCrashed, l.where(), err)
 		}
@@ -156,7 +156,7 @@ func (l *listener) copy(size int) error {
 		if _, err := l.w.Write(part); err != nil {
 			return err
 		}
-		n, _ := l.in.Discard(len(part)) // Read cannot fail here, because Peek has returned this number of bytes
+		n, _ := l.in.Discard(len(part)) // Discard cannot fail here, because Peek has returned this number of bytes
 		size -= n
 	}
 	return nil
@@ -170,5 +170,5 @@ func (l *listener) where() string {
 	case l.step != "":
 		return "at: " + l.step
 	}
-	return "before its first reply"
+	return "before the child process sent its first reply"
 }

@@ -25,8 +25,8 @@ func init() {
 }
 
 // TestJobsOfIdleTimeYield compares the scheduling priorities of two child processes:
-// one compiles while a request waits, the other in idle time. The child's library
-// writes its own priority in place of an image.
+// one compiles while a request waits, the other in idle time. In place of an image,
+// the test library in the child writes the priority of its process.
 func TestJobsOfIdleTimeYield(t *testing.T) {
 	enough := errors.New("two children have answered")
 	require.ErrorIs(t, start(t, func(ctx context.Context, _ io.Writer, j engine.Job, _ func(int)) error {

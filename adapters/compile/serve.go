@@ -42,7 +42,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error 
 		return fmt.Errorf("compile: read the request: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, buffered) // this call returns when the parent process exits
+		_, _ = io.Copy(io.Discard, buffered) // the copy ends when the parent process exits and its pipe closes
 		child.Orphaned()
 	}()
 	a := &answerer{out: out, gob: gob.NewEncoder(out)}
@@ -72,7 +72,7 @@ func (r request) ask(a *answerer, open Open) (shares bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	a.step("", "test whether it stores weights once")
+	a.step("", "test whether the library stores weights once")
 	shares = device.Capabilities().SharesConstants
 	a.step("", "close the library")
 	return shares, device.Close()
@@ -144,7 +144,7 @@ func (m Model) same(a *answerer, file *gguf.File) error {
 		file.KnowDigest(m.Digest)
 		return nil
 	}
-	a.step("", "read the model again, because its time changed")
+	a.step("", "read the model again, because the time of its file changed")
 	if info.Size() == m.Size && file.Digest() == m.Digest {
 		return nil
 	}

@@ -11,9 +11,9 @@ import (
 // maxLine is the number of bytes that are kept of a long line.
 const maxLine = 500
 
-// The type `words` is the stderr of a child process. Its method Write logs each line. `words` keeps
-// the last line, and also the first line that reports a crash, because Go's runtime prints many
-// lines after a crash line.
+// The type `words` is the stderr of a child process. The method Write logs each line that the
+// child prints. `words` keeps the last line, and also the first line that reports a crash, because
+// Go's runtime prints many lines after a crash line.
 type words struct {
 	logger  *slog.Logger
 	mu      sync.Mutex
@@ -80,9 +80,9 @@ func (w *words) cause(ended error) string {
 	w.mu.Unlock()
 	switch {
 	case crash == "" && ended == nil:
-		crash = "it exited without an answer"
+		crash = "the child process exited without an answer"
 	case crash == "" && strings.Contains(ended.Error(), "signal: killed"):
-		crash = "it was killed, probably because memory was low"
+		crash = "the child process was killed, probably because memory was low"
 	case crash == "":
 		crash = ended.Error()
 	}

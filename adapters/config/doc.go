@@ -9,12 +9,10 @@
 //
 // # Invariants
 //
-//   - A key that begins with "sdnpu." and is not in the table is an error, so a
-//     misspelt setting is never ignored.
-//   - Values of earlier versions are still accepted. [Config].Notes then names the
-//     value that is used in their place.
-//   - A model or an adapter may not choose a folder, host or library, and no size
-//     above a limit. [Key].Origins and [Key.CheckModel] define what is allowed. A
-//     value that is not allowed is ignored and noted.
+//   - A key that begins with "sdnpu." and is not in the table [Keys] is an error.
+//   - A value of an earlier version is accepted, and [Config].Notes names the present value.
+//   - A model or an adapter may not choose a folder, a host or a library.
+//   - A model or an adapter may choose a size only up to a limit; see [Key.CheckModel].
+//   - A value that a model or an adapter may not set is ignored and noted.
 //   - Errors name the key, the beginning of the value and the source.
 package config

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzValues sets each key to arbitrary text. Either the key rejects it, or the
-// resolved config is valid.
+// FuzzValues sets each key to arbitrary text and requires that the key rejects the text or
+// that the resolved config is valid.
 func FuzzValues(f *testing.F) {
 	for _, value := range []string{
 		"", "true", "f16", "default", "pld+sam", "pld+pld", "128,1", "1,128", "128,,1", "99999999999999999999", "-1", "0", "grow",

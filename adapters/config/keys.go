@@ -60,8 +60,8 @@ func (k Key) Current(value string) string {
 // Check returns an error if the user may not set the key to the value.
 func (k Key) Check(value string) error { return k.set(&Config{}, value) }
 
-// Keys lists all settings that a model's config can contain. The first key selects
-// the model for the NPU.
+// Keys lists all settings that a model's config can contain. The first element of Keys
+// is the key that selects the model for the NPU.
 var Keys = []Key{
 	{
 		Name: "sdnpu.enabled", Type: "bool", Default: "false",
@@ -101,7 +101,7 @@ var Keys = []Key{
 	{
 		Name: "sdnpu.db", Type: "string", Default: "",
 		Doc: "database on disk that keeps answers for later drafts (sdnpu.draft must be auto or default, or name db). A model gives a plain name, such as answers, and SDNPU_DB=allow permits it; " +
-			"SDNPU_DB=FOLDER names a folder, SDNPU_DB=off forbids a database on disk. Without one, answers are kept in memory until the process ends",
+			"SDNPU_DB=FOLDER names a folder, SDNPU_DB=off forbids a database on disk. Without a database on disk, answers are kept in memory until the process ends",
 		Origins: NameOnly, set: setDatabase, setModel: setDatabaseName, limit: limitDatabaseName,
 	},
 	{

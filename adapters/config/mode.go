@@ -151,8 +151,8 @@ func (c *Config) setMode(name string, set map[string]string, s Source) error {
 	return nil
 }
 
-// Enabled does the same as the function [Enabled]. One of the laboratory's modes in m may
-// select the model.
+// Enabled reports whether the sources select the model for the NPU, like the function
+// [Enabled]. A mode of m, such as a mode of the laboratory, may also select the model.
 func (m Modes) Enabled(sources ...Source) (bool, error) {
 	k, c := Keys[0], Config{Origin: map[string]string{}}
 	mode, _ := find(modeKey)

@@ -45,8 +45,8 @@ func editLength(a, b string) int {
 	return max(len(a), len(b))
 }
 
-// List formats numbers in the form that a key of the configuration has: separated by
-// commas. An example is "128,1".
+// List formats numbers in the form that a key of the configuration has, separated by
+// commas, such as "128,1".
 func List(numbers []int) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ","), "[]")
 }

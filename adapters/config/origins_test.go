@@ -148,8 +148,9 @@ func TestSizesOfModelsAreBounded(t *testing.T) {
 	require.Equal(t, 64, c.FirstContext)
 }
 
-// Every key is examined here: what the most harmful value does if its author is
-// unknown. A new key fails this test until it has a line.
+// TestEachKeyOfAModelIsHarmless requires that harm describes for each key what its most
+// harmful value does if an unknown author sets the key in a model. If a new key has no line
+// in harm, the test fails.
 func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 	harm := map[string]string{
 		"sdnpu.enabled":     "runs the model on the NPU instead of in Ollama's runner, with the same text",
@@ -175,7 +176,7 @@ func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 var plainName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 
 // FuzzModelValues sets each key of a model to arbitrary text, with permission for a
-// database. Whatever it is, the model gets no folder and no size beyond its limits.
+// database. No text may give the model a folder or a size beyond the model's limits.
 func FuzzModelValues(f *testing.F) {
 	for _, value := range append(noFolder, "answers", "off", "allow", "unlimited", "1024", "1", "256,1", "fixed", "1e999", "99999999999999999999") {
 		f.Add(value)

@@ -16,5 +16,5 @@ func RecipeUsage() string {
 		names = append(names, r.Name)
 	}
 	return "precision recipe: " + strings.Join(names, ", ") + "; the suffix " + model.SmallCache +
-		" stores keys and values in 8 bits; sdnpu select --help explains them (default: the model's config)"
+		" keeps the KV cache in 8 bits; sdnpu select --help explains the recipes (default: the model's config)"
 }

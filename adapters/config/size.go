@@ -26,8 +26,8 @@ var sizeUnits = []struct {
 	{"", 1},
 }
 
-// minDatabase is the smallest token database in bytes. A smaller database could not
-// hold one long answer, so the database would drop each new text at once.
+// minDatabase is the smallest allowed size limit of a token database in bytes. With a
+// smaller limit, a long answer would not fit, and the database would drop it at once.
 const minDatabase = 1 << 20
 
 // ParseDatabaseSize parses the size limit of a token database: at least 1MiB, or
@@ -41,8 +41,8 @@ func ParseDatabaseSize(text string) (int64, error) {
 }
 
 // ParseSize parses "8GiB", "500 MB", "20%" of total (if total is positive), or "unlimited", for
-// which the result is 0. The error of ParseSize says which values are allowed. The caller names
-// the text and its source.
+// which the result is 0. The error of ParseSize says which values are allowed. The caller adds the
+// rejected text and its source to the error.
 func ParseSize(text string, total int64) (int64, error) {
 	wrong := errors.New("want a size such as 8GiB, 20% or unlimited")
 	if total <= 0 {

@@ -36,8 +36,8 @@ func Serve() error {
 }
 
 // removeOldReports removes the oldest reports of this user until only `keep` reports are left.
-// Other users may own other entries of the folder. Files of other users, and links, are never
-// removed, whatever their names are.
+// removeOldReports never removes files of other users or links, even if their names are those
+// of reports.
 func removeOldReports(folder string, keep int) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

@@ -10,18 +10,17 @@
 // # Order of the steps
 //
 //  1. [Ollama.Enable] checks everything that can be checked in advance, and changes nothing.
-//  2. The caller compiles, calibrates and checks the model. Compiling and calibrating take
-//     minutes and change only the image cache.
-//  3. The adapter is uploaded, and a variant with an unfinished name is created.
-//  4. A first short request loads the unfinished variant.
-//  5. The variant gets its final name, and the unfinished name is removed.
+//  2. The caller compiles, calibrates and checks the model, which changes only the image cache.
+//  3. A journal notes the names of the adapter and of the variant that will be created.
+//  4. The adapter is uploaded, and a variant with an unfinished name is created.
+//  5. A first short request loads the unfinished variant.
+//  6. The variant gets its final name, and the unfinished name is removed.
 //
 // # Invariants
 //
-//   - A variant with its final name has answered a request.
-//   - Before step 3, a journal notes what will be created. If a step fails, the steps are
-//     undone at once. If the process is killed, the next call for the same Ollama undoes the
-//     steps.
+//   - A variant gets its final name only after it has answered a request.
+//   - If a step fails, the completed steps are undone at once.
+//   - If the process is killed, the next call for the same Ollama undoes the completed steps.
 //   - After [Ollama.Disable], Ollama's store is as it was before [Ollama.Enable].
 //   - The last name of a model's weights is never removed.
 package enable

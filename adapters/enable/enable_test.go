@@ -54,9 +54,9 @@ func TestVariantIsMadeListedAndRemoved(t *testing.T) {
 }
 
 // TestInterruptedCallLeavesNothing stops the server after each request of a call, so
-// that the call cannot undo anything, as if it had been killed there. The first request
-// after that is lost completely, or the server carries it out and only the answer is
-// lost.
+// that the call cannot undo anything, as if the process had been killed. The server
+// either loses the request after the last answered one completely, or carries out that
+// request and loses only the answer.
 func TestInterruptedCallLeavesNothing(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		start := func() (f *fake, before string) {
@@ -122,8 +122,8 @@ func TestUnsuitableModelsAreRefusedByName(t *testing.T) {
 		name, want string
 		model      func(f *fake) fakeModel
 	}{
-		{"remote", "it runs on https://ollama.com", func(f *fake) fakeModel { return fakeModel{remote: "https://ollama.com"} }},
-		{"embedding", "it computes no text", func(f *fake) fakeModel { return fakeModel{capabilities: "embedding"} }},
+		{"remote", "the model runs on https://ollama.com", func(f *fake) fakeModel { return fakeModel{remote: "https://ollama.com"} }},
+		{"embedding", "the model computes no text", func(f *fake) fakeModel { return fakeModel{capabilities: "embedding"} }},
 		{"no file", "no file of its weights", func(f *fake) fakeModel { return fakeModel{} }},
 		{"cpu", "num_gpu 0", func(f *fake) fakeModel {
 			return fakeModel{weights: f.models["base:1b"].weights, parameters: "PARAMETER num_gpu 0\n"}

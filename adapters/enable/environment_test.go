@@ -12,7 +12,7 @@ import (
 func TestAdoptTakesOnlyTheVariablesThatTheRunnerReads(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", "/cache/of/this/process")
 	t.Setenv("SDNPU_RECIPE", "w8")
-	for _, name := range []string{"HOME", "XDG_CACHE_HOME"} { // Adopt removes both; the end of the test sets them again
+	for _, name := range []string{"HOME", "XDG_CACHE_HOME"} { // Adopt removes these two variables, and the end of the test sets them again
 		t.Setenv(name, t.TempDir())
 	}
 	t.Setenv("OLLAMA_HOST", "127.0.0.1:1")

@@ -24,8 +24,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// fake is an Ollama whose store is a map of models and a folder of blobs. A fake can
-// stop answering after any number of requests.
+// fake is an HTTP server that acts as Ollama and stores a map of models and a folder of
+// blobs. The fake can stop answering after any number of requests.
 type fake struct {
 	t        *testing.T
 	url      *url.URL
@@ -41,7 +41,7 @@ type fake struct {
 }
 
 type fakeModel struct {
-	weights, adapter     string // the digests of the model's layers; empty if there is none
+	weights, adapter     string // weights and adapter are the digests of the model's layers, or empty if the model has no such layer
 	parameters           string
 	remote, capabilities string
 }
@@ -209,7 +209,7 @@ func (f *fake) prune(removed fakeModel) {
 	for _, digest := range []string{removed.weights, removed.adapter} {
 		used := slices.ContainsFunc(slices.Collect(maps.Values(f.models)), func(m fakeModel) bool { return m.weights == digest || m.adapter == digest })
 		if digest != "" && !used {
-			_ = os.Remove(f.path(digest)) // the file may be missing
+			_ = os.Remove(f.path(digest)) // ignore the error, because the file of the blob may be missing
 		}
 	}
 }

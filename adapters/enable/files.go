@@ -18,7 +18,7 @@ func (o Ollama) Files(ctx context.Context, name string) (path string, adapters [
 	}
 	switch {
 	case m.Remote != "":
-		return refuse("it runs on %s and not on this machine: pull a model that runs here", m.Remote)
+		return refuse("the model runs on %s and not on this machine: pull a model that runs here", m.Remote)
 	case m.Path == "":
 		return refuse("Ollama reports no file of its weights: choose a model in GGUF format")
 	}
@@ -27,7 +27,7 @@ func (o Ollama) Files(ctx context.Context, name string) (path string, adapters [
 	}
 	for _, adapter := range m.Adapters {
 		if selected, _, err := keysOf(adapter); err != nil || !selected {
-			return refuse("its adapter changes the weights (LoRA): choose a model without one")
+			return refuse("the model's adapter changes the weights (LoRA): choose a model without such an adapter")
 		}
 	}
 	return m.Path, m.Adapters, nil

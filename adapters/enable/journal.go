@@ -122,7 +122,7 @@ func (j *journal) clear() error {
 // close removes the journal's lock file while the file is locked, and then releases
 // the lock. close also removes the journal's folder if the folder is empty.
 func (j *journal) close() error {
-	_ = os.Remove(j.lock.Name())               // Windows does not remove an open file, so a later call of openJournal finds and uses the file
-	_ = os.Remove(filepath.Dir(j.lock.Name())) // the call fails if the folder holds other files
+	_ = os.Remove(j.lock.Name())               // on Windows the open lock file stays, and a later call of openJournal uses it
+	_ = os.Remove(filepath.Dir(j.lock.Name())) // a folder that holds other files is not removed
 	return j.lock.Close()
 }

@@ -140,14 +140,14 @@ func (m Model) checkBase() error {
 	}
 	switch {
 	case m.Remote != "":
-		return refuse("it runs on %s and not on this machine: pull a model that runs here", m.Remote)
+		return refuse("the model runs on %s and not on this machine: pull a model that runs here", m.Remote)
 	case len(m.Capabilities) > 0 && !slices.Contains(m.Capabilities, "completion"):
-		return refuse("it computes no text (its capabilities: %s): choose a model for text", line(strings.Join(m.Capabilities, ", ")))
+		return refuse("the model computes no text (its capabilities: %s): choose a model for text", line(strings.Join(m.Capabilities, ", ")))
 	case m.Path == "":
 		return refuse("Ollama reports no file of its weights: choose a model in GGUF format")
 	}
 	if n, err := strconv.Atoi(m.Parameters["num_gpu"]); err == nil && n == 0 {
-		return refuse("its parameter num_gpu 0 asks for the CPU: create a model without this parameter, and enable that")
+		return refuse("the model's parameter num_gpu 0 asks for the CPU: create and enable a model without this parameter")
 	}
 	if err := m.checkFiles(); err != nil {
 		return refuse("%w", err)
@@ -157,12 +157,12 @@ func (m Model) checkBase() error {
 	case err != nil:
 		return refuse("%w", err)
 	case selected:
-		return refuse("it is an NPU variant already: it needs nothing; name its base model to change its settings")
+		return refuse("the model is an NPU variant already: name its base model to change the settings of the variant")
 	case len(m.Adapters) > 0:
-		return refuse("its adapter changes the weights (LoRA), and Ollama takes one adapter: choose a model without one")
+		return refuse("the model's adapter changes the weights (LoRA), and Ollama takes only one adapter: choose a model without an adapter")
 	}
 	if selected, _, err := keysOf(m.Path); err == nil && selected {
-		return refuse("its file selects the NPU already: it needs no variant")
+		return refuse("the model's file selects the NPU already: use the model without a variant")
 	}
 	return nil
 }

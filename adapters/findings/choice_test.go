@@ -23,7 +23,7 @@ func chosen(digest, recipe string) Choice {
 		Trials: []Trial{
 			{Recipe: "f16", Outcome: NotFaster, MsPerToken: 4, Gate: GateOf("f16")},
 			{Recipe: recipe, Outcome: Chosen, MsPerToken: 2, Positions: 1000, Top1: 0.99, Ratio: 1.001, Gate: GateOf(recipe)},
-			{Recipe: "w8a8", Outcome: CannotRun, Reason: "the device has no memory for it", Gate: GateOf("w8a8")},
+			{Recipe: "w8a8", Outcome: CannotRun, Reason: "the device has no memory for the recipe", Gate: GateOf("w8a8")},
 		},
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Unless SDNPU_CACHE_SIZE is set, the size limit of the image cache is the smaller
-// of the two limits below.
+// Unless SDNPU_CACHE_SIZE is set, the size limit of the image cache is the smaller of
+// defaultCacheShare and defaultCacheSize.
 const (
-	defaultCacheShare = 20 // defaultCacheShare is a percentage of the disk
+	defaultCacheShare = 20 // defaultCacheShare is a percentage of the size of the disk
 	defaultCacheSize  = 16 << 30
 )
 
@@ -66,7 +66,7 @@ func (s Settings) OpenCache(logger *slog.Logger) *imagecache.Store {
 func (s Settings) CacheLimit() (int64, error) {
 	_, total, err := imagecache.Space(s.Cache)
 	if err != nil || total <= 0 {
-		total = 100 * defaultCacheSize // this total gives the default limit if the disk does not report its size
+		total = 100 * defaultCacheSize // if the disk does not report its size, assume a size for which the default limit is defaultCacheSize
 	}
 	if s.CacheSize == "" {
 		return min(total/100*defaultCacheShare, defaultCacheSize), nil

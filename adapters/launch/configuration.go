@@ -50,7 +50,7 @@ func (s Settings) rememberConfiguration(c backend.Capabilities, m *model.Model, 
 	case err == nil:
 		o.Configuration = stored
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
-		logger.Warn("the remembered blocks and widths cannot be used: the usual ones are", "reason", err)
+		logger.Warn("the remembered blocks and widths cannot be used: the engine starts with its defaults", "reason", err)
 	}
 	o.Chosen = func(c graphswap.Config) {
 		if err := writeConfiguration(file, c); err != nil {

@@ -16,9 +16,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestAConfigurationIsRememberedByModelAndDevice stores a configuration. The next start of
-// the same model on the same device gets this configuration, and no other start gets it. A
-// damaged file is reported and ignored.
+// TestAConfigurationIsRememberedByModelAndDevice stores the configuration of a model on a
+// device. A start of the same model on the same device must get the stored configuration,
+// and a start of another model or on another device must not. A damaged file of a
+// configuration is reported and ignored.
 func TestAConfigurationIsRememberedByModelAndDevice(t *testing.T) {
 	m, _ := testfile.Open(t, "../../integration_test/models/stories260K-f16.gguf")
 	s := Settings{Cache: t.TempDir()}

@@ -21,7 +21,7 @@ func TestWithoutAHomeTheCacheFolderIsPrivate(t *testing.T) {
 	t.Setenv("HOME", "")
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("TMPDIR", temp)
-	for range 2 { // the first call makes it, the second finds it
+	for range 2 { // the first call makes the folder, and the second call finds it
 		folder, err := CacheFolder("images")
 		require.NoError(t, err)
 		require.Equal(t, temp, filepath.Dir(filepath.Dir(folder)))
@@ -64,7 +64,7 @@ func TestNoLibraryIsTakenFromTheCurrentFolder(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, s.Prepared, "", list)
 	}
-	// the user names the folder in this variable
+	// the user names the folder of the library in the variable LD_LIBRARY_PATH
 	t.Setenv("LD_LIBRARY_PATH", t.TempDir()+separator+here)
 	path, err := Settings{}.FindLibrary("sdnpu")
 	require.NoError(t, err)

@@ -128,8 +128,8 @@ func sdkTarget() string {
 const DriverPath = "ADSP_LIBRARY_PATH"
 
 // AddToDriverPath adds a library's folder to the search path of the DSP's driver, if
-// the folder holds DSP images. The driver is loaded later, and reads the search path
-// then.
+// the folder holds DSP images. The QNN library loads the driver later, and the driver then
+// reads the search path.
 func AddToDriverPath(folder string) error {
 	path := os.Getenv(DriverPath)
 	if !qnnruntime.SkelFolder(folder) || slices.Contains(strings.Split(path, ";"), folder) {

@@ -76,7 +76,7 @@ func (o Options) DraftProblem() string {
 		return ""
 	}
 	switched, exactly := enginePlan(o.Config.Plan), ""
-	if switched == engine.PlanAuto { // with this plan, every graph stays loaded if the device has room
+	if switched == engine.PlanAuto { // with plan auto, every graph stays loaded if the device has room
 		switched = ""
 	}
 	if o.Config.Exact {
@@ -149,7 +149,7 @@ func checkPrompt(ids []int32, vocab int) error {
 // is the longest context for which the model was trained.
 func ContextRemedy(context, longest int) string {
 	if context < longest {
-		return fmt.Sprintf("--context takes up to %d, what the model was made for", longest)
+		return fmt.Sprintf("--context takes up to %d, the context for which the model was trained", longest)
 	}
-	return "the model was made for no more, so give a shorter prompt, ask for fewer tokens, or take a model with a longer context"
+	return "the model was trained for no longer context, so give a shorter prompt, ask for fewer tokens, or take a model with a longer context"
 }

@@ -13,8 +13,8 @@ const runningProgram = "/proc/self/exe"
 // OwnProgram returns a path with which this program can start itself again. On Linux,
 // this path starts the running version, even if an update has replaced the program's
 // file. On other systems, and if /proc is not mounted, OwnProgram starts the file that
-// is at the program's path now. If the file at that path is another version, package
-// compile refuses it.
+// is at the program's path now. If this file is another version of the program, package
+// compile refuses to use it.
 func OwnProgram() (string, error) {
 	if runtime.GOOS == "linux" {
 		if _, err := os.Stat(runningProgram); err == nil {

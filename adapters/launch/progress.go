@@ -107,7 +107,7 @@ func ProgressText(p engine.Progress) string {
 		return "waiting for another process that compiles " + p.Graph
 	case p.Cached:
 		return "loading " + p.Graph
-	case p.Elapsed == 0: // at this step it is not known yet whether the image is in the cache
+	case p.Elapsed == 0: // before an image is prepared, it is not known whether the cache holds the image
 		return "preparing " + p.Graph
 	}
 	return "compiling " + p.Graph

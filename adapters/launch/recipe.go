@@ -29,7 +29,8 @@ type Recipe struct {
 var uncalibrated = []string{"f16", "w8", "w4a16"}
 
 // Uncalibrated returns the recipes that need no calibration. If the config names no
-// recipe, [Settings.Open] tries them in this order, after a stored choice.
+// recipe, [Settings.Open] tries a stored choice first, and then the recipes of
+// Uncalibrated in their order.
 func Uncalibrated() []string { return slices.Clone(uncalibrated) }
 
 // ChoiceKey returns the key under which the choice of a recipe for a model on a device
@@ -53,7 +54,7 @@ func (s Settings) recipes(o Options, m *model.Model, c backend.Capabilities) (li
 	}
 	for _, name := range uncalibrated {
 		if choice == nil || name != choice.Recipe || err != nil {
-			list = append(list, Recipe{Name: name, Reason: fmt.Sprintf("it needs no calibration, and %v", cmp.Or(err, errors.New("the chosen one cannot run")))})
+			list = append(list, Recipe{Name: name, Reason: fmt.Sprintf("the recipe needs no calibration, and %v", cmp.Or(err, errors.New("the chosen recipe cannot run")))})
 		}
 	}
 	return list, notUsed
@@ -66,7 +67,7 @@ func (s Settings) FirstRecipe(o Options, m *model.Model, c backend.Capabilities)
 	return o.with(list[0])
 }
 
-// with returns the options with a recipe.
+// The method `with` returns the options with another recipe.
 func (o Options) with(r Recipe) Options {
 	o.Config.Recipe = r.Name
 	if r.choice != nil {
@@ -83,7 +84,7 @@ const ChooseHint = "sdnpu enable MODEL, or sdnpu check MODEL.gguf"
 func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o Options) error {
 	list, notUsed := s.recipes(o, m, l.Device.Capabilities())
 	if notUsed != nil {
-		o.Logger.Warn("a recipe that needs no calibration is used", "reason", notUsed, "remedy", ChooseHint+" measures and checks again")
+		o.Logger.Warn("a recipe that needs no calibration is used", "reason", notUsed, "remedy", ChooseHint+" measures and checks the recipes again")
 	}
 	var refused []refusal
 	for _, r := range list {
@@ -97,7 +98,7 @@ func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o O
 		}
 		if err == nil {
 			if len(refused) > 0 {
-				r.Reason = fmt.Sprintf("it is the first that can run here: %s", summarize(refused))
+				r.Reason = fmt.Sprintf("the first recipe that can run on this device: %s", summarize(refused))
 			}
 			l.Recipe = r
 			o.Logger.Debug("recipe", "name", r.Name, "reason", r.Reason)
@@ -122,9 +123,9 @@ type refusal struct {
 	err    error
 }
 
-// cannotRun reports whether an error concerns the recipe only, so that another recipe may run.
-// Such an error means that the device has no memory for the recipe or does not support it, or
-// that the recipe is below its gate.
+// cannotRun reports whether an error concerns the recipe only, so that another recipe may run:
+// the device has no memory for the recipe or does not support it, or the recipe is below its
+// gate.
 func cannotRun(err error) bool {
 	return errors.Is(err, backend.ErrNoMemory) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, findings.ErrGate)
 }
@@ -134,12 +135,12 @@ func cannotRun(err error) bool {
 func summarize(refused []refusal) string {
 	var parts []string
 	for _, r := range refused {
-		reason := "the device does not support it"
+		reason := "the device does not support the recipe"
 		switch {
 		case errors.Is(r.err, backend.ErrNoMemory):
-			reason = "the device has no memory for it"
+			reason = "the device has no memory for the recipe"
 		case errors.Is(r.err, findings.ErrGate):
-			reason = "it is below its gate"
+			reason = "the recipe is below its gate"
 		}
 		parts = append(parts, r.recipe+": "+reason)
 	}

@@ -51,9 +51,9 @@ type Settings struct {
 	// Original is the path of Ollama's own llama-server, which runs models that are
 	// not selected.
 	Original string
-	// If CompileInline is set, this process compiles images. If CompileInline is
-	// not set, a child process compiles them. CompilePatience is the time for
-	// which the compiling child process may send nothing; zero means the default.
+	// If CompileInline is set, this process compiles images, and otherwise a child
+	// process compiles images. CompilePatience is the time for which the compiling
+	// child process may send nothing; zero means the default.
 	CompileInline   bool
 	CompilePatience time.Duration
 	// AllowNoKey lets a server without an API key answer other machines.

@@ -48,8 +48,8 @@ func (s Settings) memoryWindow(c backend.Capabilities) int64 {
 	return SessionBytes
 }
 
-// emulatedWindow returns the memory of the phone that the emulator simulates. If the
-// emulator charges the sizes of another model, emulatedWindow returns 0.
+// emulatedWindow returns the memory in bytes of the phone that the emulator simulates. If the
+// emulator simulates the sizes of another model, emulatedWindow returns 0.
 func emulatedWindow(pace string) int64 {
 	set := map[string]string{}
 	for pair := range strings.SplitSeq(pace, ",") {

@@ -46,7 +46,7 @@ func TestRequestsNeedOneOfTheKeys(t *testing.T) {
 	}{
 		{"-m x --api-key one", nil, []string{"one"}},
 		{"-m x --api-key=one,two", nil, []string{"one", "two"}},
-		{"-m x --api_key one", nil, []string{"one"}}, // llama-server accepts both spellings
+		{"-m x --api_key one", nil, []string{"one"}}, // llama-server accepts an underscore or a hyphen in the name of a flag
 		{"-m x --api-key one --api-key-file " + file, nil, []string{"one", "three", "four"}},
 		{"-m x", []string{"LLAMA_API_KEY=five,six"}, []string{"five", "six"}},
 		{"-m x", []string{"LLAMA_ARG_API_KEY_FILE=" + file}, []string{"three", "four"}},

@@ -41,7 +41,7 @@ func (c *tally) of(status int) int {
 // wrap counts the answers of a handler.
 func (c *tally) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/favicon.ico" { // the browser requests this path by itself
+		if r.URL.Path == "/favicon.ico" { // a browser requests /favicon.ico without being asked
 			http.NotFound(w, r)
 			return
 		}

@@ -41,8 +41,8 @@ type chatMessage struct {
 	ToolCalls []chatCall `json:"tool_calls,omitempty"`
 }
 
-// chatCall is a call of a tool, or a part of a call. Only the first part has an ID, a type
-// and a name.
+// chatCall is a call of a tool, or a part of a call. Only the first part of a call has an
+// ID, a type and a name.
 type chatCall struct {
 	Index    int    `json:"index"`
 	ID       string `json:"id,omitempty"`
@@ -209,7 +209,7 @@ func (c *chatStream) calls(parts []parse.Call) (calls []chatCall) {
 	return calls
 }
 
-// The method first sends the first event of a streamed chat, which holds the role.
+// The method `first` sends the first event of a streamed chat, which holds the role.
 func (c *chatStream) first() error {
 	if c.began {
 		return nil

@@ -35,8 +35,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m Model, request
 type output interface {
 	piece(p engine.Piece) error
 	finish(r engine.Report) error
-	// started reports whether a part of the answer has been sent. After that, the status
-	// of the answer cannot change.
+	// started reports whether a part of the answer has been sent, so that the HTTP status
+	// of the answer cannot change any more.
 	started() bool
 	// fail ends an answer of which a part has been sent. If clients would mistake the
 	// partial answer for a complete one, fail aborts the connection.

@@ -64,13 +64,13 @@ func TestIdleConnectionsDoNotKeepTheHostOut(t *testing.T) {
 	open := 0
 	for _, connection := range idle {
 		require.NoError(t, connection.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
-		// a closed connection ends without an error, and an open one with that of the
-		// deadline
+		// reading from a closed connection ends without an error, and reading from an
+		// open connection ends with the error of the deadline
 		if _, err := io.Copy(io.Discard, connection); err != nil {
 			open++
 		}
 	}
-	require.LessOrEqual(t, open, 22) // 22 is the limit and its reserve together
+	require.LessOrEqual(t, open, 22) // the limit and its reserve together allow 22 connections
 	require.Positive(t, open)
 	healthy(t, address)
 }

@@ -8,34 +8,32 @@
 //
 // # Where things are
 //
-//   - A field of every request: completionRequest, its default in defaults, and its use in
-//     engineRequest (request.go). Answers repeat the field in settings (events.go), and
-//     docs/openapi.yaml and completionFields of package inprocess list it.
-//   - A field of one kind of request: chatRequest (chat.go), textRequest (text.go) or
-//     responseRequest (responses.go). Grammars and JSON schemas: grammars.of (grammars.go).
-//   - A field of an answer: event, timings and effects (events.go).
-//   - The same requests without HTTP, for Go programs: Requests (requests.go).
+//   - A field of every request is in completionRequest, defaults and engineRequest (request.go).
+//   - Answers repeat the fields of a request in settings (events.go).
+//   - docs/openapi.yaml and completionFields of package inprocess list the fields of a request.
+//   - A field of a chat is in chatRequest (chat.go) or responseRequest (responses.go).
+//   - A field of OpenAI's text completions is in textRequest (text.go).
+//   - Grammars and JSON schemas are compiled in grammars.of (grammars.go).
+//   - A field of an answer is in event, timings or effects (events.go).
+//   - Go programs that use no HTTP send requests through Requests (requests.go).
 //
 // # Invariants
 //
 //   - /health answers at once, even while a model loads or generates.
-//   - A stream ends with its final event or with an aborted connection. If a stream ended
-//     normally without its final event, the host would take a partial answer for a complete
-//     one.
-//   - No event is empty, and at most thirty consecutive events have the same trimmed
-//     content. If a stream breaks this rule, the host drops it silently.
-//   - A request that cannot be served is rejected before it costs anything. A prompt
-//     that is too long for the context with any tokenization is not tokenized.
-//   - The memory of all requests together has a limit, whatever the requests contain and
-//     however slowly clients write or read. The limit covers bodies, texts that are being
-//     tokenized, the queue, answers that are not streamed, and connections (limits.go,
-//     intake.go, package connections).
-//   - Web pages of other sites and requests without a key of the server are rejected
-//     (package access).
-//   - A request for something that the server cannot do is rejected with a
-//     sentence, which the host shows to its user.
-//   - A line that reports no failure contains none of the words by which the host
-//     recognises a failure. No line contains text of a prompt or an answer.
+//   - A stream ends with its final event or with an aborted connection.
+//   - No event is empty, because the host drops a stream with empty events silently.
+//   - At most thirty consecutive events of a stream have the same trimmed content.
+//   - A request that cannot be served is rejected before its prompt is tokenized.
+//   - The memory of all requests together has a limit (limits.go, intake.go).
+//   - Package access rejects web pages of other sites and requests without a key.
+//   - A request for something that the server cannot do is rejected with a sentence.
+//   - A line that reports no failure contains no word by which the host recognises failures.
+//   - No line contains text of a prompt or an answer.
+//
+// If a stream ended normally without its final event, the host would take a partial answer
+// for a complete answer. The host silently drops a stream with more than thirty consecutive
+// events of the same trimmed content. The limit on memory covers bodies, texts that are being
+// tokenized, the queue, answers that are not streamed, and connections.
 //
 // # Chats
 //

@@ -33,9 +33,9 @@ var ErrNoText error = refuse(http.StatusNotImplemented,
 // The constants below are values of embd_normalize, which llama-server has defined.
 const (
 	rawNorm       = -1 // rawNorm leaves embeddings as they are
-	int16Norm     = 0  // int16Norm makes the largest magnitude 32760
-	euclideanNorm = 2  // euclideanNorm makes the length 1
-	largestNorm   = 64 // largestNorm replaces larger norms, which differ only by rounding
+	int16Norm     = 0  // int16Norm makes the largest magnitude in an embedding 32760
+	euclideanNorm = 2  // euclideanNorm makes the length of an embedding 1
+	largestNorm   = 64 // largestNorm is the largest accepted value; larger values would change embeddings only by rounding
 )
 
 // embeddingsRequest is the body of a request for embeddings.
@@ -118,8 +118,8 @@ func (s *Server) tokenEmbeddings(w http.ResponseWriter, r *http.Request, m Model
 	})
 }
 
-// embed reads a request for embeddings and computes them. The caller calls release when
-// it has written the answer, also after an error.
+// embed reads a request for embeddings and computes the embeddings. The caller of embed
+// calls the function release when it has written the answer, also after an error.
 func (s *Server) embed(w http.ResponseWriter, r *http.Request, m Embedder) (body *embeddingsRequest, rows [][][]float32, release func(), err error) {
 	size := int64(0)
 	release = func() { s.answers.Add(-size) }

@@ -71,17 +71,17 @@ func (r *refusal) object() map[string]any {
 	return map[string]any{"error": fields}
 }
 
-// hostPaths lists the endpoints that Ollama calls. Ollama shows the raw body of their
-// errors to its user.
+// hostPaths lists the endpoints that Ollama calls. If one of these endpoints answers with an
+// error, Ollama shows the raw body of the answer to its user.
 var hostPaths = map[string]bool{
 	"/completion": true, "/tokenize": true, "/detokenize": true, "/apply-template": true,
 	"/v1/chat/completions": true, "/v1/embeddings": true,
 }
 
 // wantsSentence reports whether an error is sent as a plain sentence and not as an
-// error object. This is so if Ollama calls the endpoint and the client does not ask
-// for JSON. Ollama sends no Accept header, and the clients of OpenAI's API ask for
-// JSON.
+// error object. wantsSentence returns true if Ollama calls the endpoint and the request
+// has no Accept header for JSON. Ollama sends no Accept header, and the clients of
+// OpenAI's API ask for JSON.
 func wantsSentence(r *http.Request) bool {
 	return hostPaths[r.URL.Path] && !strings.Contains(r.Header.Get("Accept"), "application/json")
 }

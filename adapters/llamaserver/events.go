@@ -70,7 +70,7 @@ func timingsOf(r engine.Report) *timings {
 }
 
 // rates returns the time per token in milliseconds and the tokens per second. Without
-// tokens or time, both are 0, because JSON has no infinity.
+// tokens or time, rates returns 0 and 0, because JSON has no infinity.
 func rates(tokens int, ms float64) (perToken, perSecond float64) {
 	if tokens == 0 || ms == 0 {
 		return 0, 0
@@ -129,8 +129,8 @@ func pieceEvent(p engine.Piece, probs bool) event {
 	return e
 }
 
-// longestEcho limits the number of tokens of a prompt that an answer repeats. An answer
-// does not repeat a longer prompt.
+// longestEcho is the largest number of tokens of a prompt that an answer repeats. If a
+// prompt has more tokens, the answer leaves the prompt out.
 const longestEcho = 1024
 
 // completionForm writes an answer in the form of /completion.
@@ -171,7 +171,7 @@ func (f *completionForm) whole(text string, tokens []engine.TokenLogprob, r engi
 	return final
 }
 
-// final returns the last event of a completion, without its text.
+// The method `final` returns the last event of a completion, but leaves its text empty.
 func (f *completionForm) final(r engine.Report) event {
 	e := finalEvent(r)
 	e.summary = &summary{

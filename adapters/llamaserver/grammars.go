@@ -26,7 +26,7 @@ type namedGrammar struct {
 	grammar *grammar.Grammar
 }
 
-// of returns the grammar of a request, or nil if the request has no format.
+// The method `of` returns the grammar of a request, or nil if the request has no format.
 func (g *grammars) of(c *completionRequest) (*grammar.Grammar, error) {
 	source, compile := "grammar "+c.Grammar, func() (*grammar.Grammar, error) { return grammar.ParseGBNF(c.Grammar) }
 	hasSchema := len(c.JSONSchema) > 0 && string(c.JSONSchema) != "null"
@@ -62,8 +62,8 @@ func (g *grammars) find(source string) *grammar.Grammar {
 	return e.Value.(namedGrammar).grammar
 }
 
-// keep adds a grammar. If too many grammars are kept, keep drops the one that was used
-// least recently.
+// keep stores a compiled grammar for later requests. If too many grammars are stored, keep
+// drops the least recently used grammar.
 func (g *grammars) keep(source string, compiled *grammar.Grammar) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// guarded returns the status of a request with the given headers; "Host" may be one.
+// guarded sends a request with the given headers, which may include "Host", and returns the
+// answer.
 func guarded(t *testing.T, s *Server, method, path string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(`{"prompt":"a","content":"a","stream":true}`))
@@ -77,7 +78,7 @@ func TestPagesOfOtherSitesAreRejected(t *testing.T) {
 		"Host: localhost:evil",
 		"Host: localhost:808080",
 		"Host: localhost..",
-		"Host: 2130706433", // this is 127.0.0.1 as one number; browsers send it with dots
+		"Host: 2130706433", // 2130706433 is 127.0.0.1 as one number; browsers send the address with dots
 		"Host: 127.1",
 		"Host: .",
 		"Host: evil.example|Sec-Fetch-Site: same-origin", // DNS rebinding
@@ -113,8 +114,8 @@ func TestPagesOfOtherSitesAreRejected(t *testing.T) {
 	}
 }
 
-// A server that other machines reach has names that it does not know, but it still
-// rejects pages.
+// A server that other machines reach does not know all of its own names, so it accepts
+// any Host header, but still rejects web pages.
 func TestOpenServerAcceptsAnyHostButNoPage(t *testing.T) {
 	s, err := New(Options{Addr: "0.0.0.0:0", WithoutKey: true})
 	require.NoError(t, err)

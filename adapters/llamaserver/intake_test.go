@@ -83,7 +83,7 @@ func TestFieldsThatAreTooLargeAreRejected(t *testing.T) {
 			for _, chunked := range []bool{false, true} {
 				var body io.Reader = strings.NewReader(c.body)
 				if chunked {
-					body = io.MultiReader(body) // the wrapper hides the length of the body
+					body = io.MultiReader(body) // io.MultiReader hides the length of the body
 				}
 				w := serveTo(t, s, c.path, body)
 				require.Equal(t, c.status, w.Code, "%.200s", w.Body)
@@ -305,7 +305,7 @@ func TestUnstreamedAnswersAreBounded(t *testing.T) {
 	require.Equal(t, 1000, m.lastSeen(t).MaxTokens, "ten contexts")
 	require.Zero(t, s.answers.Load())
 
-	s.answers.Store(answerBudget - 1000) // almost the whole budget belongs to other requests
+	s.answers.Store(answerBudget - 1000) // other requests take all but 1000 bytes of answerBudget
 	w = serveTo(t, s, "/completion", strings.NewReader(`{"prompt":"a","n_predict":-1}`))
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.EqualValues(t, answerBudget-1000, s.answers.Load())

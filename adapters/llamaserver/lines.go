@@ -14,8 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/printable"
 )
 
-// maxLine limits the length of a line in bytes. A line of this length is shown whole,
-// because the host keeps the last 8 KiB of a failure's text.
+// maxLine limits the length of a line in bytes. The host shows a line of maxLine bytes
+// whole, because the host keeps the last 8 KiB of a failure's text.
 const maxLine = 4 << 10
 
 // Lines writes the lines that the host reads. Lines writes each line with one
@@ -31,7 +31,7 @@ func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
 // Kind is the purpose of a buffer.
 type Kind string
 
-// The kinds of buffers. The host adds up the sizes of all buffers.
+// The constants below name the purposes of buffers. The host adds up the sizes of all buffers.
 const (
 	ModelBuffer   Kind = "model"
 	KVBuffer      Kind = "KV"
@@ -90,7 +90,7 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	fmt.Fprintf(&b, " prompt=%d cached=%d output=%d steps=%d valid_rows=%d shared_rows=%d padding_rows=%d",
 		r.PromptTokens, r.CachedTokens, r.OutputTokens, r.Steps, r.ValidRows, r.SharedRows, r.PaddingRows)
 	fmt.Fprintf(&b, " context=%d", r.Context)
-	if r.Draft != "" && r.Draft != "off" { // the report has this field even if nothing was drafted
+	if r.Draft != "" && r.Draft != "off" { // with drafts switched on, a report has the fields of drafts even if nothing was drafted
 		fmt.Fprintf(&b, " draft=%s accept_length=%.3f decode_steps=%d drafted_rows=%d accepted_rows=%d wasted_rows=%d",
 			r.Draft, r.AcceptLength(), r.DecodeSteps, r.DraftedRows, r.AcceptedRows, r.WastedRows)
 		here("drafting_ms", r.Drafting)
@@ -153,7 +153,7 @@ func writePlan(b *strings.Builder, r engine.Report) {
 	} else if r.Residency != "" {
 		fmt.Fprintf(b, " plan=%s", r.Residency)
 	}
-	if c := r.Choice; c != nil { // the field tells how long a request like the last ones would take in each of the best configurations
+	if c := r.Choice; c != nil { // the field "expected" tells how long a request like the last ones would take in each of the best configurations
 		fmt.Fprintf(b, " configuration=%q configuration_reason=%q expected=%q", c.Name(), oneLine(c.Reason), c.Alternatives(3))
 	}
 }
@@ -194,10 +194,10 @@ func oneLine(text string) string {
 }
 
 // failureWords lists the words that make the host keep a line as the text of a
-// failure. The words of the first group must match exactly, those of the second
-// group in upper or lower case. The host clears the kept text only when the
-// model is ready. If a harmless line contained such a word, the host would show
-// this line with a later failure.
+// failure. The host matches the words of the first group exactly, and the words of
+// the second group in upper or lower case. The host forgets the lines of a failure
+// only when the model is ready. If a harmless line contained a failure word, the
+// host would show this line with a later failure.
 var failureWords = []string{
 	"error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
 	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", `"ERR"`, "signal arrived during cgo execution",

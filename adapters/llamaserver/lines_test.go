@@ -40,7 +40,7 @@ func TestHostParsesTheLines(t *testing.T) {
 		require.Equal(t, 1, strings.Count(w, "\n"), "one write is one line")
 		require.True(t, strings.HasSuffix(w, "\n"))
 	}
-	// The host reads component, backend, kind and size.
+	// The host reads the component, backend, kind and size of a buffer from its line.
 	buffer := regexp.MustCompile(`^(\S+): (\S+) (model|KV|compute|output|RS) buffer size = ([0-9.]+) MiB\n$`)
 	require.Equal(t, []string{"load_tensors", "HTP0", "model", "100.00"}, buffer.FindStringSubmatch(out.all()[0])[1:])
 	require.Equal(t, []string{"llama_kv_cache", "HTP0", "KV", "20.00"}, buffer.FindStringSubmatch(out.all()[1])[1:])
@@ -48,8 +48,8 @@ func TestHostParsesTheLines(t *testing.T) {
 	require.Regexp(t, `offloaded 5/5 layers to GPU`, out.all()[4])
 }
 
-// hostFailureWords repeats the host's list, so that an error in the package's own
-// list is found.
+// hostFailureWords lists the failure words of the host. The tests do not use the list
+// failureWords, so that they find an error in it.
 var hostFailureWords = []string{
 	"error:", "Error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
 	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", "MLX:", `"ERR"`, "signal arrived during cgo execution",
@@ -83,7 +83,7 @@ func TestHarmlessLinesContainNoFailureWord(t *testing.T) {
 	require.Greater(t, len(out.all()), 5*len(hostFailureWords))
 	free(out.all())
 
-	// In the recorded dialogues, only lines that report failures contain such words.
+	// In the recorded dialogues, only lines that report failures contain failure words.
 	dialogue, err := os.ReadFile("testdata/dialogues/01_rendered_stream.txt")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(dialogue)) {
@@ -163,7 +163,7 @@ func TestTimesNameTheirClock(t *testing.T) {
 		require.Contains(t, line, test.says)
 		plans := []string{"switch_end_ms", "exposed_ms", "stall_ms"}
 		found := times.FindAllStringSubmatch(line, -1)
-		own := 0 // own counts fields with times of the device's clock
+		own := 0 // own counts the fields whose name begins with device_, which hold times of the device's clock
 		for _, f := range found {
 			if strings.HasPrefix(f[1], "device_") {
 				own++

@@ -11,17 +11,16 @@ const (
 	// before events must join several pieces.
 	freeRepeats = 8
 	// heldBytes limits the bytes of text and tokens that a merger holds back. When the
-	// held bytes reach this limit, the merger sends an event. Ollama reads lines of up
-	// to 8 MB.
+	// merger holds heldBytes bytes, it sends an event. Ollama reads lines of up to 8 MB.
 	heldBytes = 1 << 20
 )
 
 // merger joins pieces of an answer into events, so that Ollama's limit on repetitions
 // never ends a stream. After freeRepeats events with the same trimmed content, each
-// further event joins twice as many pieces as the event before. If a word repeats,
-// the second joined word changes the trimmed content, so events of words stay small.
-// Only pieces of white space need large events, because the trimmed content stays the
-// same: twenty events then hold about eight thousand pieces. A piece that changes the
+// further event joins twice as many pieces as the event before. If the model repeats a
+// word, an event of two words differs from an event of one word, so an event of few
+// pieces suffices. If the model writes only white space, no event changes the trimmed
+// content, and twenty events hold about eight thousand pieces. A piece that changes the
 // trimmed content is sent immediately.
 type merger struct {
 	last string // last is the trimmed content of the last event that was sent

@@ -185,7 +185,7 @@ func (c *completionRequest) sampling() sampler.Options {
 		PresencePenalty:  c.PresencePenalty,
 		Seed:             uint64(c.Seed),
 	}
-	if c.Seed == -1 || c.Seed == math.MaxUint32 { // llama-server stores the seed -1 as this number
+	if c.Seed == -1 || c.Seed == math.MaxUint32 { // llama-server stores the seed -1, which means a random seed, as the largest uint32
 		o.Seed = rand.Uint64()
 	}
 	return o

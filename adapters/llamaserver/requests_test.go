@@ -11,8 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// TestRequestsEqualThoseOfTheServer sends bodies to the server and to Requests. Both must
-// ask the engine for the same, or fail with the same status and sentence.
+// TestRequestsEqualThoseOfTheServer sends bodies to the server and to Requests. The server
+// and Requests must send equal requests to the engine, or fail with the same status and
+// sentence.
 func TestRequestsEqualThoseOfTheServer(t *testing.T) {
 	const template = "{% for m in messages %}{{ m.content }}{% endfor %}"
 	tools := `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
@@ -61,7 +62,7 @@ func TestRequestsEqualThoseOfTheServer(t *testing.T) {
 		require.NoError(t, err, name)
 		want := m.seen[0]
 		require.Equal(t, want.Grammar == nil, got.Grammar == nil, name)
-		want.Grammar, got.Grammar = nil, nil // compiled grammars have caches
+		want.Grammar, got.Grammar = nil, nil // do not compare compiled grammars, whose caches may differ
 		require.Equal(t, want, got, name)
 	}
 	require.GreaterOrEqual(t, statuses[http.StatusOK], 9)
@@ -72,7 +73,7 @@ func TestRequestsEqualThoseOfTheServer(t *testing.T) {
 func TestRequestsEndWithTheirContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	q := NewRequests(&fakeModel{encoded: make(chan int)}, true) // Encode waits for its context
+	q := NewRequests(&fakeModel{encoded: make(chan int)}, true) // the fake model's Encode waits until its context is done
 	_, err := q.Completion(ctx, []byte(`{"prompt":"Hi"}`))
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = q.Tokens(ctx, "a", true)

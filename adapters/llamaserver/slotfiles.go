@@ -29,8 +29,9 @@ type SequenceStore interface {
 	EraseSequence(sequence int) (tokens int, err error)
 }
 
-// slotFiles is the folder in which slots are saved. Only one request at a time uses the
-// folder, because each request reads or writes the keys and values of a whole sequence.
+// slotFiles is the folder in which slots are saved. Only one request at a time saves or
+// restores a slot, because each request reads or writes the keys and values of a whole
+// sequence.
 type slotFiles struct {
 	folder string // folder is empty if the server saves no slots
 	busy   chan struct{}

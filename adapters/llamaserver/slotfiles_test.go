@@ -20,11 +20,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// fakeStore keeps a text for each slot. A file holds the text after a mark.
+// fakeStore keeps a text for each slot. The file of a saved slot holds fakeMark and the
+// text of the slot.
 type fakeStore struct {
 	slots   []string
 	fail    error
-	entered chan struct{} // entered, if set, makes SaveSequence wait twice for the test
+	entered chan struct{} // if entered is set, SaveSequence sends to it twice, so that the test can hold a save
 }
 
 const fakeMark = "fake slot: "
@@ -208,8 +209,8 @@ func TestOneSlotMovesAtATime(t *testing.T) {
 	require.FileExists(t, filepath.Join(folder, "a"))
 }
 
-// FuzzSlotRequestsStayInTheFolder sends any path, action and filename. No request creates,
-// changes or reads a file outside the folder.
+// FuzzSlotRequestsStayInTheFolder sends any path, action and filename. No request may
+// create, change or read a file outside the folder of saved slots.
 func FuzzSlotRequestsStayInTheFolder(f *testing.F) {
 	for _, name := range []string{"a.bin", "../a", "..", ".", "", "a/b", `a\b`, "/etc/passwd", "C:a", "CON", "nul.txt", "a\x00b", ".hidden", "a.", "ä", strings.Repeat("a", 101)} {
 		f.Add("save", "0", name)

@@ -40,7 +40,7 @@ func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
 // model, and no text of a prompt or of another answer.
 type status struct {
 	Model    string `json:"model"`
-	State    string `json:"state"` // loading, ready or failed
+	State    string `json:"state"` // State is loading, ready or failed
 	Reason   string `json:"reason,omitempty"`
 	Device   string `json:"device,omitempty"`
 	Recipe   string `json:"recipe,omitempty"`

@@ -46,7 +46,7 @@ func (t *textRequest) check() error {
 		t.NPredict = *t.MaxTokens
 	}
 	if t.Logprobs != nil {
-		t.NProbs = max(*t.Logprobs, 1) // the log-probability of the drawn token itself needs one alternative
+		t.NProbs = max(*t.Logprobs, 1) // with logprobs 0, the answer still holds the log-probability of each drawn token
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func TestLinkedFolderInTheLayoutIsRefused(t *testing.T) {
 			if inside {
 				moved = filepath.Join(dir, "moved")
 			}
-			// the moved files stay identical copies
+			// the layout is moved and a link to it takes its place, so each file has its old content
 			require.NoError(t, os.Rename(filepath.Join(dir, name), moved))
 			to, err := filepath.Rel(filepath.Dir(filepath.Join(dir, name)), moved)
 			require.NoError(t, err)

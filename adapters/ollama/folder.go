@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// folder is the open folder of a layout. Names of files are relative to this folder,
-// with slashes. All files are opened, written and removed through root, so no link
+// folder is the open folder of a layout. The names of files are relative to the folder
+// of the layout, with slashes. All files are opened, written and removed through root, so no link
 // leads out of the folder.
 type folder struct {
 	dir  string
@@ -64,8 +64,8 @@ func (f *folder) checkInner(name string) error {
 	return trust.Check(f.path(name))
 }
 
-// The method close closes the handle of the folder. An error does not matter, because
-// nothing was written through this handle.
+// The method `close` closes the handle of the folder. `close` ignores an error, because
+// files are written through handles of their own.
 func (f *folder) close() { _ = f.root.Close() }
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
@@ -107,8 +107,8 @@ func (f *folder) sum(name string) (string, error) {
 	return sum, err
 }
 
-// create writes a new file. A file or link that has the name is removed first, and
-// never written through.
+// create writes a new file. If a file or link of the same name exists, create removes it
+// first, and never writes through a link.
 func (f *folder) create(name string, from io.Reader, mode fs.FileMode) error {
 	if err := f.remove(name); err != nil {
 		return err
@@ -118,7 +118,8 @@ func (f *folder) create(name string, from io.Reader, mode fs.FileMode) error {
 
 // linkOrCopy creates name as a hard link of a file outside the folder, or as a copy if they are
 // on different file systems. No file with the given name may exist. The system call for a hard
-// link follows no link at name, and openTrusted has checked the folders on the way.
+// link does not follow a symbolic link called name, and openTrusted has checked the folders on
+// the way.
 func (f *folder) linkOrCopy(from, name string) error {
 	if os.Link(from, f.path(name)) == nil {
 		return nil

@@ -126,7 +126,7 @@ func layout(h Host, program string) (files []laying, err error) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == exe(name) })
 	}
-	laid := has(OriginalName) // the host is a layout itself: its llama-server is our program
+	laid := has(OriginalName) // laid is set if the host is a layout of sdnpu, whose llama-server is our program
 	for _, e := range entries {
 		name := e.Name()
 		if name == exe("llama-server") {

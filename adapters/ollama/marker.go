@@ -109,8 +109,8 @@ func isLayoutPath(name string) bool {
 }
 
 // adopt lists the layout of a version that wrote no marker: bin/ollama, and in
-// lib/ollama this program, its copies and symbolic links. Any other file makes the
-// folder foreign.
+// lib/ollama this program, its copies and symbolic links. If the folder holds any file
+// other than these, adopt returns [ErrForeign].
 func adopt(f *folder) (files []laying, err error) {
 	err = fs.WalkDir(f.root.FS(), ".", func(rel string, e fs.DirEntry, err error) error {
 		if err != nil {

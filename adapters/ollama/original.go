@@ -20,8 +20,8 @@ const OriginalName = "llama-server.orig"
 var ErrOriginalIsUs = errors.New("this is sdnpu and not Ollama's own llama-server: put Ollama's there")
 
 // FindOriginal returns the path of Ollama's own llama-server, or "" if there is
-// none. named is the value of SDNPU_ORIGINAL. If named is empty, the folders are
-// searched. A file that other users can change is refused, because it would run with
+// none. named is the value of SDNPU_ORIGINAL. If named is empty, FindOriginal searches
+// the given folders. A file that other users can change is refused, because it would run with
 // this user's rights.
 func FindOriginal(named string, folders []string) (string, error) {
 	if named != "" {

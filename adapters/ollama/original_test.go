@@ -27,8 +27,8 @@ func TestThisProgramIsNotItsOwnOriginal(t *testing.T) {
 	require.Empty(t, found, "a link to this program is no original")
 }
 
-// TestOriginalOfOthersIsRefused finds an original that another user can change or owns.
-// The original program would run with this user's rights.
+// TestOriginalOfOthersIsRefused requires that Ollama's own llama-server is refused if another
+// user can change or owns the file, because it would run with this user's rights.
 func TestOriginalOfOthersIsRefused(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes do not make a file writable for others here")

@@ -10,9 +10,9 @@ import (
 )
 
 // Outdated finds out whether the layout of an executable is still the one that [Lay] would
-// make. If Ollama was updated or removed after the call of Lay, reason says so. In this case,
-// dir is the folder of the layout. from is the executable of the host, or "" if the executable
-// was removed. If the executable is in no layout, reason is "".
+// make. If Ollama was updated or removed after the call of Lay, reason says so, and dir is the
+// folder of the layout. from is the executable of the host, or "" if the executable was
+// removed. If the executable is in no layout, reason is "".
 func Outdated(executable string) (dir, from, reason string, err error) {
 	dir = filepath.Dir(filepath.Dir(executable))
 	if _, err := os.Stat(filepath.Join(dir, MarkerFile)); errors.Is(err, fs.ErrNotExist) {
@@ -33,7 +33,7 @@ func Outdated(executable string) (dir, from, reason string, err error) {
 	}
 	h, err := Find(old[i].From)
 	if errors.Is(err, ErrNotFound) {
-		return dir, "", fmt.Sprintf("%s, from which it was made, does not exist any more", old[i].From), nil
+		return dir, "", fmt.Sprintf("%s, from which the layout was made, does not exist any more", old[i].From), nil
 	}
 	if err != nil {
 		return dir, "", "", err

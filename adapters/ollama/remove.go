@@ -54,8 +54,8 @@ func (i *Installation) Size() (files int, sizeBytes int64) {
 	return len(i.files), sizeBytes
 }
 
-// Paths returns the paths of the files. The paths come from the list in the folder, so
-// they can hold any character.
+// Paths returns the paths of the installed files. The paths come from the file
+// [MarkerFile], so a path can hold any character.
 func (i *Installation) Paths() (paths []string) {
 	for _, l := range i.files {
 		paths = append(paths, filepath.Join(i.Dir, filepath.FromSlash(l.Path)))
@@ -76,7 +76,7 @@ func (i *Installation) Remove() (left []string, err error) {
 		return left, fmt.Errorf("ollama: %w", err)
 	}
 	if info, err := os.Lstat(i.Dir); err == nil && info.IsDir() {
-		_ = os.Remove(i.Dir) // the call fails if the folder holds files of others
+		_ = os.Remove(i.Dir) // a folder that holds files of others is not removed
 	}
 	return left, nil
 }
@@ -104,7 +104,7 @@ func (i *Installation) removeFrom(f *folder) (left []string, err error) {
 		}
 	}
 	for _, name := range []string{"lib/ollama", "lib", "bin"} {
-		_ = f.root.Remove(name) // the call fails if the folder holds files of others
+		_ = f.root.Remove(name) // a folder that holds files of others is not removed
 	}
 	return left, errors.Join(f.remove(newName(MarkerFile)), f.remove(MarkerFile))
 }

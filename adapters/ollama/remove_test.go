@@ -64,7 +64,7 @@ func TestLayReplacesNothingOfOthers(t *testing.T) {
 		changed := filepath.Join(dir, "lib", "ollama", "one.so")
 		require.NoError(t, os.Remove(changed))
 		write(t, "the user's", changed)
-		write(t, "the user's", dir, "notes.txt") // files that are not in the way stay
+		write(t, "the user's", dir, "notes.txt") // Lay does not touch a file whose name is not in the layout
 		before := snapshot(t, dir)
 		_, err = Lay(h, program, dir)
 		require.ErrorIs(t, err, ErrForeign)
@@ -140,7 +140,7 @@ func TestMarkerNamesNoOtherFolder(t *testing.T) {
 	require.FileExists(t, victim)
 }
 
-// TestChildLaysAndRemoves is the process that the next test kills.
+// TestChildLaysAndRemoves is the process that TestKilledCallsAreCompleted kills.
 func TestChildLaysAndRemoves(t *testing.T) {
 	root := os.Getenv("SDNPU_TEST_LAYOUT")
 	if root == "" {
@@ -160,7 +160,8 @@ func TestChildLaysAndRemoves(t *testing.T) {
 }
 
 // TestKilledCallsAreCompleted kills a process that lays and removes at random
-// moments. The next call completes the work, and files of others do not change.
+// moments. The next call of Lay or Remove must complete the work, and files of others must
+// not change.
 // SDNPU_SOAK extends the test's duration.
 func TestKilledCallsAreCompleted(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -185,7 +186,7 @@ func TestKilledCallsAreCompleted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	states := map[int]bool{}
 	for n, began := 0, time.Now(); n < 25 || time.Since(began) < soak; n++ {
-		// The user's files would make a folder without a marker foreign, so the child starts from a layout.
+		// Lay refuses a folder that holds files of the user and no marker, so lay before the child starts.
 		_, err := Lay(h, program, dir)
 		require.NoError(t, err)
 		child := exec.Command(os.Args[0], "-test.run=^TestChildLaysAndRemoves$")
@@ -208,7 +209,7 @@ func TestKilledCallsAreCompleted(t *testing.T) {
 			require.Empty(t, left)
 			require.Equal(t, foreign, snapshot(t, dir))
 		}
-		if _, err := os.Stat(filepath.Join(dir, MarkerFile)); err != nil { // removed: the folder is only the user's now
+		if _, err := os.Stat(filepath.Join(dir, MarkerFile)); err != nil { // the layout was removed, and only files of the user are left
 			_, err := Lay(h, program, dir)
 			require.ErrorIs(t, err, ErrForeign)
 			require.Equal(t, foreign, snapshot(t, dir))

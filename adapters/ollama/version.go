@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNotOllama is returned for a program that does not print Ollama's version.
-var ErrNotOllama = errors.New("it is not Ollama")
+var ErrNotOllama = errors.New("the program is not Ollama")
 
 // versionTimeout is the time that a program may take to print its version. Ollama takes
 // some tenths of a second, or seconds if the system must read its program file from a

@@ -65,7 +65,7 @@ func storeChoice(t *testing.T, path, recipe, fingerprint string) (file string) {
 func TestNextStartTakesTheChoice(t *testing.T) {
 	useCache(t)
 	r, _ := answer(t, story)
-	require.Equal(t, answered{"f16", "it needs no calibration, and no recipe was measured and checked for this model yet"}, r)
+	require.Equal(t, answered{"f16", "the recipe needs no calibration, and no recipe was measured and checked for this model yet"}, r)
 
 	file := storeChoice(t, story, "w8", "")
 	r, log := answer(t, story)
@@ -103,7 +103,7 @@ func TestChoiceOfAnotherDeviceIsNotTaken(t *testing.T) {
 	r, log := answer(t, story)
 	require.Equal(t, "f16", r.Recipe)
 	require.Contains(t, r.Reason, "w4a16 was chosen on a device of the test; this is another device, or another version of its library")
-	require.Contains(t, log, "measures and checks again")
+	require.Contains(t, log, "measures and checks the recipes again")
 	out, _ := sdnpu(t, "doctor")
 	require.Regexp(t, `(?m)^ok +recipe +.*stories260K-f16.gguf: sdnpu takes the first of the recipes f16, w8, w4a16 that fits, because the stored choice of a recipe is not valid for this device: w4a16 was chosen on`, out)
 }

@@ -61,7 +61,7 @@ func TestDoctorRejectsAProgramThatIsNotOllama(t *testing.T) {
 	require.NoError(t, os.WriteFile(other, []byte("#!/bin/sh\necho something else\n"), 0o755)) //nolint:gosec // a program
 	out, err := sdnpu(t, "doctor", "--ollama", other)
 	require.ErrorContains(t, err, "missing")
-	require.Regexp(t, `(?m)^missing +Ollama +to do: .*it is not Ollama: its output is "something else"; --ollama names Ollama's executable$`, out)
+	require.Regexp(t, `(?m)^missing +Ollama +to do: .*the program is not Ollama: its output is "something else"; --ollama names Ollama's executable$`, out)
 	require.NotContains(t, out, "its runner", "a program that is not Ollama has no runner")
 }
 

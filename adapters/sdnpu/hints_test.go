@@ -192,7 +192,7 @@ func TestFlagErrorsNameAllowedValuesAndTheHelp(t *testing.T) {
 		"db forget d --since -24h":                                    "such as 24h or 90m",
 		"run --model m --prompt a --prompt-ids b":                     "--prompt and --prompt-ids exclude each other: give one of them: see sdnpu run --help",
 		"run --model m -n many":                                       "--tokens many: want a whole number: see sdnpu run --help",
-		"run --model m --temperature 1e999":                           "--temperature 1e999: want a number that is not so large: see",
+		"run --model m --temperature 1e999":                           "--temperature 1e999: want a number closer to zero: see",
 		"db import d a.txt --size 1 --model " + story:                 `--size "1": too small`,
 		"doctor --flips 3":                                            "sdnpu doctor MODEL.gguf --flips",
 		"doctor --rows 8":                                             "sdnpu doctor MODEL.gguf --rows",
@@ -312,17 +312,17 @@ func TestFullContextIsReported(t *testing.T) {
 	}
 	log, err := said("--prompt", "One day", "--context", "8", "-n", "8")
 	require.NoError(t, err)
-	require.Contains(t, log, "the answer ends because the context of 8 tokens, prompt included, is full: --context takes up to 512, what the model was made for")
+	require.Contains(t, log, "the answer ends because the context of 8 tokens, prompt included, is full: --context takes up to 512, the context for which the model was trained")
 	log, err = said("--prompt", "One day", "-n", "600")
 	require.NoError(t, err)
-	require.Contains(t, log, "the answer ends because the context of 512 tokens, prompt included, is full: the model was made for no more, so give a shorter prompt, ask for fewer tokens")
+	require.Contains(t, log, "the answer ends because the context of 512 tokens, prompt included, is full: the model was trained for no longer context, so give a shorter prompt, ask for fewer tokens")
 	_, err = said("--prompt", "One day", "--context", "600")
 	require.ErrorContains(t, err, "context=600: want 1..512")
 	_, err = said("--prompt", strings.Repeat("One day ", 9), "--context", "8")
 	require.ErrorIs(t, err, engine.ErrPromptTooLong)
 	require.ErrorContains(t, err, "want 1..8: --context takes up to 512")
 	_, err = said("--prompt", strings.Repeat("One day ", 600))
-	require.ErrorContains(t, err, "want 1..512: the model was made for no more")
+	require.ErrorContains(t, err, "want 1..512: the model was trained for no longer context")
 }
 
 func TestFolderWithoutPreparedImagesIsReported(t *testing.T) {

@@ -66,7 +66,7 @@ func Adapter(path string, keys []gguf.KeyValue) ([]byte, error) {
 }
 
 // The function `permissions` returns the file permissions of the model. A selected copy
-// gets the same permissions, so that the copy does not give the weights to more users.
+// gets the permissions of the model, so that no other users can read the weights.
 func permissions(model string) os.FileMode {
 	if info, err := os.Stat(model); err == nil {
 		return info.Mode().Perm()

@@ -7,8 +7,8 @@
 // # Invariants
 //
 //   - A signature is valid for one purpose only, because the signed bytes include the purpose.
-//   - A private key is written once and never replaced. A private key is not used if other users
-//     can read or change its file.
+//   - A private key is written once and never replaced.
+//   - A private key is not used if other users can read or change its file.
 //   - A file of public keys counts only if no other user can change it.
 //
 // Package signing does not interpret the content that is signed, and reads no

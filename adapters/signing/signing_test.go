@@ -143,7 +143,7 @@ func TestListsOfKeysAreRead(t *testing.T) {
 	}
 }
 
-// FuzzVerify accepts no signature that the key did not make.
+// FuzzVerify requires that Verify accepts no signature that the key did not make.
 func FuzzVerify(f *testing.F) {
 	key, _ := newKey(f)
 	content := []byte("content")

@@ -3,10 +3,10 @@
 //
 // Package enable creates the variant in Ollama and calls package variant through
 // [enable.Request]. The images and findings go to the image cache, where Ollama's runner
-// finds them. So that the runner finds them, this process must have the environment
-// variables of Ollama's server: see [enable.Process.Adopt].
+// looks for them. This process must have the environment variables of Ollama's server, because
+// these variables name the folder of the image cache: see [enable.Process.Adopt].
 //
 // # Cost
 //
-// A preparation takes minutes. It changes only the image cache.
+// A preparation takes minutes and changes only the image cache.
 package variant

@@ -41,7 +41,7 @@ func (p Preparation) Run(ctx context.Context, m enable.Model, adapter string) er
 	if err != nil {
 		return err
 	}
-	if s.Cache == "" { // without a cache, nothing that is prepared could be stored
+	if s.Cache == "" { // without an image cache, the results of a preparation cannot be stored
 		return nil
 	}
 	tokens, err := contextOf(m)

@@ -199,7 +199,7 @@ func (s *state) path(line int, v any, name string) any {
 	return v
 }
 
-// The method order sorts items by the value that the function key returns for each
+// The method `order` sorts items by the value that the function `key` returns for each
 // item.
 func (s *state) order(line int, items []any, reversed, caseSensitive bool, key func(any) any) {
 	s.work(8 * len(items))
@@ -303,7 +303,7 @@ func end(at int) filterFunction {
 	return func(s *state, v any, a callArguments) any {
 		items := s.items(a.line, v)
 		if len(items) == 0 {
-			return undefined{"an item of an empty list"}
+			return undefined{"the item of an empty list"}
 		}
 		return items[(at+len(items))%len(items)]
 	}
@@ -313,7 +313,7 @@ func extreme(smallest bool) filterFunction {
 	return func(s *state, v any, a callArguments) any {
 		items := s.items(a.line, v)
 		if len(items) == 0 {
-			return undefined{"an item of an empty list"}
+			return undefined{"the item of an empty list"}
 		}
 		best := items[0]
 		for _, item := range items[1:] {

@@ -14,13 +14,12 @@
 //
 // # Invariants
 //
-//   - Rendering ends after maxSteps steps and maxBytes bytes of texts, also if the
-//     template repeats a text or calls itself.
+//   - Rendering ends after at most maxSteps steps, and after at most maxBytes bytes of texts.
 //   - A template reads its variables and the given time only: no files, no network.
 //   - Equal variables and times give equal texts.
 //
-// Inside the package, errors are panics with the type failure, because nearly each
-// function can fail; Parse and Render turn them into errors.
+// Nearly each function of the package can fail. A function reports an error by a panic with
+// a value of the type failure, and Parse and Render turn this panic into an error.
 package jinja
 
 import (
@@ -68,7 +67,7 @@ type Template struct{ body []statement }
 func Parse(source string) (t *Template, err error) {
 	defer catch(&err)
 	if len(source) > maxSource {
-		fail(0, "it has %d bytes: want at most %d", len(source), maxSource)
+		fail(0, "the template has %d bytes: want at most %d", len(source), maxSource)
 	}
 	p := &parser{tokens: split(source)}
 	body, _ := p.block()

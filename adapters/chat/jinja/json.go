@@ -76,7 +76,7 @@ type jsonWriter struct {
 	state  *state
 	b      strings.Builder
 	indent string // indent is empty if the JSON is written on one line
-	item   string // item separates items, and key a key from its value
+	item   string // item is the text between two items, and key the text between a key and its value
 	key    string
 	sort   bool
 	ascii  bool

@@ -8,8 +8,8 @@ import (
 type tokenKind int
 
 const (
-	tokenEnd      tokenKind = iota // the end of the template
-	tokenData                      // text outside of tags
+	tokenEnd      tokenKind = iota // tokenEnd is the end of the template
+	tokenData                      // tokenData is text outside of tags
 	tokenOpen                      // "{%"
 	tokenClose                     // "%}"
 	tokenPrint                     // "{{"

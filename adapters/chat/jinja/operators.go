@@ -75,7 +75,7 @@ func (n *binary) eval(s *state, c *scope) any {
 	switch x := a.(type) {
 	case undefined:
 		if y, ok := b.(string); ok && n.op == "+" {
-			return y // llama.cpp also returns y, although Python ends with an error
+			return y // in llama.cpp, undefined plus a text is the text, although Python reports an error
 		}
 	case string:
 		switch y := b.(type) {

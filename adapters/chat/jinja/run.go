@@ -88,8 +88,8 @@ type state struct {
 	depth        int
 }
 
-// Limits of one rendering. Ordinary templates take about a hundred steps for each
-// message.
+// The constants below limit the steps and the memory of one rendering. Ordinary templates
+// take about a hundred steps for each message.
 const (
 	maxSteps = 2_000_000
 	maxBytes = 128 << 20
@@ -194,8 +194,8 @@ func (o *output) run(s *state, c *scope) jump {
 }
 
 // print writes a value as llama.cpp does: none and mappings have no text, and the items of a
-// list follow each other. For none, mappings and lists, Python would write "None", "{…}" and
-// "[…]".
+// list follow each other. Jinja in Python would print none as "None", a mapping as "{…}" and
+// a list as "[…]".
 func (s *state) print(v any, depth int) {
 	switch v := v.(type) {
 	case nil, *Dict, *namespace, function:

@@ -3,7 +3,7 @@ package jinja
 import "slices"
 
 // block reads statements until one of the given tags, and returns them with the name of
-// the tag. The caller reads the rest of that tag.
+// the tag. The caller of block reads the rest of the tag with which the block ends.
 func (p *parser) block(ends ...string) (body []statement, end string) {
 	p.enter()
 	defer p.leave()

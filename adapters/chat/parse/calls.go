@@ -10,15 +10,15 @@ import (
 type status int
 
 const (
-	found status = iota // the beginning of the text was read
-	more                // the meaning of the text depends on later bytes
-	ended               // the calls have ended
-	wrong               // the text is no call
+	found status = iota // found means that the reader has read the beginning of the text
+	more                // more means that the meaning of the text depends on later bytes
+	ended               // ended means that no further call follows
+	wrong               // wrong means that the text is no call
 )
 
 // maxHead limits the size in bytes of a head, the text from the start of a call to its
-// arguments. If a call written in JSON has a longer head, the reader reports its
-// arguments only when they are complete.
+// arguments. If the head of a call in JSON has more than maxHead bytes, the reader reports
+// the arguments of the call only when they are complete.
 const maxHead = 4 << 10
 
 // reader reads the calls that follow a start mark, and reports each part of a call as
@@ -34,7 +34,7 @@ type reader struct {
 	scan   scanner // scan follows the arguments
 	fields int     // fields counts the fields that have been read
 
-	held   scanner // held follows a JSON value that has no head yet
+	held   scanner // held follows a JSON value in which the name of the call has not come yet
 	heldAt int     // heldAt counts the bytes that held has read
 }
 
@@ -186,8 +186,8 @@ func (r *reader) head(text string) (n int, part Call, ok bool) {
 	return n, Call{Name: name}, true
 }
 
-// The method value reads a JSON value without a head: a call whose name follows its
-// arguments, or a value that is no call.
+// The method `value` reads a JSON value that is a call whose name follows its arguments, or
+// that is no call.
 func (r *reader) value(text string, last bool) (n int, parts []Call, s status) {
 	for i := r.heldAt; i < len(text); i++ {
 		if !r.held.quoted && r.end != "" {
@@ -227,7 +227,7 @@ func (r *reader) json(text string, last bool) (n int, parts []Call, s status) {
 	for n < len(text) {
 		if !r.scan.quoted && r.end != "" {
 			if strings.HasPrefix(text[n:], r.end) {
-				r.shape, s = nil, found // the object has no end
+				r.shape, s = nil, found // the end mark of the calls comes before the end of the JSON object
 				break
 			}
 			if !last && begins(r.end, text[n:]) {
@@ -258,7 +258,7 @@ func (r *reader) parameters(text string, last bool) (n int, parts []Call, s stat
 	rest := strings.TrimLeft(text, " \t\r\n,")
 	closing := r.shape.closing
 	if closing == "" {
-		closing = r.end // the end mark stays for the method between
+		closing = r.end // parameters does not read the end mark, because the method `between` reads it
 	}
 	at := len(text) - len(rest)
 	switch {

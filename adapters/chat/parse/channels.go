@@ -15,12 +15,13 @@ type channels struct {
 	thoughts string
 	// content is the header of content.
 	content string
-	// ends lists the marks at the end of a message. The first mark ends thoughts.
+	// ends lists the marks at the end of a message. The first mark in the list ends a
+	// message with thoughts.
 	ends []string
-	// tool matches the header of a call whose arguments are the message. Group 1 is the
-	// name of the tool. tool may be nil.
+	// tool matches the header of a message that holds the arguments of a tool call. Group 1
+	// of the match is the name of the tool. If tool is nil, messages hold no calls.
 	tool  *regexp.Regexp
-	call  string // call is the mark at the end of such a call
+	call  string // call is the mark at the end of a message with a tool call
 	marks []string
 }
 
@@ -50,7 +51,7 @@ func (p *Parser) header(last bool) (out Delta) {
 		if last || len(p.text) >= maxHeader {
 			p.place, p.wrote = inContent, true
 			if rest, ok := strings.CutPrefix(p.text, c.start); ok {
-				out.Content, p.text = c.start, rest // the mark begins no message here
+				out.Content, p.text = c.start, rest // no header follows the start mark, so the mark is content
 			}
 		}
 		return out

@@ -18,8 +18,8 @@ type shape struct {
 	// field reads one argument as a field of a JSON object. If field is nil, the
 	// arguments are a JSON object.
 	field func(text string, last bool) (field string, n int, s status)
-	// closing ends the arguments that field reads. If closing is empty, the form's end mark
-	// does.
+	// closing is the mark after the arguments that field reads. If closing is empty, the
+	// arguments end at the end mark of the form.
 	closing string
 	// marks lists the marks in the heads and the arguments.
 	marks []string
@@ -51,7 +51,7 @@ func (f *form) marks() (marks []string) {
 func (f *form) named() bool { return len(f.shapes) > 1 || !f.json() }
 
 const (
-	start    = `^\s*` // start is the beginning of each head: white space
+	start    = `^\s*` // start matches the white space with which each head may begin
 	jsonName = `"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})+"`
 )
 
@@ -67,7 +67,7 @@ var (
 	// keyedCall is {NAME: {…}}, also inside of lists (Apertus).
 	keyedCall = jsonShape(`(?:\[\s*)?\{\s*(` + jsonName + `)\s*:\s*()\{`)
 	// anyObject matches a JSON object that holds only the arguments of a call, because
-	// the call's name is known.
+	// the header of the message holds the call's name.
 	anyObject = jsonShape(`()()\{`)
 
 	mistralCall  = jsonShape(`([^\s\[\]{}"<>|]+)\s*(?:\[CALL_ID\][^\s\[\]{}]*\s*)?\[ARGS\]\s*()\{`, "[ARGS]", "[CALL_ID]")
@@ -95,22 +95,22 @@ var (
 
 var (
 	jsonForm = &form{shapes: []*shape{jsonCall}}
-	// namedForm is the form of a call whose name is known.
+	// namedForm is the form of a call whose name was in the header of the message.
 	namedForm = &form{shapes: []*shape{anyObject}}
 	tagForm   = &form{shapes: []*shape{jsonCall, functionCall, argKeyCall}}
 )
 
-// known is a form with its marks.
+// known is a form with the marks at the start and the end of its calls.
 type known struct {
 	pair
 	form *form
-	// sign is a text that shows in a template that its model has this form. An empty
-	// sign stands for the marks.
+	// If a template contains sign, its model has this form. If sign is empty, a template
+	// shows the form by containing its marks.
 	sign string
 }
 
-// forms lists the forms that are known. A template that shows several forms with the same
-// start mark has the first of them.
+// forms lists the forms that are known. If a template shows several forms with the same
+// start mark, its model has the first of these forms.
 var forms = []known{
 	{pair{"<tool_call>", "</tool_call>"}, tagForm, ""},                                                                                 // Hermes, Qwen, GLM
 	{pair{"[TOOL_CALLS]", ""}, &form{[]*shape{jsonCall, mistralCall}, []string{"[TOOL_CALLS]"}}, ""},                                   // Mistral

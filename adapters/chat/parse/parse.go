@@ -206,7 +206,7 @@ const (
 	inThoughts
 	inContent
 	inCall
-	inHeader // inHeader is the place in the header of a message
+	inHeader // inHeader is the place of a parser that reads the header of a message
 )
 
 // Parser splits one answer.
@@ -321,8 +321,8 @@ func (p *Parser) thoughts(last bool) (out Delta) {
 	return out
 }
 
-// afterThoughts drops the white space before the content, and returns the next place. In
-// answers with channels, each message may be thoughts.
+// afterThoughts drops the white space before the content, and returns the place of the
+// parser after thoughts. In answers with channels, each message may be thoughts.
 func afterThoughts(p *Parser) place {
 	if p.format.channels != nil {
 		return inContent
@@ -390,7 +390,7 @@ func held(text string, last bool, marks ...string) int {
 	return most
 }
 
-// call reads calls up to their end.
+// The method `call` reads tool calls until they end.
 func (p *Parser) call(last bool) (out Delta) {
 	for {
 		n, parts, s := p.reader.read(p.text, last)

@@ -9,10 +9,9 @@
 //
 //   - A protection that a user asked for and that cannot be used is an error.
 //   - No error, warning or answer contains a key, or text that a web page chose.
-//   - The time of a check depends neither on the keys nor on how much of a key the
-//     request has right.
-//   - A request to /health or for the status page needs no key, because the status page
-//     holds no data.
+//   - The time of checking a key does not depend on how many of its characters are right.
+//   - A request to /health needs no key.
+//   - A request for the status page needs no key, because the status page holds no data.
 //
 // Checking a request costs one hash of its key, and one comparison for each valid key.
 package access

@@ -13,13 +13,16 @@ import (
 // Gate rejects requests that a web page of another site makes the user's browser send.
 // Gate recognises requests from web pages by three headers that the browser adds.
 //
-//   - Sec-Fetch-Site says how the page relates to this server. Gate accepts requests
-//     from the server's own pages, and requests for an address that the user typed.
-//   - Origin names the page's site. Gate accepts only sites of this machine.
-//   - Host names the server that the page asked for. In an attack by DNS rebinding, a
-//     site's name leads first to the site's own server and then to this machine. The
-//     Host header still holds the site's name. If Loopback is set, Gate therefore
-//     accepts only names of this machine.
+//   - The header Sec-Fetch-Site says how the web page relates to this server.
+//   - The header Origin names the web site of the page.
+//   - The header Host names the server to which the page sends the request.
+//
+// If a request has the header Sec-Fetch-Site, Gate accepts requests from the server's own
+// pages, and requests for an address that the user typed. If a request has the header Origin,
+// Gate accepts only web sites of this machine. In an attack by DNS rebinding, the name of a
+// web site leads first to the site's own server and then to this machine, and the header Host
+// still holds the site's name. If Loopback is set, Gate therefore accepts only requests whose
+// header Host names this machine.
 //
 // Programs other than browsers, such as Ollama, send neither Origin nor Sec-Fetch-Site,
 // so Gate accepts requests without these headers.

@@ -78,9 +78,9 @@ func Read(flags Flags, lookup func(name string) (string, bool)) (Policy, error) 
 // maxKeyFile limits the size in bytes of a file of API keys.
 const maxKeyFile = 1 << 20
 
-// readKeys returns the API keys in a file, one from each line. Only trusted users may
-// be able to change the file. As in llama-server, no line is a comment: a line that
-// begins with # is a key.
+// readKeys returns the API keys in a file, one from each line. readKeys returns an error if
+// other users can change the file of keys. As in llama-server, no line is a comment: a line
+// that begins with # is a key.
 func readKeys(path string) (keys []string, err error) {
 	// Check the type of the file before opening it, because opening a pipe would wait
 	// for a program that writes to it.
@@ -127,8 +127,8 @@ func (p *Policy) add(keys []string) bool {
 // HasKey reports whether requests need an API key.
 func (p Policy) HasKey() bool { return len(p.keys) > 0 }
 
-// allows reports whether a request has a valid API key. The time of the check depends
-// neither on the keys nor on how much of one is right.
+// allows reports whether a request has a valid API key. The time of the check does not
+// depend on how many characters of a wrong key are right.
 func (p Policy) allows(r *http.Request) bool {
 	given := r.Header.Get("X-Api-Key")
 	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "Bearer") {

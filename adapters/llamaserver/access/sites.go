@@ -50,8 +50,9 @@ func (s Sites) allows(origin string) bool {
 	return s.any || s.local && loopbackOrigin(origin) || slices.Contains(s.sites, strings.ToLower(origin))
 }
 
-// The method asks reports whether a page of an allowed site sends the request. If so,
-// asks adds the headers by which the browser lets the page read the answer.
+// The method `asks` reports whether a page of an allowed site sends the request. For a
+// request of an allowed site, `asks` adds the headers by which the browser lets the page
+// read the answer.
 func (s Sites) asks(w http.ResponseWriter, r *http.Request) bool {
 	if len(s.sites) == 0 && !s.local && !s.any {
 		return false
@@ -65,9 +66,9 @@ func (s Sites) asks(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// preflight answers the question of a browser whether a page may send a request, and reports
-// whether the request is such a question. Browsers ask this question in a request without an
-// API key.
+// preflight answers a preflight request, in which a browser asks whether a page may send a
+// request, and reports whether r is a preflight request. Browsers send preflight requests
+// without an API key.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false

@@ -7,8 +7,8 @@
 //
 // # Invariants
 //
-//   - An unknown argument is ignored with a warning, because each version of the host adds
-//     arguments. If it sounds like a protection of the server, [Args.Access] rejects it.
+//   - An unknown argument is ignored with a warning, because each new host adds arguments.
+//   - If an unknown argument sounds like a protection of the server, [Args.Access] rejects it.
 //   - No warning and no error contains a word that may be a secret.
 //   - The help text names no argument that Parse does not know.
 //

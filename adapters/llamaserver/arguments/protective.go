@@ -8,8 +8,8 @@ import (
 )
 
 // protectiveStarts lists beginnings of words that name a protection of a server, and
-// protectiveWords lists whole words. The word "token" is in neither list: --hf-token is
-// about downloads, and --image-min-tokens about a model.
+// protectiveWords lists whole words. The word "token" names no protection: --hf-token
+// controls downloads, and --image-min-tokens controls a model.
 var (
 	protectiveStarts = []string{"api", "auth", "ssl", "tls", "cert", "passw", "secret", "credential", "bearer", "encrypt"}
 	protectiveWords  = []string{"key", "keys", "https"}

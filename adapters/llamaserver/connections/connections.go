@@ -13,8 +13,8 @@ import (
 // Limit limits the number of open connections of a server.
 type Limit struct {
 	// Most is the number of connections that may stay open. Reserve is the number of
-	// further connections that may be open for a short time. A server sets both before
-	// it accepts connections.
+	// further connections that may be open for a short time. A server sets Most and
+	// Reserve before it accepts connections.
 	Most, Reserve int
 
 	mu   sync.Mutex // mu guards the fields below it
@@ -36,7 +36,7 @@ type Connection struct {
 }
 
 // patience is the time that a connection over the limit has to send its request. If the
-// reserve is used up, the server does not wait that long.
+// reserve is used up, the server closes such a connection earlier.
 const patience = 250 * time.Millisecond
 
 // New returns a limit of the given number of connections, but of at least 512. New
@@ -106,7 +106,7 @@ func (l *Limit) victim() *Connection {
 // holds the lock.
 func (q *Connection) move(to *list.List) {
 	if q == nil || q.in != nil && q.place == nil {
-		return // the connection is already closed: this state comes too late
+		return // ignore a new state of a connection that is already closed
 	}
 	if q.place != nil {
 		q.in.Remove(q.place)
@@ -201,7 +201,7 @@ func Unread(next http.Handler) http.Handler {
 }
 
 // Arrived protects the connection of a request from being closed, because its body has
-// been read. Arrived reports whether there is room for one more such connection.
+// been read. Arrived returns false if no further connection can be protected.
 func Arrived(w http.ResponseWriter, r *http.Request) bool {
 	if !Of(r.Context()).keep() {
 		return false

@@ -52,7 +52,7 @@ func TestYoungConnectionsAreNotClosed(t *testing.T) {
 		requireClosed(true, false, false, false, false) // now the reserve is full
 		require.Zero(t, time.Since(began))
 		time.Sleep(patience)
-		c.Changed(all[1], http.StateActive) // only a part of its request has come
+		c.Changed(all[1], http.StateActive) // only a part of the request of all[1] has come
 		add()
 		requireClosed(true, false, true, true, true, false)
 		c.Changed(all[5], http.StateIdle)

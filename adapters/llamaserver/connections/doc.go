@@ -6,15 +6,15 @@
 //
 // # Invariants
 //
-//   - A connection whose request has arrived completely is never closed for a new
-//     connection.
-//   - All other connections may be closed for a new one: first those between two
-//     requests, then those that still send a request or whose request was refused. In
-//     both groups, the connection that has been in its state for the longest time is
-//     closed first.
-//   - The server accepts each new connection at once and never waits until an old one
-//     ends. If more connections are open than the limit allows, the server first uses a
-//     reserve, so that new connections have time to send their request.
+//   - A connection whose request has arrived completely is never closed for a new connection.
+//   - All other connections may be closed to make room for a new connection.
+//   - The server accepts each new connection at once and never waits until another one ends.
+//
+// To make room, the server first closes connections between two requests, and then connections
+// that still send a request or whose request was refused. Within both groups, the server first
+// closes the connection whose state has not changed for the longest time. If more connections
+// are open than the limit allows, the server first uses a reserve, so that new connections have
+// time to send their request.
 //
 // Each change of a connection costs one lock and constant time.
 package connections

@@ -10,7 +10,7 @@ import (
 func ExampleWatch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	wait := parent.Watch(ctx, func() { fmt.Println("the parent has exited") })
-	cancel() // the work is done while the parent still runs
+	cancel() // cancel ends the watch, because the work of this process is done
 	wait()
 	fmt.Println("no longer watching")
 	// Output: no longer watching

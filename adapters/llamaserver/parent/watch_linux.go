@@ -14,10 +14,9 @@ import (
 // function reports false if ctx is done before the parent exits.
 //
 // Linux sends the signal of the parent's death already when the thread that started
-// this process exits. In a parent written in Go, that thread may exit long before the
-// process does. The signal of the parent's death therefore only triggers a check
-// whether the parent still exists. The signal must not be one that kills this
-// process.
+// this process exits. In a parent written in Go, a thread may exit long before the
+// process does, so the signal of the parent's death only triggers a check whether the
+// parent still exists. The signal must not be one that kills this process.
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {
