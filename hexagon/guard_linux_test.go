@@ -39,12 +39,15 @@ func TestBuffersEndInFrontOfAGuard(t *testing.T) {
 	}
 }
 
-// lyingLibrary and lyingColumns mark the child process of the next test.
+// lyingLibrary is the environment variable that marks the child process of
+// TestBinariesThatLieDoNotReachOtherMemory; lyingColumns is the true number of columns of
+// the test's output.
 const lyingLibrary, lyingColumns = "HEXAGON_LYING_LIBRARY", 40_000
 
-// TestBinariesThatLieDoNotReachOtherMemory: the description that a context binary gives of itself is
-// a part of the binary. A binary whose description names another shape than its graph has passes
-// every check, and the vendor's library writes the true size. The process ends at the guard.
+// TestBinariesThatLieDoNotReachOtherMemory changes the shape of an output in the description that a
+// context binary gives of itself. No check can detect this change, and the vendor's library writes
+// as many bytes as the graph's true shape has. The test requires that the write ends the process at
+// the guarded addresses after the buffer.
 func TestBinariesThatLieDoNotReachOtherMemory(t *testing.T) {
 	if library := os.Getenv(lyingLibrary); library != "" {
 		runLyingBinary(t, library)
@@ -70,7 +73,7 @@ func runLyingBinary(t *testing.T, library string) {
 	m, contextBinary, err := readImage(compile(t, d, g))
 	require.NoError(t, err)
 	shape := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 1), lyingColumns)
-	at := bytes.Index(contextBinary, shape) // the shape occurs first in the description
+	at := bytes.Index(contextBinary, shape) // the first match is in the description of the binary
 	require.Positive(t, at)
 	contextBinary = bytes.Clone(contextBinary)
 	binary.LittleEndian.PutUint32(contextBinary[at+4:], 64)
@@ -90,7 +93,7 @@ func runLyingBinary(t *testing.T, library string) {
 	fmt.Println("the binary ran", err)
 }
 
-// writeByte writes a byte that may lie outside a slice.
+// writeByte writes one byte at an index that may be outside the slice.
 //
 //go:noinline
 func writeByte(b []byte, at int) {

@@ -69,9 +69,9 @@ func (d *Device) describe(contextBinary []byte) (*qnn.BinaryInfo, error) {
 }
 
 // openSystem opens the library that describes images. If Options.SystemLibrary names a
-// library, openSystem opens that library. Otherwise, openSystem tries Options.Library,
-// because the emulator describes images itself, and then the vendor's system library in the
-// same folder.
+// library, openSystem opens that library. If Options.SystemLibrary is empty, openSystem
+// first tries Options.Library, because the emulator describes images itself, and then the
+// vendor's system library in the folder of Options.Library.
 func (d *Device) openSystem() (*qnn.System, error) {
 	path := d.options.SystemLibrary
 	if path == "" {
@@ -99,11 +99,11 @@ func systemLibraryOf(library string) string {
 
 // declared returns the descriptions of the manifest's graphs, in the order of the manifest.
 // If a library on this machine can describe the context binary, declared returns the
-// library's descriptions and checks the manifest against them. If no library can, and `own`
-// says that no other user could have written the image, declared makes the descriptions
-// from the manifest. For an image of another user, declared returns an error instead,
-// because an execute reads and writes the tensor sizes of the context binary, and a false
-// manifest would give it buffers that are too small.
+// library's descriptions and checks the manifest against them. If no library can describe
+// the context binary, and `own` says that no other user could have written the image,
+// declared makes the descriptions from the manifest. If no library can describe the image
+// of another user, declared returns an error: a false manifest would give an execute
+// buffers that are too small for the tensors of the context binary.
 func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.GraphInfo, error) {
 	info, err := d.describe(contextBinary)
 	switch {
@@ -140,8 +140,8 @@ func (m *manifest) declared(info *qnn.BinaryInfo) ([]qnn.GraphInfo, error) {
 }
 
 // samePorts returns an error if the manifest's ports of a graph differ from the tensors
-// that the context binary declares. The order may differ. samePorts relies on
-// [graphManifest.check], which has rejected repeated IDs.
+// that the context binary declares. The ports and the tensors may be in different orders.
+// samePorts relies on [graphManifest.check], which has rejected repeated IDs.
 func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	if len(ports) != len(tensors) {
 		return fmt.Errorf("the context binary has %d tensors, the manifest has %d", len(tensors), len(ports))

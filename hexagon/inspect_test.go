@@ -64,7 +64,7 @@ func TestSharedImagesAreCompiledForOtherMachines(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, info.Graphs, 2)
 		for _, g := range info.Graphs {
-			// some descriptions have no sizes of constants
+			// some libraries report no sizes of constants
 			if g.SharedBytes+g.ConstantBytes > 0 {
 				require.GreaterOrEqual(t, g.SharedBytes, uint64(2*probeSide*probeSide))
 				require.Less(t, g.ConstantBytes, g.SharedBytes)

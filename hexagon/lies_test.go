@@ -49,9 +49,9 @@ func rewrite(t testing.TB, image []byte, change func(m *manifest)) []byte {
 	return forge(t, text, contextBinary, nil)
 }
 
-// TestSwappedPortsAreRejected: the manifest gives the ID of the large output to the small port and
-// the other way round, and all checksums are correct. The vendor's library would write all logits
-// into the small buffer.
+// TestSwappedPortsAreRejected swaps the IDs of a large and of a small output in the manifest, with
+// correct checksums. If Load accepted this manifest, the vendor's library would write all logits
+// into the buffer of the small output.
 func TestSwappedPortsAreRejected(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
@@ -73,9 +73,9 @@ func TestSwappedPortsAreRejected(t *testing.T) {
 	})
 }
 
-// TestTheVendorsLibraryWritesTheTrueSize shows what the check of the manifest prevents, and that
-// the bytes after the buffers of these tests (canaries) detect it: with swapped ports and
-// without the check, the vendor's library writes the logits into the buffer for one number.
+// TestTheVendorsLibraryWritesTheTrueSize swaps two ports and bypasses the check of the manifest:
+// the vendor's library must write the logits past the end of the buffer for one number. The test
+// also shows that canaries, the bytes after each buffer of a test, detect a write past the end.
 func TestTheVendorsLibraryWritesTheTrueSize(t *testing.T) {
 	d, err := Open(Options{Library: librarytest.Vendor(t), SoC: soc, SystemLibrary: filepath.Join(t.TempDir(), "libQnnSystem.so")})
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestTheVendorsLibraryWritesTheTrueSize(t *testing.T) {
 		out := m.Graphs[0].Outputs
 		out[0].ID, out[1].ID = out[1].ID, out[0].ID
 	})
-	// no library describes the image, and its field Own says that this process made it
+	// Own lets Load accept an image that no library describes
 	p, err := d.Load(t.Context(), backend.Image{Bytes: image, Own: true})
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0, 1024 - 2}, overwritten(t, p, "head"))
@@ -111,7 +111,7 @@ func overwritten(t testing.TB, p backend.Program, graph string) (counts []int) {
 		}
 		clear(whole[:port.SizeBytes()])
 		if port.Name == "x" {
-			// the elements are ones
+			// all elements are the float16 number 1
 			copy(whole[:port.SizeBytes()], bytes.Repeat([]byte{0, 0x3c}, port.SizeBytes()/2))
 		}
 		bindings = append(bindings, backend.Binding{Buffer: &buffer{bytes: whole[:port.SizeBytes()]}})
@@ -159,7 +159,7 @@ func lie(rng *rand.Rand, m *manifest) {
 	case 7:
 		p.Name = q.Name
 	case 8:
-		*p, *q = *q, *p // another order of the ports is still true
+		*p, *q = *q, *p // a manifest may list its ports in any order
 	case 9:
 		*list = (*list)[1:]
 	case 10:
@@ -173,8 +173,9 @@ func lie(rng *rand.Rand, m *manifest) {
 	}
 }
 
-// TestNoManifestLeadsToASmallBuffer changes manifests at random, with correct checksums. An image
-// that loads nevertheless runs within the buffers of its signature.
+// TestNoManifestLeadsToASmallBuffer changes manifests at random, with correct checksums. If an
+// image with a changed manifest loads, its graphs must write only into the buffers of its
+// signature.
 func TestNoManifestLeadsToASmallBuffer(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
@@ -221,8 +222,8 @@ func TestWithoutASystemLibraryOnlyOwnImagesLoad(t *testing.T) {
 	})
 }
 
-// FuzzManifestAgainstTheLibrary loads a compiled binary with any manifest. What loads runs within
-// its buffers.
+// FuzzManifestAgainstTheLibrary loads a compiled binary with any manifest. If Load accepts the
+// image, its graphs must write only into their buffers.
 func FuzzManifestAgainstTheLibrary(f *testing.F) {
 	d := openDevice(f, librarytest.Emulator(f))
 	m, contextBinary, err := readImage(compile(f, d, unequalOutputs(f)))

@@ -271,8 +271,8 @@ func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 	return nil
 }
 
-// unset returns those of the named flags that the node does not set, each with the value
-// false. The lowering passes every flag of a MatMul explicitly, because the vendor's
+// unset returns a parameter with the value false for each of the named flags that the node
+// does not set. The lowering passes every flag of a MatMul explicitly, because the vendor's
 // validation crashes on a MatMul with a missing flag and weights with a scale per channel.
 func unset(n *backend.Node, names ...string) (flags []backend.Param) {
 	for _, name := range names {

@@ -11,7 +11,7 @@ import (
 
 // alignment is the number of bytes of which the address of each input and output must be a
 // multiple, because the NPU's vector units require it. Package backend requires that
-// offsets into a buffer have this alignment.
+// offsets into a buffer are also multiples of `alignment`.
 const alignment = 64
 
 // maxBuffer is the size of the address space of one DSP session, so no device
@@ -22,8 +22,8 @@ const maxBuffer = 1 << 32
 const fastRPCLibrary = "libcdsprpc.so"
 
 // buffer holds inputs and outputs of graphs. If the library can register memory, a buffer
-// is memory shared with the DSP. Otherwise, a buffer is guarded memory outside the Go heap,
-// whose contents the library copies or maps in each execute.
+// is memory shared with the DSP. If the library cannot register memory, a buffer is guarded
+// memory outside the Go heap, whose contents the library copies or maps in each execute.
 type buffer struct {
 	bytes  []byte
 	shared *qnn.SharedMemory // shared is nil if the buffer is guarded memory

@@ -13,7 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// smallMemory marks the child process of the next test and holds the path of its library.
+// smallMemory is the environment variable that marks the child process of
+// TestLoadWithoutMemoryIsErrNoMemory and holds the path of the child's library.
 const smallMemory = "HEXAGON_SMALL_MEMORY"
 
 // TestLoadWithoutMemoryIsErrNoMemory loads an image in a child whose address space is
@@ -31,7 +32,7 @@ func TestLoadWithoutMemoryIsErrNoMemory(t *testing.T) {
 		return
 	}
 	d := openDevice(t, path)
-	// n rows and columns are 72 MB of weights
+	// 6000 by 6000 float16 weights take 72 MB
 	const n = 6000
 	// the image is not aligned, so the library must copy it
 	image := append([]byte{0}, compile(t, d, square(t, "g", n))...)[1:]

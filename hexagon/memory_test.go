@@ -42,7 +42,8 @@ func TestBuffersAreSharedIfTheLibraryTakesThem(t *testing.T) {
 	})
 }
 
-// TestLibraryThatRefusesMemoryGetsAddresses also checks that one warning is logged.
+// TestLibraryThatRefusesMemoryGetsAddresses checks that executes get addresses if the
+// library refuses to register memory, and that the device logs one warning.
 func TestLibraryThatRefusesMemoryGetsAddresses(t *testing.T) {
 	var log bytes.Buffer
 	d, err := Open(Options{Library: librarytest.Emulator(t), SoC: soc, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -78,7 +79,7 @@ func TestLibraryThatRefusesMemoryGetsAddresses(t *testing.T) {
 func TestSessionCountsRegisteredBuffers(t *testing.T) {
 	paced(t, "profile=sd8gen2,pace=virtual", func(t *testing.T, library string) {
 		d := openPaced(t, library)
-		const size = 2_000_000_000 // more than half of 3.75 GB; the pages are never touched, so they take no memory here
+		const size = 2_000_000_000 // more than half of the session's 3.75 GB; untouched pages take no memory
 		large := func() backend.Buffer {
 			b, err := d.NewBuffer(size)
 			require.NoError(t, err)

@@ -17,8 +17,8 @@ import (
 )
 
 // TestGeluOfHugeNumbersIsNotNaN runs package model's operators for GELU on every finite
-// float16. If x² overflows, libraries must propagate the infinity: x·(a+b·∞) has the sign of
-// x, and its sigmoid is 0 or 1.
+// float16. If x² overflows to infinity, the argument of the sigmoid is infinite, with the
+// sign of x, and the sigmoid must be 0 or 1.
 func TestGeluOfHugeNumbersIsNotNaN(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openLibrary(t, path)
@@ -56,8 +56,8 @@ func TestGeluOfHugeNumbersIsNotNaN(t *testing.T) {
 	})
 }
 
-// TestTopKIsExactForWholeVocabularies compares values with a sort, bit for bit. Every index
-// must point to its value; among equal values any may be chosen.
+// TestTopKIsExactForWholeVocabularies compares values with a sort, bit for bit. Each index
+// that TopK returns must point to the returned value; of equal values, TopK may choose any.
 func TestTopKIsExactForWholeVocabularies(t *testing.T) {
 	const k = 128
 	onEachLibrary(t, func(t *testing.T, path string) {

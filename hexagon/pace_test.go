@@ -20,12 +20,12 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// pacedLibrary is the environment variable with the emulator's path for a child process
-// of this test binary. The C library reads its environment once, so each setting needs
-// a process.
+// pacedLibrary is the environment variable with the emulator's path for a child process of
+// this test binary. The emulator reads the environment variable SDNPU_EMULATOR only once
+// per process, so each setting needs a child process of its own.
 const pacedLibrary = "SDNPU_TEST_PACED_LIBRARY"
 
-// paced runs body in a child process whose emulator has the setting.
+// paced runs body in a child process with SDNPU_EMULATOR=setting.
 func paced(t *testing.T, setting string, body func(t *testing.T, library string)) {
 	if library := os.Getenv(pacedLibrary); library != "" {
 		body(t, library)
@@ -48,11 +48,11 @@ func openPaced(t *testing.T, library string) *Device {
 	return d
 }
 
-// pastSlots is the number of past slots of the graphs below.
+// pastSlots is the number of past slots in the masks of the graphs that standIn returns.
 const pastSlots = 1100
 
-// standIn returns a graph with the ports of a block of the given number of layers. The graph
-// of standIn adds its inputs to themselves.
+// standIn returns a graph with the ports of a block of the given number of layers. Each
+// output of the graph is twice an input, because only the graph's cost matters.
 func standIn(t *testing.T, block, layers, total, rows int) *backend.Graph {
 	b := backend.NewBuilder(fmt.Sprintf("block%d_rows%d_layers%dof%d", block, rows, layers, total))
 	double := func(name string, shape ...int) {
@@ -153,7 +153,8 @@ func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
 	same(t, cost.Profile.Compute.RPCMs, runCost(t, p, "other", bound(t, d, other.Signature())).Took, "a graph of no model")
 }
 
-// wallScale shortens tests with sleeps. An execute still lasts milliseconds.
+// wallScale is the key scale of the tests with pace=wall, which makes these tests shorter.
+// With this scale, an execute still lasts milliseconds.
 const wallScale = 0.5
 
 const wall = "profile=sd8gen2,as=qwen2.5-0.5b,pace=wall,scale=0.5"
@@ -166,8 +167,8 @@ func wallCost(t *testing.T) *graphswap.Cost {
 	return cost
 }
 
-// lasts checks that a call took its simulated time plus its reported overrun. If the system delays
-// the caller, a single call takes longer, but not every one of many calls.
+// lasts checks that a call took its simulated time plus its reported overrun. Because the system
+// may delay any single call, lasts makes many calls and compares the fastest one.
 func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
 	t.Helper()
 	least := math.Inf(1)
@@ -222,7 +223,7 @@ func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(start), time.Duration(10*cost.Exec(2.0/24, 32, 516)*wallScale*1e6), "two executes at once")
 
 		runs := 0
-		// the loop ends when the other goroutine was scheduled
+		// the loop tries again if no more than 5 executes ran during the two loads
 		for attempt := 0; runs <= 5 && attempt < 100; attempt++ {
 			done := make(chan struct{})
 			start = time.Now()
@@ -259,7 +260,8 @@ func loadAndClose(t *testing.T, d *Device, image []byte) bool {
 }
 
 // TestExecuteDuringALoadIsSlower sets the factor by which a running load slows executes
-// down. In the profiles this factor is 1, because it was never measured.
+// down. In all profiles, this factor for executes during a load is 1, because it was never
+// measured.
 func TestExecuteDuringALoadIsSlower(t *testing.T) {
 	paced(t, wall+",slowdown=1.25", func(t *testing.T, library string) {
 		d, cost := openPaced(t, library), wallCost(t)
@@ -278,7 +280,7 @@ func TestExecuteDuringALoadIsSlower(t *testing.T) {
 			}
 		}()
 		slower := 0
-		// on a busy machine, either call may be late
+		// on a busy machine, few executes may fall into a load, so the loop runs until three did
 		for runs := 0; slower < 3 && (runs < 500 || loads.Load() < 500) && !t.Failed(); runs++ {
 			if got := runCost(t, p, g.Name, bindings).Took; float64(got)/1e6 > 1.1*alone {
 				same(t, 1.25*alone, got, "during a load")

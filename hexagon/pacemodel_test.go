@@ -52,7 +52,7 @@ func TestSmallModelCostsLikeALargeOne(t *testing.T) {
 }
 
 // TestModelThatDoesNotFitGetsAdvice: one graph of each block of a 3B model fits into a
-// session of 3.75 GB, two do not. Registered memory counts too.
+// session of 3.75 GB, two do not. Registered memory counts as memory of the session, too.
 func TestModelThatDoesNotFitGetsAdvice(t *testing.T) {
 	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {
 		f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
@@ -88,7 +88,8 @@ func TestModelThatDoesNotFitGetsAdvice(t *testing.T) {
 			require.NoError(t, e.Close())
 		}
 
-		// Another buffer takes all but 10 kB of the memory that the graphs leave.
+		// The buffer `ballast` takes all but 10 kB of the session's memory that the graphs leave
+		// free.
 		rest := profile.Memory.WindowGB*1e9 - float64(cost.Model.BodyBytes+cost.Model.HeadBytes) - 10_000
 		ballast, err := d.NewBuffer(int(rest) &^ 63)
 		require.NoError(t, err)

@@ -29,22 +29,23 @@ const probeSide = 64
 // probeConstantSharing tests constant sharing: it compiles and loads an image with shared
 // constants. The vendor's x86-64 library compiles images with shared constants and claims
 // that it supports them, but refuses to load them (code 1000). The library on a phone may
-// already refuse to compile such an image. After any failure of the probe, the device
-// reports that the library does not share constants.
+// even refuse to compile an image with shared constants. After any failure of the probe,
+// the device reports that the library does not share constants.
 func (d *Device) probeConstantSharing() error {
 	return d.probe(qnn.ContextOptions{WeightSharing: true}, qnn.ContextOptions{})
 }
 
-// probeGraphSwapping tests whether the library can swap graphs by itself. For this test, it
-// loads an image with the options of swapOptions. The vendor's x86-64 library claims that
-// it can swap graphs, but refuses the call (code 1000).
+// probeGraphSwapping tests whether the library can swap graphs by itself, by loading an
+// image with the options of swapOptions. The vendor's x86-64 library claims that it can
+// swap graphs, but refuses the call (code 1000).
 func (d *Device) probeGraphSwapping() error {
 	return d.probe(qnn.ContextOptions{}, swapOptions(1<<20, 2))
 }
 
 // swapOptions returns the options for an image whose graphs the library swaps by itself.
-// The options promise that the image stays readable, so that the library can load graphs
-// from it at any time. The memory hint is the average size of one graph.
+// The option Persistent promises that the image stays readable, so that the library can
+// load graphs from the image at any time. The option MemoryHintMB is the average size of
+// one graph.
 func swapOptions(sizeBytes, graphs int) qnn.ContextOptions {
 	return qnn.ContextOptions{Persistent: true, MemoryHintMB: uint64(max(sizeBytes/max(graphs, 1)>>20, 1))}
 }

@@ -24,9 +24,10 @@ func wide(t testing.TB, rows int, weights []byte) *backend.Graph {
 	return g
 }
 
-// TestWidthsInOneImageShareTheirWeights: the emulator shares constants. The vendor's x86-64
-// library compiles such images and refuses to load them, so there each graph has its own
-// constants, and all graphs still run.
+// TestWidthsInOneImageShareTheirWeights compiles graphs of several widths into one image.
+// On the emulator, the graphs must share their constants. The vendor's x86-64 library
+// refuses to load images with shared constants, so on that library each graph must have its
+// own constants, and all graphs must still run.
 func TestWidthsInOneImageShareTheirWeights(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	weights := make([]byte, 0, 2*512*256)

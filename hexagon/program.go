@@ -17,7 +17,7 @@ type program struct {
 	device *Device
 	size   int64 // size is the size of the context binary in bytes
 
-	// mu is held during an execute. mu guards the fields of the program below it.
+	// mu is held during an execute. mu guards all fields of program that follow mu.
 	mu                sync.Mutex
 	context           *qnn.Context // context is nil after Close has freed the QNN context
 	graphs            map[string]*loadedGraph
@@ -35,7 +35,7 @@ type loadedGraph struct {
 	ids       []uint32 // ids holds the tensor IDs of the inputs, followed by those of the outputs
 	binding   *qnn.Binding
 	bound     []backend.Binding
-	memories  map[registration]*qnn.Memory // memories holds the registered memory
+	memories  map[registration]*qnn.Memory // memories holds the registered memory of the inputs and outputs
 }
 
 // Load loads an image and returns its graphs as a program, which the caller closes.
@@ -84,9 +84,9 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (_ backend.Progr
 
 // loadContext loads a context binary into the library. loadContext first asks the library
 // to use the context binary without copying it. If the library refuses, loadContext lets
-// the library copy the context binary, and later calls ask for a copy at once. The
-// library's own statement is not used, because the vendor's x86-64 library claims that it
-// needs no copy and then refuses.
+// the library copy the context binary, and later calls ask for a copy at once. loadContext
+// does not ask HasCapability, because the vendor's x86-64 library claims that it can use an
+// image without a copy, and then refuses such a load.
 func (d *Device) loadContext(contextBinary []byte, swap bool, graphs int, profile *qnn.Profile) (*qnn.Context, error) {
 	if swap {
 		if !isAligned(contextBinary) {

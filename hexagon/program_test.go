@@ -68,8 +68,8 @@ func TestRunsFollowTheirBuffers(t *testing.T) {
 	}
 }
 
-// TestGraphsAreCompiledDuringAnExecute complements the suite's tests of loading and
-// closing.
+// TestGraphsAreCompiledDuringAnExecute compiles graphs while a graph executes. The test
+// suite of package backendtest covers loading and closing during an execute.
 func TestGraphsAreCompiledDuringAnExecute(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
@@ -100,7 +100,7 @@ func TestGraphsAreCompiledDuringAnExecute(t *testing.T) {
 		for range cap(errs) {
 			require.NoError(t, <-errs)
 		}
-		copy(bindings[0].Buffer.Bytes(), []byte{0, 0x3c}) // x is 1 and then zeros
+		copy(bindings[0].Buffer.Bytes(), []byte{0, 0x3c}) // the first element of x is 1, all others are 0
 		// images of the vendor's library are not compared, because they contain a serial
 		// number
 		for i := range images {

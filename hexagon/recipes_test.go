@@ -30,7 +30,8 @@ type way struct{ rows, sequence int }
 // in the cache slots of past tokens.
 var ways = []way{{32, 0}, {1, 0}, {8, 0}, {32, 2}}
 
-// measuredRecipes are all recipes, and some of them with the small cache.
+// measuredRecipes returns all recipes, and in addition f16 and w8a16 with a KV cache of 8
+// bits.
 func measuredRecipes(t *testing.T) []model.Recipe {
 	list := slices.Clone(model.Recipes)
 	for _, name := range []string{"f16", "w8a16"} {
@@ -59,7 +60,8 @@ func calibratedRecipe(t *testing.T, m *model.Model, r model.Recipe, text []int32
 	return r
 }
 
-// outcomes holds a text's logits for each of ways.
+// outcomes reads the lab's text in each of the ways in the list `ways`, and returns the
+// logits.
 func (l *recipeLab) outcomes(t *testing.T, d backend.Device, r model.Recipe) (logits [][][]float32) {
 	t.Helper()
 	e, err := engine.New(t.Context(), d, l.model, l.tokenizer, engine.Options{
@@ -130,7 +132,8 @@ func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
 }
 
 // TestRecipesOnTheVendorsLibrary measures how many logits have the same bits and how many
-// choices differ. With -update it writes the second part of the table.
+// choices differ. With the flag -update, the test writes the second part of
+// testdata/vendor_widths.md.
 func TestRecipesOnTheVendorsLibrary(t *testing.T) {
 	recipes := measuredRecipes(t)
 	var table string
@@ -163,7 +166,7 @@ func TestRecipesOnTheVendorsLibrary(t *testing.T) {
 	}
 }
 
-// recipesTitle starts the second part of the table.
+// recipesTitle starts the second part of testdata/vendor_widths.md.
 const recipesTitle = `
 ## Every recipe, a whole model
 
@@ -177,7 +180,7 @@ Written by: go test ./hexagon -run RecipesOnTheVendors -update -timeout 60m
 | --- | --- | --- | --- | --- |
 `
 
-// writtenWidths returns the three parts of the table.
+// writtenWidths returns the three parts of testdata/vendor_widths.md.
 func writtenWidths(t *testing.T) (first, second, third string) {
 	t.Helper()
 	written, err := os.ReadFile(widthsFile)

@@ -18,8 +18,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// These variables mark the child process of the next test and hold the paths of its library
-// and images.
+// The environment variables below mark a child process that runs `talk`, and hold the paths
+// of its library and images.
 const (
 	restartLibrary = "HEXAGON_RESTART_LIBRARY"
 	restartFolder  = "HEXAGON_RESTART_FOLDER"
@@ -35,7 +35,7 @@ type conversation struct {
 	Lost      []int // Lost holds how much registered memory each closed program had
 	Held      []int // Held holds how much registered memory each open program has
 	Mapped    int   // Mapped counts the shared mappings of this process: ours and the library's
-	Unmapped  int   // Unmapped is the same count after everything is closed
+	Unmapped  int   // Unmapped counts the shared mappings of this process after everything is closed
 	Addresses bool  // Addresses is set if memory was passed by address instead of registered
 }
 

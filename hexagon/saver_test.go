@@ -37,10 +37,10 @@ func TestTheVendorsSaverWritesDownAWholeBlock(t *testing.T) {
 	g, err := m.Block(model.Block{Name: "block", End: 5, Rows: 8, Context: slots, Recipe: recipe})
 	require.NoError(t, err)
 
-	folder, err := os.MkdirTemp("", "saver-") // not t.TempDir: the library keeps a file open there, which Windows does not remove
+	folder, err := os.MkdirTemp("", "saver-") // t.TempDir would fail on Windows, because the library keeps a file in the folder open
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	t.Chdir(folder) // it writes into the working folder
+	t.Chdir(folder) // libQnnSaver writes its files into the working folder
 	d, err := Open(Options{Library: library, SoC: soc, ConstantSharing: ConstantsSeparate, provider: saver})
 	require.NoError(t, err)
 	const nothingBuilt = 4950
@@ -50,7 +50,7 @@ func TestTheVendorsSaverWritesDownAWholeBlock(t *testing.T) {
 	require.EqualValues(t, nothingBuilt, refused.Code)
 	require.NoError(t, d.Close())
 
-	if _, err := os.Stat("saver_output"); err == nil { // the library for Linux on arm64 creates no folder
+	if _, err := os.Stat("saver_output"); err == nil { // on Linux on arm64, libQnnSaver creates no folder
 		t.Chdir("saver_output")
 	}
 	text, err := os.ReadFile("saver_output.c")

@@ -50,7 +50,7 @@ func spoil(t *testing.T, rng *rand.Rand, dir string) (spoilt int) {
 	image[8192*rng.IntN(len(image)/8192)] ^= 0x5a
 	other := path + ".spoilt"
 	require.NoError(t, os.WriteFile(other, image, 0o600))
-	require.NoError(t, os.Rename(other, path)) // existing mappings keep the old file
+	require.NoError(t, os.Rename(other, path)) // after the rename, existing mappings still see the old file
 	return 1
 }
 
@@ -87,9 +87,10 @@ func cancelAtRandom(t *testing.T, rng *rand.Rand, e *engine.Engine) bool {
 	return err != nil
 }
 
-// TestSwitchedGraphsLeakNothing cancels requests and damages images at random. No contexts,
-// registered buffers, files, goroutines or memory leak, and the next text is correct.
-// SDNPU_SOAK extends its duration.
+// TestSwitchedGraphsLeakNothing cancels requests and damages images at random. The test
+// requires that no contexts, registered buffers, files, goroutines or memory leak, and that
+// the next text is correct. The environment variable SDNPU_SOAK sets a longer duration for
+// the test.
 func TestSwitchedGraphsLeakNothing(t *testing.T) {
 	library := librarytest.Emulator(t)
 	soak, err := time.ParseDuration(os.Getenv("SDNPU_SOAK"))
@@ -135,7 +136,7 @@ func TestSwitchedGraphsLeakNothing(t *testing.T) {
 		}
 		require.NoError(t, e.Close())
 		require.NoError(t, d.Close())
-		if rounds == 1 { // everything that is created once exists now
+		if rounds == 1 { // after the first round, all files and goroutines exist that are created only once
 			files, goroutines, memory = openFiles(t), runtime.NumGoroutine(), residentMB(t)
 		}
 		if rounds > 1 {

@@ -91,8 +91,8 @@ func argmax(logits []float32) int32 {
 	return int32(best)
 }
 
-// judge compares a chosen token with the recorded one. Another choice is accepted if the
-// float device prefers the recorded one by less than tie.
+// judge compares a chosen token with the recorded one. Another token is accepted if the
+// float device prefers the recorded token by less than the constant tie.
 func judge(t *testing.T, where string, float []float32, want, got int32) (same bool) {
 	t.Helper()
 	if want == got {
@@ -197,7 +197,8 @@ func TestEngineGeneratesTheStories(t *testing.T) {
 	})
 }
 
-// told generates one text. After an accepted difference the text may be any.
+// told generates one text. After the first token that differs and is accepted, told
+// compares no further tokens.
 func told(t *testing.T, float, e *engine.Engine, number int, s story) {
 	t.Helper()
 	r, err := e.Generate(t.Context(), engine.Request{Prompt: s.Prompt, MaxTokens: len(s.Greedy)}, func(engine.Piece) error { return nil })

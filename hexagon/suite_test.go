@@ -27,7 +27,9 @@ func TestVendorsLibraryPassesTheSuite(t *testing.T) {
 		backendtest.Options{Tolerance: backendtest.Half})
 }
 
-// TestVendorsCPULibraryPassesTheSuite in float32. Nodes of other types are refused by name.
+// TestVendorsCPULibraryPassesTheSuite runs the test suite of package backendtest on
+// libQnnCpu in float32. The library must refuse the nodes that refusedByCPULibrary names,
+// which have other types.
 func TestVendorsCPULibraryPassesTheSuite(t *testing.T) {
 	path := librarytest.VendorCPUAtLength(t)
 	backendtest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) },
@@ -49,8 +51,8 @@ func refusedByCPULibrary(g *backend.Graph) string {
 	return ""
 }
 
-// TestVendorsCPULibraryIsReportedAsCPU: its lane is the CPU, and a refusal names the recipe
-// that it supports.
+// TestVendorsCPULibraryIsReportedAsCPU requires that libQnnCpu has the lane CPU, and that
+// the error for a refused node names the recipe that libQnnCpu supports.
 func TestVendorsCPULibraryIsReportedAsCPU(t *testing.T) {
 	d := openDevice(t, librarytest.VendorCPU(t))
 	c := d.Capabilities()

@@ -12,8 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestLibrariesThatDoNotSwapGraphsReturnUnsupported: the vendor's x86-64 library claims the
-// capability. The emulator has it only with a setting.
+// TestLibrariesThatDoNotSwapGraphsReturnUnsupported runs on two libraries that cannot swap
+// graphs. The vendor's x86-64 library only claims that it can swap graphs, and the emulator
+// can swap graphs only with the setting switching=on.
 func TestLibrariesThatDoNotSwapGraphsReturnUnsupported(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
@@ -24,8 +25,9 @@ func TestLibrariesThatDoNotSwapGraphsReturnUnsupported(t *testing.T) {
 	})
 }
 
-// TestGraphsSwappedByTheLibraryGiveTheSameBits on an emulator with the setting: graph by
-// graph, and in the engine with plan "library".
+// TestGraphsSwappedByTheLibraryGiveTheSameBits runs on an emulator with switching=on, which
+// lets the library swap graphs. The test executes single graphs, and runs the engine with
+// plan "library".
 func TestGraphsSwappedByTheLibraryGiveTheSameBits(t *testing.T) {
 	paced(t, "switching=on", func(t *testing.T, library string) {
 		d := openDevice(t, library)
@@ -43,7 +45,7 @@ func TestGraphsSwappedByTheLibraryGiveTheSameBits(t *testing.T) {
 		for _, swap := range []bool{false, true} {
 			p, err := d.Load(t.Context(), backend.Image{Bytes: append([]byte(nil), image...), Swap: swap})
 			require.NoError(t, err)
-			for range 2 { // the runs switch to the other graph and back
+			for range 2 { // each round executes one graph and then the other
 				got = append(got, runGraph(t, d, p, "rows1", map[string][]byte{"x": x})["y"])
 				wideX := append(make([]byte, 7*len(x)), x...)
 				got = append(got, runGraph(t, d, p, "rows8", map[string][]byte{"x": wideX})["y"])

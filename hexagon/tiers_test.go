@@ -17,8 +17,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// TestWeightsOfContextTiersAreStoredOnce prepares a model for three context tiers and
-// grows through them. The text is that of an engine that compiles each tier.
+// TestWeightsOfContextTiersAreStoredOnce prepares a model for three context tiers and grows
+// through them. The text must be the same as from an engine that compiles each context
+// tier.
 func TestWeightsOfContextTiersAreStoredOnce(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		skipSlow(t, path)
@@ -47,7 +48,7 @@ func TestWeightsOfContextTiersAreStoredOnce(t *testing.T) {
 				tiers++
 			}
 		}
-		widths := 2 // widths is the number of images of each tier
+		widths := 2 // widths is the number of images of each context tier
 		if dev.Capabilities().SharesConstants {
 			widths = 1
 		}

@@ -147,13 +147,13 @@ func (s *smollm) measure(t *testing.T, d backend.Device, l layers) map[setting]o
 
 // difference describes how two outcomes of a passage differ.
 type difference struct {
-	// the shares of equal elements of y, of those within one float16 ulp, and of equal
-	// keys and values
+	// equal is the share of equal elements of y, near the share of those within one float16
+	// ulp, and equalCache the share of equal keys and values
 	equal, near, equalCache float64
-	// the largest difference, in float16 ulps, among elements of y that are at least as
-	// large as y's rms
+	// ulps is the largest difference, in float16 ulps, among elements of y that are at least
+	// as large as y's rms
 	ulps    int
-	largest float64 // the largest difference of any element, in units of y's rms
+	largest float64 // largest is the largest difference of any element, in units of y's rms
 	flips   int     // flips counts tokens that the head chooses differently
 }
 
@@ -222,7 +222,7 @@ func equalCache(got, want keysAndValues, r model.Recipe) float64 {
 	return float64(equal) / float64(all)
 }
 
-// widthsHeader is the header of the table.
+// widthsHeader is the header of the table in testdata/vendor_widths.md.
 const widthsHeader = `| recipe | layers | rows | valid | past at | against rows | valid | past at | y equal | y within 1 ulp | k, v equal | largest, ulps | largest / rms | argmax flips |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
@@ -237,7 +237,8 @@ func widthsRow(l layers, got, want setting, d difference) string {
 // measuredLayers are the last layer, whose y the head reads, and the last five layers.
 var measuredLayers = [][2]int{{29, 30}, {25, 30}}
 
-// TestBlockDoesNotDependOnItsWidthOnTheEmulator: the emulator is lossless to the bit.
+// TestBlockDoesNotDependOnItsWidthOnTheEmulator requires that, on the emulator, a block's
+// results have the same bits at every graph width.
 func TestBlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
 	s := newSmollm(t)
 	d := openDevice(t, librarytest.Emulator(t))
@@ -254,7 +255,8 @@ func TestBlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
 var shares = regexp.MustCompile(`(\d+\.\d\d) %`)
 
 // sameReading requires that two rows agree: 100 % stays 100 %, and other shares differ by at
-// most 5 %. Other processors may round differently.
+// most 5 %. The shares may differ because the vendor's library may round differently on
+// another processor.
 func sameReading(t *testing.T, written, measured string) {
 	t.Helper()
 	settings := func(row string) string { return strings.Join(strings.Split(row, "|")[:9], "|") }
@@ -270,8 +272,8 @@ func sameReading(t *testing.T, written, measured string) {
 	}
 }
 
-// TestWidthsOfTheVendorsLibrary compares the table with new measurements. With the flag
-// -update, the test writes the first part of the table again.
+// TestWidthsOfTheVendorsLibrary compares the first part of testdata/vendor_widths.md with
+// new measurements. With the flag -update, the test writes this part again.
 func TestWidthsOfTheVendorsLibrary(t *testing.T) {
 	var table string
 	if *update || librarytest.Full() {
@@ -315,7 +317,7 @@ func (s *smollm) table(t *testing.T, d *Device) string {
 	return table.String()
 }
 
-// widthsTitle explains the table.
+// widthsTitle starts testdata/vendor_widths.md with an explanation of its first table.
 const widthsTitle = `# What the width of a graph changes on the vendor's library
 
 libQnnHtp for x86-64, build v2.51.0.260929181845 (core API 2.40.0, wheel onnxruntime-qnn 2.7.0), SoC 57,

@@ -1,8 +1,7 @@
 // Package librarytest gives tests the paths of QNN libraries: the emulator, which it
-// builds, and the vendor's libraries in the folder SDNPU_VENDOR, which `make vendor`
-// fills. If a library is missing, the test that needs it is skipped, and the reason is
-// shown. If SDNPU_REQUIRE names the missing library, the test that needs it fails
-// instead.
+// builds, and the vendor's libraries in the folder SDNPU_VENDOR, which `make vendor` fills.
+// If a library is missing, the test that needs it is skipped with a reason. If the
+// environment variable SDNPU_REQUIRE names the missing library, the test fails.
 //
 // The emulator is built once per test binary, in a temporary folder that [Main]
 // removes.

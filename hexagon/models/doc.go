@@ -12,11 +12,11 @@
 // library gets the float device's tokens up to this position and predicts the next token.
 // With teacher forcing, the first different token does not hide later differences.
 //
-// testdata/models.md is the table of results, and models.json holds its rows. A row is
-// written as soon as it is measured, so a part of the table can be measured again, and
-// an interrupted run can be continued (-missing). make test-vendor-full writes both
-// files. The times in testdata/models.md are measured on the host and say nothing about
-// a phone.
+// testdata/models.md is the table of results, and models.json holds its rows. A test run
+// writes each row as soon as it is measured, so a later run can measure a part of the table
+// again, or measure only the missing rows (-missing). The command make test-vendor-full
+// writes models.md and models.json. The times in testdata/models.md are measured on the
+// host and say nothing about a phone.
 //
 // testdata/emitted.md is a table of all distinct nodes in the graphs of all model
 // families and recipes, each run as a graph of its own on the same libraries.

@@ -83,8 +83,8 @@ func graphsOf(t *testing.T, file string, r model.Recipe) (graphs []*backend.Grap
 	return graphs
 }
 
-// extract returns a graph with one node. Tensors that other nodes compute become inputs
-// of the new graph.
+// extract returns a graph with one node of a larger graph. The tensors that other nodes of
+// the larger graph compute become inputs of the extracted graph.
 func extract(from *backend.Graph, n *backend.Node) *emitted {
 	e := &emitted{graph: &backend.Graph{Name: "form"}}
 	places := map[backend.TensorID]backend.TensorID{}

@@ -40,12 +40,12 @@ var formPlaces = []tried{
 const fixedUnits = 2.5
 
 // sigmoidUnits is the allowed error of a sigmoid: the vendor's 16-bit sigmoid was up to 3.7
-// units of 1/65536 off. Package forms has the same limit.
+// units of 1/65536 off. Package forms allows a sigmoid the same error of 4 units.
 const sigmoidUnits = 4
 
 // TestEveryFormThatModelsEmitAgreesEverywhere runs every distinct node of every family's graphs
 // in every recipe alone on each library and compares it with the float device. Package forms
-// tests further forms and refusals.
+// tests forms that no model uses, and forms that a library refuses.
 func TestEveryFormThatModelsEmitAgreesEverywhere(t *testing.T) {
 	all := emittedForms(t)
 	require.Greater(t, len(all), 50)
@@ -195,7 +195,8 @@ func (e *emitted) misplaced(in, got map[string][]byte) float64 {
 	return float64(wrong) / float64(len(picked))
 }
 
-// writeForms writes the table. All libraries must have run.
+// writeForms writes the table testdata/emitted.md. writeForms fails unless every form has
+// run on every library.
 func writeForms(t *testing.T, all []*emitted, errs map[string][]string, builds map[string]string) {
 	t.Helper()
 	for _, e := range all {

@@ -75,7 +75,7 @@ func forward(t *testing.T, e *engine.Engine, p engine.Pass) (logits [][]float32)
 
 // course describes the passes of a run after the prompt.
 type course struct {
-	// tree verifies a draft tree first.
+	// If tree is set, the run verifies a draft tree before its decode passes.
 	tree bool
 	// steps is the number of decode passes. The tokens of decode passes come from the list
 	// `forced`, the float device's choices, or from the run itself if `forced` is nil.

@@ -29,8 +29,9 @@ func TestMain(m *testing.M) { os.Exit(librarytest.Main(m)) }
 // the same recipe.
 const (
 	// tolerance is the relative error that float16 arithmetic may add to a block's output and
-	// to logits. growth is the allowed multiple of the recipe's own error, because an integer
-	// that is rounded the other way has as large an error.
+	// to logits. growth is the factor by which a library's error may exceed the recipe's own
+	// error: if a library rounds an integer the other way than exact arithmetic, its error is
+	// about as large as the recipe's error.
 	tolerance, growth = 0.02, 1.5
 	// tie is the largest gap between the float device's logits of two tokens at which another
 	// choice is accepted.
@@ -65,8 +66,8 @@ func (p place) open(t *testing.T) backend.Device {
 	return d
 }
 
-// visit says with which recipes a model runs on a library, in short and in long test runs,
-// and how many tokens follow the prompt.
+// visit is a test of a model on one library. `recipes` are the recipes of a short test run,
+// `atLength` those of a long one, and `steps` is the number of tokens after the prompt.
 type visit struct {
 	place
 	recipes, atLength string
@@ -179,7 +180,7 @@ func (c *comparison) compare(t *testing.T, p visit, recipe string) {
 	fresh, _ := c.measure(t, d, recipe, cache, course{tree: true, steps: p.steps, forced: c.chosen})
 	v := judge(fresh, c.float)
 
-	// a short course suffices, because each graph must be executed once
+	// after the reload, it is enough to execute each graph once
 	again, _ := c.measure(t, d, recipe, cache, course{steps: min(p.steps, 1), forced: c.chosen})
 	require.Zero(t, again.finalize, "the second run must load everything from the cache")
 	drift := max(distance(fresh.hidden, again.hidden), distance(fresh.logits[:len(again.logits)], again.logits))

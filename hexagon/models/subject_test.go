@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// The prompt is one pass of promptRows tokens. Decode passes have one.
+	// The prompt is one pass of promptRows tokens, and each decode pass has one token.
 	promptRows = 32
 	// headRows is the width of the head graph.
 	headRows = 8
@@ -32,15 +32,16 @@ const (
 
 // subject is a complete model to run.
 type subject struct {
-	// name is its name in the table.
+	// name is the name of the subject in testdata/models.md.
 	name string
-	// file is the GGUF. layers is the number of its layers to run, 0 for all.
+	// file returns the path of the model's GGUF file. layers is the number of layers that run,
+	// 0 for all.
 	file   func(t testing.TB) string
 	layers int
 	// blocks is the number of blocks, 0 for one per layer.
 	blocks int
-	// text is the prompt as text. If it is empty, the prompt is the beginning of the recorded
-	// story named story.
+	// text is the prompt as text. If text is empty, the prompt is the beginning of the
+	// recorded story whose name is in the field `story`.
 	text, story string
 }
 
@@ -52,8 +53,8 @@ func story(name string, blocks int, called string) subject {
 	return subject{name: called, file: file, blocks: blocks, story: name}
 }
 
-// river is SmolLM2's prompt. river is the text of the measured rows, so it must not
-// change.
+// river is the prompt for SmolLM2. The rows of testdata/models.md were measured with this
+// prompt, so river must not change.
 //
 //go:embed testdata/river.txt
 var river string
@@ -91,7 +92,8 @@ type lab struct {
 	ranges *model.Ranges
 }
 
-// open loads the subject's model. For fewer layers it first writes a smaller file.
+// open loads the subject's model. If the subject has only the first layers of the model,
+// open writes these layers into a smaller file and loads that file.
 func (s subject) open(t *testing.T) *lab {
 	t.Helper()
 	f, err := gguf.Open(s.file(t))

@@ -27,7 +27,8 @@ type tap struct {
 // pause is the time before progress is reported, so that fast runs report nothing.
 const pause = 10 * time.Second
 
-// progress logs the current work. go test -v shows it at once.
+// progress returns a function that logs what the test is doing. go test -v shows each line
+// at once.
 func progress(t *testing.T) func(format string, args ...any) {
 	began := time.Now()
 	told := began
@@ -58,7 +59,7 @@ func (d *tap) Load(ctx context.Context, i backend.Image) (backend.Program, error
 	return &tapped{p, d}, nil
 }
 
-// stopwatch adds the time until its result is called.
+// stopwatch returns a function that adds the time since the call of stopwatch to *to.
 func stopwatch(to *time.Duration) func() {
 	began := time.Now()
 	return func() { *to += time.Since(began) }

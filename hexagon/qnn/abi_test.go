@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// isEmulator reports whether the library is our emulator. Some of its answers differ from
-// the vendor's x86-64 library, because it supports more.
+// isEmulator reports whether the library is our emulator. Some answers of the emulator
+// differ from those of the vendor's x86-64 library, because the emulator supports more.
 func (s *session) isEmulator() bool { return s.library.Provider().Name == "HTP_EMULATOR_SDNPU" }
 
 func requireCode(t *testing.T, want Code, err error, what any) {
@@ -37,11 +37,12 @@ func (s *session) saved(t *testing.T) (*linear, *Context, *Graph, []byte) {
 }
 
 // TestContextOptionsAreAnsweredAsRecorded compares the codes of creation and load with the codes of
-// the x86-64 library 2.40. The emulator has a code of its own if it supports more.
+// the x86-64 library 2.40. For some options, the emulator returns another code for the load than
+// the vendor's library.
 func TestContextOptionsAreAnsweredAsRecorded(t *testing.T) {
 	rows := []struct {
 		options              ContextOptions
-		create, load, ofOurs Code // ofOurs is the code of the load on the emulator
+		create, load, ofOurs Code // ofOurs is the code that the emulator returns for the load
 	}{
 		{ContextOptions{Priority: PriorityHigh}, 0, 0, 0},
 		{ContextOptions{MemoryHintMB: 100}, 1000, 1000, 1000},
@@ -163,7 +164,7 @@ func TestPowerVotesOfEachKindAreAnswered(t *testing.T) {
 		require.NoError(t, p.Set(Vote{HMX: HMXMax}), "v75 has it")
 		old, err := s.library.NewDevice(s.log, DeviceOptions{SoC: 43})
 		require.NoError(t, err)
-		for _, v := range []Vote{{HMX: HMXMax}, {DDRMode: 1}} { // the vendor's library checks the last opened device, a v73
+		for _, v := range []Vote{{HMX: HMXMax}, {DDRMode: 1}} { // the vendor's library asks whether the last opened device, a v73, supports the vote
 			if err := p.Set(v); !s.isEmulator() {
 				require.ErrorIs(t, err, ErrPowerUnsupported)
 				require.ErrorIs(t, err, errors.ErrUnsupported)

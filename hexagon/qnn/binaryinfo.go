@@ -54,8 +54,8 @@ type memory interface {
 }
 
 // ownMemory gives access to this process's memory. ownMemory returns an error for an
-// address at which no process can have memory. For any other address without memory, the
-// read causes a fault, which readBinaryInfo turns into an error.
+// address at which no process can have memory. Reading another address that has no memory
+// causes a fault, which readBinaryInfo turns into an error.
 type ownMemory struct{}
 
 // firstPage is the size of the first page of a process, which is never mapped.
@@ -63,8 +63,8 @@ const firstPage = 4096
 
 // lastAddress returns the highest address that ownMemory reads. On x86-64, Go reports a
 // fault above this address without the faulting address, so readBinaryInfo could not
-// distinguish such a fault from a programming error. On other processors, lastAddress
-// excludes no address.
+// distinguish such a fault from a programming error. On processors other than x86-64,
+// lastAddress excludes no address.
 func lastAddress() uintptr {
 	if runtime.GOARCH == "amd64" {
 		return 1<<47 - 1
@@ -87,8 +87,8 @@ func fetch[T any](m memory, address uintptr) (v T, err error) {
 }
 
 // infoReader reads the description of an image. The fields `tensors` and `letters` count
-// what the reader has read so far. Both totals are limited, because a damaged description
-// may refer to the same bytes many times.
+// the tensors and the bytes of text that the reader has read so far. The reader limits both
+// counts, because a damaged description may refer to the same bytes many times.
 type infoReader struct {
 	memory
 	tensors, letters int
@@ -210,8 +210,9 @@ func wrongVersion(version uint32) error {
 	return fmt.Errorf("description has version %d, want 1..3: %w", version, kind)
 }
 
-// blob reads the part of a graph's description that is specific to Hexagon. If this part is
-// too short or has an unknown version, blob leaves the fields of g unchanged.
+// blob reads the part of a graph's description that is specific to Hexagon. If the Hexagon
+// part of the description is too short or has an unknown version, blob leaves the fields of
+// g unchanged.
 func (r *infoReader) blob(g *GraphInfo, address, size uintptr) error {
 	var c cGraphBlob
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&c)), min(size, unsafe.Sizeof(c)))

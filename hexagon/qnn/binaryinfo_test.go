@@ -109,7 +109,7 @@ func putText(m *imageMemory, text string) uintptr { return put(m, append([]byte(
 // described returns memory with a description of a version at its start.
 func described(version uint32) imageMemory {
 	m := imageMemory{base: imageBase}
-	put(&m, cBinaryInfoV3{}) // room is left for the longest version
+	put(&m, cBinaryInfoV3{}) // reserves the size of the longest version of the struct
 	quantize := cQuantizeParams{definition: 1, encoding: uint32(ScaleOffset)}
 	*(*cScaleOffset)(unsafe.Pointer(&quantize.union)) = cScaleOffset{0.5, -3}
 	x := put(&m, cTensorImage{
@@ -181,7 +181,7 @@ func TestUnboundedDescriptionsAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := described(3)
-			// the capacity lets the memory grow without moving
+			// a large capacity lets m.data grow without moving, so pointers into it stay valid
 			m.data = append(make([]byte, 0, 1<<16), m.data...)
 			info := (*cBinaryInfoV3)(unsafe.Pointer(&m.data[0]))
 			g := (*cGraphInfo)(unsafe.Pointer(&m.data[info.graphs-imageBase]))
@@ -201,7 +201,8 @@ func TestUnboundedDescriptionsAreRejected(t *testing.T) {
 
 func make1s(n int) []byte { return []byte(strings.Repeat("1", n)) }
 
-// FuzzBinaryInfo reads arbitrary memory. Reading ends within the bounds.
+// FuzzBinaryInfo reads arbitrary memory. The reader must end and must not read outside the
+// memory.
 func FuzzBinaryInfo(f *testing.F) {
 	for version := uint32(1); version <= 3; version++ {
 		f.Add(described(version).data)

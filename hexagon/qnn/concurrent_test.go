@@ -74,7 +74,8 @@ func loadAndRun(s *session, l *linear, image []byte) error {
 	return err
 }
 
-// BenchmarkCall measures one call through purego. The library itself only looks up a number.
+// BenchmarkCall measures one call through purego. The called function does almost nothing:
+// it only looks up a number.
 func BenchmarkCall(b *testing.B) {
 	path, err := emulatorLibrary()
 	if err != nil {

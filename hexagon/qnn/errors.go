@@ -58,8 +58,8 @@ var (
 	// also matches ErrNotSupported with [errors.ErrUnsupported].
 	ErrNotSupported = &Error{Code: codeNotSupported}
 	// ErrNoMemory is returned when memory ran out. The vendor's finalize also returns
-	// ErrNoMemory for a graph that the library cannot compile. The field Detail of the error
-	// holds log lines that show which of the two causes applies.
+	// ErrNoMemory for a graph that the library cannot compile. The log lines in the field
+	// Detail of the error show whether memory ran out or the graph cannot be compiled.
 	ErrNoMemory = &Error{Code: codeNoMemory}
 	// ErrInvalidArgument is returned when an argument is out of range.
 	ErrInvalidArgument = &Error{Code: codeInvalidArgument}

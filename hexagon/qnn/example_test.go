@@ -6,7 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// A graph with one layer is compiled and executed.
+// Example compiles and executes a graph with one layer.
 func Example() {
 	run := func() error {
 		library, err := qnn.Open("libQnnHtp.so", qnn.Options{})

@@ -26,8 +26,8 @@ type ExecTensor struct {
 type Binding struct {
 	graph           *Graph
 	inputs, outputs boundTensors
-	// args holds the arguments of the C function graphExecute. The arguments are a field,
-	// because Execute would otherwise allocate memory for them in each call.
+	// args holds the arguments of the C function graphExecute. The array is a field of
+	// Binding, so that Execute need not allocate memory for the arguments in each call.
 	args [7]uintptr
 }
 

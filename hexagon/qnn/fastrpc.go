@@ -10,9 +10,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// FastRPC allocates shared memory, which a QNN library can map by its file descriptor.
-// On a phone, the system's FastRPC library allocates shared memory. Elsewhere on Linux,
-// shared memory is an anonymous file, which the emulator can map but a DSP cannot.
+// FastRPC allocates shared memory, which a QNN library can map by its file descriptor. On a
+// phone, the system's FastRPC library allocates shared memory. On Linux without a FastRPC
+// library, shared memory is an anonymous file, which the emulator can map but a DSP cannot.
 type FastRPC struct {
 	library  uintptr // library is the handle of the FastRPC library; 0 if anonymous files are used
 	allocate func(size int) (*SharedMemory, error)

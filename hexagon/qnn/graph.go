@@ -129,9 +129,8 @@ func (c *Context) NewGraph(name string, o GraphOptions) (*Graph, error) {
 // Graph returns a graph of a loaded context by its name. The parameter info must be the
 // image's own description of the graph, which [System.BinaryInfo] returns: [Graph.Bind]
 // takes the sizes of all buffers from info, and the library does not check these sizes. If
-// no library can describe the image, a caller may pass the list of tensors that the program
-// that compiled the image has stored, but only if no other user could have written this
-// list.
+// no library can describe the image, a caller may pass a list of tensors that was stored
+// when the image was compiled, but only if no other user could have written this list.
 func (c *Context) Graph(info GraphInfo) (*Graph, error) {
 	ports, err := newInventory(&info)
 	if err != nil {
@@ -176,7 +175,7 @@ func (g *Graph) live() (uintptr, error) {
 
 // CreateTensor creates a tensor in the graph and writes its ID into t. For a static tensor,
 // CreateTensor returns an error if the length of the data does not match the tensor's
-// shape. The library copies the data.
+// shape. During CreateTensor, the library copies the data of a static tensor.
 func (g *Graph) CreateTensor(t *Tensor) error {
 	id, err := g.live()
 	if err != nil {

@@ -59,8 +59,8 @@ func (v *inventory) size(id uint32, kind TensorKind) (uint32, error) {
 }
 
 // complete returns an error if the number of bound tensors differs from the graph's number
-// of tensors of the given kind, or if two bound tensors have the same ID. The method `size`
-// rejects unknown IDs.
+// of tensors of the given kind, or if two bound tensors have the same ID. The method
+// `size`, not complete, rejects tensors with unknown IDs.
 func (v *inventory) complete(tensors []ExecTensor, kind TensorKind) error {
 	if len(tensors) != len(v.sizes[kind]) {
 		return fmt.Errorf("%d tensors of kind %v are bound, the graph has %d: %w", len(tensors), kind, len(v.sizes[kind]), ErrGraphTensor)

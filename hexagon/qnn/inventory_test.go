@@ -54,8 +54,9 @@ func TestInventoryRejectsDescriptionsThatNoBufferFits(t *testing.T) {
 	}
 }
 
-// TestBindTakesExactlyTheDeclaredBuffers changes a complete binding at random. Bind accepts it
-// only if it still holds each tensor once, with a buffer of the declared size.
+// TestBindTakesExactlyTheDeclaredBuffers changes a complete binding at random. Bind must
+// accept a changed binding only if the binding still has each tensor once, with a buffer of
+// the declared size.
 func TestBindTakesExactlyTheDeclaredBuffers(t *testing.T) {
 	info := describedGraph()
 	ports, err := newInventory(&info)

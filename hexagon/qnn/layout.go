@@ -4,11 +4,11 @@ import "unsafe"
 
 // layout.go defines the C structs of QNN, field by field. The tag of each Go field in
 // layout.go is the name of the C field. Padding bytes of C structs are blank fields without
-// a tag. If the compiler inserted padding instead, a forgotten field of the same size would
-// not change the struct. A blank field with a tag is a C field that package qnn does not
-// read. Pointers into Go memory have Go pointer types: the garbage collector follows them,
-// so the outer struct keeps everything alive. TestLayoutsEqualTheirCStructs compares every
-// tagged field with testdata/abi.c.
+// a tag. Padding is never left to the Go compiler: the compiler's padding could hide a
+// forgotten field of the same size. A blank field with a tag is a C field that package qnn
+// does not read. Pointers into Go memory have Go pointer types: the garbage collector
+// follows them, so the outer struct keeps everything alive. TestLayoutsEqualTheirCStructs
+// compares every tagged field with testdata/abi.c.
 
 // cVersion is Qnn_Version_t.
 type cVersion struct {
@@ -106,7 +106,7 @@ type cBlockwiseExpansion struct {
 	pairs     uintptr `c:"scaleOffsets"`
 	blocks    uint32  `c:"numBlocksPerAxis"`
 	scaleBits uint32  `c:"blockScaleBitwidth"`
-	_         uint32  `c:"blockScaleStorageType"` // 0 stands for block scales of one byte
+	_         uint32  `c:"blockScaleStorageType"` // 0 means that block scales have one byte each
 	_         [4]byte
 	scales    uintptr `c:"blocksScale"`
 }
@@ -124,7 +124,8 @@ type cVectorEncoding struct {
 
 // cTensor is Qnn_Tensor_t, with the versions V1 and V2 of its body in one struct. The C
 // structs Qnn_Tensor_t V1 and V2 are equal up to the client buffer, and readers of V1
-// ignore the rest. In arrays, tensors of both versions have the size of this struct.
+// ignore the rest. In arrays of tensors, each element has the size of cTensor, whatever its
+// version.
 type cTensor struct {
 	version     uint32 `c:"version"`
 	_           [4]byte
@@ -183,10 +184,10 @@ type cOpConfig struct {
 }
 
 // cConfig stands for QnnBackend_Config_t, QnnDevice_Config_t, QnnContext_Config_t,
-// QnnGraph_Config_t and QnnProfile_Config_t. Each of these C structs consists of an
-// option's number and a union of eight bytes. If the union of an option holds a pointer,
-// the type `configs` keeps the memory alive to which it points, because the garbage
-// collector does not follow the number in `value`.
+// QnnGraph_Config_t and QnnProfile_Config_t. All of them consist of an option's number and
+// a union of eight bytes. If the union of an option holds a pointer, the type `configs`
+// keeps the memory alive to which it points, because the garbage collector does not follow
+// the number in `value`.
 type cConfig struct {
 	option uint32 `c:"option"`
 	_      [4]byte

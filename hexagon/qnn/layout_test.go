@@ -20,8 +20,8 @@ type cField struct {
 	kind         string
 }
 
-// cStruct is a struct as the C compiler lays it out. A field may come twice,
-// from two versions of the struct.
+// cStruct is a struct as the C compiler lays it out. If two versions of the struct have a
+// field of the same name, `fields` has two entries for this name.
 type cStruct struct {
 	size   uintptr
 	fields map[string][]cField
@@ -111,9 +111,9 @@ func TestLayoutsEqualTheirCStructs(t *testing.T) {
 	require.Greater(t, compared, 80)
 }
 
-// goField describes the field with a tag. If the Go struct may be longer than the C struct,
-// goField reports a field that is at least as large as the C field with the size of the C
-// field.
+// goField describes the Go field that has the given tag. If the Go struct may be longer
+// than the C struct (grown) and the Go field is larger than the C field, goField reports
+// the size of the C field.
 func goField(t *testing.T, goType reflect.Type, tag string, grown bool, want cField) cField {
 	t.Helper()
 	for i := range goType.NumField() {
@@ -123,7 +123,7 @@ func goField(t *testing.T, goType reflect.Type, tag string, grown bool, want cFi
 		}
 		got := cField{offset: f.Offset, size: f.Type.Size(), kind: goKind(f.Type)}
 		if grown && want.kind == "other" {
-			if got.kind == "u32" { // the union of the old device config starts here
+			if got.kind == "u32" { // in the old device config, the union starts at this field
 				got.kind = "other"
 			}
 			if got.size > want.size || tag == "early" {

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStdoutStaysClean executes the linear graph in a child whose stdout is a pipe. At its end
-// it flushes C's buffers, which may still hold a line.
+// TestStdoutStaysClean executes the linear graph in a child process whose stdout is a pipe.
+// Before it ends, the child flushes C's output buffers, which may still hold a line of the
+// library.
 func TestStdoutStaysClean(t *testing.T) {
 	const marker = "SDNPU_TEST_STDOUT_CHILD"
 	if path := os.Getenv(marker); path != "" {
@@ -21,7 +22,7 @@ func TestStdoutStaysClean(t *testing.T) {
 		l.run(t, l.build(t, s.backend, s.newContext(t), "g", nil))
 		_, err := os.Stdout.WriteString("the child's own line\n")
 		require.NoError(t, err)
-		invoke(libc("fflush"), 0) // Go ends without C's exit, which would flush
+		invoke(libc("fflush"), 0) // a Go program ends without C's exit, so C would not flush its buffers
 		return
 	}
 	onEachLibrary(t, func(t *testing.T, path string) {

@@ -181,8 +181,8 @@ func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
 // callByValue calls a C function whose second argument is an operator config that C passes
 // by value. In the System V calling convention of amd64, the ten words of the operator
 // config are on the stack, so callByValue fills the six argument registers before it passes
-// these words. In all other calling conventions, a caller passes the address of a copy of
-// the operator config. callByValue passes the address of call.config as this copy.
+// these words. In all other calling conventions, the caller passes the address of the
+// operator config, so callByValue passes the address of call.config.
 func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
 	defer runtime.KeepAlive(call)
 	op := &call.config

@@ -10,8 +10,8 @@ import (
 )
 
 // openTrusted loads a library whose path other users cannot change. For a name without a
-// folder, the system's loader searches its own list of folders. If this list contains the
-// current folder, openTrusted returns an error for such a name.
+// folder, the system's loader searches its own list of folders. If the loader's list
+// contains the current folder, openTrusted returns an error for a name without a folder.
 func openTrusted(path string) (uintptr, error) {
 	if filepath.Base(path) != path {
 		if err := checkLibrary(path); err != nil {
@@ -24,7 +24,8 @@ func openTrusted(path string) (uintptr, error) {
 }
 
 // checkLibrary returns an error if another user can change the library, or another file in
-// the library's folder whose name contains "qnn". The library loads such files by itself.
+// the library's folder whose name contains "qnn", because the library may load files with
+// such names by itself.
 func checkLibrary(path string) error {
 	if err := trust.Check(path); err != nil {
 		return err
@@ -32,7 +33,7 @@ func checkLibrary(path string) error {
 	folder := filepath.Dir(path)
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil // the folder can be searched, but not listed; checkLibrary still checks the folder itself
+		return nil // a folder that this process cannot list was still checked itself
 	}
 	for _, e := range entries {
 		if !strings.Contains(strings.ToLower(e.Name()), "qnn") {

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// loadLibrary loads a library. Before that, loadLibrary calls SetDllDirectory with an empty
-// name. Otherwise, Windows would also search the current folder: for a library whose name
-// has no folder, and for further libraries that the loaded library needs.
+// loadLibrary loads a library, but not from the current folder. By default, Windows would
+// also search the current folder for a library whose name has no folder, and for further
+// libraries that the loaded library needs. For this reason, loadLibrary first calls
+// SetDllDirectory with an empty name.
 func loadLibrary(path string) (uintptr, error) {
-	if err := windows.SetDllDirectory(""); err != nil { // the empty name removes the current folder from the search
+	if err := windows.SetDllDirectory(""); err != nil { // "" removes the current folder from the search
 		return 0, err
 	}
 	if filepath.Base(path) == path {

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRegisteredMemoryReplacesBuffers: the emulator maps any file. The vendor's x86-64 library
-// has no shared memory.
+// TestRegisteredMemoryReplacesBuffers executes a graph on registered memory, which is a
+// temporary file, because the emulator maps any file. The vendor's x86-64 library has no
+// shared memory, so it must refuse to register the file.
 func TestRegisteredMemoryReplacesBuffers(t *testing.T) {
 	const xBytes, yBytes, yAt, all = 2 * linearRows * linearIn, 2 * linearRows * linearOut, 4096, 8192
 	file, err := os.Create(filepath.Join(t.TempDir(), "shared"))

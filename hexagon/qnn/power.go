@@ -79,11 +79,11 @@ type Vote struct {
 	// minimum, target and maximum of a clock to the same voltage corner. If Bus or Core is
 	// zero, the system chooses the corner of the bus or of the cores.
 	Bus, Core Corner
-	// SleepLatency is the longest acceptable wake-up time of the DSP. If SleepLatency
-	// is zero, the vote asks for no wake-up time.
+	// SleepLatency is the longest acceptable wake-up time of the DSP. If SleepLatency is zero,
+	// the vote sets no limit for the wake-up time.
 	SleepLatency time.Duration
-	// RPCLatency is the longest acceptable time of a call to the DSP. If RPCLatency is
-	// zero, the vote asks for no time of calls.
+	// RPCLatency is the longest acceptable time of a call to the DSP. If RPCLatency is zero,
+	// the vote sets no limit for the time of a call.
 	RPCLatency time.Duration
 	// HMX sets the voltage corner of the matrix unit, as minimum, target and maximum.
 	// If HMX is zero, the system chooses the corner of the matrix unit. Chips before
@@ -96,9 +96,9 @@ type Vote struct {
 	// makes the host poll for the end of the execute, but for no longer than AdaptivePolling.
 	// If AdaptivePolling is zero, the vote does not ask for adaptive polling.
 	AdaptivePolling time.Duration
-	// DDRMode is the performance mode of the main memory. A vote with DDRMode needs the
-	// field Bus at its highest corner. If DDRMode is zero, the vote asks for no mode of
-	// the main memory.
+	// DDRMode is the performance mode of the main memory. A vote with DDRMode needs the field
+	// Bus at its highest corner. If DDRMode is zero, the vote does not set a mode of the main
+	// memory.
 	DDRMode uint32
 	// RPCPolling is the time for which the host polls for an answer of the DSP before
 	// it sleeps, at most 9999 µs. If RPCPolling is zero, the vote does not ask for
@@ -155,8 +155,8 @@ func (p *PowerConfig) Set(v Vote) error {
 }
 
 // encode returns one C struct for each option that the power vote sets. The value of the
-// DCVS option (version 3) has 16 words. In these words, a flag before the sleep latency,
-// the bus corners and the core corners says whether the vote sets them.
+// DCVS option (version 3) has 16 words. The words for the sleep latency, the bus corners
+// and the core corners each follow a flag, which says whether the vote sets them.
 func (v *Vote) encode(id uint32) []*cPowerConfig {
 	mode := v.Mode
 	if mode == 0 {
@@ -188,7 +188,7 @@ func (v *Vote) encode(id uint32) []*cPowerConfig {
 		}
 	}
 	if hmx := uint32(v.HMX); hmx != 0 {
-		const explicit = 0 // the value makes the library use the corners of the vote and not its own choice
+		const explicit = 0 // 0 makes the library use the vote's corners of the matrix unit
 		configs = append(configs, &cPowerConfig{option: powerHMX, value: [16]uint32{explicit, hmx, hmx, hmx, 1}})
 	}
 	return configs

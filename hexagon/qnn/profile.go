@@ -127,8 +127,8 @@ func (p *Profile) Events() ([]Event, error) {
 	return r.events(id, 0)
 }
 
-// eventSource provides profile events. The implementation libraryEvents gets the events
-// from a library; tests have other implementations.
+// eventSource provides profile events. libraryEvents implements eventSource with a library;
+// tests implement eventSource without a library.
 type eventSource interface {
 	// numbers lists the events of a profile (depth 0), or the parts of an event.
 	numbers(owner uintptr, depth int) ([]uint64, error)
@@ -136,8 +136,9 @@ type eventSource interface {
 	event(number uint64) (Event, error)
 }
 
-// eventTotal limits the number of events that are read from a profile in all. Without this
-// limit, a damaged profile with long lists at every depth would take very long to read.
+// eventTotal limits the number of events that are read from a profile in all. Without the
+// limit eventTotal, a damaged profile with long lists at every depth would take very long
+// to read.
 const eventTotal = 1 << 20
 
 // eventReader reads the events of a profile with their parts.

@@ -42,9 +42,9 @@ const (
 // decides which other fields are used.
 type Quantization struct {
 	Encoding Encoding
-	// Bits is the number of significant bits of a stored value. The remaining bits of the
-	// element that holds the value are copies of the sign bit, or they are zero. Only
-	// BlockwiseExpansion, Vector and the encodings named Bits... use the field Bits.
+	// Bits is the number of significant bits of a stored value. The higher bits of an element,
+	// which do not count, are copies of the sign bit or zero. Only BlockwiseExpansion, Vector
+	// and the encodings named Bits... use the field Bits.
 	Bits uint32
 	// Axis is the dimension along which each index has its own scale.
 	Axis int32
@@ -103,8 +103,8 @@ func (q *Quantization) count(dims []uint32) (uint64, error) {
 }
 
 // check returns an error if the fields of a Quantization do not fit its encoding or the
-// dimensions of the tensor. The library does not check the fields: with wrong fields, the
-// library would read past the end of an array or compute wrong results.
+// dimensions of the tensor. The library does not check a quantization: with wrong fields,
+// the library would read past the end of an array or compute wrong results.
 func (q *Quantization) check(dims []uint32) error {
 	n, err := q.count(dims)
 	if err != nil {
@@ -136,7 +136,8 @@ func fits[T any](list []T, n uint64, allowed bool) bool {
 // For the encoding BlockwiseExpansion, library 2.40 keeps a pointer to the scales: after
 // the scales of a matrix of 896 by 4864 had been freed, the library refused the node
 // (addNode 6005, "Invalid Block expansion scales configuration"). For the encoding Vector,
-// whose C struct also contains a pointer, borrowed returns true without a test.
+// borrowed returns true because the C struct contains a pointer; it was not tested whether
+// the library still reads the array.
 func (q *Quantization) borrowed() bool {
 	if q == nil {
 		return false
@@ -227,8 +228,8 @@ func (q *Quantization) bitsAxis(k *keeper) cBitsAxisScaleOffset {
 // returned.
 type keeper []any
 
-// keep adds a slice to the keeper and returns its address. After the call, the caller must
-// not append to the slice.
+// keep adds a slice to the keeper and returns the address of the slice's elements. After
+// the call of keep, the caller must not append to the slice.
 func keep[T any](k *keeper, list []T) uintptr {
 	*k = append(*k, list)
 	return uintptr(unsafe.Pointer(unsafe.SliceData(list)))

@@ -214,7 +214,7 @@ func runQuantizedLayers(t *testing.T, s *session) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	data := make([]byte, quantizedIn*quantizedOut)
 	for i := range data {
-		data[i] = byte(int8(rng.IntN(15) - 7)) // the number fits into 4 bits
+		data[i] = byte(int8(rng.IntN(15) - 7)) // a number from -7 to 7 fits into 4 bits
 	}
 	scales := func(n int) (list []float32) {
 		for range n {

@@ -24,40 +24,40 @@ type quirkRow struct {
 }
 
 // quirks lists all quirks. Except for the version check in Open, the behaviour of package
-// qnn depends on the library's version only through this table. The version range of a
-// quirk comes from tests of a few versions. A version between two tested versions is
+// qnn depends on the library's version only through the table `quirks`. The version range
+// of a quirk comes from tests of a few versions. A version between two tested versions is
 // assumed to have the quirks of the older one, because the remedy for a quirk does no harm
 // on a library without the quirk.
 var quirks = [...]quirkRow{
 	quirkEarlyDeviceUnion: {
 		name: "device options have their union at offset 4", first: 32, last: 35,
-		seen: "headers of 2.32; 2.36 and 2.40 read offset 8 and answer 14001 to the other layout",
-		act:  "single numbers are written to both offsets, pairs to the offset of the version",
+		seen: "the headers of 2.32 have offset 4; libraries 2.36 and 2.40 read offset 8 and return 14001 for offset 4",
+		act:  "a value of one word is written to both offsets, a value of two words to the offset that the version reads",
 	},
 	quirkOneExecute: {
-		name: "two executes at once deadlock", first: 32, last: 39,
-		seen: "x86-64 library 2.36 in 8 of 12 tries; one at a time, 12 of 12 end; 2.40 executes in parallel",
-		act:  "executes of one library run one at a time",
+		name: "two executes at the same time deadlock", first: 32, last: 39,
+		seen: "x86-64 library 2.36 deadlocked in 8 of 12 tries, and in none with one execute at a time; library 2.40 executes in parallel",
+		act:  "package qnn runs the executes of one library one at a time",
 	},
 	quirkPrintsAtFinalize: {
-		name: "build stages are printed to stdout", first: 32, last: 36,
-		seen: "x86-64 library 2.36; not 2.37 and 2.40",
-		act:  "stdout points to stderr during finalize",
+		name: "finalize prints build stages to stdout", first: 32, last: 36,
+		seen: "x86-64 library 2.36 prints build stages, libraries 2.37 and 2.40 do not",
+		act:  "package qnn redirects stdout to stderr during finalize",
 	},
 	quirkRmsNormBeta: {
 		name: "RmsNorm of float16 without beta does not compile", first: 32, last: 39,
-		seen: "x86-64 libraries 2.36 and 2.37, finalize answers 1002; 2.40 compiles it",
-		act:  "none here: package hexagon gives every RmsNorm a third input of zeros",
+		seen: "in x86-64 libraries 2.36 and 2.37, finalize returns 1002 for such a node; library 2.40 compiles it",
+		act:  "package qnn does nothing, because package hexagon gives every RmsNorm a third input of zeros",
 	},
 	quirkOption66: {
-		name: "a meaningless error line per graph", first: 40,
-		seen: "x86-64 library 2.40: \"" + option66 + "\"",
-		act:  "the line is dropped",
+		name: "the library logs a meaningless error line for each graph", first: 40,
+		seen: "x86-64 library 2.40 logs \"" + option66 + "\"",
+		act:  "package qnn drops the meaningless line",
 	},
 	quirkPrintsAtLoad: {
-		name: "a line is printed to stdout at load", first: 32,
-		seen: "x86-64 libraries 2.36, 2.37, 2.40: \" # LIBNATIVE: ...\"",
-		act:  "stdout points to stderr while any library is opened, because its version is not known yet",
+		name: "the library prints a line to stdout when it is loaded", first: 32,
+		seen: "x86-64 libraries 2.36, 2.37 and 2.40 print \" # LIBNATIVE: ...\"",
+		act:  "package qnn redirects stdout to stderr while it opens a library, whose version it does not know yet",
 	},
 }
 

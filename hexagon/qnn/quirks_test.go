@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// at returns a library of a version, without functions.
+// at returns a Library with core API 2.minor and no functions.
 func at(minor uint32) *Library {
 	l := &Library{}
 	l.provider.Core = Version{Major: 2, Minor: minor}
