@@ -117,15 +117,24 @@ func (n *binary) eval(s *state, c *scope) any {
 	return n.floats(fx, fy)
 }
 
-func (n *binary) integers(x, y int64) any {
-	switch n.op {
+// basic computes the operations that are the same for integers and other numbers.
+func basic[T int64 | float64](op string, x, y T) (result T, ok bool) {
+	switch op {
 	case "+":
-		return x + y
+		return x + y, true
 	case "-":
-		return x - y
+		return x - y, true
 	case "*":
-		return x * y
-	case "//", "%":
+		return x * y, true
+	}
+	return 0, false
+}
+
+func (n *binary) integers(x, y int64) any {
+	if result, ok := basic(n.op, x, y); ok {
+		return result
+	}
+	if n.op == "//" || n.op == "%" {
 		if y == 0 {
 			fail(n.line, "division by zero")
 		}
@@ -146,14 +155,10 @@ func (n *binary) integers(x, y int64) any {
 }
 
 func (n *binary) floats(x, y float64) any {
-	switch n.op {
-	case "+":
-		return x + y
-	case "-":
-		return x - y
-	case "*":
-		return x * y
-	case "**":
+	if result, ok := basic(n.op, x, y); ok {
+		return result
+	}
+	if n.op == "**" {
 		return math.Pow(x, y)
 	}
 	if y == 0 {

@@ -258,30 +258,31 @@ func (p *parser) tuple(end string) node {
 
 // list reads expressions up to the operator `end`, and consumes this operator.
 func (p *parser) list(end string) (items []node) {
-	p.enter()
-	defer p.leave()
-	for !p.accept(tokenOperator, end) {
-		items = append(items, p.expression())
-		if !p.is(tokenOperator, end) {
-			p.expect(tokenOperator, ",")
-		}
-	}
+	p.items(end, func() { items = append(items, p.expression()) })
 	return items
 }
 
 func (p *parser) mapping() node {
-	p.enter()
-	defer p.leave()
 	m := &mapping{line: p.peek().line}
-	for !p.accept(tokenOperator, "}") {
+	p.items("}", func() {
 		m.keys = append(m.keys, p.expression())
 		p.expect(tokenOperator, ":")
 		m.values = append(m.values, p.expression())
-		if !p.is(tokenOperator, "}") {
+	})
+	return m
+}
+
+// items reads items between commas up to the closing bracket. A comma may follow the last
+// item. The function `item` reads one item.
+func (p *parser) items(closing string, item func()) {
+	p.enter()
+	defer p.leave()
+	for !p.accept(tokenOperator, closing) {
+		item()
+		if !p.is(tokenOperator, closing) {
 			p.expect(tokenOperator, ",")
 		}
 	}
-	return m
 }
 
 // postfix reads attributes, subscripts and calls.
@@ -312,9 +313,7 @@ func (p *parser) postfix(e node) node {
 
 // arguments reads the arguments of a call after its opening parenthesis.
 func (p *parser) arguments() (a arguments) {
-	p.enter()
-	defer p.leave()
-	for !p.accept(tokenOperator, ")") {
+	p.items(")", func() {
 		if p.is(tokenName) && p.tokens[p.at+1].kind == tokenOperator && p.tokens[p.at+1].text == "=" {
 			a.names = append(a.names, p.name())
 			p.at++
@@ -325,10 +324,7 @@ func (p *parser) arguments() (a arguments) {
 			}
 			a.positional = append(a.positional, p.expression())
 		}
-		if !p.is(tokenOperator, ")") {
-			p.expect(tokenOperator, ",")
-		}
-	}
+	})
 	return a
 }
 

@@ -66,13 +66,8 @@ func (p *parser) statement(line int, name string) statement {
 		p.close()
 		return c
 	case "filter":
-		f := &filterBlock{line: line, filter: p.filter(line, captured)}
-		for p.accept(tokenOperator, "|") {
-			f.filter = p.filter(line, f.filter)
-		}
-		p.close()
-		f.body, _ = p.block("endfilter")
-		p.close()
+		f := &filterBlock{line: line}
+		f.filter, f.body = p.capturedBody(line, p.filter(line, captured), "endfilter")
 		return f
 	case "with":
 		return p.with()
@@ -179,14 +174,20 @@ func (p *parser) set(line int) statement {
 		p.close()
 		return s
 	}
-	s.filter = captured
-	for p.accept(tokenOperator, "|") {
-		s.filter = p.filter(line, s.filter)
+	s.filter, s.body = p.capturedBody(line, captured, "endset")
+	return s
+}
+
+// capturedBody reads the rest of a statement that captures the text of its body:
+// further filters of the text, and the body up to the statement `end`.
+func (p *parser) capturedBody(line int, first *filter, end string) (f *filter, body []statement) {
+	for f = first; p.accept(tokenOperator, "|"); {
+		f = p.filter(line, f)
 	}
 	p.close()
-	s.body, _ = p.block("endset")
+	body, _ = p.block(end)
 	p.close()
-	return s
+	return f, body
 }
 
 // parameters reads the parameters of a macro after the opening parenthesis.
