@@ -3,10 +3,18 @@
 //
 // [Keys] checks settings and turns them into keys. [WriteCopy] and [WriteAdapter] first
 // check that the model can run with the keys, because otherwise the user would see the
-// problem only when Ollama loads the model. The package prints nothing.
+// problem only when Ollama loads the model. The package neither creates a model in Ollama
+// (package enable does) nor compiles anything, and it prints nothing. Each function closes the
+// model's file that it opens.
 //
 // # Invariants
 //
 //   - A file is written completely or not at all.
 //   - Only users who can read the model can read a copy or an adapter made from it.
+//   - The key that selects the model for the NPU is in each file that is written.
+//
+// # Cost
+//
+// Each function reads the model's header and tokenizer. WriteCopy also reads and writes all
+// weights.
 package selection

@@ -2,9 +2,19 @@
 // A shadow is a second product for the channels of an activation that have outliers.
 //
 // [Forms] lists ways to write one projection, and [Estimate] asks the vendor's compiler
-// how long each takes on a chip. [Ways] lists precisions of a whole model, and [Measure]
+// how long each takes on a chip. [Ways] lists precisions of a whole model, and [Bench.Measure]
 // computes what each does to the perplexity of a text on the float device.
 //
 // Package shadow only measures, and no recipe uses it. The page docs/llmnpu.md gives the
 // results of package shadow.
+//
+// # Invariants
+//
+//   - All forms of a projection have the same matrix and the same rows, so that only the way
+//     of writing it differs.
+//   - Ranges come from the calibration text, and the perplexity from the other text.
+//   - A form that the compiler refuses is a result, not an error.
+//
+// An estimate compiles one graph, which takes seconds. Each measurement computes the
+// text on the float device. The caller owns the model and the simulator.
 package shadow

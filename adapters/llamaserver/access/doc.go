@@ -13,5 +13,7 @@
 //   - A request to /health needs no key.
 //   - A request for the status page needs no key, because the status page holds no data.
 //
-// Checking a request costs one hash of its key, and one comparison for each valid key.
+// Checking a request costs one hash of its key, and one comparison for each valid key. Files
+// of keys and certificates are read once, by Read. A policy and a gate never change after they
+// were made, so any goroutine may use them.
 package access

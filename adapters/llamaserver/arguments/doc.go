@@ -12,5 +12,8 @@
 //   - No warning and no error contains a word that may be a secret.
 //   - The help text names no argument that Parse does not know.
 //
+// Parse takes time in proportion to the command line, and opens no file. The files that
+// arguments name are read by package access and by the loader of the model.
+//
 // All statements about the host hold for Ollama v0.30.0 to v0.32.9.
 package arguments

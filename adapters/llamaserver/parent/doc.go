@@ -2,7 +2,12 @@
 //
 // Ollama starts one server for each model. If Ollama is killed, its servers get no
 // message, and each server would keep the memory of its model. With [Watch], a server
-// notices that Ollama has exited, and can end itself.
+// notices that Ollama has exited, and can end itself. Package parent ends no process.
 //
-// Each watch costs one goroutine, and on Linux one thread.
+// # Invariants
+//
+//   - The function that Watch gets runs at most once, and only after the parent has exited.
+//   - A signal alone is no proof: the watch also checks that the parent has changed.
+//
+// The caller owns a watch and ends it through its context. Each watch costs one goroutine, and on Linux one thread.
 package parent

@@ -15,5 +15,6 @@
 //   - drafts of a pass follow the last token of their item, in the order of the tree.
 //
 // Queue.Mu guards the items. No other lock is taken while a goroutine holds Queue.Mu. The
-// request's goroutine owns an item while the item is not in a pass.
+// request's goroutine owns an item while the item is not in a pass. Taking the rows of a pass
+// takes time in proportion to the waiting items and the rows.
 package queue
