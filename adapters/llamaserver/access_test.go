@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/servertest"
 )
 
 // accessOf parses a command line and reads its keys.
@@ -25,14 +24,7 @@ func accessOf(line string, env ...string) (access.Policy, []string, error) {
 	if err != nil {
 		return access.Policy{}, warnings, err
 	}
-	policy, err := a.Access(func(name string) (string, bool) {
-		for _, e := range env {
-			if n, value, _ := strings.Cut(e, "="); n == name {
-				return value, true
-			}
-		}
-		return "", false
-	})
+	policy, err := a.Access(servertest.Environment(env...))
 	return policy, warnings, err
 }
 
@@ -106,21 +98,8 @@ func TestServerForOtherMachinesNeedsAKey(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// writeCertificate writes the certificate and the private key of a test server.
-func writeCertificate(t *testing.T, cert, key string) {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	pair := server.TLS.Certificates[0]
-	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), 0o600))
-	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-}
-
 func TestConnectionsAreEncryptedIfAskedFor(t *testing.T) {
-	dir := t.TempDir()
-	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writeCertificate(t, certificate, key)
+	certificate, key := servertest.Certificate(t)
 	policy, _, err := accessOf("-m x --ssl-cert-file "+certificate, "LLAMA_ARG_SSL_KEY_FILE="+key)
 	require.NoError(t, err)
 	s, err := New(Options{Addr: "127.0.0.1:0", Access: policy})

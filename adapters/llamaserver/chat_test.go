@@ -59,13 +59,13 @@ func TestChatIsRenderedStreamedAndCounted(t *testing.T) {
 	require.Equal(t, "assistant", events[0].Choices[0].Delta.Role)
 	require.Equal(t, "Hello from\nOslo", text)
 	require.Equal(t, 4, probs)
-	final, usage := events[len(events)-2], events[len(events)-1]
+	final, last := events[len(events)-2], events[len(events)-1]
 	require.Equal(t, "stop", *final.Choices[0].FinishReason)
 	require.Equal(t, 4, final.Timings.PredictedN)
-	require.Empty(t, usage.Choices)
+	require.Empty(t, last.Choices)
 	saw := m.lastSeen(t)
 	require.Equal(t, "<s><user>Hi<assistant>", m.Decode(saw.Prompt))
-	require.Equal(t, chatUsage{PromptTokens: len(saw.Prompt), CompletionTokens: 4, TotalTokens: len(saw.Prompt) + 4, Details: usage.Usage.Details}, *usage.Usage)
+	require.Equal(t, usage{len(saw.Prompt), 4, len(saw.Prompt) + 4, last.Usage.Details}, *last.Usage)
 	require.Equal(t, 9, saw.MaxTokens)
 	require.Equal(t, 2, saw.Logprobs)
 
@@ -77,7 +77,7 @@ func TestChatIsRenderedStreamedAndCounted(t *testing.T) {
 	require.Equal(t, "chat.completion", whole.Object)
 	require.Equal(t, "Hello from\nOslo", *whole.Choices[0].Message.Content)
 	require.Equal(t, "length", *whole.Choices[0].FinishReason)
-	require.Equal(t, 9, whole.Usage.TotalTokens)
+	require.Equal(t, 9, whole.Usage.Total)
 	require.NotNil(t, m.lastSeen(t).Grammar)
 }
 

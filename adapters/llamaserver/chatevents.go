@@ -19,7 +19,7 @@ type chatEvent struct {
 	Created int64        `json:"created"`
 	Model   string       `json:"model"`
 	Choices []chatChoice `json:"choices"`
-	Usage   *chatUsage   `json:"usage,omitempty"`
+	Usage   *usage       `json:"usage,omitempty"`
 	Timings *timings     `json:"timings,omitempty"`
 	Sdnpu   *effects     `json:"sdnpu,omitempty"`
 }
@@ -51,15 +51,6 @@ type chatCall struct {
 		Name      string `json:"name,omitempty"`
 		Arguments string `json:"arguments"`
 	} `json:"function"`
-}
-
-type chatUsage struct {
-	PromptTokens     int `json:"prompt_tokens"`
-	CompletionTokens int `json:"completion_tokens"`
-	TotalTokens      int `json:"total_tokens"`
-	Details          struct {
-		CachedTokens int `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
 }
 
 type chatLogprobs struct {
@@ -237,17 +228,9 @@ func (c *chatStream) choice(choice chatChoice) error {
 
 // finish sends the rest of the message and the final events.
 func (c *chatStream) finish(r engine.Report) error {
-	reason := "stop"
-	if r.Stop == engine.StopLimit {
-		reason = "length"
-	}
+	reason := finishReason(r)
 	final, end := c.frame, finalEvent(r)
 	final.Timings, final.Sdnpu = end.Timings, end.Sdnpu
-	usage := &chatUsage{
-		PromptTokens: r.PromptTokens + r.CachedTokens, CompletionTokens: r.OutputTokens,
-		TotalTokens: r.PromptTokens + r.CachedTokens + r.OutputTokens,
-	}
-	usage.Details.CachedTokens = r.CachedTokens
 	choice := chatChoice{FinishReason: &reason}
 	if c.whole {
 		text := c.text.String()
@@ -262,7 +245,7 @@ func (c *chatStream) finish(r engine.Report) error {
 		if c.called > 0 && reason == "stop" {
 			reason = "tool_calls"
 		}
-		final.Object, final.Usage, choice.Message = "chat.completion", usage, message
+		final.Object, final.Usage, choice.Message = "chat.completion", usageOf(r), message
 		if c.probs {
 			choice.Logprobs = chatLogprobsOf(c.tokens)
 		}
@@ -291,7 +274,7 @@ func (c *chatStream) finish(r engine.Report) error {
 	}
 	if c.usage {
 		last := c.frame
-		last.Choices, last.Usage = []chatChoice{}, usage
+		last.Choices, last.Usage = []chatChoice{}, usageOf(r)
 		if err := c.send(last); err != nil {
 			return err
 		}

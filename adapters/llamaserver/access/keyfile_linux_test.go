@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/servertest"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,8 +59,7 @@ func TestEachLineOfAKeyFileIsAKey(t *testing.T) {
 // TestFilesOfSecretsThatOthersReadAreWarnedOf checks each mode of files of this user
 // and of another one.
 func TestFilesOfSecretsThatOthersReadAreWarnedOf(t *testing.T) {
-	dir := t.TempDir()
-	path, certificate, private := filepath.Join(dir, "keys"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	path := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(path, []byte("s3cret\n"), 0o600))
 	for mode, remedy := range map[os.FileMode]string{
 		0o600: "", 0o400: "", 0o644: "run chmod 600 " + path, 0o640: "run chmod 600 " + path, 0o604: "run chmod 600 " + path, 0o711: "",
@@ -75,7 +76,7 @@ func TestFilesOfSecretsThatOthersReadAreWarnedOf(t *testing.T) {
 		require.NotContains(t, policy.Warnings[0], "s3cret")
 	}
 	require.NoError(t, os.Chmod(path, 0o600))
-	writeCertificate(t, certificate, private)
+	certificate, private := servertest.Certificate(t)
 	flags := Flags{APIKeyFile: &path, SSLCertFile: &certificate, SSLKeyFile: &private}
 	// all users may read a certificate, because it is public
 	require.NoError(t, os.Chmod(certificate, 0o644))

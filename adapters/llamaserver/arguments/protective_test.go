@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/servertest"
 )
 
 // accessOf parses a command line and reads its keys.
@@ -17,14 +18,7 @@ func accessOf(line string, env ...string) (access.Policy, []string, error) {
 	if err != nil {
 		return access.Policy{}, warnings, err
 	}
-	policy, err := a.Access(func(name string) (string, bool) {
-		for _, e := range env {
-			if n, value, _ := strings.Cut(e, "="); n == name {
-				return value, true
-			}
-		}
-		return "", false
-	})
+	policy, err := a.Access(servertest.Environment(env...))
 	return policy, warnings, err
 }
 

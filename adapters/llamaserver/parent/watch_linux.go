@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,16 +27,6 @@ func rememberParent() func(context.Context) bool {
 		// If the signal cannot be requested, polling still notices the parent's exit.
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGUSR1), 0, 0, 0)
 		defer func() { _ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) }()
-		tick := time.NewTicker(pollTime)
-		defer tick.Stop()
-		for os.Getppid() == parent {
-			select {
-			case <-ctx.Done():
-				return false
-			case <-died:
-			case <-tick.C:
-			}
-		}
-		return true
+		return waitForExit(ctx, parent, died)
 	}
 }

@@ -1,4 +1,9 @@
-// Package servertest sends requests to servers of package llamaserver for tests.
+// Package servertest helps tests of servers of package llamaserver: [Ask] sends a request,
+// [Certificate] writes what an encrypted server needs, and [Environment] stands for the
+// environment variables of a process.
+//
+// Package servertest starts no server and serves tests only. A failure of its own work ends
+// the calling test. The files that it writes belong to the test and are removed with it.
 package servertest
 
 import (
