@@ -40,16 +40,6 @@ func openEmbedder(t testing.TB, path string, dev backend.Device, recipe string, 
 	return e
 }
 
-func texted(rng *rand.Rand, n, longest, vocab int) [][]int32 {
-	texts := make([][]int32, n)
-	for i := range texts {
-		for range 1 + rng.IntN(longest) {
-			texts[i] = append(texts[i], rng.Int32N(int32(vocab)))
-		}
-	}
-	return texts
-}
-
 // meanOf returns the mean of hidden states as the oracle's embedding.
 func meanOf(m *modeltest.Model, text []int32) []float64 {
 	states := m.HiddenStates(text)
@@ -73,7 +63,7 @@ func TestEmbeddingsOnTheEmulatorAgreeWithTheOracle(t *testing.T) {
 			m := shaped(rng, arch, quant.F16, 128, 2)
 			m.Key(arch+".pooling_type", uint32(model.PoolMean))
 			path := writeModel(t, m)
-			calibration, texts := texted(rng, 12, 60, m.Vocab), texted(rng, 6, 40, m.Vocab)
+			calibration, texts := modeltest.RandomTexts(rng, 12, 60, m.Vocab), modeltest.RandomTexts(rng, 6, 40, m.Vocab)
 			row := "| " + arch + " |"
 			for _, recipe := range []struct {
 				name  string

@@ -12,11 +12,9 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
-	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/prepare"
-	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
@@ -131,30 +129,22 @@ func (c *Checkup) options(progress func(engine.Progress)) launch.Options {
 
 // preview asks the engine which images a load of the model would compile.
 func (c *Checkup) preview(ctx context.Context) (p prepare.Preview, device string, cache *imagecache.Store, err error) {
-	f, err := gguf.Open(c.Path)
+	f, m, err := launch.OpenModel(c.Path)
 	if err != nil {
 		return p, "", nil, err
 	}
 	defer f.Close()
-	m, err := model.Load(f)
-	if err != nil {
-		return p, "", nil, err
-	}
-	tok, err := tokenizer.New(f)
-	if err != nil {
-		return p, "", nil, err
-	}
 	dev, err := c.Settings.OpenDevice(ctx, c.Program, c.Logger)
 	if err != nil {
 		return p, "", nil, err
 	}
 	defer dev.Close()
-	options, err := c.Settings.EngineOptions(ctx, c.options(nil), findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(f)}, dev.Capabilities())
+	options, err := c.Settings.EngineOptions(ctx, c.options(nil), m, dev.Capabilities())
 	if err != nil {
 		return p, "", nil, err
 	}
 	c.report.Recipe = options.Recipe.Name
-	p, err = prepare.Look(dev, m, options)
+	p, err = prepare.Look(dev, m.Model, options)
 	return p, launch.Describe(dev.Capabilities()), options.Cache, err
 }
 

@@ -18,8 +18,6 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/conversation"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
-	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
@@ -199,18 +197,12 @@ func converse(ctx context.Context, path string, in io.Reader, out, log io.Writer
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	f, err := launch.OpenGGUF(path)
+	f, m, err := launch.OpenModel(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	stage := conversation.Stage{Device: dev, Logger: logger}
-	if stage.Model, err = model.Load(f); err != nil {
-		return err
-	}
-	if stage.Tokenizer, err = tokenizer.New(f); err != nil {
-		return err
-	}
+	stage := conversation.Stage{Device: dev, Logger: logger, Model: m.Model, Tokenizer: m.Tokenizer}
 	folder, err := os.MkdirTemp("", "sdnpu-conversation-")
 	if err != nil {
 		return err

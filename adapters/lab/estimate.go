@@ -25,7 +25,6 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/hexagon/estimator"
@@ -119,32 +118,24 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	file, err := launch.OpenGGUF(path)
+	file, m, err := launch.OpenModel(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	m, err := model.Load(file)
-	if err != nil {
-		return launch.ModelError(err)
-	}
 	bar := launch.NewBar(cmd.ErrOrStderr())
 	defer bar.Close()
 	j := launch.Options{Path: path, Config: c, Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step}
-	tok, err := tokenizer.New(file)
-	if err != nil {
-		return err
-	}
-	j = s.FirstRecipe(j, m, backend.Capabilities{}) // no choice is stored for a chip that is simulated
-	recipe, err := s.Findings().Recipe(cmd.Context(), j.Recipe(findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}))
+	j = s.FirstRecipe(j, m.Model, backend.Capabilities{}) // no choice is stored for a chip that is simulated
+	recipe, err := s.Findings().Recipe(cmd.Context(), j.Recipe(m))
 	if err != nil {
 		return err
 	}
 	o := estimate.Options{Recipe: recipe, Rows: rows, Context: f.context, Progress: func(done, total int, graph string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "simulating %s (%d of %d)\n", graph, done+1, total)
 	}}
-	result := estimateResult{Model: launch.ModelName(file), Chip: findings.PreparedChip{Name: chip.Name, SoC: chip.SoC, Arch: chip.Arch}, Recipe: recipe.Name, Kind: graphswap.Estimated}
-	if result.Result, result.BuildID, err = simulate(cmd.Context(), s, j.Logger, m, o); err != nil {
+	result := estimateResult{Model: m.Name, Chip: findings.PreparedChip{Name: chip.Name, SoC: chip.SoC, Arch: chip.Arch}, Recipe: recipe.Name, Kind: graphswap.Estimated}
+	if result.Result, result.BuildID, err = simulate(cmd.Context(), s, j.Logger, m.Model, o); err != nil {
 		return err
 	}
 	result.Rates = result.Result.Rates()
@@ -156,21 +147,31 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	if err := f.print(cmd.OutOrStdout(), &result); err != nil {
 		return err
 	}
-	return f.writeProfile(cmd, chip, file, m, &result)
+	return f.writeProfile(cmd, chip, file, m.Model, &result)
+}
+
+// openSimulator opens the vendor's library, whose compiler estimates times. The caller must
+// close the device.
+func openSimulator(ctx context.Context, s launch.Settings, logger *slog.Logger) (*hexagon.Device, error) {
+	d, err := s.OpenDevice(ctx, os.Args[0], logger)
+	if err != nil {
+		return nil, err
+	}
+	simulator, ok := d.(*hexagon.Device)
+	if !ok {
+		return nil, errors.Join(errors.New("the float device cannot estimate: name the vendor's x86-64 library"), d.Close())
+	}
+	return simulator, nil
 }
 
 // simulate lets the vendor's compiler estimate the times of the model. The first
 // result of simulate is the build ID of the vendor's library.
 func simulate(ctx context.Context, s launch.Settings, logger *slog.Logger, m *model.Model, o estimate.Options) (_ *estimate.Result, build string, err error) {
-	d, err := s.OpenDevice(ctx, os.Args[0], logger)
+	simulator, err := openSimulator(ctx, s, logger)
 	if err != nil {
 		return nil, "", err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	simulator, ok := d.(*hexagon.Device)
-	if !ok {
-		return nil, "", errors.New("the float device cannot estimate: name the vendor's x86-64 library")
-	}
+	defer func() { err = errors.Join(err, simulator.Close()) }()
 	r, err := estimate.Run(ctx, estimator.Compiler{Device: simulator}, m, o)
 	switch {
 	case errors.Is(err, estimator.ErrNotSimulated):

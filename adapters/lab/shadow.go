@@ -15,7 +15,6 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/shadow"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/hexagon/estimator"
@@ -117,15 +116,11 @@ func (f *formsFlags) estimate(cmd *cobra.Command, chip hexagon.Chip, edge backen
 	if s.SoC = chip.SoC; f.library != "" {
 		s.Library = f.library
 	}
-	d, err := s.OpenDevice(cmd.Context(), os.Args[0], cmdline.NewLogger(io.Discard, false))
+	device, err := openSimulator(cmd.Context(), s, cmdline.NewLogger(io.Discard, false))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	device, ok := d.(*hexagon.Device)
-	if !ok {
-		return nil, errors.New("the float device cannot estimate: name the vendor's x86-64 library")
-	}
+	defer func() { err = errors.Join(err, device.Close()) }()
 	for _, shape := range shadow.Shapes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "simulating %s of %s on %s\n", shape.Projection, shape.Model, chip.Name)
 		found, err := shadow.Estimate(cmd.Context(), estimator.Compiler{Device: device}, shape, f.rows, edge)
@@ -199,19 +194,11 @@ func (f *qualityFlags) run(cmd *cobra.Command, path string) (err error) {
 	if f.tokens < 2 {
 		return fmt.Errorf("--tokens %d: want 2 or more", f.tokens)
 	}
-	file, err := launch.OpenGGUF(path)
+	file, m, err := launch.OpenModel(path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	m, err := model.Load(file)
-	if err != nil {
-		return launch.ModelError(err)
-	}
-	tok, err := tokenizer.New(file)
-	if err != nil {
-		return err
-	}
 	var texts [2][]int32
 	for i, name := range []string{f.calibration, f.held} {
 		data, err := os.ReadFile(name)
@@ -219,12 +206,12 @@ func (f *qualityFlags) run(cmd *cobra.Command, path string) (err error) {
 			return err
 		}
 		text := string(data[:min(len(data), 16*f.tokens)]) // no token of these texts is longer than 16 bytes on average
-		if texts[i], err = tok.Encode(text, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
+		if texts[i], err = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
 			return err
 		}
 		texts[i] = texts[i][:min(len(texts[i]), f.tokens)]
 	}
-	bench, err := shadow.NewBench(cmd.Context(), m, texts[0], texts[1])
+	bench, err := shadow.NewBench(cmd.Context(), m.Model, texts[0], texts[1])
 	if err != nil {
 		return err
 	}

@@ -18,10 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/prepare"
-	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
-	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 	"github.com/sdnpu/sdnpu/internal/trust"
@@ -164,19 +161,15 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 	if !ok {
 		return errors.New("the float device has nothing to prepare: name a QNN library with --library")
 	}
-	file, err := launch.OpenGGUF(p.path)
+	file, m, err := launch.OpenModel(p.path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	m, err := model.Load(file)
-	if err != nil {
-		return launch.ModelError(err)
-	}
 	bar := launch.NewBar(p.cmd.ErrOrStderr())
 	defer bar.Close()
 	j := launch.Options{Path: p.path, Config: p.config, Context: p.flags.context, Sequences: p.flags.sequences, Logger: logger, Progress: bar.Step}
-	o, err := p.options(ctx, j, file, m, device.Capabilities())
+	o, err := p.options(ctx, j, m, device.Capabilities())
 	if err != nil {
 		return err
 	}
@@ -184,33 +177,29 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 		return err
 	}
 	p.store = o.Cache
-	list, err := prepare.Compile(ctx, device, m, o)
+	list, err := prepare.Compile(ctx, device, m.Model, o)
 	if err != nil {
 		return err
 	}
-	look, err := prepare.Look(device, m, o)
+	look, err := prepare.Look(device, m.Model, o)
 	if err != nil {
 		return err
 	}
-	p.describe(device.Capabilities(), look, o.Recipe.Name, findings.PreparedModel{Name: launch.ModelName(file), File: filepath.Base(p.path), Digest: m.Digest()})
+	p.describe(device.Capabilities(), look, o.Recipe.Name, findings.PreparedModel{Name: m.Name, File: filepath.Base(p.path), Digest: m.Model.Digest()})
 	return p.inspect(device, o.Cache, list, share)
 }
 
 // options returns options for an engine that uses the output folder as its image cache.
 // options also writes the activation ranges of the recipe to that folder.
-func (p *preparation) options(ctx context.Context, j launch.Options, file *gguf.File, m *model.Model, c backend.Capabilities) (o engine.Options, err error) {
-	tok, err := tokenizer.New(file)
-	if err != nil {
-		return o, err
-	}
-	if o, err = p.settings.EngineOptions(ctx, j, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}, c); err != nil {
+func (p *preparation) options(ctx context.Context, j launch.Options, m findings.Model, c backend.Capabilities) (o engine.Options, err error) {
+	if o, err = p.settings.EngineOptions(ctx, j, m, c); err != nil {
 		return o, err
 	}
 	if o.Cache, err = imagecache.Open(p.flags.out, imagecache.Options{Keep: true, Logger: j.Logger}); err != nil {
 		return o, err
 	}
 	if o.Recipe.Ranges != nil {
-		err = findings.WritePreparedRanges(ctx, p.flags.out, launch.ModelName(file), m.Digest(), o.Recipe)
+		err = findings.WritePreparedRanges(ctx, p.flags.out, m.Name, m.Model.Digest(), o.Recipe)
 	}
 	return o, err
 }

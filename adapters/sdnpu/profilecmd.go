@@ -19,8 +19,6 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/profile"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/prepare"
-	"github.com/sdnpu/sdnpu/backend/model"
-	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -105,19 +103,11 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 	if err != nil {
 		return nil, "", err
 	}
-	file, err := launch.OpenGGUF(path)
+	file, m, err := launch.OpenModel(path)
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	m, err := model.Load(file)
-	if err != nil {
-		return nil, "", err
-	}
-	tok, err := tokenizer.New(file)
-	if err != nil {
-		return nil, "", err
-	}
 	bar := launch.NewBar(cmd.ErrOrStderr())
 	defer bar.Close()
 	logger := cmdline.NewLogger(cmd.ErrOrStderr(), false)
@@ -126,24 +116,24 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	options, err := s.EngineOptions(ctx, launch.Options{Path: path, Config: c, Context: f.context, Sequences: 1, Logger: logger, Progress: bar.Step}, findings.Model{Model: m, Tokenizer: tok, Name: launch.ModelName(file)}, dev.Capabilities())
+	options, err := s.EngineOptions(ctx, launch.Options{Path: path, Config: c, Context: f.context, Sequences: 1, Logger: logger, Progress: bar.Step}, m, dev.Capabilities())
 	if err != nil {
 		return nil, "", err
 	}
 	if err := s.CompileInChild(dev, file, logger, &options); err != nil {
 		return nil, "", err
 	}
-	measured, err := prepare.Measure(ctx, dev, m, options, engine.MeasureOptions{Repeats: f.repeats})
+	measured, err := prepare.Measure(ctx, dev, m.Model, options, engine.MeasureOptions{Repeats: f.repeats})
 	if err != nil {
 		return nil, "", err
 	}
-	about := profile.AboutModel(path, m.Config(), options.Recipe.Name)
+	about := profile.AboutModel(path, m.Model.Config(), options.Recipe.Name)
 	about.Device, about.SoC = launch.Describe(dev.Capabilities()), dev.Capabilities().SoC
 	p, err := profile.Measured(measured, about)
 	if err != nil || s.Cache == "" {
 		return p, "", err
 	}
-	where, err = s.KeepProfile(p, measured, dev.Capabilities(), m, options.Recipe.Name)
+	where, err = s.KeepProfile(p, measured, dev.Capabilities(), m.Model, options.Recipe.Name)
 	return p, where, err
 }
 

@@ -44,16 +44,6 @@ func random(t testing.TB, rng *rand.Rand, arch string, p model.Pooling) (*model.
 	return m, oracle
 }
 
-func randomTexts(rng *rand.Rand, n, longest, vocab int) [][]int32 {
-	texts := make([][]int32, n)
-	for i := range texts {
-		for range 1 + rng.IntN(longest) {
-			texts[i] = append(texts[i], rng.Int32N(int32(vocab)))
-		}
-	}
-	return texts
-}
-
 // expected computes the embeddings of a text directly.
 func expected(oracle *modeltest.Model, p model.Pooling, text []int32) (rows [][]float64) {
 	states := oracle.HiddenStates(text)
@@ -107,7 +97,7 @@ func TestEmbeddingsAgreeWithTheOracle(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(i), uint64(p)))
 				m, oracle := random(t, rng, arch, p)
 				require.True(t, m.Config().Embeds)
-				texts := randomTexts(rng, 9, 20, oracle.Vocab)
+				texts := modeltest.RandomTexts(rng, 9, 20, oracle.Vocab)
 				texts = append(texts, texts[0])
 				for recipe, least := range map[string]float64{"f32": 0.9999, "f16": 0.999} {
 					e := newEmbedder(t, dev, m, recipe, embed.Options{Rows: []int{48, 8}})
@@ -136,7 +126,7 @@ func TestOtherTextsDoNotChangeAnEmbedding(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		m, oracle := random(t, rng, arch, model.PoolMean)
 		e := newEmbedder(t, dev, m, "f32", embed.Options{Rows: []int{64, 16}})
-		texts := randomTexts(rng, 12, 16, oracle.Vocab)
+		texts := modeltest.RandomTexts(rng, 12, 16, oracle.Vocab)
 		together, _, err := e.Embed(t.Context(), texts)
 		require.NoError(t, err)
 		for i, text := range texts {
@@ -154,7 +144,7 @@ func TestConcurrentCallsShareTheDeviceAndGetTheirOwnTexts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	m, oracle := random(t, rng, "bert", model.PoolMean)
 	e := newEmbedder(t, dev, m, "f32", embed.Options{Rows: []int{32}})
-	texts := randomTexts(rng, 40, 10, oracle.Vocab)
+	texts := modeltest.RandomTexts(rng, 40, 10, oracle.Vocab)
 	want, _, err := e.Embed(t.Context(), texts)
 	require.NoError(t, err)
 	var group sync.WaitGroup

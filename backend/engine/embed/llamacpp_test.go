@@ -83,7 +83,7 @@ func record(t *testing.T, server, path, arch string, seed uint64) {
 	require.NoError(t, err)
 	require.NoError(t, m.Write(f))
 	require.NoError(t, f.Close())
-	r := recording{Texts: randomTexts(rng, 6, 40, m.Vocab)}
+	r := recording{Texts: modeltest.RandomTexts(rng, 6, 40, m.Vocab)}
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -162,3 +162,14 @@ func (m *Model) RopeDim() int {
 	}
 	return m.Dim
 }
+
+// RandomTexts returns n texts of 1 to `longest` random tokens of a vocabulary.
+func RandomTexts(rng *rand.Rand, n, longest, vocab int) [][]int32 {
+	texts := make([][]int32, n)
+	for i := range texts {
+		for range 1 + rng.IntN(longest) {
+			texts[i] = append(texts[i], rng.Int32N(int32(vocab)))
+		}
+	}
+	return texts
+}
