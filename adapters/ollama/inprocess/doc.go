@@ -11,12 +11,12 @@
 //
 // # Limits
 //
-//   - The vendor's compiler runs in this process, because a program that embeds Ollama
-//     cannot serve as our compiling child process. A crash of the compiler ends the
-//     program. `sdnpu enable` and `sdnpu prepare` compile models before.
-//   - A model runs if the caller asks for it. The key sdnpu.enabled is not needed.
-//   - The NPU is not in Ollama's list of devices: its memory counts in MemorySize and in
-//     no device's VRAMByGPU.
-//   - If the NPU is lost, requests fail, HasExited reports true and the caller must close
-//     the runner and load another.
+//   - The vendor's compiler runs in this process, so a crash of the compiler ends the program.
+//   - A model that the caller loads runs without the key sdnpu.enabled.
+//   - The NPU is not in Ollama's list of devices: MemorySize counts its memory, VRAMByGPU not.
+//   - If the NPU is lost, requests fail, and HasExited reports true.
+//
+// A program that embeds Ollama cannot serve as our compiling child process. To avoid that the
+// compiler runs in the program, compile models before with `sdnpu enable` or `sdnpu prepare`.
+// When the NPU is lost, the caller must close the runner and load another one.
 package inprocess

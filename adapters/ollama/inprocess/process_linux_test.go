@@ -26,7 +26,7 @@ func TestRunnerOpensNoPortAndStartsNoProcess(t *testing.T) {
 	require.Equal(t, sockets, countSockets(t))
 	require.Equal(t, before, children(t), "no child process has run")
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // the checks above can fail
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // open a socket and start a process, to show that the checks above would notice them
 	require.NoError(t, err)
 	defer listener.Close()
 	require.NotEqual(t, sockets, countSockets(t))
@@ -39,7 +39,7 @@ func countSockets(t *testing.T) (n int) {
 	files, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
 	for _, f := range files {
-		target, _ := os.Readlink(filepath.Join("/proc/self/fd", f.Name())) // the folder's own descriptor is closed by now
+		target, _ := os.Readlink(filepath.Join("/proc/self/fd", f.Name())) // ignore the error of the folder's own descriptor, which is already closed
 		if strings.HasPrefix(target, "socket:") {
 			n++
 		}

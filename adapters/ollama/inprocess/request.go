@@ -199,7 +199,8 @@ func logprobs(tokens []engine.TokenLogprob, asked bool, alternatives int) (list 
 	return list
 }
 
-// one returns a token's log-probability as a number that JSON has.
+// one converts a token's log-probability to a number that JSON can hold, because JSON has no
+// infinity.
 func one(t engine.TokenLogprob) llm.TokenLogprob {
 	p := float64(t.Logprob)
 	if !(p >= -math.MaxFloat32) { // the log-probability is minus infinity or NaN

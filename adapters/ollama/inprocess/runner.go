@@ -55,8 +55,8 @@ type Options struct {
 	Pooling    string
 	// Keys sets keys of the model's config, such as sdnpu.recipe.
 	Keys map[string]string
-	// Settings describes this machine. If Settings is nil, the environment variables
-	// describe it; see [launch.ReadSettings].
+	// Settings describes this machine. If Settings is nil, the runner reads the settings
+	// from environment variables; see [launch.ReadSettings].
 	Settings *launch.Settings
 	// Logger receives warnings and progress. If Logger is nil, nothing is logged.
 	Logger *slog.Logger

@@ -119,7 +119,7 @@ func TestRunnerGivesTheRecordedTexts(t *testing.T) {
 
 		prompt := want.Prompt
 		if i%2 == 1 {
-			prompt = "<s>" + prompt // as a template writes it
+			prompt = "<s>" + prompt // a chat template writes the BOS token as the text "<s>"
 		}
 		a, err := complete(t.Context(), s, llm.CompletionRequest{Prompt: prompt, LeadingBOS: "<s>", Options: greedy(len(want.GreedyIDs)), Shift: true})
 		require.NoError(t, err)
@@ -254,7 +254,7 @@ func TestModelThatEmbeds(t *testing.T) {
 	for _, tokens := range [][]int32{{5, 6, 7}, {9}, {5, 6, 8, 30, 31}} {
 		text := ""
 		for _, id := range tokens {
-			text += string(rune(0x4e00 + id)) // the model has one token for each such letter
+			text += string(rune(0x4e00 + id)) // token number id of the model is the character 0x4e00 + id
 		}
 		states := m.HiddenStates(append(append([]int32{1}, tokens...), 2))
 		want := states[len(states)-1]
@@ -332,7 +332,7 @@ func TestCancelAndCloseEndRequests(t *testing.T) {
 	once := sync.Once{}
 	err = r.Completion(t.Context(), llm.CompletionRequest{Prompt: "Once", Options: greedy(5000)}, func(llm.CompletionResponse) {
 		once.Do(func() { go func() { closed <- r.Close() }() })
-		_, _ = r.Tokenize(t.Context(), "a") // Ollama's routes do this; a request must not wait for Close
+		_, _ = r.Tokenize(t.Context(), "a") // like Ollama's routes, send a request while another one runs; the request must not wait for Close
 	})
 	require.ErrorIs(t, err, ErrClosed)
 	require.NoError(t, <-closed)
