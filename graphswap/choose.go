@@ -81,7 +81,7 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 
 // reverseGain is the smallest gain for which Pick loads prefill graphs in place of loaded
 // decode graphs, as a share of the best plan's time for prefill and switching. If the gain
-// is smaller, the decode graphs stay loaded and the prompt runs on the decode graphs.
+// is smaller than reverseGain, the decode graphs stay loaded and the prompt runs on them.
 const reverseGain = 0.02
 
 // Pick returns a copy of the candidate plan with the shortest conversation turn, for an

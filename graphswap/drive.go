@@ -72,9 +72,9 @@ type driver struct {
 	// stepBegins is the start time of the last step that has ended; a load may have
 	// ended during that step
 	stepBegins float64
-	// refused is set if the spare graph slot of the plan was refused. Steps then run on
-	// the graph that is loaded, even if the plan names the other one, and decode graphs are
-	// loaded after the last step.
+	// refused is set if the spare graph slot of the plan was refused. If refused is set,
+	// steps run on the loaded graph, even if the plan names the block's other graph, and
+	// missing decode graphs are loaded after the last step.
 	refused bool
 }
 

@@ -131,8 +131,9 @@ func TestPlansAndTimelinesSurviveJSON(t *testing.T) {
 	}
 }
 
-// Every plan from every start is valid. At the end of a plan, each block has a graph,
-// and after plans that switch, it is the decode graph.
+// TestPlansFromEveryResidencyAreValid checks all plans, whichever graphs are loaded at the
+// start. At the end of every plan, each block has a loaded graph; after plans that switch,
+// this is the decode graph.
 func TestPlansFromEveryResidencyAreValid(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 1))
 	for range 60 {

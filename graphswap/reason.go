@@ -11,8 +11,8 @@ var fixedReasons = map[string]string{
 }
 
 // Reason explains in one sentence why a plan's timeline looks as it does. If the field
-// Reason of the plan is set, the explanation is that sentence. If the plan needs more
-// memory than the session has, Reason adds that the plan cannot run.
+// Reason of the plan is set, the explanation is the value of the field. If the plan needs
+// more memory than the session has, Reason adds that the plan cannot run.
 func (t *Timeline) Reason(p *Problem) string {
 	reason := t.Plan.Reason
 	if reason == "" {

@@ -37,10 +37,10 @@ func (p *Problem) greedyCuts() (all []cuts) {
 	return all
 }
 
-// starts returns the cuts of the plans with which local search begins. In some of these plans,
-// all blocks switch graphs at one chunk, or the first blocks switch one chunk later than the
-// others. In the other plans, one, two or three blocks switch per chunk, in ascending or
-// descending order.
+// starts returns the cuts of the plans with which local search begins. In some of the
+// starting plans, all blocks switch graphs at one chunk, or the first blocks switch one
+// chunk later than the last ones. In the rest of the starting plans, one, two or three
+// blocks switch per chunk, in ascending or descending order.
 func (s *search) starts() []cuts {
 	var all []cuts
 	if s.problem.startsWith(Decode) {

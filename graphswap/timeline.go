@@ -57,8 +57,8 @@ type Task struct {
 	// Index is the index of the task in the plan's Steps or Loads, or -1 for tasks
 	// that the plan does not list.
 	Index int `json:"index"`
-	// Chunk is the number of the step's chunk, from 0. Decode passes get the numbers
-	// that follow the last chunk.
+	// Chunk is the number of the step's chunk, from 0. A decode pass after the prompt
+	// counts as a further chunk: its number follows that of the last chunk.
 	Chunk int `json:"chunk"`
 	// Runs is the number of executes, and Rows the number of rows that they computed.
 	// Valid is the number of rows of a task that held a token; the others were padding

@@ -114,7 +114,7 @@ func TestAttackMemory(t *testing.T) {
 	for _, row := range []struct {
 		name, path, body string
 		atOnce           int
-		leave            time.Duration // the clients leave after this time
+		leave            time.Duration // leave is the time after which the clients close their connections; 0 means never
 		statuses         []int
 	}{
 		{"16 MB of tokens to detokenize", "/detokenize", `{"tokens":` + list("1", 8*mega-20) + `}`, 8, 0, []int{413}},
@@ -203,8 +203,8 @@ func TestAttackLeavesRoomForLargeLegalRequests(t *testing.T) {
 	v.requireSound()
 }
 
-// Requests at random: some are cancelled, some end early, some are reset, some are not
-// read. No answer has the wrong text.
+// TestAttackRandomRequests cancels some requests, ends or resets the connections of others,
+// and leaves some answers unread. No complete answer may have a wrong text.
 func TestAttackRandomRequests(t *testing.T) {
 	v := newVictim(t)
 	status, want := v.ask(t, "One day")
@@ -295,9 +295,10 @@ func randomBody(rng *rand.Rand) [2]string {
 	return [2]string{path, body}
 }
 
-// Connections that send nothing, little or bodies that no handler reads, and clients
-// that do not read their answers, do not keep others out. The same connections to the
-// control server show how slow they make any server on this machine.
+// TestAttackConnections checks that other clients still get answers while many connections
+// send nothing, little, or bodies that no handler reads, and while clients do not read
+// their answers. The control server gets equally many connections, which shows how slow the
+// attack makes any server on this machine.
 func TestAttackConnections(t *testing.T) {
 	v := newVictim(t)
 	stop := v.watch()
@@ -317,8 +318,8 @@ func TestAttackConnections(t *testing.T) {
 	t.Logf("the same flood of the control server: %v", stop())
 }
 
-// flood opens more connections than the server may have, calls use while they are open,
-// and closes them.
+// flood opens more connections than the server may have, calls the function `use` while
+// they are open, and closes them.
 func flood(t *testing.T, rng *rand.Rand, address string, use func()) {
 	var open []net.Conn
 	for i := range 700 {

@@ -26,7 +26,8 @@ import (
 // SDNPU_ATTACK_SEED repeats a run with that seed. `make attack` runs these tests for
 // longer.
 
-// attack calls round with new random numbers until the time is over.
+// attack calls the function `round` with new random numbers until the time of the attack is
+// over.
 func attack(t *testing.T, round func(t *testing.T, rng *rand.Rand)) {
 	t.Helper()
 	end := 2 * time.Second
@@ -99,7 +100,7 @@ func TestAttackDatabaseImportsAreKilled(t *testing.T) {
 			_ = cmd.Process.Kill() // the process may have ended already
 			_ = cmd.Wait()
 			if _, err := os.Stat(filepath.Join(db, "MANIFEST")); err != nil {
-				continue // killed before the database existed
+				continue // the process was killed before it had created the database
 			}
 			sdnpu(t, "db", "verify", db)
 			now := texts(t, db)

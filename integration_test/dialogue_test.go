@@ -138,8 +138,8 @@ func unload(t testing.TB, s *host.Server) {
 // answer at any time.
 const endless = 10 * 512
 
-// interrupted starts a generation of the slow model and calls then after a few pieces.
-// interrupted returns the error that ended the stream.
+// interrupted starts a generation of the slow model and calls the function `then` after a
+// few pieces of the answer. interrupted returns the error that ended the stream.
 func interrupted(t testing.TB, s *host.Server, then func(cancel context.CancelFunc)) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -26,8 +26,8 @@ func TestAdapterDraftsSaveStepsAndKeepTheText(t *testing.T) {
 	}
 }
 
-// TestDraftsAreAutomaticByDefault: a model that is only selected drafts, and its texts
-// are those without drafts.
+// TestDraftsAreAutomaticByDefault: a model without a key for drafts uses drafts, and its
+// texts equal the texts without drafts.
 func TestDraftsAreAutomaticByDefault(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")

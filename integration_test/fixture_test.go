@@ -27,8 +27,9 @@ import (
 // machine.
 const patience = 5 * time.Minute
 
-// TestMain also acts as the stand-in for the original llama-server: tests link this
-// program under that name next to ours (original_test.go).
+// TestMain also acts as the stand-in for the original llama-server: tests link the test
+// program under the name of the original, in the folder of our llama-server
+// (original_test.go).
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == originalName {
 		os.Exit(standIn(os.Args[1:]))
@@ -53,8 +54,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// missing skips the test because something is not installed. If SDNPU_REQUIRE contains
-// the argument what, the test fails instead.
+// missing skips the test because something is not installed. If SDNPU_REQUIRE contains the
+// argument `what`, the test fails and is not skipped.
 func missing(t testing.TB, what string, reason any) {
 	t.Helper()
 	needs.Missing(t, what, "%v", reason)
@@ -172,7 +173,8 @@ var shared struct {
 	server *host.Server
 }
 
-// The models of the shared server, all of them stories260K f16.
+// The constants below are the names of the shared server's models, all of which are
+// stories260K in f16.
 const (
 	byAdapter = "by-adapter" // byAdapter is selected for the NPU by an adapter; its model file has no keys
 	byKeys    = "by-keys"    // byKeys is selected for the NPU by keys in its model file

@@ -40,8 +40,9 @@ var walls = []wall{
 	{folder: "spec", internal: []string{"spec/ngram"}, stdOnly: true},
 	// spec, tokendb and calibration use the hashes of package ngram
 	{folder: "spec/ngram", stdOnly: true},
-	// The packages of the folder internal serve tests, or handle files, locks and text.
-	// They know nothing of models, so every layer may import them.
+	// The packages of the folder internal serve tests, or handle files, locks and text. The
+	// packages of the folder internal know nothing of models, so every layer may import
+	// them.
 	{folder: "internal/golden"}, // tests only
 	{folder: "internal/needs"},
 	{folder: "internal/browser", internal: []string{"internal/needs"}, modules: []string{"github.com/chromedp/chromedp"}},

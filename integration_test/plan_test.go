@@ -9,7 +9,8 @@ import (
 
 // TestModelConfigNamesThePlan uses a model whose adapter names a plan. The text must equal
 // that of a model without a plan, and each report must list the switched graphs. The second
-// request starts with decode graphs and either switches both ways or keeps them.
+// request starts with the decode graphs loaded; its plan either switches to prefill graphs
+// and back, or keeps the decode graphs.
 func TestModelConfigNamesThePlan(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")

@@ -18,8 +18,9 @@ type vote struct {
 	adaptive       bool
 }
 
-// The votes of each phase (hexagon/power.go): the highest memory clock while any
-// graph runs, and core clocks by the amount of compute.
+// The variables below are the power votes of the phases prefill, verification and decode
+// (hexagon/power.go). All of them request the highest memory clock; the core clock falls
+// with the amount of compute.
 var (
 	prefillVote = vote{bus: 0xa0, core: 0xa0}
 	verifyVote  = vote{bus: 0xa0, core: 0x80, adaptive: true}
@@ -116,7 +117,7 @@ func TestDSPRestartLosesNoText(t *testing.T) {
 }
 
 // At its start, the engine runs each graph once or twice to time it for drafts. If the DSP
-// restarts during these runs, the engine loses the measured times but no text.
+// restarts while the engine measures times, the measured times are lost, but no text.
 func TestDSPRestartWhileGraphsAreTimed(t *testing.T) {
 	r := references(t, "f16")[3]
 	for _, nth := range []int{1, 5} {

@@ -47,8 +47,8 @@ func (r *recording) expected() []candidates {
 }
 func (r *recording) length() int { return len(r.PromptIDs) + len(r.OutputIDs) }
 
-// dataFolder returns the folder that SDNPU_DATA names. Without this variable the test is
-// skipped, or fails if SDNPU_REQUIRE names the data.
+// dataFolder returns the folder that SDNPU_DATA names. If SDNPU_DATA is not set, the test
+// is skipped, or fails if SDNPU_REQUIRE names the data.
 func dataFolder(t testing.TB) string {
 	t.Helper()
 	folder := os.Getenv("SDNPU_DATA")

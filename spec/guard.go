@@ -1,8 +1,8 @@
 package spec
 
-// Account compares the time that passes took with the time that the same tokens would
-// take without drafts. All times of an account have the same unit. The zero Account is
-// empty.
+// Account compares the time that passes took with the time that the same tokens would take
+// without drafts. All times of an account have the same unit. The zero Account has no
+// passes and is ready to use.
 type Account struct {
 	// Plain is the time that the tokens would take without drafts.
 	Plain float64

@@ -19,12 +19,11 @@ const maxFanout = 64
 // Index counts which tokens followed each context of up to depth tokens in a
 // growing text.
 //
-// An Index returns the same counts as a table of all n-grams, but uses less memory. In
-// an Index, a context that occurred once gets no entry for each longer context that
-// contains it. Only the shortest context that is unique gets an entry, which stores the
-// position in the text; when it occurs again, the longer contexts get entries. A new
-// token therefore adds one or two entries to an Index instead of one per context
-// length.
+// An Index returns the same counts as a table of all n-grams, but uses less memory. In an
+// Index, a context that occurred once gets no entry for each longer context that contains
+// it. Only the shortest context that is unique gets an entry, which stores the position in
+// the text; when it occurs again, the longer contexts get entries. A new token adds only
+// one or two entries to an Index, and not one per context length.
 //
 // An Index holds no pointers and allocates memory only when its tables grow. An Index
 // is not safe for concurrent use.
@@ -44,7 +43,7 @@ type slot struct {
 	// numbers in counts stop growing at their largest value.
 	counts uint32
 	// first is the index in edges of the context's most frequent successor. If only one
-	// token followed the context, first is that token's position in the text instead.
+	// token followed the context, first is that token's position in the text.
 	first int32
 }
 

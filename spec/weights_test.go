@@ -83,8 +83,8 @@ func TestLearningClimbsGradient(t *testing.T) {
 	require.Greater(t, moved, 100)
 }
 
-// follow returns a text in which two tokens usually determine the next one. The number
-// `language` selects the rule by which they do.
+// follow returns a text in which two tokens usually determine the next one. Texts with
+// different numbers `language` follow different rules.
 func follow(rng *rand.Rand, language uint64, n int) []int32 {
 	text := []int32{0, 1}
 	for range n {

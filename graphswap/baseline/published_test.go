@@ -168,8 +168,9 @@ func TestIllustrationOfThePaper(t *testing.T) {
 	}
 }
 
-// Only the two executes of one long block can hide loads. Dividing the loads between
-// the two executes is the Partition problem, which is NP-hard.
+// In TestHidingIsPartition, only the two executes of one long block take long enough to
+// hide loads. Dividing the loads between the two executes is the Partition problem, which
+// is NP-hard.
 func TestHidingIsPartition(t *testing.T) {
 	for _, tt := range []struct {
 		items []float64

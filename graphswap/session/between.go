@@ -288,8 +288,8 @@ func (b *Between) Advise(context int) *Advice {
 }
 
 // recentlyLostMs returns the time that the last k turns would have saved with configuration
-// i, for the k for which this time is largest. The largest of these times shows small
-// losses in all turns as well as large losses in the last few turns.
+// i, for the k for which this time is largest. The maximum over k reveals small losses in
+// all turns as well as large losses in the last few turns.
 func (b *Between) recentlyLostMs(turns []turn, i int) (lost float64) {
 	for k := range turns {
 		lost = max(lost, b.s.lostMs(turns[k:], i))

@@ -1,15 +1,15 @@
 // Package session chooses the graphs for a whole conversation: the partition, the
 // widths, and when to change them.
 //
-// Package graphswap chooses the best plan for one prompt if the graphs are given. A
-// [Session] also chooses the graphs. A Session learns from the conversation turns how
-// long prompts and answers are. A Session decides which widths are loaded before the
-// first conversation turn, when other widths will save more time than their loads cost,
-// and what is loaded between requests. Package session computes times from the cost
-// model; it loads no graphs.
+// Package graphswap chooses the best plan for one prompt and given graphs. A [Session]
+// chooses both the graphs and the plan for each turn. A Session learns from the
+// conversation turns how long prompts and answers are. A Session decides which widths are
+// loaded before the first conversation turn, when other widths will save more time than
+// their loads cost, and what is loaded between requests. Package session computes times
+// from the cost model; it loads no graphs.
 //
-// The engine uses [Between], which changes configurations in pauses only. A [Session]
-// also changes them during turns; `sdnpu-lab bench session` simulates it.
+// The engine uses [Between], which changes configurations in pauses only. A [Session] also
+// changes configurations during turns; `sdnpu-lab bench session` simulates a Session.
 //
 // # Invariants
 //

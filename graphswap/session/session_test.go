@@ -38,8 +38,8 @@ func hold(t *testing.T, c *Session, turns, prompt, cached, output int) (choice *
 	return choice
 }
 
-// If one set of graphs fits, long answers at long contexts are faster on 16 rows
-// and short answers on 32. The session changes its widths in both directions.
+// If one set of graphs fits, long answers at long contexts are faster on 16 rows and short
+// answers on 32. The test checks that the session changes its widths in both directions.
 func TestASessionLearnsFromItsTurns(t *testing.T) {
 	c := newSession(t, "sd8gen2", "llama3.2-3b")
 	require.Equal(t, graphswap.OneGraph, c.Config().Residency)
@@ -88,8 +88,8 @@ func TestMoreRowsThanAGraphHasAreVerifiedIfTheyPay(t *testing.T) {
 	require.Equal(t, 32, rows(200, 400, 1), "no drafts")
 }
 
-// In idle time the session loads as many graphs for the next prompt as the time allows, the first
-// block first. A plan can begin from every state in between.
+// In idle time the session loads as many graphs for the next prompt as the time allows, the
+// first block first. A plan can start when any number of the idle loads has ended.
 func TestIdleTimeLoadsForTheNextTurn(t *testing.T) {
 	c := newSession(t, "sd8gen2", "llama3.2-3b")
 	none, err := c.Idle(0)

@@ -42,8 +42,9 @@ func (st *statistics) add(t turn) {
 // weights decide how much past prompts and answers count, compared with the assumptions
 // before the first conversation turn (the prior).
 type weights struct {
-	// prompts and answers are the weight of a conversation turn divided by the weight of
-	// the turn after it: for the expected prompt, and for the expected length of an answer.
+	// prompts and answers say how fast old turns lose weight: each is the weight of a
+	// conversation turn divided by the weight of the turn after it. prompts applies to the
+	// expected prompt, and answers to the expected length of an answer.
 	prompts, answers float64
 	// usualPrompts gives the prior as much influence on the expected prompt as this number
 	// of observed conversation turns.

@@ -30,8 +30,9 @@ func canChangeInBackground(from, to graphswap.Config) bool {
 type shareRange struct{ most, least float64 }
 
 // oldShare returns the range of the share of blocks with old widths during the next ms
-// milliseconds of the change's loads. leftMs is the time of the loads that were left
-// before. In a change of widths, a block changes when its load ends.
+// milliseconds of the change's loads. The argument leftMs is the time of the loads that
+// have not run when this period begins. In a change of widths, a block changes when its
+// load ends.
 func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 	blocks := float64(x.to.Blocks)
 	return shareRange{

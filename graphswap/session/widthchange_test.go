@@ -114,7 +114,8 @@ func TestAChangeIsReversed(t *testing.T) {
 		require.Less(t, c.statistics.count, 40)
 	}
 	require.Equal(t, from, first.from)
-	// Replace the past turns by turns of the other kind.
+	// Replace the past turns by turns with short prompts and short answers, so that the
+	// change no longer pays.
 	c.statistics.turns = c.statistics.turns[:0]
 	for range remembered {
 		turns, err := c.withTurn(24, 0)
@@ -133,9 +134,9 @@ func TestAChangeIsReversed(t *testing.T) {
 	require.Equal(t, from, c.Config())
 }
 
-// No change begins before the turns with the resident widths have lost a certain share
-// of the time of the change's loads. This is true if a turn waits for the loads and if
-// they run during turns.
+// TestNothingChangesBeforeALoss checks that the widths stay until the past turns have lost
+// a certain share of the time of the change's loads. The rule holds for loads for which a
+// turn waits, and for loads that run during turns.
 func TestNothingChangesBeforeALoss(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	waited, during := 0, 0

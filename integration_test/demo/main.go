@@ -1,8 +1,8 @@
 // Command demo shows the whole path: a real, unmodified Ollama starts our program as its
-// llama-server, a GGUF runs as static graphs on the emulator, and Ollama's HTTP API
-// streams the text. Then Command demo asks four requests twice, in the simulated time of
-// a phone: first with sdnpu.mode=plain, which turns off drafts, switch plans and
-// recipes, and then with the defaults of sdnpu.
+// llama-server, a GGUF runs as static graphs on the emulator, and Ollama's HTTP API streams
+// the text. Command demo also asks four requests twice, in the simulated time of a phone:
+// first with sdnpu.mode=plain, which turns off drafts, switch plans and recipes, and then
+// with the defaults of sdnpu.
 package main
 
 import (

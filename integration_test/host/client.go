@@ -49,8 +49,8 @@ func (s *Server) Call(ctx context.Context, method, endpoint string, request, ans
 	return nil
 }
 
-// Stream posts a request to an endpoint, calls each for every line of the answer and
-// returns the last line.
+// Stream posts a request to an endpoint, calls the function `each` for every line of the
+// answer, and returns the last line.
 func (s *Server) Stream(ctx context.Context, endpoint string, request any, each func(Event)) (Event, error) {
 	body, err := s.send(ctx, http.MethodPost, endpoint, request)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 )
 
 // Restart replaces this process by the same program with the same arguments, without the
-// elements of the loader's lists that depend on the current folder. If there are no such
-// elements, Restart returns nil at once. If there are elements to leave out, Restart
-// returns only if it fails, and the program must then end. Restart calls the function
-// `warn` with a sentence about each element that it leaves out, except for empty elements,
-// which are never written on purpose.
+// elements of the loader's lists that depend on the current folder. If no element depends
+// on the current folder, Restart returns nil at once. If there are elements to leave out,
+// Restart returns only if it fails; after such a failure the program must end. Restart
+// calls the function `warn` with a sentence about each element that it leaves out, except
+// for empty elements, which are never written on purpose.
 func Restart(warn func(string)) error {
 	restart := false
 	for _, v := range variables {

@@ -1,8 +1,8 @@
 // Package mapped maps files into memory for reading.
 //
-// The operating system loads a page when it is first read, and drops pages when memory
-// is short. A model that is larger than the memory can therefore still be opened.
-// Package mapped maps only whole, regular files.
+// The operating system loads a page when it is first read, and drops pages when memory is
+// short. For this reason a model that is larger than the memory can be opened. Package
+// mapped maps only whole, regular files.
 //
 // # Invariants
 //

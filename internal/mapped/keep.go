@@ -13,10 +13,10 @@ type Keeping struct {
 	// A file that is read without Guard is copied if nothing else protects it, and Lost
 	// is called if its bytes cannot be kept.
 	Unguarded bool
-	// Lost, if set, is called from another goroutine if the file changes and the bytes
-	// of an unguarded file could not be kept. Code outside Guard may then read wrong
-	// bytes, or end the process, so the function Lost should end the process with the
-	// reason.
+	// Lost, if set, is called from another goroutine if the file changes and the bytes of
+	// an unguarded file could not be kept. After bytes are lost, code outside Guard may
+	// read wrong bytes or crash the process, so the function Lost should end the process
+	// with the reason.
 	Lost func(reason error)
 }
 

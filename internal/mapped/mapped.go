@@ -99,7 +99,7 @@ func (f *File) Close() error {
 	}
 	var err error
 	if f.held != nil {
-		err = f.held.Close() // the protection is given up first, so that nothing replaces bytes that are unmapped
+		err = f.held.Close() // the protection is given up before the unmapping, because its handler could replace bytes that are no longer mapped
 	}
 	if err = errors.Join(err, unmapFile(b)); err != nil {
 		return fmt.Errorf("mapped: unmap %d bytes: %w", len(b), err)

@@ -1,6 +1,6 @@
-// Package needs lets a test skip if something that it needs is not installed. If
-// the variable SDNPU_REQUIRE, a list separated by commas, names the missing thing,
-// the test fails instead.
+// Package needs lets a test skip if something that it needs is not installed. If the
+// variable SDNPU_REQUIRE, a list separated by commas, names the missing thing, the test
+// fails and is not skipped.
 package needs
 
 import (

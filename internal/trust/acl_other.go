@@ -2,6 +2,6 @@
 
 package trust
 
-// hasAccessList returns false, because on these systems an access control list does not
-// show in the group's permission.
+// hasAccessList returns false on systems on which an access control list does not change
+// the permission bits of the group.
 func hasAccessList(string) bool { return false }

@@ -229,7 +229,8 @@ func TestAccessListWithWritePermissionIsRefused(t *testing.T) {
 	r.groups = groups{users: lists, list: lists, system: "linux"}
 	require.NoError(t, os.Chown(dir, -1, os.Geteuid()))
 	require.NoError(t, r.check(dir))
-	// The kernel's form: version 2, then tag, permissions and user of each entry.
+	// The kernel encodes an access control list as the version 2, followed by the tag, the
+	// permissions and the user of each entry.
 	list := []byte{2, 0, 0, 0}
 	for _, e := range []struct {
 		tag, permissions uint16

@@ -1,11 +1,10 @@
 // Package replay scores a drafter on recorded texts without running the model. Only the
 // laboratory uses package replay.
 //
-// Under greedy decoding the text depends on the prompt only: drafts change the number
-// of passes, never the tokens. Package replay therefore computes the exact accept
-// length of a drafter, if the drafter reads only tokens or recorded probabilities.
-// Package replay cannot score draft extension, because extension needs the model's
-// choices after wrong tokens.
+// Under greedy decoding the text depends on the prompt only: drafts change the number of
+// passes, never the tokens. Package replay computes the exact accept length of a drafter
+// that reads only tokens or recorded probabilities. Package replay cannot score draft
+// extension, because extension needs the model's choices after wrong tokens.
 //
 // Equal traces give equal counts; times come from the clock that the caller passes. A
 // replayed pass costs one call of the drafter's Propose and one of its Commit.

@@ -19,7 +19,7 @@ var errKilled = errors.New("killed")
 // at that moment would leave: flushed contents under flushed names.
 type power struct {
 	dir     string
-	left    int // left is the number of changes before the stop
+	left    int // left is the number of changes that may still run before the simulated process stops
 	flushed map[string][]byte
 	durable map[string][]byte
 	calls   []string
@@ -89,7 +89,8 @@ func (p *power) cut(t *testing.T, torn *rand.Rand) {
 	}
 }
 
-// tear keeps some of the written sectors, at the full length or a part of it.
+// tear simulates an interrupted write: it may cut the end off the written bytes, and
+// damages some of the rest.
 func tear(rng *rand.Rand, b []byte) []byte {
 	b = slices.Clone(b)
 	if rng.IntN(2) == 0 {
@@ -169,7 +170,7 @@ func TestStoppedAnywhereKeepsPrefixOfCommits(t *testing.T) {
 			p := newPower(dir, n)
 			p.eager = end == "machine with an eager file system"
 			states, err := life(p, documents)
-			if err == nil { // the process stopped while it removed old files, or in Close
+			if err == nil { // the stop came after the last change of contents: while old files were removed, or in Close
 				require.Contains(t, whole.calls[n], "remove")
 				states = append(states, states[len(states)-1])
 			} else {
@@ -269,8 +270,8 @@ func TestDamageIsFound(t *testing.T) {
 			}
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), bad, 0o600))
 			o, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab, ReadOnly: true})
-			// the changed byte is padding of a segment, or in a record of the log, which
-			// then ends earlier
+			// a changed byte may stay unnoticed in two places: in the padding of a segment,
+			// or in the last record of the log, which counts as incomplete
 			if err == nil {
 				require.NotEqual(t, manifestName, name, what)
 				left := len(contents(t, o))

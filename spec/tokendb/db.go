@@ -38,9 +38,10 @@ type DB struct {
 	// fields below are read or changed. The writer never holds mu during a disk access, so
 	// queries do not wait for the disk.
 	//
-	// mu guards all fields below except log, which writing guards. A writer changes
-	// manifest, parts, tail and logSize only while it holds both writing and mu. The
-	// holder of the lock `writing` may therefore read these fields without mu.
+	// The lock mu guards all fields below except log, which the lock `writing` guards. A
+	// writer changes manifest, parts, tail and logSize only while it holds both `writing`
+	// and mu. A goroutine that holds the lock `writing` may read manifest, parts, tail and
+	// logSize without mu.
 	changing sync.Mutex
 	writing  sync.Mutex
 	mu       sync.Mutex

@@ -13,13 +13,13 @@
 //
 // # A segment
 //
-// A segment's text section holds the tokens of all its documents, with a separator
-// before each document; no context reaches across a separator. A segment's order
-// section works like a suffix array, read backwards: it lists the positions of all
-// tokens, sorted by the tokens before each position, the newest first. All positions of
-// one context are therefore consecutive in the list, and a longer context has some of
-// the positions of each shorter one. A query looks up the context of one token, then of
-// two tokens, and so on; each look-up narrows the range of positions for the next.
+// A segment's text section holds the tokens of all its documents, with a separator before
+// each document; no context reaches across a separator. A segment's order section works
+// like a suffix array, read backwards: it lists the positions of all tokens, sorted by the
+// tokens before each position, the newest first. In the order section, all positions of one
+// context are consecutive. The positions of a context are among the positions of every
+// shorter context at its end. A query looks up the context of one token, then of two
+// tokens, and so on; each look-up narrows the range of positions for the next.
 //
 // If a context has more than 32 positions, its successors are counted when the segment
 // is built, and stored in a hash table in the segment. A query itself counts the

@@ -21,8 +21,9 @@ const (
 	documentKind  = 1
 )
 
-// maxLog is the size of the largest log in bytes. A log is turned into a segment before
-// it becomes that large: after sealTokens tokens and at most one document more.
+// maxLog is the size of the largest log in bytes. The database turns a log into a segment
+// long before its size reaches maxLog: after sealTokens tokens and at most one further
+// document.
 const maxLog = 64 << 20
 
 // checkLogSize rejects a log that is too large to be read. A log that is too large

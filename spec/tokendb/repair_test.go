@@ -121,7 +121,7 @@ func TestStoppedRepairLosesNothing(t *testing.T) {
 		log := logOf(t, dir)
 		b, err := os.ReadFile(log)
 		require.NoError(t, err)
-		b[logHeaderSize+recordHead+3] ^= 4 // the changed byte is in the first record
+		b[logHeaderSize+recordHead+3] ^= 4 // this byte belongs to the first record
 		require.NoError(t, os.WriteFile(log, b, 0o600))
 		left := n
 		d, err = open(&DB{disk: disk{dir: dir, before: func(string, string) error {

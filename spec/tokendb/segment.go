@@ -132,8 +132,9 @@ func (s *segment) rare(k int, outer node, context []int32, out *[depth + 1]level
 	return longest + 1
 }
 
-// shared returns how many tokens before the position p of a segment's text equal the
-// end of the context. The caller of shared has already compared the first k tokens.
+// shared returns how many tokens before the position p of a segment's text equal the end of
+// the context. The caller has already compared the first k tokens and passes their number
+// k.
 func (s *segment) shared(p uint32, k int, context []int32) int {
 	for ; k < depth && k < len(context); k++ {
 		if token := s.token(p - 1 - uint32(k)); token != uint32(context[k]) {

@@ -36,7 +36,7 @@ func indexOf(documents []Document) *spec.Index {
 	return x
 }
 
-// fileOf returns the bytes of the file of a new segment with these documents.
+// fileOf returns the content of the file of a new segment with the given documents.
 func fileOf(t testing.TB, documents []Document, vocab int) []byte {
 	var b buffer
 	_, err := build(documents, vocab).writeTo(&b, [32]byte{1})

@@ -7,8 +7,8 @@ import "github.com/sdnpu/sdnpu/spec"
 // and the position of that occurrence, in constant time per token.
 //
 // A state of the automaton keeps the ends of the two newest occurrences of the state's
-// text. With these two ends, a draft continues a recent occurrence and not the first one of
-// the text.
+// text. A draft continues one of the two newest occurrences, and not the first occurrence
+// in the text.
 type Automaton struct {
 	text   []int32
 	states []state
