@@ -13,8 +13,8 @@ import (
 
 // isCPULibrary reports whether the library is libQnnCpu, the vendor's float library for the
 // CPU. With API 2.36, libQnnCpu has all operators that package hexagon writes in float32,
-// and Cast between float16 and float32. For every other node with a float16 or fixed-point
-// tensor, libQnnCpu's validation returns code 3110.
+// and Cast between float16 and float32. Except for Cast, libQnnCpu's validation returns
+// code 3110 for each node with a float16 or fixed-point tensor.
 func (d *Device) isCPULibrary() bool { return d.library.Provider().Backend == qnn.BackendCPU }
 
 // explainRefusal adds the advice "use recipe f32" to the error for a node that libQnnCpu

@@ -159,9 +159,9 @@ func Open(o Options) (_ *Device, err error) {
 	return d, nil
 }
 
-// openChip opens the NPU's device in the library. libQnnCpu, the vendor's float library
-// for the CPU, has no device, no chip and no compiler options. For any other backend of
-// QNN, openChip returns an error.
+// openChip opens the NPU's device in the library. libQnnCpu, the vendor's float library for
+// the CPU, has no device, no chip and no compiler options. For a library that is neither
+// the NPU's nor libQnnCpu, openChip returns an error.
 func (d *Device) openChip() (err error) {
 	switch p := d.library.Provider(); p.Backend {
 	case qnn.BackendHTP, d.options.provider:

@@ -7,10 +7,10 @@
 // weights have block scales, which becomes a Conv2d with Reshapes. Package hexagon lets the
 // library validate each node before it adds the node, because the vendor's addNode and
 // finalize accept nodes that they then compute wrongly. If the library refuses a node,
-// Compile returns an error that matches [errors.ErrUnsupported]. An RmsNorm whose beta is
-// not zero also gives [errors.ErrUnsupported], because the vendor's library would accept it
-// and compute it wrongly. Package hexagon never repeats a failed execute and never computes
-// a refused node on the CPU instead.
+// Compile returns an error that matches [errors.ErrUnsupported]. For an RmsNorm whose beta
+// is not zero, Compile returns [errors.ErrUnsupported], because the vendor's library would
+// accept it and compute it wrongly. Package hexagon never repeats a failed execute and
+// never computes a refused node on the CPU instead.
 //
 // # Images
 //

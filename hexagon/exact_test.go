@@ -71,8 +71,8 @@ func (l *recipeLab) answeredTwice(t *testing.T, d backend.Device, name string) (
 	return plain, drafted
 }
 
-// TestExactWidthIsExactOnTheEmulator: with and without drafts, texts, log-probabilities,
-// keys and values are equal to the bit.
+// TestExactWidthIsExactOnTheEmulator requires that, with and without drafts, texts,
+// log-probabilities, keys and values are equal to the bit.
 func TestExactWidthIsExactOnTheEmulator(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.Emulator(t))
 	for _, name := range []string{"f16", "w8a16", "w4a16-lpbq"} {
@@ -104,9 +104,10 @@ func TestDraftsUnderAnExactWidthOnTheVendorsLibrary(t *testing.T) {
 	}
 }
 
-// TestExactWidthEndsAFlipOfTheVendorsLibrary: at one of these tokens of stories260K in f16,
-// an AR-32 graph and an AR-1 graph choose different tokens. Full passes and single tokens
-// on the AR-32 graph choose the same tokens.
+// TestExactWidthEndsAFlipOfTheVendorsLibrary feeds a text in which, with stories260K in
+// f16, an AR-32 graph and an AR-1 graph choose different tokens at one position (flipAt).
+// With an exact width, full passes and single tokens both run on the AR-32 graph and must
+// choose the same tokens.
 func TestExactWidthEndsAFlipOfTheVendorsLibrary(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.VendorAtLength(t))
 	raw, err := os.ReadFile(filepath.Join("..", "adapters", "findings", "texts", "check.txt"))

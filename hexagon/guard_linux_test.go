@@ -45,9 +45,9 @@ func TestBuffersEndInFrontOfAGuard(t *testing.T) {
 const lyingLibrary, lyingColumns = "HEXAGON_LYING_LIBRARY", 40_000
 
 // TestBinariesThatLieDoNotReachOtherMemory changes the shape of an output in the description that a
-// context binary gives of itself. No check can detect this change, and the vendor's library writes
-// as many bytes as the graph's true shape has. The test requires that the write ends the process at
-// the guarded addresses after the buffer.
+// context binary gives of itself. No check can detect a changed shape in the description, and the
+// vendor's library writes as many bytes as the graph's true shape has. The test requires that the
+// write ends the process at the guarded addresses after the buffer.
 func TestBinariesThatLieDoNotReachOtherMemory(t *testing.T) {
 	if library := os.Getenv(lyingLibrary); library != "" {
 		runLyingBinary(t, library)

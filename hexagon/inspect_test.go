@@ -48,8 +48,9 @@ func TestInspectAgreesWithTheVendorsDescription(t *testing.T) {
 	})
 }
 
-// TestSharedImagesAreCompiledForOtherMachines: the vendor's x86-64 library compiles images
-// that it cannot load.
+// TestSharedImagesAreCompiledForOtherMachines compiles an image with shared constants for
+// another machine. The test also runs on the vendor's x86-64 library, which cannot load the
+// image.
 func TestSharedImagesAreCompiledForOtherMachines(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		separate, err := Open(Options{Library: path, SoC: soc, ConstantSharing: ConstantsSeparate})

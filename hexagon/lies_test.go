@@ -50,8 +50,8 @@ func rewrite(t testing.TB, image []byte, change func(m *manifest)) []byte {
 }
 
 // TestSwappedPortsAreRejected swaps the IDs of a large and of a small output in the manifest, with
-// correct checksums. If Load accepted this manifest, the vendor's library would write all logits
-// into the buffer of the small output.
+// correct checksums. If Load accepted a manifest with swapped IDs, the vendor's library would
+// write all logits into the buffer of the small output.
 func TestSwappedPortsAreRejected(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)
@@ -61,7 +61,7 @@ func TestSwappedPortsAreRejected(t *testing.T) {
 			require.Len(t, out, 2)
 			out[0].ID, out[1].ID = out[1].ID, out[0].ID
 		}
-		for _, own := range []bool{false, true} { // images in our own cache may be exchanged, too
+		for _, own := range []bool{false, true} { // Load must also check images of this process's own cache
 			_, err := d.Load(t.Context(), backend.Image{Bytes: rewrite(t, image, swap), Own: own})
 			require.ErrorIs(t, err, backend.ErrImage)
 			require.ErrorContains(t, err, "logits")

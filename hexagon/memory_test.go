@@ -15,8 +15,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// TestBuffersAreSharedIfTheLibraryTakesThem: the emulator registers memory. The vendor's x86-64
-// library reports that it has no memory handles, so the device passes addresses to it.
+// TestBuffersAreSharedIfTheLibraryTakesThem requires that the emulator registers the memory of
+// buffers. The vendor's x86-64 library reports that it has no memory handles, so the device
+// must pass addresses to the vendor's library.
 func TestBuffersAreSharedIfTheLibraryTakesThem(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)

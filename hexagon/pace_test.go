@@ -101,7 +101,7 @@ func runCost(t *testing.T, p backend.Program, graph string, bindings []backend.B
 	return p.(backend.Timed).RunCost()
 }
 
-// same compares times with the precision of doubles and of nanoseconds.
+// same requires that two times are equal, up to the rounding of doubles and of nanoseconds.
 func same(t *testing.T, wantMs float64, got time.Duration, what string) {
 	t.Helper()
 	require.InEpsilon(t, wantMs, float64(got)/1e6, 1e-6, what)
@@ -154,7 +154,7 @@ func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
 }
 
 // wallScale is the key scale of the tests with pace=wall, which makes these tests shorter.
-// With this scale, an execute still lasts milliseconds.
+// With a scale of 0.5, an execute still lasts milliseconds.
 const wallScale = 0.5
 
 const wall = "profile=sd8gen2,as=qwen2.5-0.5b,pace=wall,scale=0.5"
@@ -202,7 +202,8 @@ func TestPacedCallsLastTheirSimulatedTime(t *testing.T) {
 	})
 }
 
-// TestLoadsOverlapRunsButNotEachOther: one load and one execute run at a time.
+// TestLoadsOverlapRunsButNotEachOther requires that a load may run during an execute, but
+// that two loads or two executes run one after the other.
 func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 	paced(t, wall, func(t *testing.T, library string) {
 		d, cost := openPaced(t, library), wallCost(t)
@@ -260,8 +261,8 @@ func loadAndClose(t *testing.T, d *Device, image []byte) bool {
 }
 
 // TestExecuteDuringALoadIsSlower sets the factor by which a running load slows executes
-// down. In all profiles, this factor for executes during a load is 1, because it was never
-// measured.
+// down (slowdown). In all profiles, the factor for executes during a load is 1, because it
+// was never measured.
 func TestExecuteDuringALoadIsSlower(t *testing.T) {
 	paced(t, wall+",slowdown=1.25", func(t *testing.T, library string) {
 		d, cost := openPaced(t, library), wallCost(t)
@@ -294,8 +295,8 @@ func TestExecuteDuringALoadIsSlower(t *testing.T) {
 	})
 }
 
-// TestSessionIsLimited: two halves of a 3B model (2.82 GB) fit into 3.75 GB, a third half
-// does not.
+// TestSessionIsLimited requires that two halves of a 3B model (2.82 GB) fit into a DSP
+// session of 3.75 GB, and that a third half does not.
 func TestSessionIsLimited(t *testing.T) {
 	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {
 		d := openPaced(t, library)
@@ -344,7 +345,8 @@ func TestMisspelledSettingsAreNamed(t *testing.T) {
 	}
 }
 
-// TestCodePathsOfOtherMachinesAreAccepted: no machine has all of these paths.
+// TestCodePathsOfOtherMachinesAreAccepted opens the emulator with each code path, although
+// no machine supports all of them.
 func TestCodePathsOfOtherMachinesAreAccepted(t *testing.T) {
 	for _, path := range []string{"c", "avx2", "avx512", "vnni", "neon"} {
 		t.Run(path, func(t *testing.T) {
@@ -357,7 +359,8 @@ func TestCodePathsOfOtherMachinesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestCostsWithoutProfileAreMeasured: without a profile the costs are the library's own.
+// TestCostsWithoutProfileAreMeasured requires that, without a profile in SDNPU_EMULATOR,
+// the library reports costs that it has measured.
 func TestCostsWithoutProfileAreMeasured(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openPaced(t, path)

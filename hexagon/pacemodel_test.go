@@ -15,9 +15,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestSmallModelCostsLikeALargeOne: the engine measures the costs that the cost model gives
-// for the large model. The emulator derives the block from the graph alone, and the past
-// from its mask.
+// TestSmallModelCostsLikeALargeOne runs a small model with the setting as=qwen2.5-1.5b, and
+// requires that the engine measures the costs that the cost model gives for the large
+// model. The emulator recognizes a block by its graph alone, and counts past tokens by the
+// graph's mask.
 func TestSmallModelCostsLikeALargeOne(t *testing.T) {
 	paced(t, "profile=sd8gen3,as=qwen2.5-1.5b,pace=virtual", func(t *testing.T, library string) {
 		f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
@@ -51,8 +52,9 @@ func TestSmallModelCostsLikeALargeOne(t *testing.T) {
 	})
 }
 
-// TestModelThatDoesNotFitGetsAdvice: one graph of each block of a 3B model fits into a
-// session of 3.75 GB, two do not. Registered memory counts as memory of the session, too.
+// TestModelThatDoesNotFitGetsAdvice runs a 3B model, of which one graph of each block fits
+// into a session of 3.75 GB, and two graphs do not. The session's memory includes
+// registered memory.
 func TestModelThatDoesNotFitGetsAdvice(t *testing.T) {
 	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {
 		f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))

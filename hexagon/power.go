@@ -19,8 +19,8 @@ const hmxVoteArch = 79
 // memory bus at its highest clock, while cores and matrix unit may be slower. The vote of
 // verification is between the votes of prefill and decode. In decode and verification, the
 // library predicts the time of an execute, and the host polls for the end of the execute
-// for about this time. With this adaptive polling, the host notices the end of an execute
-// as early as with the fixed polling of [qnn.Burst] (10 ms), and needs less CPU time.
+// for about this time. With adaptive polling, the host notices the end of an execute as
+// early as with the fixed polling of [qnn.Burst] (10 ms), and needs less CPU time.
 func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	v = qnn.Burst()
 	switch p {

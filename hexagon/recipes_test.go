@@ -110,8 +110,8 @@ func newRecipeLab(t *testing.T) *recipeLab {
 	return l
 }
 
-// TestEveryRecipeIsExactOnTheEmulator: neither the graph width nor the slots of the past
-// change a bit.
+// TestEveryRecipeIsExactOnTheEmulator requires that neither the graph width nor the slots
+// of the past tokens change a bit of the logits.
 func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.Emulator(t))
 	digests := make(map[float32]string)

@@ -40,8 +40,9 @@ type conversation struct {
 }
 
 // TestMemoryIsRegisteredAgainAfterARestart restarts the DSP at each execute of a conversation.
-// Memory is deregistered from the lost contexts and registered with the new ones, none
-// leaks, and the conversation continues with the same keys and values.
+// After each restart, memory must be deregistered from the lost contexts and registered with
+// the new contexts without a leak, and the conversation must continue with the same keys and
+// values.
 func TestMemoryIsRegisteredAgainAfterARestart(t *testing.T) {
 	if library := os.Getenv(restartLibrary); library != "" {
 		talk(t, library, os.Getenv(restartFolder))
@@ -78,7 +79,8 @@ func sum(numbers []int) (n int) {
 	return n
 }
 
-// talkInChild runs talk in a child process whose DSP restarts at one execute, or at none.
+// talkInChild runs talk in a child process whose DSP restarts at execute number `at`, or
+// never if `at` is 0.
 func talkInChild(t *testing.T, library, folder string, at int) (c conversation) {
 	t.Helper()
 	self, err := os.Executable()

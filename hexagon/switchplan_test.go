@@ -11,9 +11,10 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// Two turns of a conversation, with a plan that switches graphs in both directions, give
-// the tokens of an engine that keeps every graph loaded. The first prompt leaves decode
-// graphs; the second prompt loads prefill graphs again, and then decode graphs.
+// testSwitchPlan runs two turns of a conversation with a plan that switches graphs in both
+// directions, and requires the tokens of an engine that keeps every graph loaded. After the
+// first prompt, decode graphs are loaded. The second prompt loads prefill graphs again, and
+// then decode graphs.
 func testSwitchPlan(t *testing.T, library string) {
 	r := storiesOf(t, "f16")[1]
 	open := func(plan string) *engine.Engine {

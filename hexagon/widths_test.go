@@ -204,7 +204,8 @@ func ulps(a, b float32) int {
 	return max(n, -n)
 }
 
-// equalCache returns the share of equal elements among the passage's own keys and values.
+// equalCache returns the share of equal elements among the keys and values that the passage
+// itself has added to the cache.
 func equalCache(got, want keysAndValues, r model.Recipe) float64 {
 	equal, all := 0, 0
 	for port, heads := range want {

@@ -43,8 +43,8 @@ type Options struct {
 // emulator's library does not exist yet, Build compiles it.
 //
 // Build writes the library in a temporary folder and renames the complete file to its final
-// path. Because of this renaming, several processes may build at the same time, and a
-// killed build leaves no broken library at the final path. The first build takes some
+// path. Because only a complete file gets the final path, several processes may build at
+// the same time, and a killed build leaves no broken library. The first build takes some
 // seconds. Cancelling ctx kills the compiler.
 func Build(ctx context.Context, options Options) (string, error) {
 	if options.Dir == "" {
@@ -99,8 +99,8 @@ func arguments(sanitize string) []string {
 	return args
 }
 
-// findCompiler returns the path of the C compiler and the output of its --version. Build
-// includes this path and output in the hash that names the build, so a new version of the
+// findCompiler returns the path of the C compiler and the output of its --version. The hash
+// that names a build covers the compiler's path and version, so a new version of the
 // compiler causes a new build.
 func findCompiler(ctx context.Context, name string) (path, version string, err error) {
 	candidates := []string{"cc", "gcc", "clang"}

@@ -28,12 +28,12 @@
 // # Where the emulator is stricter than the vendor's library
 //
 // The vendor's x86-64 library accepts the errors listed below without a message. For each
-// of these errors, the emulator's call returns an error code and logs a line that names the
-// graph, the node, the tensor and the reason. The emulator rejects static data and buffers
-// of a wrong size, and tensors with a wrong data type or shape at execute. The emulator
-// rejects quantizations that do not fit their tensor, overlapping output buffers, duplicate
-// names, and tensors that no node writes or reads. The emulator rejects invalid nodes
-// already at addNode, not only at finalize, and rejects options that it would have to
+// error in this section, the emulator's call returns an error code and logs a line that
+// names the graph, the node, the tensor and the reason. The emulator rejects static data
+// and buffers of a wrong size, and tensors with a wrong data type or shape at execute. The
+// emulator rejects quantizations that do not fit their tensor, overlapping output buffers,
+// duplicate names, and tensors that no node writes or reads. The emulator rejects invalid
+// nodes already at addNode, not only at finalize, and rejects options that it would have to
 // ignore. The emulator rejects context binaries that are damaged, that another library
 // wrote, or that were compiled for another SoC.
 //
@@ -78,11 +78,12 @@
 // row to the blocks and none to the head.
 //
 // A graph with inputs named past_k<layer> is a block graph. The part _layers<K>of<T> of a
-// block graph's name gives the graph's share of the model. If the name has no such part, the
-// share is the graph's number of past_k inputs divided by the number of layers of the model
-// that the key `as` names. The rows of a block graph are the rows of its input x, including
-// padding rows. The number of past tokens of an execute is the number of slots that its
-// input mask makes visible: the mean over the rows that see any slot, plus half of the rows.
+// block graph's name gives the graph's share of the model. If a block graph's name does not
+// have the part _layers<K>of<T>, the share is the graph's number of past_k inputs divided by
+// the number of layers of the model that the key `as` names. The rows of a block graph are
+// the rows of its input x, including padding rows. The number of past tokens of an execute
+// is the number of slots that its input mask makes visible: the mean over the rows that see
+// any slot, plus half of the rows.
 //
 // A graph whose name begins with "head" is charged for all of its rows, but not for the
 // submission of an execute, because profiles count submissions per block. For a graph that

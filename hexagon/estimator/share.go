@@ -30,9 +30,9 @@ type Share struct {
 	Busy float64
 	// Cycles is the part of the graph's time that is charged to the operator. A moment in which
 	// events run on the matrix unit or the vector units is divided equally among these events.
-	// Any other moment is charged to the running transfers, or, without transfers, to the
-	// running control events. A moment without any event is charged to the operator "pause".
-	// The sum of Cycles over all shares is the time of the graph.
+	// A moment in which neither unit works is charged to the running transfers, or, without
+	// transfers, to the running control events. A moment without any event is charged to the
+	// operator "pause". The sum of Cycles over all shares is the time of the graph.
 	Cycles float64
 }
 

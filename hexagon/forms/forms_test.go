@@ -44,7 +44,7 @@ func TestFormsEndAsTheTableSays(t *testing.T) {
 	for _, f := range allForms() {
 		line := f.row + "/" + f.types
 		if testing.Short() && lines[line] {
-			continue // run only one form of each line of the table
+			continue // in short test runs, only one form of each line of the table runs
 		}
 		lines[line] = true
 		require.False(t, names[f.name()], "%s is in the table twice", f.name())

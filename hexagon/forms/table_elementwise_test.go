@@ -70,8 +70,8 @@ func (t *table) elementwise() {
 	t.singles()
 }
 
-// second returns the right operand of a pair. The operand is a constant if it is one number
-// or a row. No element of a divisor is near zero.
+// second returns the right operand of a pair. If the right operand is one number or a row,
+// it is a constant. No element of a divisor is near zero.
 func (g *Graph) second(types, row string, dims []int) *Tensor {
 	wish := g.normal(dims, 1)
 	if row == "ElementWiseDivide" || row == "ElementWiseBinary 2" {

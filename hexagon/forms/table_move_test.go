@@ -11,8 +11,8 @@ import (
 // vendor's library copies f32 through f16.
 var exact = perType{"f16": {}, "f32": {relrms: 3e-4}, "u16": {lsb: 0.001}, "u8": {lsb: 0.001}, "s16": {lsb: 0.001}, "s8": {lsb: 0.001}}
 
-// moves adds the operators that move elements. The output of each of these operators has the
-// encoding of the first input.
+// moves adds the operators that move elements. The output of an operator that moves elements
+// has the encoding of the first input.
 func (t *table) moves() {
 	exact.each(func(types string, l limit) {
 		one := func(op string, x, y []int, params ...Param) { t.move(op, types, "", l, x, y, params...) }

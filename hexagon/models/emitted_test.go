@@ -24,7 +24,7 @@ const families = "../../backend/model/testdata/*.gguf"
 type emitted struct {
 	form  string // form describes the node; nodes with equal descriptions count as one
 	graph *backend.Graph
-	users []string // users lists the families and recipes whose graphs have such a node
+	users []string // users lists the families and recipes whose graphs have a node of this form
 }
 
 // emittedForms returns the forms of all families in all recipes, at one row and at several

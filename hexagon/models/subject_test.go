@@ -53,8 +53,8 @@ func story(name string, blocks int, called string) subject {
 	return subject{name: called, file: file, blocks: blocks, story: name}
 }
 
-// river is the prompt for SmolLM2. The rows of testdata/models.md were measured with this
-// prompt, so river must not change.
+// river is the prompt for SmolLM2. The text of river must not change, because the rows of
+// testdata/models.md were measured with it.
 //
 //go:embed testdata/river.txt
 var river string

@@ -29,8 +29,8 @@ type row struct {
 	SoC                           uint32
 	Finalize, Reload              float64
 	Prompt, Step                  float64
-	// the errors of each block's output in the library, and in exact arithmetic with the
-	// same recipe
+	// Blocks has the error of each block's output in the library, Ideal the error in exact
+	// arithmetic with the same recipe
 	Blocks, Ideal             []float64
 	Logits, Tree, IdealLogits float64
 	Same, All, First          int

@@ -46,9 +46,9 @@ type GraphInfo struct {
 	Optimization                                                  uint32
 }
 
-// memory gives access to the bytes of an image's description. The implementation ownMemory
-// reads this process's memory; tests have other implementations. The method `read` copies
-// len(to) bytes from an address.
+// memory gives access to the bytes of an image's description. ownMemory implements memory
+// with this process's memory; tests implement it with a slice of bytes. The method `read`
+// copies len(to) bytes from an address.
 type memory interface {
 	read(address uintptr, to []byte) error
 }
@@ -62,9 +62,9 @@ type ownMemory struct{}
 const firstPage = 4096
 
 // lastAddress returns the highest address that ownMemory reads. On x86-64, Go reports a
-// fault above this address without the faulting address, so readBinaryInfo could not
-// distinguish such a fault from a programming error. On processors other than x86-64,
-// lastAddress excludes no address.
+// fault above 1<<47 without the faulting address, so readBinaryInfo could not distinguish
+// such a fault from a programming error. On processors other than x86-64, lastAddress
+// excludes no address.
 func lastAddress() uintptr {
 	if runtime.GOARCH == "amd64" {
 		return 1<<47 - 1
@@ -272,8 +272,8 @@ func (r *infoReader) tensor(address uintptr) (*Tensor, error) {
 	return t, nil
 }
 
-// oneScale returns the quantization of a tensor that has a single scale. For other
-// encodings oneScale returns nil.
+// oneScale returns the quantization of a tensor that has a single scale, and nil for
+// encodings with several scales.
 func oneScale(c *cQuantizeParams) *Quantization {
 	switch Encoding(c.encoding) {
 	case ScaleOffset:

@@ -190,8 +190,8 @@ func (e *Error) Error() string {
 }
 
 // Is reports whether `target` is an *Error with the same code, even if another C function
-// failed. If the code means that the library does not support the request, Is also reports
-// true for the target [errors.ErrUnsupported].
+// failed. For the target [errors.ErrUnsupported], Is reports whether the error's code means
+// that the library does not support the request.
 func (e *Error) Is(target error) bool {
 	if target == errors.ErrUnsupported {
 		return e.Code == codeNotSupported || e.Code == codeOpUnknown || e.Code == codePowerOption || e.Code == codePowerUnsupported

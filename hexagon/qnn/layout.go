@@ -184,10 +184,10 @@ type cOpConfig struct {
 }
 
 // cConfig stands for QnnBackend_Config_t, QnnDevice_Config_t, QnnContext_Config_t,
-// QnnGraph_Config_t and QnnProfile_Config_t. All of them consist of an option's number and
-// a union of eight bytes. If the union of an option holds a pointer, the type `configs`
-// keeps the memory alive to which it points, because the garbage collector does not follow
-// the number in `value`.
+// QnnGraph_Config_t and QnnProfile_Config_t. Each C struct that cConfig stands for consists
+// of an option's number and a union of eight bytes. If the union of an option holds a
+// pointer, the type `configs` keeps the memory alive to which it points, because the
+// garbage collector does not follow the number in `value`.
 type cConfig struct {
 	option uint32 `c:"option"`
 	_      [4]byte
@@ -196,8 +196,8 @@ type cConfig struct {
 
 // cCustomConfig stands for QnnHtpGraph_CustomConfig_t, QnnHtpContext_CustomConfig_t and
 // QnnHtpDevice_CustomConfig_t. cCustomConfig has 64 bytes, although the three C structs
-// have 56, 24 and 16 bytes. A newer library may read a larger union than our version of the
-// C structs declares, and must read zeros there.
+// have 56, 24 and 16 bytes. The additional bytes of cCustomConfig are zeros, because a
+// newer library may read a larger union.
 type cCustomConfig struct {
 	option uint32    `c:"option"`
 	early  uint32    `c:"early"` // early is the position of an option's union in device options up to core API 2.32
@@ -318,9 +318,9 @@ type cSystemInterface struct {
 	table [systemFunctionCount]uintptr `c:"table"`
 }
 
-// The C structs below describe an image. C structs that describe an image are copied
-// from the library's memory before they are read. Pointers in descriptions of images
-// are stored as numbers; a value of type memory reads the bytes at these addresses.
+// The C structs below describe an image. C structs that describe an image are copied from
+// the library's memory before they are read. Pointers in descriptions of images are stored
+// as numbers; a value of type memory reads the bytes to which they point.
 
 // cBinaryInfo is the part of QnnSystemContext_BinaryInfo_t that is the same in all
 // versions.
@@ -372,9 +372,9 @@ type cBinaryInfoV3 struct {
 	_           [4]byte
 }
 
-// cGraphInfo is QnnSystemContext_GraphInfo_t. Each version of
-// QnnSystemContext_GraphInfo_t extends the previous one. In arrays, graph descriptions
-// of all versions have the size of this struct.
+// cGraphInfo is QnnSystemContext_GraphInfo_t. Each version of QnnSystemContext_GraphInfo_t
+// extends the previous one. In arrays of graph descriptions, each element has the size of
+// cGraphInfo, whatever its version.
 type cGraphInfo struct {
 	version    uint32 `c:"version"`
 	_          [4]byte

@@ -34,8 +34,8 @@ func TestStdoutStaysClean(t *testing.T) {
 	})
 }
 
-// TestVariablesReachTheCLibrary: the DSP's driver reads its search path with C's getenv, and
-// callers set it from Go.
+// TestVariablesReachTheCLibrary requires that C's getenv, by which the DSP's driver reads
+// its search path, sees variables that were set from Go.
 func TestVariablesReachTheCLibrary(t *testing.T) {
 	getenv := libc("getenv")
 	require.NotZero(t, getenv)

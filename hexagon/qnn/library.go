@@ -10,8 +10,8 @@ import (
 )
 
 // The constants below are the supported versions of the core API. Versions before
-// coreMinorOldest have the functions of the table in another order. All tested versions
-// from coreMinorOldest to coreMinorTested have the same order.
+// coreMinorOldest have another order of the functions in the function table. In all tested
+// versions from coreMinorOldest to coreMinorTested, the order is the same.
 const (
 	coreMajor       = 2
 	coreMinorOldest = 32

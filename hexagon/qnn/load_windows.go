@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// loadLibrary loads a library, but not from the current folder. By default, Windows would
-// also search the current folder for a library whose name has no folder, and for further
-// libraries that the loaded library needs. For this reason, loadLibrary first calls
-// SetDllDirectory with an empty name.
+// loadLibrary loads a library, but not from the current folder. By default, Windows also
+// searches the current folder for a library whose name has no folder, and for further
+// libraries that the loaded library needs. To prevent a search of the current folder,
+// loadLibrary first calls SetDllDirectory with an empty name.
 func loadLibrary(path string) (uintptr, error) {
 	if err := windows.SetDllDirectory(""); err != nil { // "" removes the current folder from the search
 		return 0, err

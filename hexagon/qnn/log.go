@@ -21,8 +21,8 @@ type Log struct {
 
 // NewLog opens a log for lines up to a level and passes each line to the function `sink`.
 // The library may call the function `sink` from any thread. The function `sink` must return
-// soon and must not call package qnn. If `sink` is nil, the log drops the lines. Error
-// lines are also kept for [Error.Detail].
+// soon and must not call package qnn. If `sink` is nil, the log drops the lines. The log
+// keeps error lines for [Error.Detail], even if `sink` is nil.
 func (l *Library) NewLog(level LogLevel, sink func(level LogLevel, text string)) (*Log, error) {
 	slot := takeSlot(&logTarget{library: l, sink: sink})
 	var id uintptr

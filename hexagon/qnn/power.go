@@ -89,8 +89,8 @@ type Vote struct {
 	// If HMX is zero, the system chooses the corner of the matrix unit. Chips before
 	// Hexagon v79 may not support the field HMX.
 	HMX ExpandedCorner
-	// HMXTimeout is the time after which an idle matrix unit turns off. If HMXTimeout
-	// is zero, the vote does not set this time.
+	// HMXTimeout is the time after which an idle matrix unit turns off. If HMXTimeout is zero,
+	// the vote does not change the system's timeout.
 	HMXTimeout time.Duration
 	// AdaptivePolling, if not zero, makes the library predict the time of each execute and
 	// makes the host poll for the end of the execute, but for no longer than AdaptivePolling.

@@ -2,10 +2,10 @@
  *
  * A parallel call of the pool publishes its function and then the number of open tasks. Every
  * thread of the pool, including the caller, takes a task by decrementing the number of open tasks.
- * A thread reads the published function only after it has taken a task, and a parallel call returns
- * only after all its tasks have finished. For these reasons, the published function never changes
- * while a thread reads it. If a second parallel call of the pool starts at the same time, or inside
- * a task, it runs all its tasks on its own thread.
+ * The published function never changes while a thread reads it, because a thread reads it only
+ * after it has taken a task, and a parallel call returns only after all its tasks have finished. If
+ * a second parallel call of the pool starts at the same time, or inside a task, it runs all its
+ * tasks on its own thread.
  *
  * The first parallel call that needs worker threads starts them. Worker threads block all signals,
  * because the host's runtime handles signals on its own threads. Between two calls within

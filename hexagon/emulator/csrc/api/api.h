@@ -243,8 +243,8 @@ qnn_status api_tensor_spec(uint32_t log, const char *where, const qnn_tensor *in
                            uint64_t *bytes, void **quant);
 
 /* quant.c */
-enum { API_QUANT_SMALL = 64 }; /* a tensor itself stores quantization arrays of up to this many
-                                * bytes */
+enum { API_QUANT_SMALL = 64 }; /* a tensor itself stores quantization arrays of at most
+                                  API_QUANT_SMALL bytes */
 qnn_status api_quant_read(uint32_t log, const char *where, const qnn_quantize_params *in,
                           emu_tensor *spec, void **block);
 const char *api_quant_check(const emu_tensor *spec);
@@ -276,7 +276,8 @@ typedef struct {
   const char *const *enabled; /* enabled holds the names of the graphs that are loaded; NULL means
                                * all */
   bool persistent;
-  bool inspect; /* inspect: describe a binary for any chip, with any alignment, without copies */
+  bool inspect; /* if inspect is set, the binary is only described: any chip and alignment are
+                   accepted */
 } api_load_options;
 
 qnn_status api_binary_size(api_context *context, uint64_t *size);

@@ -8,8 +8,8 @@
 #include "api/binary_reader.h"
 #include "api/node.h"
 
-/* Elements of static tensors up to this size may be values of parameters, which are checked during
- * the load. */
+/* A static tensor of at most SMALL_CONSTANT bytes may hold the values of a parameter, so its
+ * elements are checked during the load. */
 enum { SMALL_CONSTANT = 4096 };
 
 /* use_chunk adds a reference to a chunk of a context binary. If the index stands for "no chunk",

@@ -109,8 +109,9 @@ static qnn_status publish(api_context *context, qnn_handle *out) {
 }
 
 /* The table below lists the options of a context that are accepted, and the calls that accept them.
- * Options of a context that a phone accepts are accepted here without an effect. For all other
- * options of a context the emulator returns the same code as the vendor's x86-64 library. */
+ * The emulator accepts the options of a context that a phone accepts, but they have no effect. For
+ * an option of a context that no phone accepts, the emulator returns the same code as the vendor's
+ * x86-64 library. */
 enum { AT_CREATE = 1, AT_LOAD = 2 };
 enum {
   OPTION_CUSTOM = 0,

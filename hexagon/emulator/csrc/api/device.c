@@ -199,7 +199,8 @@ static qnn_status create_power_config_id(uint32_t device_id, uint32_t core_id, u
   return status;
 }
 
-/* A second call with the same id of a vote also returns 0, as in the vendor's library. */
+/* destroy_power_config_id returns 0 even if the vote with this id was destroyed before, as in the
+ * vendor's library. */
 static qnn_status destroy_power_config_id(uint32_t id) {
   pthread_mutex_lock(&votes.lock);
   uint32_t at = vote_at(id);

@@ -18,7 +18,8 @@
 
 enum {
   MAP_UNIT = 65536
-}; /* file mappings start at a multiple of this size, which is a multiple of every page size */
+}; /* the file offset of a mapping is a multiple of MAP_UNIT, which is a multiple of every page
+      size */
 enum { KIND_ION = 1, KIND_CUSTOM = 2, KIND_DMA_BUF = 3, SHARED_BUFFER = 1 };
 
 typedef struct api_memory {

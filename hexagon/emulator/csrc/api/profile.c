@@ -15,8 +15,8 @@ typedef struct {
   uint32_t parent; /* parent is the number of the parent event plus 1, or 0 at the top level */
 } event;
 
-/* Two calls that use the same profile run one after the other: begin takes the profile's lock, end
- * releases it. */
+/* Two calls that use the same profile run one after the other, because each call holds the
+ * profile's lock (from the function begin to the function end). */
 struct api_profile {
   api_object base;
   uint32_t level;

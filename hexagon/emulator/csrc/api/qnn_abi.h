@@ -31,8 +31,8 @@ enum {
   QNN_SYSTEM_MINOR = 15,
   QNN_SYSTEM_TABLE_USED = 16,
   QNN_TABLE_USED = 71,    /* the entries 0 to 70 of the function table have names */
-  QNN_TABLE_ENTRIES = 80, /* a client of core API 2.40 may read entries of the table up to 74; the
-                             last ones are NULL here */
+  QNN_TABLE_ENTRIES = 80, /* a client of core API 2.40 may read the table's entries up to 74; in the
+                             emulator, entries 71 to 79 are NULL */
 };
 
 /* An error code of QNN is the base of its range plus a number. */

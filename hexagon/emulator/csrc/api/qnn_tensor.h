@@ -1,5 +1,6 @@
 /* qnn_tensor.h declares the structs of the vendor's C ABI that describe tensors, their quantization
- * and operators. See qnn_abi.h for the rules of these declarations.
+ * and operators. The comment at the top of qnn_abi.h has the rules for the declarations in
+ * qnn_tensor.h.
  */
 #ifndef SDNPU_QNN_TENSOR_H
 #define SDNPU_QNN_TENSOR_H

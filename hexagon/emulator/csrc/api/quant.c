@@ -4,8 +4,9 @@
  * then block scales. Tensors, chunks of the store and binaries all keep the arrays of an encoding
  * in this order.
  *
- * The vendor's library accepts scales that are zero or NaN, counts that do not fit, wrong axes, and
- * block sizes of zero (by which it later divides). The emulator rejects all of these encodings.
+ * The emulator rejects scales that are zero or NaN, counts that do not fit, wrong axes, and block
+ * sizes of zero. The vendor's library accepts encodings with all of these errors, and later divides
+ * by a block size of zero.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>

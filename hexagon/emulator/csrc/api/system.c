@@ -51,8 +51,8 @@ static qnn_status release(qnn_handle handle) {
   return QNN_OK;
 }
 
-/* describe_quant returns the description of an encoding that has no arrays. For encodings with
- * arrays, describe_quant only reports that there is one. */
+/* describe_quant returns the description of an encoding with one scale. For an encoding with
+ * arrays, describe_quant returns an undefined encoding. */
 static qnn_quantize_params describe_quant(const emu_quant *q) {
   qnn_quantize_params out = {QNN_UNDEFINED, QNN_UNDEFINED, {{0}}};
   if (q->count != 1 || q->zeros != NULL || q->blocks_per_axis != 0) {
@@ -143,8 +143,7 @@ static qnn_status metadata(qnn_handle handle, const void *blob, uint64_t size,
       *out = &d->info;
     } else if (status != QNN_MEMORY) {
       status =
-          QNN_BLOB_TRUNCATED; /* the vendor's library returns this code for every malformed
-                                 binary */
+          QNN_BLOB_TRUNCATED; /* as the vendor's library does for every malformed binary */
     }
   }
   api_release(d);

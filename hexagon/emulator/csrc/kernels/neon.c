@@ -26,7 +26,7 @@
 
 /* The struct of four registers has named fields and no arrays, because gcc keeps arrays in memory,
  * so that the sums of a tile would leave the registers. QUARTERS(E) initializes the four registers
- * of such a struct with E(a), E(b), E(c) and E(d). */
+ * of a v16 with E(a), E(b), E(c) and E(d). */
 typedef struct {
   float32x4_t a, b, c, d;
 } v16;

@@ -40,9 +40,9 @@ static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
                                                     [EMU_INT_U16] = {2, 32768}};
 
 /* stacked reports whether each 16-bit row is computed as two rows of bytes. The low bytes of a
- * 16-bit row are stored half a stride after its high bytes. Up to EMU_GEMM_ROWS / 2 such rows are
- * computed as twice as many byte rows, at a distance of half a stride. For more rows, one pass
- * reads the high bytes of all rows and the next pass the low bytes. */
+ * 16-bit row are stored half a stride after its high bytes. Up to EMU_GEMM_ROWS / 2 rows of 16 bits
+ * are computed as twice as many byte rows, at a distance of half a stride. With more rows of 16
+ * bits, one pass reads the high bytes of all rows and the next pass the low bytes. */
 static bool stacked(uint32_t rows, enum emu_int_type a_type) {
   return byte_forms[a_type].bytes == 2 && 2 * rows <= EMU_GEMM_ROWS;
 }

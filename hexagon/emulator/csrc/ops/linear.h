@@ -45,9 +45,9 @@ typedef struct emu_packing {
 } emu_packing;
 emu_packing emu_packing_of(const emu_linear *l);
 void emu_pack_linear(const emu_linear *l, void *dst);
-/* emu_k_chunk_of returns the value of emu_int_gemm.chunk_pairs for these weights. If, for every
- * column of the weights, its L1 norm times the largest element of A fits into 32 bits, one chunk
- * covers all of K. */
+/* emu_k_chunk_of returns the value of emu_int_gemm.chunk_pairs for the weights of a linear
+ * operator. If, for every column of the weights, its L1 norm times the largest element of A fits
+ * into 32 bits, one chunk covers all of K. */
 uint32_t emu_k_chunk_of(const emu_linear *l, const emu_packing *p, const void *packed);
 
 /* linear_run.c */

@@ -10,8 +10,8 @@
 
 enum {
   FEW_BLOCKS = 4,
-  MANY_BLOCKS = 32,         /* from this number of row blocks on, each block prefetches one byte per
-                               pair of k and panel */
+  MANY_BLOCKS = 32,         /* with MANY_BLOCKS row blocks, each block prefetches one byte per pair
+                               of k and panel */
   GROUP_BYTES = 192 * 1024, /* GROUP_BYTES is the size of a task's panels, so that they stay in the
                                second-level cache */
   TASKS_PER_THREAD = 4,

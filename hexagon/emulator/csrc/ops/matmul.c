@@ -1,11 +1,10 @@
 /* matmul.c implements MatMul: batches of [M, K] x [K, N], with either operand transposed.
  *
  * If an element of A is exactly zero, MatMul skips its products, even if the element of B is
- * infinite or NaN. For this reason, KV slots with probability zero (masked or padding) cannot
- * change a result, even if an unused slot of the cache holds NaN. In MatMul the rows of a block
- * share one list of the KV slots that any of them uses. If a result of MatMul is NaN, the rows of
- * its block are computed again one by one, each with a list of only the KV slots that this row
- * uses. A sum of MatMul without any terms is +0.
+ * infinite or NaN, so that KV slots with probability zero (masked or padding) never change a
+ * result. In MatMul the rows of a block share one list of the KV slots that any of them uses. If a
+ * result of MatMul is NaN, the rows of its block are computed again one by one, each with a list of
+ * only the KV slots that this row uses. A sum of MatMul without any terms is +0.
  */
 #include <string.h>
 

@@ -43,8 +43,8 @@ typedef struct emu_param_rule {
 int emu_check_params(const emu_node *node, const emu_param_rule *rules, size_t n,
                      emu_reason reason);
 
-/* If the tensor parameter `name` is given, emu_check_param_values checks that it has exactly
- * these dimensions. */
+/* If the node has the tensor parameter `name`, emu_check_param_values checks that the parameter has
+ * the given rank and dims. */
 int emu_check_param_values(const emu_node *node, const char *name, uint32_t rank,
                            const uint32_t *dims, emu_reason reason);
 const uint32_t *emu_param_values(const emu_node *node, const char *name); /* emu_param_values
