@@ -21,13 +21,17 @@ func newCacheCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
 		Short: "List, verify or clear compiled images",
-		Long: "Manage the folder of compiled images. Models may run at the same time: an image in use is\n" +
-			"never removed.\n\n" +
-			"The folder also holds the results of calibrate, check, doctor and profile (ranges/, checks/,\n" +
-			"flips/, profiles/) and the times that a first start measures (times/). list shows them after\n" +
-			"the images, and clear removes them with the images.\n\n" +
-			"SDNPU_CACHE names the folder. SDNPU_CACHE_SIZE limits its size (8GiB, 20% of the disk, unlimited;\n" +
-			"default: 20%, at most 16GiB). The least recently used images are removed first.",
+		Long: `Manage the folder of compiled images. Models may run during these commands: an image that a
+model uses is never removed.
+
+The folder also holds the results of the commands calibrate, check, doctor and profile (in
+ranges/, checks/, flips/ and profiles/), and times that the first start of a model measures (in
+times/). sdnpu cache list shows these results after the images, and sdnpu cache clear removes
+them together with the images.
+
+The variable SDNPU_CACHE names the folder. The variable SDNPU_CACHE_SIZE limits the size of the
+folder: 8GiB, 20% of the disk, or unlimited (default: 20%, at most 16GiB). If the folder exceeds
+its limit, the least recently used images are removed first.`,
 		Args: cmdline.NoArguments,
 		RunE: cmdline.Help,
 	}

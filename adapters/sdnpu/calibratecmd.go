@@ -48,22 +48,25 @@ func newCalibrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate MODEL.gguf [--text FILE]... [-o RANGES]",
 		Short: "Calibrate activation ranges from sample text",
-		Long: "Run texts through the model on the float device. Record the range of each activation that the\n" +
-			"recipe rounds to integers, and round the weights so that their errors cancel out on these texts.\n" +
-			"The recipes " + calibratedNames() + " need this.\n" +
-			"Other recipes need no calibration.\n\n" +
-			"Use texts like those that the model will see, at least " + strconv.Itoa(findings.MinTokens) + " tokens. The result goes to the image\n" +
-			"cache, where recipes find it. A model that was never calibrated is calibrated with a default text\n" +
-			"when it is first loaded. Run `sdnpu check` afterwards: a check of other ranges is discarded.\n\n" +
-			"With -o the result goes to another file. To use it, copy it to " + findings.RangesFolder + "/DIGEST" + findings.FileSuffix + " in the image cache\n" +
-			"(DIGEST is its field digest), and its " + findings.CodesSuffix + " file to " + findings.RangesFolder + "/DIGEST" + findings.CodesSuffix + ".",
+		Long: `Run texts through the model on the float device. Record the range of each activation that the
+recipe rounds to integers, and round the weights so that their errors cancel out on these texts.
+Only these recipes need a calibration: ` + calibratedNames() + `.
+
+Use texts like those that the model will see. The least number of tokens in the texts is ` + strconv.Itoa(findings.MinTokens) + `.
+The result goes to the image cache, where recipes find it. If a model was never calibrated, its
+first load calibrates it with a default text. After a calibration, run sdnpu check again, because
+checks of other ranges are discarded.
+
+With -o, the result goes to another file. To use that file, copy it to this path in the image
+cache, where DIGEST is the value of the file's field digest: ` + findings.RangesFolder + `/DIGEST` + findings.FileSuffix + `.
+The file of rounded weights has the suffix ` + findings.CodesSuffix + `, and is copied to ` + findings.RangesFolder + `/DIGEST` + findings.CodesSuffix + `.`,
 		Example: "  sdnpu calibrate model.gguf\n  sdnpu calibrate model.gguf --text mail.txt --text notes.txt",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.texts, "text", nil, textUsage)
-	flags.StringVar(&f.recipe, "recipe", "w8a16", "recipe to calibrate for: "+calibratedNames()+"; all but w4a16-lpbq share their ranges")
+	flags.StringVar(&f.recipe, "recipe", "w8a16", "recipe to calibrate for: "+calibratedNames()+"; all of them except w4a16-lpbq use the same ranges")
 	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: in the image cache, where recipes find it)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd

@@ -29,16 +29,19 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check MODEL.gguf [--recipe R]",
 		Short: "Measure the quality of recipes on a model",
-		Long: "Without --recipe, and if the model names none, measure the time of all recipes on the device,\n" +
-			"check them, and store the fastest that passes its gate. Models with sdnpu.recipe=auto then run with\n" +
-			"this recipe on this device, until the device or its library changes.\n\n" +
-			"With a recipe, run texts through the model twice: in float32 on the float device, and with the recipe on the\n" +
-			"device. Print the difference after each layer, the perplexities, the share of equal top tokens,\n" +
-			"and the size of the weights.\n\n" +
-			"Each recipe has a gate, a quality that it must keep. A recipe fails if it is below its gate with\n" +
-			"95 % certainty. The result is kept in the image cache: models no longer load with a recipe that\n" +
-			"failed, unless " + findings.GateVariable + "=off. A check of too few positions is not kept, and a new calibration\n" +
-			"discards the check.",
+		Long: `Without --recipe, and if the model names no recipe, measure the time of all recipes on the
+device, check the recipes, and store the fastest recipe that passes its gate. If the model has
+sdnpu.recipe=auto, it then runs with the stored recipe on this device, until the device or its
+library changes.
+
+With a recipe, run texts through the model twice: in float32 on the float device, and with the
+recipe on the device. Print the difference after each layer, the perplexities, the share of equal
+top tokens, and the size of the weights.
+
+Each recipe has a gate, a quality that the recipe must keep. A recipe fails if it is below its
+gate with 95 % certainty. The result of the check is kept in the image cache, and a model does
+not load with a recipe that failed. To allow recipes that failed, set ` + findings.GateVariable + `=off.
+A check of too few positions is not kept, and a new calibration discards earlier checks.`,
 		Example: "  sdnpu check model.gguf --recipe w8a16 --library emulator",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },

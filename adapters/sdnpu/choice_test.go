@@ -72,7 +72,7 @@ func TestNextStartTakesTheChoice(t *testing.T) {
 	require.Equal(t, "w8", r.Recipe)
 	require.Contains(t, r.Reason, "the fastest that passes its gate on this device: w8: 2 ms per token, same token at 100.00 % of 1000 positions")
 	require.NotContains(t, log, "was not checked")
-	out, _ := sdnpu(t, "doctor") // fails, because there is no Ollama
+	out, _ := sdnpu(t, "doctor") // doctor fails, because there is no Ollama
 	require.Regexp(t, `(?m)^ok +recipe +.*stories260K-f16.gguf: chosen is w8: 2 ms per token, .*to pin this recipe, set sdnpu\.recipe=w8`, out)
 	out, err := sdnpu(t, "doctor", story, "--context", "64", "--flips", "8")
 	require.NoError(t, err)
@@ -96,7 +96,8 @@ func TestNextStartTakesTheChoice(t *testing.T) {
 	require.Regexp(t, `(?m)^missing +recipe +to do: the stored choice of a recipe is damaged: .*remove the file, and choose again`, out)
 }
 
-// TestChoiceOfAnotherDeviceIsNotTaken: also after an update of the library.
+// TestChoiceOfAnotherDeviceIsNotTaken checks a choice that was made on another
+// device, or with another version of the library.
 func TestChoiceOfAnotherDeviceIsNotTaken(t *testing.T) {
 	useCache(t)
 	storeChoice(t, story, "w4a16", "the float device of last year")

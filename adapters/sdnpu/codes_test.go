@@ -9,7 +9,8 @@ import (
 )
 
 // TestDamagedPreparedWeightsAreNotUsed damages the rounded weights of a prepared folder whose images
-// do not fit. The model calibrates itself, and the folder stays as it is.
+// do not fit. With damaged weights, the model must calibrate itself, and the folder must stay as it
+// is.
 func TestDamagedPreparedWeightsAreNotUsed(t *testing.T) {
 	useCache(t)
 	t.Setenv("SDNPU_COMPILE", "inline")
@@ -43,7 +44,7 @@ func TestDamagedPreparedWeightsAreNotUsed(t *testing.T) {
 }
 
 // TestDamagedRoundedWeightsHealThemselves damages the rounded weights in the cache when images must
-// be compiled. The model runs with the same text.
+// be compiled. The model must generate the same text as with undamaged weights.
 func TestDamagedRoundedWeightsHealThemselves(t *testing.T) {
 	for _, compile := range []string{"", "inline"} {
 		t.Run("compile="+compile, func(t *testing.T) {

@@ -23,11 +23,13 @@ func newDatabaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "db",
 		Short: "Fill, list, clean or remove a token database",
-		Long: "A token database keeps a model's answers as token numbers. Later requests are drafted from it\n" +
-			"and so answered faster; it never changes an answer. Answers are kept on disk only if SDNPU_DB or\n" +
-			"run --db names a folder, or if SDNPU_DB=allow permits the model's own sdnpu.db. Only their owner\n" +
-			"can read the files, but they are not encrypted. The log of ollama serve shows the folder.\n" +
-			"forget removes single answers, purge removes all.",
+		Long: `A token database keeps a model's answers as token numbers. Later answers take less time, because
+drafts come from the database; the database never changes an answer. Answers are kept on disk
+only if SDNPU_DB or run --db names a folder, or if SDNPU_DB=allow permits the name that the
+model's key sdnpu.db gives. The log of ollama serve shows the folder of the database.
+
+The files of a database are not encrypted, but only their owner can read them. sdnpu db forget
+removes single conversations, and sdnpu db purge removes a whole database.`,
 		Args: cmdline.NoArguments,
 		RunE: cmdline.Help,
 	}
@@ -79,7 +81,7 @@ func newDatabaseVerify() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify DB",
 		Short: "Check every byte of a token database",
-		Long:  "Check all checksums, and that each index can be computed from its texts.",
+		Long:  "Check all checksums of the database, and check that each index follows from its texts.",
 		Args:  cmdline.OneArgument(databaseFolder),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return database.Use(args[0], false, func(db *tokendb.DB) error {
@@ -115,7 +117,7 @@ func newDatabaseList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list DB [--model M.gguf]",
 		Short: "List conversations, the oldest first",
-		Long:  "List conversations, the oldest first. With --model, each line shows how the conversation begins.",
+		Long:  "List the conversations of a database, the oldest first. With --model, each line also shows how the conversation begins.",
 		Args:  cmdline.OneArgument(databaseFolder),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := database.Conversations(args[0], model)
@@ -128,7 +130,7 @@ func newDatabaseList() *cobra.Command {
 			return printConversations(cmd.OutOrStdout(), list)
 		},
 	}
-	cmd.Flags().StringVar(&model, "model", "", "GGUF with the vocabulary, to show words")
+	cmd.Flags().StringVar(&model, "model", "", "GGUF file with the model's vocabulary, to show how conversations begin")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of objects")
 	return cmd
 }
@@ -147,9 +149,9 @@ func newDatabaseForget() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget DB [CONVERSATION…] [--containing TEXT --model M.gguf] [--since 24h]",
 		Short: "Remove conversations from the disk",
-		Long: "Remove whole conversations: those that you name (see sdnpu db list), those in which a text\n" +
-			"contains TEXT, or those with an answer from the last hours. The files that contained them are\n" +
-			"rewritten without them and then deleted.",
+		Long: `Remove whole conversations: those that you name (see sdnpu db list), those in which a text
+contains TEXT, or those with an answer from the last hours. The files that contain these
+conversations are written again without the conversations, and the old files are deleted.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("forget: got no arguments, want a database folder")
@@ -167,9 +169,9 @@ func newDatabaseForget() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&s.Containing, "containing", "", "conversations in which this text occurs")
-	flags.StringVar(&s.Model, "model", "", "GGUF with the vocabulary, for --containing")
-	flags.Var((*age)(&s.Since), "since", "conversations with an answer from the last hours, such as 24h")
+	flags.StringVar(&s.Containing, "containing", "", "remove the conversations in which this text occurs")
+	flags.StringVar(&s.Model, "model", "", "GGUF file with the model's vocabulary, which --containing needs")
+	flags.Var((*age)(&s.Since), "since", "remove the conversations with an answer from the last hours, such as 24h")
 	return cmd
 }
 
@@ -185,7 +187,8 @@ func (a *age) Set(text string) error {
 	return nil
 }
 
-// For zero String returns "", so that the help shows no default value.
+// String returns "" if no duration is set, so that the help shows no default
+// value.
 func (a *age) String() string {
 	if *a == 0 {
 		return ""

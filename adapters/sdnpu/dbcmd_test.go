@@ -223,7 +223,7 @@ func TestRunWorksWithADamagedDatabase(t *testing.T) {
 	require.InDelta(t, 1, third.AcceptLength, 0)
 }
 
-// The words come from a model's vocabulary, whose author may be unknown.
+// Listed words come from a model's vocabulary, whose author may be unknown.
 func TestListedTextsDoNotReachTheTerminal(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, printConversations(&out, []database.Conversation{{ID: "1", Begin: "a\x1b[2J b\n0000000000000002\u009b31m\x00\u202e"}}))

@@ -30,17 +30,17 @@ func newDatabaseImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import DB FILE… --model M.gguf",
 		Short: "Add texts to a token database",
-		Long: "Add text files (UTF-8), or .jsonl files whose lines have output_ids, output, text or messages.\n" +
-			"The database is created if it does not exist. A file is added completely or not at all.\n" +
-			"For sdnpu db forget, a file is one conversation. A file with the same content as an earlier one is skipped.\n" +
-			"With -o DB, the old form of this command, all arguments are files.",
+		Long: `Add text files (UTF-8), or .jsonl files whose lines have output_ids, output, text or messages.
+If the database does not exist, the command creates it. Each file becomes one conversation, and
+is added completely or not at all. A file with the same content as an earlier file is skipped.
+In the old form of this command, -o names the database, and all arguments are files.`,
 		Example: "  sdnpu db import ~/answers chats.jsonl notes.txt --model model.gguf",
 		Args:    func(_ *cobra.Command, args []string) error { return f.setArguments(args) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.model, "model", "", "GGUF whose vocabulary the texts are encoded with")
-	flags.StringVar(&f.tokenizer, "tokenizer", "", "same as --model; the GGUF need not hold weights")
+	flags.StringVar(&f.model, "model", "", "GGUF file of the model whose vocabulary encodes the texts")
+	flags.StringVar(&f.tokenizer, "tokenizer", "", "same as --model; the GGUF file need not hold weights")
 	flags.StringVarP(&f.database, "output", "o", "", "database folder, if it is not the first argument")
 	flags.StringVar(&f.size, "size", "unlimited", "size limit of the database, at least 1MiB, such as 256MiB or 1GiB; the oldest texts are dropped first (SDNPU_DB_SIZE sets it for a model)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")

@@ -34,17 +34,18 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [MODEL.gguf]",
 		Short: "Check this machine's setup, or a model's cost",
-		Long: "Without a model, check the device that models would run on, the C compiler, the image cache,\n" +
-			"Ollama and the environment. Print for each what was found or what to do.\n\n" +
-			"With a model, print what the file holds and estimate disk and memory. Then compile the model,\n" +
-			"load it again from the cache, generate a token and print what that cost, compared with the\n" +
-			"budget of the emulator.",
+		Long: `Without a model, check the device that models would run on, the C compiler, the image cache,
+Ollama and the environment. For each of these parts, print what was found or what to do.
+
+With a model, print what the file holds, and estimate disk and memory. Compile the model, load
+the model again from the cache, and generate a token. Print the measured times and memory, and
+compare the times with the time budget of the emulator.`,
 		Example: "  sdnpu doctor\n  SDNPU_LIBRARY=emulator sdnpu doctor --ollama ~/npu-ollama/bin/ollama\n  sdnpu doctor model.gguf --context 2048 --library emulator\n  sdnpu doctor --code 1007",
 		Args:    cmdline.UpToOneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.ollama, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of a layout (default: the installed one)")
+	flags.StringVar(&f.ollama, "ollama", "", "Ollama's executable, such as DIR/bin/ollama of sdnpu install DIR (default: the installed one)")
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.code, "code", "", "explain an error number of the NPU's library or driver, such as 1007 or 0x72")
 	flags.StringVar(&f.recipe, "recipe", "", "with a model: "+config.RecipeUsage())
@@ -87,8 +88,8 @@ func (f *doctorFlags) run(cmd *cobra.Command, args []string) error {
 // listTime limits the time in which a running Ollama must list its models.
 const listTime = 3 * time.Second
 
-// enabledModels lists the NPU variants of the Ollama that runs on this machine. If none
-// answers, the list is empty.
+// enabledModels lists the NPU variants of the Ollama that runs on this machine. If no
+// Ollama answers, the list is empty.
 func enabledModels(ctx context.Context) (list []doctor.Enabled) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()

@@ -13,11 +13,11 @@ func newEmulatorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "emulator",
 		Short: "Build the NPU emulator and print its path",
-		Long: "Build the emulator with a C compiler (cc, gcc or clang) and print its path. The emulator is a\n" +
-			"library with the entry points of Qualcomm's libQnnHtp.so that computes on this machine's\n" +
-			"processor. The emulator is built once and kept in the user's cache folder. Commands use it with --library\n" +
-			"emulator or SDNPU_LIBRARY=emulator and build it if necessary. With SDNPU_EMULATOR it takes the\n" +
-			"time and memory of a phone.",
+		Long: `Build the emulator with a C compiler (cc, gcc or clang) and print its path. The emulator is a
+library that has the entry points of Qualcomm's libQnnHtp.so and computes on this machine's
+processor. The emulator is built once and kept in the user's cache folder. A command with
+--library emulator or SDNPU_LIBRARY=emulator uses the emulator, and builds it if necessary. With
+SDNPU_EMULATOR, the emulator simulates the times and the memory of a phone.`,
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := launch.BuildEmulator(cmd.Context(), cmdline.NewLogger(cmd.ErrOrStderr(), false), nil)

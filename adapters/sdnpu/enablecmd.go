@@ -38,11 +38,12 @@ func newEnableCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enable MODEL | enable --list",
 		Short: "Make an NPU variant of a model of the running Ollama",
-		Long: "Make a second name for a model of the running Ollama, under which it runs on the NPU. The weights\n" +
-			"are not copied, and the model itself stays as it is. The command compiles the model, calibrates and\n" +
-			"checks it if its recipe needs that, and sends a first short request. If a call is\n" +
-			"interrupted, the next call removes what the first one has begun.\n\n" +
-			"Ollama must start this program: see sdnpu install. The keys for --set are those of sdnpu select.",
+		Long: `Make a second name for a model of the running Ollama, under which the model runs on the NPU. The
+weights are not copied, and the model itself stays as it is. The command compiles the model,
+calibrates and checks it if the recipe needs a calibration, and sends a first short request. If
+a call of this command is interrupted, the next call removes what the interrupted call has made.
+
+Ollama must start this program: see sdnpu install. The keys for --set are those of sdnpu select.`,
 		Example: "  sdnpu enable qwen3:1.7b              # then: ollama run qwen3:1.7b-npu\n  sdnpu enable qwen3:1.7b --name fast --set recipe=w8a16\n  sdnpu enable --list",
 		Args:    cmdline.UpToOneArgument("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,8 +70,8 @@ func newDisableCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "disable MODEL",
 		Short: "Remove the NPU variant of a model from Ollama",
-		Long: "Remove the variant that sdnpu enable made. MODEL names the variant or its base model. The weights\n" +
-			"and the base model stay. Compiled images stay in the cache: see sdnpu cache clear.",
+		Long: `Remove the variant that sdnpu enable made. MODEL names the variant or its base model. The base
+model and its weights stay. The compiled images stay in the cache: see sdnpu cache clear.`,
 		Example: "  sdnpu disable qwen3:1.7b",
 		Args:    cmdline.OneArgument("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -128,7 +129,7 @@ func (f *enableFlags) printList(cmd *cobra.Command) error {
 func describe(s enable.Status) string {
 	switch {
 	case s.Unfinished:
-		return "unfinished: the next enable or disable of its user removes it"
+		return "unfinished: when the same user next runs sdnpu enable or sdnpu disable, this variant is removed"
 	case s.Unknown != "":
 		return "unknown: " + s.Unknown
 	case !s.Variant:

@@ -33,8 +33,8 @@ func TestTooLittleTextDoesNotReplaceRanges(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// A recipe is used unchecked, fails its check, is calibrated again and is used
-// again.
+// In the test, a recipe is used unchecked, fails its check, is calibrated again
+// and is used again.
 func TestCheckAppliesToItsRangesOnly(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", filepath.Join(t.TempDir(), "images"))
 	text := filepath.Join(t.TempDir(), "text")
@@ -135,7 +135,7 @@ func TestModelIsCalibratedOnceAndChecked(t *testing.T) {
 	require.ErrorIs(t, err, findings.ErrRangesFile)
 }
 
-// The report counts 4-bit weights as 4 bits. The emulator stores these weights as floats, and
+// The report counts 4-bit weights as 4 bits. The emulator stores 4-bit weights as floats, and
 // the report must say so.
 func TestCheckReportsSizesOfRecipeAndDevice(t *testing.T) {
 	useCache(t)

@@ -25,9 +25,10 @@ Start with:
   sdnpu enable MODEL                        make an NPU variant of a model of the running Ollama
   sdnpu select MODEL.gguf --adapter A.gguf  select a model for the NPU; --set sets how it runs
 
-How a model runs (precision, drafts, widths, plans) is set by keys in its GGUF or adapter, see
-sdnpu select --help. A variable such as SDNPU_RECIPE overrides its key, and a flag overrides
-both. These variables describe the machine:
+Keys in the GGUF file or the adapter of a model set how the model runs (precision, drafts,
+widths, plans): see sdnpu select --help. An environment variable such as SDNPU_RECIPE overrides
+the key of that name, and a flag overrides the key and the variable. These variables describe the
+machine:
 `
 
 // rootLong returns the program's help, with a list of all environment variables.

@@ -17,11 +17,13 @@ func newInstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install DIR",
 		Short: "Make a private Ollama that starts this program",
-		Long: "Create DIR/bin/ollama (your Ollama, by hard link or copy) and DIR/lib/ollama with this program\n" +
-			"as llama-server, which runs the models that you select and hands all others to Ollama's own\n" +
-			"llama-server. Your Ollama itself is not changed. After an update of Ollama or of this program,\n" +
-			"run install again.\n" +
-			"DIR must be new, empty, or an earlier installation; sdnpu uninstall DIR removes it.",
+		Long: `Create DIR/bin/ollama (your Ollama, by hard link or copy) and DIR/lib/ollama with this program
+as llama-server. This llama-server runs the models that you select for the NPU, and hands all
+other models to Ollama's own llama-server. Your Ollama itself is not changed. After an update of
+Ollama or of this program, run sdnpu install again.
+
+DIR must be new, empty, or an earlier installation. To remove an installation, run sdnpu
+uninstall DIR.`,
 		Example: "  sdnpu install ~/npu-ollama\n  sdnpu install ~/npu-ollama --ollama /opt/ollama/bin/ollama",
 		Args:    cmdline.OneArgument("DIR"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return install(cmd, args[0], executable) },

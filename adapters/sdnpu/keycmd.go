@@ -13,17 +13,17 @@ func newKeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "Make keys that sign prepared images",
-		Long: "Compiled images are code for the NPU's library. Whoever shares a folder of `sdnpu prepare` signs\n" +
-			"it with a private key (--sign). Whoever uses the folder names the public key in\n" +
-			"SDNPU_PREPARED_KEYS.",
+		Long: `Compiled images are code for the NPU's library, so a user must be able to trust them. The maker
+of a folder of sdnpu prepare signs the folder with a private key (--sign). The users of the
+folder name the maker's public key in SDNPU_PREPARED_KEYS.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:   "new FILE",
 			Short: "Write a new private key and print its public key",
-			Long: "Write a new private key to a file that only you can read, and print its public key. Keep the\n" +
-				"file secret. An existing file is never replaced.",
+			Long: `Write a new private key to a file that only you can read, and print its public key. Keep the
+file secret. An existing file is never replaced.`,
 			Args: cmdline.OneArgument("FILE"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				public, err := signing.NewKey(args[0])

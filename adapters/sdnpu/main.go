@@ -87,6 +87,6 @@ func newMovedCommand(name string) *cobra.Command {
 // supportedLibraries describes the QNN libraries that the program supports.
 func supportedLibraries() string {
 	oldest, tested := qnn.CoreAPI()
-	return fmt.Sprintf("QNN core API %d.%d and later, tested up to %d.%d (the emulator's)\n",
+	return fmt.Sprintf("QNN core API %d.%d and later, tested up to %d.%d (the version of the emulator)\n",
 		oldest.Major, oldest.Minor, tested.Major, tested.Minor)
 }

@@ -41,15 +41,18 @@ func newPrepareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prepare MODEL.gguf --soc CHIP -o DIR",
 		Short: "Compile a model on a PC for a phone",
-		Long: "Compile all images that the model needs on a chip, with the vendor's library of this machine.\n" +
-			"Write the images to a folder with a manifest. The folder may already hold images of other models,\n" +
-			"chips and recipes. Copy the folder to the device and name it in SDNPU_PREPARED. The device uses the\n" +
-			"images that match its library, chip, model and settings, and compiles missing ones.\n\n" +
-			"Images are code for the NPU's library. To share a folder, sign it: --sign names a private key of\n" +
-			"`sdnpu key new`, and its users name your public key in SDNPU_PREPARED_KEYS. The signature covers\n" +
-			"everything in the folder.\n\n" +
-			"With --share, graphs of different widths store their weights once. The x86-64 library can\n" +
-			"compile such images but not load them; --twin adds images that it can load.",
+		Long: `Compile all images that the model needs on a chip, with the vendor's library of this machine.
+Write the images to a folder with a manifest. The folder may already hold images of other
+models, chips and recipes. Copy the folder to the device, and name it in SDNPU_PREPARED. The
+device uses the images that match its library, its chip, the model and the settings, and
+compiles missing images.
+
+Images are code for the NPU's library. To share a folder, sign it: --sign names a private key of
+sdnpu key new, and the users of the folder name your public key in SDNPU_PREPARED_KEYS. The
+signature covers everything in the folder.
+
+With --share, graphs of different widths store their weights once. The vendor's x86-64 library
+can compile such images but cannot load them; --twin adds images that this library can load.`,
 		Example: "  sdnpu prepare model.gguf --soc sm8650 --recipe f16 --context 2048 -o prepared",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.prepare(cmd, args[0]) },

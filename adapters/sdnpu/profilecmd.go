@@ -35,9 +35,10 @@ func newProfileCommand() *cobra.Command {
 		Use:   "profile MODEL.gguf",
 		Short: "Measure the graphs of a model on this device",
 		Long: `Measure the load time and the execute time of each graph of a model: each block
-and the head, in each width. The profile also tells how much a concurrent load slows an execute down. The profile (kind "measured", in the format of the profiles that
-come with the program) is kept in the image cache, and switch plans use it
-instead of a fitted profile.
+and the head, in each width. Measure also how much a concurrent load slows an execute
+down. The measured times form a device profile of kind "measured", in the format of the
+profiles that come with the program. The measured profile is kept in the image cache, and
+switch plans use it instead of a fitted profile.
 
 To test everything that a new device must do, run sdnpu-lab first-contact.`,
 		Example: "  sdnpu profile qwen2.5-1.5b.gguf --rows 256,128,32 --blocks 4",
@@ -50,7 +51,7 @@ To test everything that a new device must do, run sdnpu-lab first-contact.`,
 	flags.StringVar(&f.rows, "rows", "", rowsUsage)
 	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
 	flags.IntVar(&f.context, "context", 0, contextUsage)
-	flags.IntVar(&f.repeats, "repeats", 5, "number of loads and executes of each graph; the median counts")
+	flags.IntVar(&f.repeats, "repeats", 5, "number of loads and executes of each graph; the profile holds the median times")
 	flags.StringVarP(&f.out, "output", "o", "", "also write the profile to this file")
 	flags.BoolVar(&f.contact, "first-contact", false, "moved to sdnpu-lab first-contact")
 	_ = flags.MarkHidden("first-contact") // MarkHidden cannot fail, because the flag exists
@@ -157,7 +158,7 @@ func printProfile(w io.Writer, p *graphswap.Profile, where string) error {
 	}
 	speed := fmt.Sprintf("and %.2f GB/s", p.Load.BandwidthGBps)
 	if p.Load.BandwidthGBps >= profile.Fastest {
-		speed = "for any number of bytes"
+		speed = "for loads of any size"
 	}
 	fmt.Fprintf(w, "\nloads: %.2f ms %s; an execute during a load takes %.2f times as long\n", p.Load.LatencyMs, speed, p.Load.Slowdown)
 	fmt.Fprintf(w, "a pass: %.3f ms per layer for any number of rows; for all layers %.2f ms per %d rows and %.4f ms per row, of which %.0f %% depend on the context\n",

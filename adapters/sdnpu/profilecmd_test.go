@@ -60,7 +60,8 @@ func TestProfileNamesTheLaboratoryForAFirstContact(t *testing.T) {
 const pacedFolder = "SDNPU_TEST_PACED_FOLDER"
 
 // paced runs the test in a child process whose emulator simulates a phone's time
-// without waiting. The folder holds the child's image cache.
+// without waiting. The argument `folder` of body is the folder of the child's
+// image cache.
 func paced(t *testing.T, body func(t *testing.T, folder string)) {
 	if folder := os.Getenv(pacedFolder); folder != "" {
 		body(t, folder)

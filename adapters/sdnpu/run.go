@@ -45,17 +45,17 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run MODEL.gguf [--prompt TEXT | --prompt-ids FILE]",
 		Short: "Answer one prompt without Ollama",
-		Long: "Load a model and answer one prompt. Print the answer to the standard output, and times and the\n" +
-			"device to the standard error. The model need not be selected for the NPU.",
+		Long: `Load a model and answer one prompt. Print the answer to the standard output, and the times and
+the device to the standard error. The model need not be selected for the NPU.`,
 		Example: "  sdnpu run stories260K-f16.gguf --prompt 'One day' --library emulator",
 		Args:    f.setModel,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.model, "model", "", "GGUF file, instead of the argument")
+	flags.StringVar(&f.model, "model", "", "GGUF file, if the argument does not name it")
 	flags.StringVar(&f.prompt, "prompt", "", "prompt as text; may contain control tokens (default: empty)")
 	flags.StringVar(&f.promptIDs, "prompt-ids", "", "`file` with the prompt as a JSON array of token ids")
-	flags.IntVarP(&f.tokens, "tokens", "n", 128, "most tokens to generate; -1: until the context is full")
+	flags.IntVarP(&f.tokens, "tokens", "n", 128, "largest number of tokens to generate; -1: until the context is full")
 	flags.IntVar(&f.context, "context", 0, contextUsage)
 	flags.Float32Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy (default 0)")
 	flags.Int64Var(&f.seed, "seed", 0, "sampling seed; -1 for a random seed (default 0)")

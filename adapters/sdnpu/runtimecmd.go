@@ -44,22 +44,23 @@ func newRuntimeInstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "Download and install the QNN runtime",
-		Long: "Download the Python wheel onnxruntime-qnn for this system (Linux or Windows, arm64 or x86-64)\n" +
-			"from the Python index, or use a wheel that you have. Check its checksums, show its licence, ask\n" +
-			"for your consent and unpack the libraries, stubs and DSP images. Python is not needed. Models\n" +
-			"find the libraries without a setting.\n\n" +
-			"The libraries are Qualcomm's, under Qualcomm's licence, and not a part of this program.",
+		Long: `Download the Python wheel onnxruntime-qnn for this system (Linux or Windows, arm64 or x86-64)
+from the Python index, or use a wheel file of your own. Check the checksums of the wheel, show
+its licence, ask for your consent, and unpack the libraries, stubs and DSP images. The command
+does not need Python. Models find the installed libraries without a setting.
+
+The libraries are Qualcomm's, under Qualcomm's licence, and not a part of this program.`,
 		Example: "  sdnpu runtime install\n  sdnpu runtime install --from onnxruntime_qnn-2.7.0-cp311-cp311-win_arm64.whl --accept-license",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.install(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "wheel file on this machine (default: download it)")
-	flags.StringVar(&f.to, "to", "", "folder to install into (default: this user's, where models find it)")
+	flags.StringVar(&f.from, "from", "", "wheel file on this machine (default: download a wheel)")
+	flags.StringVar(&f.to, "to", "", "folder to install into (default: this user's folder, where models find the runtime)")
 	flags.StringVar(&f.index, "index-url", "", "Python index to download from (default: PIP_INDEX_URL, else "+qnnruntime.DefaultIndex+")")
 	flags.StringVar(&f.version, "release", qnnruntime.DefaultVersion, "release of the wheel")
-	flags.StringVar(&f.sum, "sha256", "", "checksum of a wheel that this program does not know")
-	flags.StringVar(&f.system, "system", qnnruntime.Here().String(), "system of the runtime, to prepare another machine")
+	flags.StringVar(&f.sum, "sha256", "", "SHA-256 of the wheel, which is necessary if this program does not know the wheel")
+	flags.StringVar(&f.system, "system", qnnruntime.Here().String(), "system for which to install, to prepare another machine")
 	flags.BoolVar(&f.accept, "accept-license", false, "accept Qualcomm's licence without a question")
 	flags.BoolVar(&f.all, "all", false, "also unpack libraries that only tests and tools load")
 	return cmd
@@ -123,19 +124,19 @@ func (f *runtimeFlags) folder() (string, error) {
 	return folder, nil
 }
 
-// consent shows the vendor's licence, as a file because it is a PDF, and asks the user for
+// consent shows the vendor's licence, a PDF, as a file, and asks the user for
 // consent. If there is no terminal on which to ask, consent stores the wheel, so that a
 // second call with --accept-license need not download it again.
 func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, wheel *qnnruntime.WheelFile, folder string) (err error) {
 	stderr := cmd.ErrOrStderr()
-	fmt.Fprintf(stderr, "Qualcomm's QNN runtime, release %s for %v, %s. It is Qualcomm's and not a part of this program.\n",
+	fmt.Fprintf(stderr, "Qualcomm's QNN runtime, release %s for %v, %s. The runtime is Qualcomm's and not a part of this program.\n",
 		archive.Version, archive.Target, cmdline.Bytes(archive.SizeBytes()))
 	text, err := archive.Licence()
 	if err != nil {
 		return err
 	}
 	if f.accept {
-		fmt.Fprintln(stderr, "Its licence is accepted (--accept-license); it is in the folder of the libraries.")
+		fmt.Fprintln(stderr, "The vendor's licence was accepted with --accept-license. The licence is in the folder of the libraries.")
 		return nil
 	}
 	root, err := qnnruntime.OpenFolder(folder)
@@ -146,13 +147,13 @@ func (f *runtimeFlags) consent(cmd *cobra.Command, archive *qnnruntime.Archive, 
 	if err := qnnruntime.WriteLicence(root, text); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "Its licence is %s. ", filepath.Join(folder, qnnruntime.LicenceName))
+	fmt.Fprintf(stderr, "The vendor's licence is in the file %s. ", filepath.Join(folder, qnnruntime.LicenceName))
 	in := cmd.InOrStdin()
 	if file, ok := in.(*os.File); ok && !term.IsTerminal(int(file.Fd())) {
-		fmt.Fprintln(stderr, "Read it, then run this command again with --accept-license. The downloaded wheel is kept.")
+		fmt.Fprintln(stderr, "Read the licence, then run this command again with --accept-license. The downloaded wheel is kept.")
 		return errors.Join(errNoConsent, wheel.Keep(root))
 	}
-	fmt.Fprint(stderr, "Read it. Do you accept it? [y/N] ")
+	fmt.Fprint(stderr, "Read the licence. Do you accept the licence? [y/N] ")
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer counts as no consent
 	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 		return errNoConsent
@@ -192,11 +193,11 @@ func printInstalled(w io.Writer, i *qnnruntime.Installed) error {
 	}
 	switch {
 	case i.System != qnnruntime.Here().String():
-		fmt.Fprintf(w, "it is for another system: copy the folder there and set SDNPU_LIBRARY to its %s\n", filepath.Base(i.Library()))
+		fmt.Fprintf(w, "this runtime is for another system: copy the folder to that system, and set SDNPU_LIBRARY to the copied %s\n", filepath.Base(i.Library()))
 	case i.Folder == launch.UserRuntimeFolder():
-		fmt.Fprintln(w, "models find it without a setting")
+		fmt.Fprintln(w, "models find this runtime without a setting")
 	default:
-		fmt.Fprintf(w, "SDNPU_LIBRARY=%s selects it; a folder %s next to this program needs no setting\n", i.Library(), launch.RuntimeFolderName)
+		fmt.Fprintf(w, "to use this runtime, set SDNPU_LIBRARY=%s; a runtime in the folder %s next to this program needs no setting\n", i.Library(), launch.RuntimeFolderName)
 	}
 	if missing := i.Missing(); len(missing) > 0 {
 		return fmt.Errorf("%s missing (%s …): install it again", cmdline.Count(len(missing), "file"), missing[0])
@@ -221,7 +222,7 @@ func newRuntimeShowCommand() *cobra.Command {
 				}
 			}
 			if !found && len(errs) == 0 {
-				return fmt.Errorf("%w in %s; run `sdnpu runtime install` to install one", qnnruntime.ErrNotInstalled, strings.Join(launch.RuntimeFolders(os.Args[0]), ", "))
+				return fmt.Errorf("%w in %s; run `sdnpu runtime install` to install the runtime", qnnruntime.ErrNotInstalled, strings.Join(launch.RuntimeFolders(os.Args[0]), ", "))
 			}
 			return errors.Join(errs...)
 		},

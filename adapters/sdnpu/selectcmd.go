@@ -22,8 +22,12 @@ func newSelectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "select MODEL.gguf (-o OUT.gguf | --adapter OUT.gguf)",
 		Short: "Select a model for the NPU",
-		Long: "Write the keys that make Ollama run a model on the NPU. With -o, copy the model and add the keys.\n" +
-			"With --adapter, write a small file with only the keys, for the ADAPTER line of a Modelfile.\n\nKeys for --set:\n" + keyHelp(),
+		Long: `Write the keys that make Ollama run a model on the NPU. With -o, write a copy of the model with
+these keys. With --adapter, write a small file that holds only the keys, for the ADAPTER line of
+a Modelfile.
+
+Keys for --set:
+` + keyHelp(),
 		Example: "  sdnpu select llama.gguf --adapter npu.gguf\n  sdnpu select llama.gguf -o llama-npu.gguf --set rows=128,8",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +83,7 @@ func keyHelp() string {
 			fmt.Fprintf(&b, " (default %s)", k.Default)
 		}
 		if k.Origins == config.UserOnly {
-			fmt.Fprintf(&b, "; not for --set: only %s in the environment sets it", k.Variable())
+			fmt.Fprintf(&b, "; --set does not accept this key: set the variable %s in the environment", k.Variable())
 		}
 		b.WriteString("\n")
 	}

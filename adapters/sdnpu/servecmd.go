@@ -38,10 +38,12 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve MODEL",
 		Short: "Answer HTTP requests without Ollama",
-		Long: "Load a model and answer requests of clients of OpenAI's API and of llama-server, until interrupted.\n" +
-			"MODEL is a GGUF file, or the name of a model of the running Ollama. The model need not be selected\n" +
-			"for the NPU. The URL shows a status page; clients of OpenAI's API use the URL with /v1.\n\n" +
-			"Other machines are answered only with a key: see --host and --api-key-file.",
+		Long: `Load a model, and answer requests of clients of OpenAI's API and of llama-server until the
+program is interrupted. MODEL is a GGUF file, or the name of a model of the running Ollama. The
+model need not be selected for the NPU. The command prints a URL that shows a status page;
+clients of OpenAI's API use the URL with /v1.
+
+Requests of other machines need an API key: see --host and --api-key-file.`,
 		Example: "  sdnpu serve model.gguf\n  sdnpu serve qwen3:1.7b --port 8080\n  sdnpu serve model.gguf --host 0.0.0.0 --api-key-file keys.txt",
 		Args:    cmdline.OneArgument("MODEL"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -58,7 +60,7 @@ func newServeCommand() *cobra.Command {
 	flags.IntVarP(&f.parallel, "parallel", "n", 1, "number of requests that run at the same time")
 	flags.IntVar(&f.context, "context", 0, contextUsage)
 	flags.BoolVar(&f.noShift, "no-context-shift", false, "end the answer when the context is full, instead of dropping the older half of the text")
-	flags.BoolVar(&f.noSlots, "no-slots", false, "do not answer /slots")
+	flags.BoolVar(&f.noSlots, "no-slots", false, "do not answer requests for /slots")
 	flags.StringVar(&f.slots, "slot-save-path", "", "`folder` in which clients may save and restore slots (default: none)")
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.recipe, "recipe", "", config.RecipeUsage())

@@ -27,7 +27,8 @@ func newTimelineCommand() *cobra.Command {
 		Short: "Draw the timeline of a run",
 		Long: `Draw the timeline that sdnpu run --timeline RUN.json wrote: the lanes of the NPU,
 of loads and of the CPU, stalls, memory, and the rows of each verification. If the
-file has a forecast, it is drawn above the execution. The page needs no network.
+file has a forecast, the forecast is drawn above the execution. The drawn page needs
+no network.
 If the output ends in .json, or with --chrome, write a trace for chrome://tracing
 and Perfetto instead of a page.`,
 		Example: "  sdnpu timeline run.json -o run.html\n  sdnpu timeline run.json -o trace.json",

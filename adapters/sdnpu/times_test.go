@@ -11,8 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 )
 
-// TestTheSecondStartMeasuresNoTimes: the first start stores the times of the graphs, and
-// the second one only reads them. Without drafts nothing is measured.
+// TestTheSecondStartMeasuresNoTimes checks that the first start stores the times of the
+// graphs, and that the second start only reads them. If drafts are off, no times are
+// measured.
 func TestTheSecondStartMeasuresNoTimes(t *testing.T) {
 	useCache(t)
 	s, err := launch.ReadSettings()

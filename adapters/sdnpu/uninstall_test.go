@@ -103,8 +103,8 @@ func TestUninstallShowsNamesWithoutEscapes(t *testing.T) {
 	require.Contains(t, said, `\x1b[2Jx stays`)
 }
 
-// TestOnlyDatabasesAreRemovedAsDatabases names a folder of the user in SDNPU_DB,
-// whose files have names as a database's.
+// TestOnlyDatabasesAreRemovedAsDatabases names a folder in SDNPU_DB that is not
+// a database, although its files have the names of a database's files.
 func TestOnlyDatabasesAreRemovedAsDatabases(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

@@ -29,10 +29,11 @@ func newUninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall [DIR]",
 		Short: "Remove what this program has put on this machine",
-		Long: "List what lies in DIR, the caches, the runtime and the databases, ask, and remove what you\n" +
-			"named: DIR of sdnpu install, with --all also the compiled images, the measured results, the\n" +
-			"emulator and the vendor's runtime. Databases hold your answers: they stay unless --databases is\n" +
-			"given. Files that this program did not write stay, and so does the program itself.",
+		Long: `List the files of this program in DIR, the caches, the runtime and the databases, ask for
+confirmation, and remove what you named. DIR is a folder of sdnpu install. --all also removes the
+compiled images, the measured results, the emulator and the vendor's runtime. Databases hold your
+answers, and stay unless --databases is given. Files that this program did not write stay, and
+so does the program itself.`,
 		Example: "  sdnpu uninstall ~/npu-ollama\n  sdnpu uninstall ~/npu-ollama --all --databases",
 		Args:    cmdline.UpToOneArgument("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -15,7 +15,7 @@ func TestVersionPrintsTheBuild(t *testing.T) {
 	out, err := sdnpu(t, "version")
 	require.NoError(t, err)
 	require.Equal(t, "sdnpu "+cmdline.Version()+"\nbuilt with "+runtime.Version()+" for "+runtime.GOOS+"/"+runtime.GOARCH+
-		"\nQNN core API 2.32 and later, tested up to 2.40 (the emulator's)\n", out)
+		"\nQNN core API 2.32 and later, tested up to 2.40 (the version of the emulator)\n", out)
 	short, err := sdnpu(t, "--version")
 	require.NoError(t, err)
 	require.Equal(t, "sdnpu version "+cmdline.Version()+"\n", short)
