@@ -28,8 +28,8 @@ type Device interface {
 	Close() error
 }
 
-// Lane is the unit of the phone that runs a device's graphs, NPU or CPU. The engine's
-// reports count operators per lane.
+// Lane names the part of the phone that runs a device's graphs: its NPU or its CPU. The
+// engine's reports count operators per lane.
 type Lane string
 
 // The constants below are the lanes that can run graphs.

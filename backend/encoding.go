@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Encoding maps the integers of a fixed-point tensor to real numbers: (stored + offset)
-// · scale, as in QNN. Tensors of other types have the zero Encoding.
+// Encoding maps the integers of a fixed-point tensor to real numbers: (stored + offset) ·
+// scale, as in QNN. A tensor that is not fixed-point has the zero Encoding.
 type Encoding struct {
 	// Grain is the part of the tensor whose elements share a scale and an offset: the whole
 	// tensor, a row or a block.
@@ -113,7 +113,7 @@ func (t *Tensor) checkEncoding() error {
 	case e.Grain > PerBlock || e.Scale != 0 || e.Offset != 0 || t.Kind != Constant:
 		return fmt.Errorf("encoding %+v: only constants may have scales per row or block, and their Values must contain them", e)
 	case e.Multiplied() && (t.Type != Sfixed8 || e.Bits == 0 || e.Bits > 4):
-		return fmt.Errorf("encoding %+v of %v: multiples need up to 4 bits in s8", e, t.Type)
+		return fmt.Errorf("encoding %+v of %v: integer scale factors need elements of type s8 with at most 4 bits", e, t.Type)
 	case (e.Multiplied() || e.Grain == PerBlock) && (e.Block < 1 || len(t.Shape) != 2 || t.Shape[1]%e.Block != 0):
 		return fmt.Errorf("encoding %+v: its blocks do not fit shape %v", e, t.Shape)
 	}

@@ -30,7 +30,7 @@ func sample() *Graph {
 	}
 }
 
-// encode turns the sample's product into a fixed-point one.
+// encode makes the product in the sample graph a fixed-point product.
 func encode(g *Graph) {
 	e := Encoding{Scale: 0.5, Offset: -3}
 	for _, i := range []int{0, 2} {
@@ -79,7 +79,7 @@ var changes = []struct {
 	{"encoded floats", func(g *Graph) { g.Tensors[0].Encoding.Scale = 1 }, "f16 must not have an encoding"},
 	{"scales without values", func(g *Graph) { encode(g); g.Tensors[1].Values = Literal(make([]byte, 12)) }, `"w" has no function that writes its values`},
 	{"scales of an input", func(g *Graph) { encode(g); g.Tensors[0].Encoding = Encoding{Grain: PerRow} }, "only constants may have scales"},
-	{"multiples of all bits", func(g *Graph) { encode(g); g.Tensors[1].Encoding = Encoding{Grain: PerRow, Block: 2} }, "multiples need up to 4 bits"},
+	{"multiples of all bits", func(g *Graph) { encode(g); g.Tensors[1].Encoding = Encoding{Grain: PerRow, Block: 2} }, "elements of type s8 with at most 4 bits"},
 	{"multiples that do not fill a row", func(g *Graph) { encode(g); g.Tensors[1].Encoding = Encoding{Grain: PerRow, Block: 3, Bits: 4} }, "shape [3 4]"},
 	{"blocks that do not fill a row", func(g *Graph) { encode(g); g.Tensors[1].Encoding = Encoding{Grain: PerBlock, Block: 3} }, "shape [3 4]"},
 	{"more bits than there are", func(g *Graph) { encode(g); g.Tensors[1].Encoding.Bits = 9 }, "9 significant bits"},

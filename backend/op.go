@@ -13,8 +13,8 @@ type Op string
 const (
 	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K], optional bias
 	// [N] → [M,N]. QNN also allows x with more or fewer than two dimensions. Package backend
-	// rejects such an x, because the vendor's validation rejects some shapes of x (error
-	// 3110) that the vendor's compiler accepts.
+	// allows two dimensions only, because the vendor's validation rejects some other shapes
+	// (error 3110) that the vendor's compiler accepts.
 	//
 	// FullyConnected allows three combinations of types. In a floating-point FullyConnected,
 	// all tensors have the same type. With quantized weights and floating-point activations,
@@ -36,7 +36,7 @@ const (
 	// dimensions, because the vendor's f16 form gave wrong values for 4 dimensions (core API
 	// 2.40).
 	RmsNorm Op = "RmsNorm"
-	// Softmax normalises along D.
+	// Softmax normalises each row along the last dimension D.
 	Softmax Op = "Softmax"
 	// Add, Subtract and Multiply compute element by element. If one operand has size 1
 	// in a dimension, its elements are repeated along that dimension. Multiply also
@@ -65,17 +65,16 @@ const (
 	// Cast converts a tensor between floating-point types. The parameter to (uint32) of
 	// Cast is the DataType of the result, which QNN has in the output tensor.
 	Cast Op = "Cast"
-	// TopK selects the k largest elements of each row along D. TopK's results for x
-	// […,D] are the values […,k], the largest first, and their indices […,k] of type
-	// Uint32. The parameter k (uint32) of TopK is from 1 to D. In TopK, devices may put
-	// equal elements in any order. If more elements equal the smallest selected one
-	// than can be selected, devices may select any of them. In TopK, a NaN counts as
-	// -Inf.
+	// TopK selects the k largest elements of each row along D. TopK's results for x […,D] are
+	// the values […,k], the largest first, and their indices […,k] of type Uint32. The
+	// parameter k (uint32) of TopK is from 1 to D. In TopK, devices may put equal elements in
+	// any order. If several elements of a row equal the smallest element that TopK selects, a
+	// device may select any of them. In TopK, a NaN counts as -Inf.
 	TopK Op = "TopK"
-	// Quantize rounds floating-point numbers to the nearest numbers that a fixed-point
-	// result can hold. The parameter to (uint32) of Quantize is Ufixed8 or Ufixed16;
-	// scale (float32) and offset (int32) define the result's encoding. QNN has the
-	// parameters of Quantize in the output tensor.
+	// Quantize rounds floating-point numbers to the nearest numbers that a fixed-point result
+	// can hold. The parameter to (uint32) of Quantize is Ufixed8 or Ufixed16; scale (float32)
+	// and offset (int32) define the result's encoding. In QNN, the encoding of the output
+	// tensor takes the place of Quantize's parameters.
 	Quantize Op = "Quantize"
 	// Dequantize converts fixed-point elements to floating-point numbers. The parameter
 	// to (uint32) of Dequantize is the floating-point DataType of the result.

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// use is one application of an operator. The inputs of a use have only type and shape.
+// use is one application of an operator. A use describes its inputs by type and shape only.
 type use struct {
 	name   string
 	op     Op
@@ -24,8 +24,8 @@ func fixed(t DataType, shape ...int) Tensor { return Tensor{Kind: Constant, Type
 
 func list(t DataType, shape []int, values ...int32) Array { return Array{t, shape, values} }
 
-// encoded returns a bound fixed-point tensor; scaled returns a constant one
-// with scales.
+// encoded returns a fixed-point tensor that is bound to memory; scaled returns a fixed-point
+// constant with scales.
 func encoded(t DataType, shape ...int) Tensor {
 	return Tensor{Kind: Input, Type: t, Shape: shape, Encoding: Encoding{Scale: 0.5, Offset: -3}}
 }

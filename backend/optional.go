@@ -32,8 +32,8 @@ type Cost struct {
 	// that makes calls last as long as on a phone. Measurements of calls with an
 	// overrun are less reliable.
 	Overrun time.Duration
-	// Paced is the source of Took if an emulator simulates the times of a phone, for
-	// example "sd8gen2 (fitted) as qwen2.5-1.5b".
+	// If an emulator simulates the times of a phone, Paced names the profile and the model
+	// from which Took is computed, for example "sd8gen2 (fitted) as qwen2.5-1.5b".
 	Paced string
 	// Virtual is set if the call returned at once and only reported the time Took. If
 	// calls should overlap in time, the emulator's pace must be set so that its calls

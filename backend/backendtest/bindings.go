@@ -39,7 +39,7 @@ func bindingCases() []testCase {
 					require.Equal(t, byte(0xa5), all[i], "byte %d belongs to no port", i)
 				}
 			}
-			require.Equal(t, m.inputs["x"], mem.bytes(0), "inputs are not written")
+			require.Equal(t, m.inputs["x"], mem.bytes(0), "a run must not write to its inputs")
 			require.NoError(t, mem.buffer.Close())
 		}},
 		{"binding/rebound-each-run", func(t *testing.T, s *suite) {
@@ -47,7 +47,7 @@ func bindingCases() []testCase {
 			p := s.load(t, s.compile(t, g))
 			want := s.run(t, p, "g", inputs)
 			other := map[string][]byte{"x": make([]byte, len(inputs["x"]))}
-			require.NotEqual(t, want, s.run(t, p, "g", other), "the result depends on the input")
+			require.NotEqual(t, want, s.run(t, p, "g", other), "another input must give another result")
 			require.Equal(t, want, s.run(t, p, "g", inputs))
 		}},
 		{"program/unknown-graph", func(t *testing.T, s *suite) {
@@ -105,8 +105,8 @@ func refusedBindings(t *testing.T, s *suite) {
 		{"output too small", change(last, backend.Binding{Buffer: tiny})},
 		{"negative offset", change(last, backend.Binding{Buffer: m.buffer, Offset: -64})},
 		{"offset between lines", change(0, backend.Binding{Buffer: m.buffer, Offset: 32})},
-		{"offset near the end", change(0, backend.Binding{Buffer: m.buffer, Offset: (size - 1) / 64 * 64})},
-		{"offset past the end", change(0, backend.Binding{Buffer: m.buffer, Offset: 64 * size})},
+		{"offset near the end of the buffer", change(0, backend.Binding{Buffer: m.buffer, Offset: (size - 1) / 64 * 64})},
+		{"offset past the end of the buffer", change(0, backend.Binding{Buffer: m.buffer, Offset: 64 * size})},
 	} {
 		require.ErrorIs(t, p.Run(t.Context(), "g", c.bindings), backend.ErrBinding, c.name)
 		require.Equal(t, before, m.buffer.Bytes(), "%s: nothing ran", c.name)

@@ -23,11 +23,11 @@ const (
 	epsilon        = 1e-5
 )
 
-// block returns the graph of one transformer layer for a number of rows, written as it
-// is fastest on the NPU: scores stay grouped by key head, and the mask is repeated for
-// each group. q is scaled before the scores are computed, which keeps float16 in range.
-// Two such blocks of one element type have equal constants, whatever their numbers of
-// rows.
+// block returns the graph of one transformer layer for a number of rows, written as it is
+// fastest on the NPU: scores stay grouped by key head, and the mask is repeated for each
+// group. q is scaled before the scores are computed, which keeps float16 in range. Two graphs
+// of the function block with the same element type have equal constants, even if their
+// numbers of rows differ.
 func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend.Graph {
 	m := newMaker(t, fmt.Sprintf("block %v", dtype), dtype)
 	m.Builder = backend.NewBuilder(name)

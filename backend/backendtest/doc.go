@@ -16,11 +16,10 @@
 //
 // # Exceptions
 //
-// A device may reject operator forms named "optional-…" with [errors.ErrUnsupported].
-// The conformance suite contains no case for one particular device: [Options.Known]
-// lists the case names that a device is known to fail, and Run skips these cases with
-// their reason. Run fails if a listed name matches no case, so that outdated entries
-// are noticed.
+// A device may reject operator forms named "optional-…" with [errors.ErrUnsupported]. The
+// conformance suite contains no case for one particular device: [Options.Known] lists the
+// case names that a device is known to fail, and Run skips these cases with their reason. If
+// a name in Known matches no case, Run fails, so that outdated names are noticed.
 //
 // # Extending
 //

@@ -28,7 +28,7 @@ func deviceCases() []testCase {
 			for _, size := range []int{1, 63, 64, 100_000} {
 				b, err := s.device.NewBuffer(size)
 				require.NoError(t, err)
-				require.Equal(t, make([]byte, size), b.Bytes(), "a new buffer is zero")
+				require.Equal(t, make([]byte, size), b.Bytes(), "a new buffer must contain zeros")
 				b.Bytes()[size-1] = 7
 				require.Equal(t, byte(7), b.Bytes()[size-1])
 				require.NoError(t, b.Close())
@@ -78,7 +78,7 @@ func graphCases() []testCase {
 			bad, _ := s.small(t, "bad", 8)
 			bad.Nodes[1].Inputs = nil
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard, good, bad), backend.ErrInvalidGraph)
-			require.ErrorContains(t, s.device.Compile(t.Context(), io.Discard, bad), "gate", "the error names the node")
+			require.ErrorContains(t, s.device.Compile(t.Context(), io.Discard, bad), "gate", "the error must name the node")
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard, good, good), backend.ErrInvalidGraph, "equal names")
 			require.ErrorIs(t, s.device.Compile(t.Context(), io.Discard), backend.ErrInvalidGraph, "no graphs")
 		}},

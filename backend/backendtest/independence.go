@@ -30,8 +30,8 @@ func newPassage(dtype backend.DataType) *passage {
 	}
 }
 
-// inputs returns the inputs of a graph with the given number of rows. Of the rows that
-// inputs returns, the first valid ones hold tokens from position past on.
+// inputs returns the inputs of a graph with the given number of rows. The first `valid` rows
+// hold the tokens of the passage from position `past` on.
 func (p *passage) inputs(past, valid, rows int) map[string][]byte {
 	const half = headDim / 2
 	x, cos, sin := normal(p.noise, rows*hidden, 1), normal(p.noise, rows*half, 1), normal(p.noise, rows*half, 1)
@@ -94,8 +94,8 @@ func (p *passage) commit(past, valid, rows int, k, v []float64) {
 // and values.
 type states struct{ y, k, v []float64 }
 
-// through sends positions 0 to n through a block graph, with the given number of valid
-// rows in each run.
+// The method `through` runs a block graph on the positions from 0 to n-1 of a passage. Each
+// run has the given number of valid rows.
 func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int) states {
 	t.Helper()
 	g := block(t, fmt.Sprintf("rows%d", rows), dtype, rows)

@@ -100,7 +100,7 @@ var mutants = []mutant{
 	{name: "never closed", finds: "program/closed", staysOpen: true},
 }
 
-// runs counts runs, for the mutant whose results change.
+// runs counts the runs of the mutant whose results change from run to run.
 var runs int
 
 type mutantDevice struct {

@@ -138,8 +138,8 @@ func defineMatMul(n *backend.Node, in []array, out array) array {
 	if n.Param("transpose_in1") == false || n.Param("transpose_in1") == nil {
 		b = flipped(b)
 	}
-	// At this point of MatMul, the left and the right operand have the shape
-	// [...,rows,k], so each result is the dot product of two rows.
+	// Both operands of MatMul have been transposed to the shape [...,rows,k], so each result
+	// is the dot product of two rows.
 	r := len(out.shape)
 	k := a.shape[r-1]
 	from := make([]int, r)

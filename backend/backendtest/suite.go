@@ -25,9 +25,10 @@ type Options struct {
 	// Type is the element type of test cases that do not check arithmetic. If Type is
 	// zero, float16 is used.
 	Type backend.DataType
-	// Known maps the name of each case that the device is known to fail to the reason.
-	// A name in Known covers the case of that name and all cases whose names continue
-	// it after a slash. For example, "operator/RmsNorm" covers all types and shapes.
+	// Known holds the names of the test cases that the device is known to fail, with the
+	// reason. A name in Known covers the case of that name and all cases whose names continue
+	// it after a slash. For example, the name "operator/RmsNorm" in Known covers RmsNorm in
+	// all types and shapes.
 	Known map[string]string
 }
 

@@ -26,7 +26,7 @@ func Single(op backend.Op, t backend.DataType) float64 {
 		return 2e-3
 	case op == Block:
 		return 2e-6
-	case t == backend.Ufixed16: // the neighbouring integer is allowed if a value lies between two representable numbers
+	case t == backend.Ufixed16: // a fixed-point result may be the neighbouring integer if the exact value lies in the middle between two integers
 		return 5e-5
 	case t == backend.Ufixed8, op == backend.Quantize:
 		return 5e-3
@@ -40,7 +40,7 @@ func Single(op backend.Op, t backend.DataType) float64 {
 // The limits of Half are about twice the errors measured with the vendor's x86-64
 // library (build v2.51.0.260929181845, SM8650).
 func Half(op backend.Op, t backend.DataType) float64 {
-	switch { // with 8 bits, the neighbouring integer is allowed, and with 16 bits a few integers more
+	switch { // a fixed-point result may differ by one integer with 8 bits, and by a few integers with 16 bits
 	case t == backend.Ufixed16:
 		return 1e-3
 	case t == backend.Ufixed8, op == backend.Quantize:

@@ -74,6 +74,6 @@ func (s *suite) checkTop(t *testing.T, g *backend.Graph, raw []byte, n, k int, d
 			seen[at], picked[i] = true, row[at]
 		}
 		require.LessOrEqual(t, relativeError(top, want[:k]), limit, "row %d: values", r)
-		require.LessOrEqual(t, relativeError(picked, top), limit, "row %d: elements at the indices", r)
+		require.LessOrEqual(t, relativeError(picked, top), limit, "row %d: the values must be the elements at the indices", r)
 	}
 }

@@ -235,8 +235,8 @@ func fillMask(mask []byte, v model.View, at, valid, rows, slots, groups int, t b
 	}
 }
 
-// validRows returns the elements of an output that belong to valid rows. The rows of an
-// output are its last dimension but one.
+// validRows returns the elements of an output that belong to valid rows. In an output, the
+// last dimension but one counts the rows.
 func validRows(p backend.Port, b []byte, valid, rows int) []float32 {
 	width := p.Shape[len(p.Shape)-1]
 	all := floats(b, p.Type)

@@ -274,7 +274,8 @@ func firstSQNR(t *testing.T, m *model.Model, texts [][]int32, name string, range
 
 // TestEveningHelpsSmallCaches uses a model whose biases make the elements of keys and values
 // differ in size. The test checks that an 8-bit cache loses less if calibration has measured
-// these sizes, and that a float cache has the same results with and without the sizes.
+// the sizes of the elements, and that a float cache has equal results with and without
+// measured sizes.
 func TestEveningHelpsSmallCaches(t *testing.T) {
 	m, texts := random(t, "qwen2")
 	ranges, err := Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64}, nil)
@@ -290,7 +291,7 @@ func TestEveningHelpsSmallCaches(t *testing.T) {
 	first := func(name string, ranges *model.Ranges) float64 { return firstSQNR(t, m, texts, name, ranges) }
 	evened := first("f16+kv8", ranges)
 	wide := maps.Clone(ranges.Tensors)
-	// a recipe that evens values out widens the range of values by the factor 1.5, too
+	// recipes that even values out also widen the range of values by the factor 1.5
 	for i := range config.Layers {
 		v := wide[model.NewValue(i)]
 		wide[model.NewValue(i)] = model.Range{Low: 1.5 * v.Low, High: 1.5 * v.High}

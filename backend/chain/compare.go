@@ -17,18 +17,18 @@ type Comparison struct {
 	// noise is the difference of the two chains. If the hidden states are equal, SQNR
 	// is +Inf.
 	SQNR []float64
-	// Positions is the number of token positions whose predicted next tokens were
-	// compared. Same counts the token positions at which both chains have the same most
-	// likely token. Tied counts the other token positions at which the tested chain
-	// gives its highest logit also to the reference's most likely token.
+	// Positions is the number of token positions whose predicted next tokens were compared.
+	// Same counts the token positions at which both chains have the same most likely token.
+	// Tied counts the token positions at which several tokens have the tested chain's highest
+	// logit, and the reference's most likely token is one of them but not the first one.
 	Positions, Same, Tied int
 	// Divergence is the mean Kullback-Leibler divergence of the tested chain
 	// from the reference in nats.
 	Divergence float64
-	// Reference and Tested are the perplexities of the texts. Uncertainty is the
-	// standard error of the logarithm of the ratio of the two perplexities. The
-	// logarithm of the ratio is the mean difference in loss over all token positions.
-	// If only one position was compared, Uncertainty is NaN.
+	// Reference and Tested are the perplexities of the texts. Uncertainty is the standard
+	// error of the logarithm of the ratio of the two perplexities. The logarithm of the ratio
+	// of the perplexities is the mean difference in loss over all token positions. If only
+	// one position was compared, Uncertainty is NaN.
 	Reference, Tested, Uncertainty float64
 	// Sizes holds the sizes of the tested chain's images and programs. Spent is the
 	// processor time that the tested chain takes per token of the texts.

@@ -53,9 +53,9 @@ func TestProductsSumInOneOrder(t *testing.T) {
 	}
 }
 
-// TestProductsOfManyRowsHaveTheBitsOfOne covers the vector unit and the rows
-// that it leaves to other code, with values that only one order of sums rounds
-// in this way.
+// TestProductsOfManyRowsHaveTheBitsOfOne compares products of many rows with products of
+// single rows. The test covers the vector unit, and the rows that the vector unit leaves to
+// other code. With the values of the test, another order of additions would give other bits.
 func TestProductsOfManyRowsHaveTheBitsOfOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 120 {

@@ -42,9 +42,9 @@ func softmax(_ *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
 	}
 }
 
-// vanishes is the limit below which softmaxRow replaces an exponential by zero. The exponent
-// is an element minus the largest element of its row. If the exponent is below -104, the
-// exponential is less than 2^-150, half the smallest float32.
+// vanishes is the limit below which softmaxRow replaces an exponential by zero. In
+// softmaxRow, the exponent is an element minus the largest element of the row. If the
+// exponent is below -104, the exponential is less than 2^-150, half the smallest float32.
 const vanishes = -104
 
 // softmaxRow computes the Softmax of the row x into y. softmaxRow gives masked slots exactly zero

@@ -21,7 +21,7 @@ type contents struct {
 
 type stored struct {
 	tensor *backend.Tensor
-	bytes  []byte // bytes holds the elements
+	bytes  []byte // bytes holds the elements of the constant, as in the image
 	scales []byte
 }
 
@@ -119,7 +119,7 @@ func (k *constant) locate(data []byte) (stored, error) {
 
 // errStored is returned by Values.Fill for a graph that was read from an image, because
 // Load takes the elements from the image.
-var errStored = errors.New("the constant's elements are in the image")
+var errStored = errors.New("a graph that was read from an image does not contain the elements of its constants")
 
 // graph makes a backend.Graph of its JSON record and validates it.
 func (r *graphRecord) graph(constants []constant) (*backend.Graph, []int, error) {

@@ -49,8 +49,8 @@ func topOfRow(best []int32, row []float32) {
 	}
 }
 
-// orderKey returns the number by which topK sorts the element v. The number is v itself, or -Inf
-// if v is NaN, so that topK sorts NaN last.
+// orderKey returns the number by which topK sorts the element v. orderKey returns v itself,
+// or -Inf if v is NaN, so that topK sorts NaN last.
 func orderKey(v float32) float32 {
 	if v != v {
 		return float32(math.Inf(-1))

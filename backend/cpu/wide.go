@@ -16,9 +16,9 @@ type wideOperand struct {
 	values    []float32
 }
 
-// newWideOperand packs as many rows of x as fill whole groups. k is the number of
-// elements of a row. The packed operand has no groups if there are few rows or no
-// vector unit.
+// newWideOperand packs as many rows of x as fill whole groups. k is the number of elements of
+// a row. If x has fewer than wideRows rows, or the processor has no supported vector unit,
+// newWideOperand packs no rows.
 func newWideOperand(w workers, x []float32, rows, k int) wideOperand {
 	if dotWide == nil || rows < wideRows {
 		return wideOperand{k: k}

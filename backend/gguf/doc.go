@@ -6,17 +6,17 @@
 // caller asks for them. To add a format of weights, change package quant, not package
 // gguf.
 //
-// Ollama's package fs/gguf is not used here, because it trusts counts and lengths up to
-// 16 MiB per string and 64 Mi entries per array. Ollama's package also accepts any
-// magic number, and any version from 2 on. Ollama's package makes nine allocations per
-// token, and opens the file a second time by name. The tests compare package gguf with
-// Ollama's package.
+// Package gguf does not use Ollama's package fs/gguf, because that package trusts counts and
+// lengths up to 16 MiB per string and 64 Mi entries per array. Ollama's package fs/gguf also
+// accepts any magic number, and any version from 2 on. Ollama's package fs/gguf makes nine
+// allocations per token of the vocabulary, and opens the file a second time by name. The
+// tests compare package gguf with Ollama's package fs/gguf.
 //
 // # What Open requires
 //
 //   - A file that does not start with GGUF's magic number is rejected ([ErrMagic]).
 //   - Versions other than 2 and 3, and big-endian files, are rejected ([ErrUnsupported]).
-//   - A count or a length may not exceed the file.
+//   - No count or length in the header may exceed the size of the file.
 //   - Unknown value types and arrays of arrays are rejected.
 //   - The name of a key or of a tensor may not be empty or repeated.
 //   - A file may have at most 16,384 keys, 100,000 tensors and 40 MiB of keys.

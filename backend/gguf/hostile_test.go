@@ -232,9 +232,9 @@ func sparse(t testing.TB, head []byte, size int64) string {
 	return path
 }
 
-// TestHugeSparseFilesCostLittle opens files of 2 GiB that take only 4 KiB of disk space.
-// Their headers claim huge counts, which the size of the file does not contradict. Opening
-// such a file must take only a moment and at most 8 MiB of memory.
+// TestHugeSparseFilesCostLittle opens sparse files of 2 GiB, which take only 4 KiB of disk
+// space and whose headers claim as many entries as 2 GiB can hold. Opening a file with huge
+// counts must take only a moment and at most 8 MiB of memory.
 func TestHugeSparseFilesCostLittle(t *testing.T) {
 	const size = 2 << 30
 	array := func(elem gguf.ValueType, n uint64) *raw {

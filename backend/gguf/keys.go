@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// The methods below return the value of a key and treat missing keys and wrong types in
-// the same way. If the file does not have the key, these methods return the fallback
-// or, without a fallback, [ErrNoKey]. If the value has another type, these methods
-// return [ErrKeyType] even with a fallback, so that a mistyped setting is never
-// silently ignored.
+// The methods below return the value of a key and treat missing keys and wrong types in the
+// same way. If the file does not have the key, a method returns the fallback or, without a
+// fallback, [ErrNoKey]. If the value of the key has another type than the method returns, the
+// error is [ErrKeyType] even with a fallback, so that a mistyped setting is never silently
+// ignored.
 
 // Has reports whether the file has a key, with a value of any type.
 func (f *File) Has(key string) bool {

@@ -29,8 +29,8 @@ const (
 	Float64
 )
 
-// valueTypes holds the name and the size of each value type. For types of varying size,
-// the size is zero.
+// valueTypes holds the name and the size of each value type. If the values of a type vary in
+// size, as strings do, the size of the type is zero.
 var valueTypes = [...]struct {
 	name      string
 	sizeBytes uint64
@@ -84,9 +84,9 @@ const (
 // of tensors that the header claims.
 func scanKeys(c *cursor) (h header, tensors int) {
 	h.version = scanVersion(c)
-	// Two counts follow. The number of tensors is checked here against the whole file, which
-	// also holds the keys. scanTensors checks again whether the tensors fit into the file after
-	// the keys.
+	// The numbers of tensors and of keys follow. scanKeys checks that the tensors fit into
+	// the whole file, which also holds the keys. scanTensors checks again whether the tensors
+	// fit into the file after the keys.
 	tensors = c.count("tensors", minTensorBytes, maxTensors)
 	keys := c.count("keys", minKeyBytes, maxKeys)
 	if c.err != nil {

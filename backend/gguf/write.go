@@ -25,7 +25,7 @@ type NewTensor struct {
 	Name  string
 	Type  quant.Type
 	Shape []int
-	Data  []byte // Data holds rows in the file's format; the caller keeps the slice
+	Data  []byte // Data holds the rows of the tensor in the format Type; Write does not keep the slice
 }
 
 // Write writes a GGUF file of version 3. Use Write for small files, such as an adapter

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// randomDecimal returns a number with few digits, so that equal ones are likely.
+// randomDecimal returns a number with few digits, so that equal numbers are likely.
 func randomDecimal(rng *rand.Rand) string {
 	text := fmt.Sprint(rng.IntN([]int{2, 12, 130}[rng.IntN(3)]))
 	if n := rng.IntN(4); n > 0 {
@@ -63,7 +63,7 @@ func TestBoundsOfNumbersAreExact(t *testing.T) {
 				text += fmt.Sprint(rng.IntN(10))
 			}
 			if strings.HasPrefix(text, "-0") && strings.Trim(text, "-0.") == "" {
-				continue // a bounded number has no negative zero
+				continue // a number with bounds may not be -0
 			}
 			want := allowed(text)
 			if want {

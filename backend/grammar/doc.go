@@ -15,11 +15,11 @@
 // States are made when a text first reaches them, and are then found by one index for
 // each byte.
 //
-// A mask is a walk over the vocabulary as a tree of bytes: a byte that the automaton
-// rejects removes all tokens below it. In JSON strings most tokens are allowed, so
-// masks take the tokens without special characters from a prepared set, and walk only over
-// the other tokens' ends, which begin with a special character (plain.go). Each state of the
-// automaton keeps its token mask.
+// To compute a mask, package grammar walks over the vocabulary as a tree of bytes: a byte
+// that the automaton rejects removes all tokens below it. In JSON strings most tokens are
+// allowed, so masks take the tokens without special characters from a prepared set, and walk
+// only over the other tokens' ends, which begin with a special character (plain.go). Each
+// state of the automaton keeps its token mask.
 //
 // # Invariants
 //

@@ -246,8 +246,8 @@ var (
 	onlyOurs = regexp.MustCompile(`\\/|[0-9][eE][-+]?0[0-9]`)
 )
 
-// otherSchemas maps the names of tests to the reason for which llama.cpp's grammar of the test's
-// schema and ours differ in more than onlyTheirs and onlyOurs.
+// otherSchemas lists llama.cpp's tests for whose schemas our grammar differs from llama.cpp's
+// in more than the texts that onlyTheirs and onlyOurs match, with the reason.
 var otherSchemas = map[string]string{
 	"exotic formats":                         "our dates exist, and our seconds have up to 9 decimal places",
 	"regexp quote":                           "the quote is written without its escape there",

@@ -127,9 +127,8 @@ type difference struct {
 	name string
 	// ours is set if our masks allow the tokens and llguidance's masks do not.
 	ours bool
-	// text is an expression for what a token and the text before it have in common in all
-	// cases of the difference. The expression is matched with the end of the text, the mark
-	// `between`, and the token.
+	// text is a regular expression. A token belongs to the difference if the expression
+	// matches the end of the text, the mark `between`, and the token.
 	text *regexp.Regexp
 }
 

@@ -8,9 +8,9 @@ import (
 
 // In the strings of JSON, most tokens are allowed: all that consist of plain characters. A
 // character is plain if JSON strings contain it without an escape. A mask takes the tokens of
-// plain characters from a prepared set. All other tokens consist of some plain characters and
-// a tail, which begins with a character that is not plain. Many tokens share a tail, and the
-// automaton reads each tail once.
+// plain characters from a prepared set. A token with another character consists of some plain
+// characters and a tail, which begins with a character that is not plain. Many tokens share a
+// tail, and the automaton reads each tail once.
 
 // maxPlain is the largest number of plain characters of a token that is counted. The
 // tail of a token begins after at most maxPlain characters.
@@ -158,8 +158,8 @@ func (g *Grammar) afterPlain(s *state) (plainNext, *state) {
 }
 
 // plainPath returns the states after 0, 1, 2 … plain characters, if each number of plain
-// characters leads to one state. The path ends at a state that allows no plain character,
-// at a state to which plain characters lead back (endless), or after maxPlain
+// characters leads to one state. The list of states ends at a state that allows no plain
+// character, at a state to which plain characters lead back (endless), or after maxPlain
 // characters. The caller of plainPath holds mu.
 func (g *Grammar) plainPath(s *state) (path []*state, endless, ok bool) {
 	for path = append(path, s); ; path = append(path, s) {

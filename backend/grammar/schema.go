@@ -35,7 +35,7 @@ func ParseSchema(raw []byte) (*Grammar, error) {
 	g, err := compile(rules, 0)
 	var recursion *SyntaxError
 	if errors.As(err, &recursion) {
-		return nil, &SchemaError{"#", "a $ref refers to itself with no value between"}
+		return nil, &SchemaError{"#", "a $ref refers to itself without a value in between"}
 	}
 	return g, err
 }
@@ -197,12 +197,11 @@ func oneOf(all choice) expression {
 	return all
 }
 
-// list returns the value of a keyword of a schema that must be a list that is not
-// empty.
+// list returns the value of a keyword whose value must be a list with at least one entry.
 func list(o *object, key, path string) ([]any, error) {
 	parts, ok := o.get(key).([]any)
 	if !ok || len(parts) == 0 {
-		return nil, &SchemaError{path + "/" + key, "must be a list with an entry"}
+		return nil, &SchemaError{path + "/" + key, "must be a list with at least one entry"}
 	}
 	return parts, nil
 }

@@ -93,7 +93,7 @@ func TestSchemaErrorsNameThePlace(t *testing.T) {
 		{`{"properties":{"a":{"items":{"type":"x"}}}}`, "#/properties/a/items/type", "unknown type"},
 		{`{"properties":[]}`, "#/properties", "must be an object"},
 		{`{"required":"a"}`, "#/required", "must be a list"},
-		{`{"anyOf":[]}`, "#/anyOf", "list with an entry"},
+		{`{"anyOf":[]}`, "#/anyOf", "list with at least one entry"},
 		{`{"$ref":"#/$defs/x"}`, "#/$ref", "does not exist"},
 		{`{"$ref":"http://x/y"}`, "#/$ref", "is not in this schema"},
 		{`{"$ref":"#"}`, "#", "refers to itself"},

@@ -152,7 +152,7 @@ func fraction(b digitBounds) expression {
 	return oneOf(all)
 }
 
-// more returns the expression of one digit and at most depth further ones.
+// more returns the expression of one digit and at most `depth` further digits.
 func (b digitBounds) more(depth int) expression {
 	digit := class{{'0', '9'}}
 	if !b.lowTight && !b.highTight {

@@ -9,8 +9,8 @@ import (
 // maxDigits is the largest number of digits of an integer that has no bounds.
 const maxDigits = 16
 
-// number returns a reference to a rule for any JSON number. The rule allows only
-// exponents so short that each number fits into 64 bits of floating point.
+// number returns a reference to a rule for any JSON number. The rule limits the length of
+// exponents, so that each number fits into a 64-bit float.
 func (c *converter) number() expression {
 	return c.shared("number", func() expression {
 		return sequence{
@@ -47,7 +47,7 @@ func (c *converter) integer(o *object, path string) (expression, error) {
 // integerBound returns the last integer that two keywords allow, or nil. inward is the
 // direction of the allowed integers.
 func integerBound(o *object, inclusive, exclusive, path string, inward int64) (bound *big.Int, err error) {
-	strict := o.get(exclusive) == true // the value of this keyword has the form that older drafts of JSON Schema prescribe
+	strict := o.get(exclusive) == true // in older drafts of JSON Schema, the value of exclusiveMinimum or exclusiveMaximum is a bool
 	for _, key := range []string{inclusive, exclusive} {
 		if _, isFlag := o.get(key).(bool); !o.has(key) || key == exclusive && isFlag {
 			continue

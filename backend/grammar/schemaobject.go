@@ -119,13 +119,13 @@ func (c *converter) additional(o *object, path string) (additional, required exp
 	return additional, additional, err
 }
 
-// members returns the expression for an object with members in the order of the list.
-// Each of the rules for members covers the members from one place in the list on, so
-// the size of the grammar is linear.
+// members returns the expression for an object with members in the order of the list. Each
+// rule for members covers the members from one place in the list on, so the size of the
+// grammar is linear in the number of members.
 func (c *converter) members(list []property) expression {
 	s := c.space()
-	var after expression = literal("") // after matches the members from a place in the list on, if another member precedes them
-	var first expression = literal("") // first matches the members from a place in the list on, if no member precedes them
+	var after expression = literal("") // after matches the members that follow another member of the object
+	var first expression = literal("") // first matches the members if no other member of the object precedes them
 	empty := true                      // empty is set if `first` may match nothing
 	for _, p := range slices.Backward(list) {
 		next := sequence{s, literal(","), s, p.member, after}
@@ -160,7 +160,7 @@ func (c *converter) array(o *object, path string) (expression, error) {
 		return nil, &SchemaError{path + "/prefixItems", "must be a list"}
 	}
 	if listed, ok := rest.([]any); ok && !o.has("prefixItems") {
-		prefix, rest = listed, nil // the value of this keyword has the form that older drafts of JSON Schema prescribe
+		prefix, rest = listed, nil // in older drafts of JSON Schema, the keyword items holds the list of a tuple's items
 	}
 	least, most, err := bounds(o, "minItems", "maxItems", path)
 	if err != nil {
@@ -181,10 +181,10 @@ func (c *converter) array(o *object, path string) (expression, error) {
 		}
 	}
 	if !never(item) {
-		item = c.addRule(item) // the rule is shared, so repetitions copy only the reference
+		item = c.addRule(item) // the item becomes a rule, so a repetition copies only references to that rule
 	}
 	if len(tuple) > 0 && !o.has("minItems") {
-		least = len(tuple) // as in llama.cpp, a tuple must be complete
+		least = len(tuple) // as in llama.cpp, an array must contain all items of its tuple
 		if most >= 0 {
 			least = min(least, most)
 		}
@@ -240,8 +240,8 @@ func (c *converter) items(tuple []expression, item expression, least, most int) 
 	return sequence{literal("["), s, body, literal("]")}
 }
 
-// bounds returns the values of two keywords that limit a number of items. If the schema does not
-// have the keyword for the upper limit, most is -1.
+// bounds returns the values of two keywords that limit a number of items. If the schema does
+// not have the keyword for the upper limit, the upper limit is -1.
 func bounds(o *object, low, high, path string) (least, most int, err error) {
 	least, err = count(o, low, 0, path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 var plainClass = newClass([]runeRange{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}, {0x7F, 0x7F}}).negated()
 
 // char returns a reference to one character of a JSON string, or to any escape of one
-// character. A character outside the basic plane has an escape of two halves.
+// character. In JSON, the escape of a character above U+FFFF consists of two surrogates.
 func (c *converter) char() expression {
 	return c.shared("char", func() expression {
 		hex := class{{'0', '9'}, {'A', 'F'}, {'a', 'f'}}
@@ -62,8 +62,8 @@ func (c *converter) text(o *object, path string) (expression, error) {
 
 func knownFormat(f string) bool { return formats[f] != nil }
 
-// formats holds the formats of strings that are supported. Formats that are not in the
-// list are ignored.
+// formats holds the string formats that package grammar supports. All other formats in a
+// schema are ignored.
 var formats = map[string]func() expression{
 	"date":      date,
 	"time":      timeOfDay,
@@ -128,7 +128,8 @@ func encoded(c class) expression {
 	return oneOf(all)
 }
 
-// keyChar returns a reference to a character of an object's key, in one spelling.
+// keyChar returns a reference to a rule for a character of an object's key. The rule for a
+// key's character allows only one spelling of each character.
 func (c *converter) keyChar() expression {
 	return c.shared("key character", func() expression { return encoded(anyRune) })
 }

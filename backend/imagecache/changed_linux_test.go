@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOpenImagesStayWhenTheirFilesChange changes the files of open images, of the
-// cache and of a prepared folder, and while a process has them open for writing.
+// TestOpenImagesStayWhenTheirFilesChange changes the files of open images: in the cache, in a
+// prepared folder, and while a process has the file open for writing.
 func TestOpenImagesStayWhenTheirFilesChange(t *testing.T) {
 	image := bytes.Repeat([]byte("image"), 5000)
 	for _, c := range []struct {

@@ -16,8 +16,8 @@ const (
 	chunkBits  = 12
 )
 
-// gear holds a random number for each byte value, for the rolling hash. For the rolling
-// hash any random numbers will do, as long as a process always uses the same ones.
+// gear holds a random number for each byte value, for the rolling hash. The rolling hash may
+// use any random numbers, but a process must always use the same numbers.
 var gear = func() (table [256]uint64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range table {
@@ -69,7 +69,7 @@ func findPieces(base, image []byte) []piece {
 	return pieces
 }
 
-// commonPrefix returns the number of bytes at which a and b begin alike.
+// commonPrefix returns the length of the longest common beginning of a and b.
 func commonPrefix(a, b []byte) (n int) {
 	a, b = a[:min(len(a), len(b))], b[:min(len(a), len(b))]
 	for n < len(a) {

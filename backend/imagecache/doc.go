@@ -21,10 +21,10 @@
 // # Differences
 //
 // Two images of one model often have the same weights. [Store.PutSimilar] then stores the
-// second image as a difference: the pieces that it has in common with the first, its
-// base, and the bytes that the base does not have. Chunks of equal bytes are found at any
-// distance, so the compiler may place weights elsewhere. The header of a difference
-// describes the whole image and also names the base.
+// second image as a difference: the pieces that it has in common with the first, its base,
+// and the bytes that the base does not have. PutSimilar also finds equal bytes that the
+// compiler has placed elsewhere in the second image. The header of a difference describes the
+// whole image and also names the base.
 //
 // For a difference, Get writes the whole image to a temporary file, maps it, and removes the
 // file at once; the disk space is free again after Close. A difference without its base is a

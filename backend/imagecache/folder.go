@@ -26,9 +26,8 @@ type Info struct {
 	// was last stored or read.
 	Size int64
 	Used time.Time
-	// Base is the key of the image from which this one takes most of its bytes, or
-	// empty if the file holds the whole image. The file of a difference is useless
-	// without its base.
+	// Base is the key of the image from which this image takes most of its bytes, or empty if
+	// the file holds the whole image. The file of a difference is useless without its base.
 	Base string
 	// InUse is set if a process uses the image now.
 	InUse bool
@@ -165,8 +164,8 @@ func (s *Store) Remove(key string) (gone bool, err error) {
 	if err == nil && info.Mode().IsRegular() {
 		gone, err = removeUnused(path)
 	} else if err == nil {
-		// a link or a folder with this name is not from the store, so it counts as
-		// foreign
+		// a link or a folder in the place of an image file is not from the store, so Remove
+		// removes it
 		err = os.Remove(path)
 		gone = err == nil
 	}

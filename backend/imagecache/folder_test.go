@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// used puts an image of a size and sets the time of its last use.
+// used puts an image of the given size into the store and sets the time of its last use.
 func used(t *testing.T, s *Store, name string, size int, age time.Duration) string {
 	t.Helper()
 	key := keyOf(name)

@@ -27,7 +27,7 @@ func FuzzHeader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, file []byte, repair bool) {
 		if repair && len(file) >= headerSize {
-			file = bytes.Clone(file) // do not change the fuzzer's input
+			file = bytes.Clone(file) // a fuzz test must not change the fuzzer's input
 			resum(file)
 		}
 		h, err := parseHeader(file, int64(len(file)))

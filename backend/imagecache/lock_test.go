@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childDir makes the test's program a process that shares the folder.
+// childDir is the environment variable that makes the test's program run the function child
+// in the folder that the variable names.
 const childDir = "SDNPU_TEST_IMAGECACHE_CHILD"
 
 func TestMain(m *testing.M) {

@@ -165,7 +165,7 @@ func (s *Store) fromPrepared(name string, want key) *Entry {
 			return e
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			s.logger.Warn("a prepared image cannot be used: it is compiled here", "file", s.prepared[i].path(name), "reason", err)
+			s.logger.Warn("a prepared image cannot be used: this machine compiles the image", "file", s.prepared[i].path(name), "reason", err)
 		}
 	}
 	return nil

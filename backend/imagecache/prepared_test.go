@@ -164,7 +164,7 @@ func TestHugeFilesOfOthersAllocateNothing(t *testing.T) {
 }
 
 // TestChangedPreparedFilesAreNeverUsed flips bits and cuts files at random, and corrects the
-// header's checksum. What Get returns is the listed image.
+// header's checksum. If Get returns an image, it is the listed one.
 func TestChangedPreparedFilesAreNeverUsed(t *testing.T) {
 	key, image := keyOf("a"), bytes.Repeat([]byte("0123456789abcdef"), 600)
 	rng := rand.New(rand.NewPCG(2, 3))

@@ -211,7 +211,7 @@ func (s *Store) Has(key string) bool {
 func (s *Store) own(name string, want key) (*Entry, error) {
 	path := s.path(name)
 	if err := trust.Check(path); errors.Is(err, trust.ErrUntrusted) {
-		s.logger.Warn("an image of the cache is not used", "reason", err)
+		s.logger.Warn("ignored an image of the cache that cannot be used", "reason", err)
 		return nil, fmt.Errorf("imagecache: %s: %w: %w", name, ErrMiss, err)
 	}
 	e, err := s.openEntry(path, want, s.lost)

@@ -169,6 +169,6 @@ func (w *writer) top(logits backend.TensorID, k int) {
 	w.Output(w.Slice(PortShare, shares, 1, 0, 1))
 }
 
-// inRange reports whether a number from the caller is from 1 to maxSize. Numbers up to maxSize
-// cannot make a shape overflow.
+// inRange reports whether a number from the caller is from 1 to maxSize. The product of two
+// numbers up to maxSize fits an int, so no shape overflows.
 func inRange(n int) bool { return n >= 1 && n <= maxSize }

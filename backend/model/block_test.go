@@ -38,7 +38,7 @@ func requireClose(t *testing.T, want [][]float64, got [][]float32, tolerance flo
 	return worst
 }
 
-// randomEnds splits layers into blocks.
+// randomEnds splits layers into blocks at random.
 func randomEnds(rng *rand.Rand, layers int) []int {
 	var ends []int
 	for i := 1; i < layers; i++ {

@@ -1,7 +1,7 @@
 package model
 
 // Finish multiplies a pooled hidden state by the two matrices of EmbeddingGemma. If the model
-// does not have these matrices, Finish returns the argument x itself. The host itself
+// does not have the two matrices, Finish returns the argument x itself. The host itself
 // multiplies by the matrices of EmbeddingGemma, because this takes less work than the layers
 // take for one token.
 func (m *Model) Finish(x []float64) ([]float64, error) {
@@ -21,7 +21,7 @@ func (m *Model) Finish(x []float64) ([]float64, error) {
 	return x, nil
 }
 
-// readDense reads the matrices of Finish in their order.
+// readDense reads the matrices that Finish multiplies by, in the order of the products.
 func (m *Model) readDense() (matrices [][]float64, err error) {
 	for _, role := range []role{denseFirst, denseSecond} {
 		if w := m.global[role]; w != nil {

@@ -10,10 +10,10 @@ import (
 // elements of a key or value vector are ten times larger than other elements. Before an
 // element is rounded, it is divided by a factor: its size during calibration, relative to the
 // largest element. Queries are multiplied by the factors of the keys, and the output of
-// attention is multiplied by the factors of the values. The factors do not change the result,
-// because a score is a sum over elements, and attention mixes values element by element. Two
-// elements of a key that RoPE rotates together have the same factor, because each of the two
-// is the larger one at some positions.
+// attention is multiplied by the factors of the values. The factors of keys and values do not
+// change the result of attention, because a score is a sum over elements, and attention mixes
+// values element by element. Two elements of a key that RoPE rotates together have the same
+// factor, because each of the two is the larger one at some positions.
 
 // Recipes with an 8-bit cache still fail their quality gates. By sdnpu check on SmolLM2-135M,
 // f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and w8a16+kv8 keeps 96.69 %

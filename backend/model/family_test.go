@@ -191,8 +191,8 @@ func TestBlocksBindOnlyViewsOfTheirLayers(t *testing.T) {
 	}
 }
 
-// FuzzFamilies changes hyper-parameters of a valid file. The file is rejected,
-// or gives valid graphs whose constants can be filled.
+// FuzzFamilies changes hyper-parameters of a valid file. Either Load rejects the changed
+// file, or its graphs are valid and their constants can be filled.
 func FuzzFamilies(f *testing.F) {
 	suffixes := []string{
 		"block_count", "embedding_length", "feed_forward_length", "context_length", "attention.head_count",

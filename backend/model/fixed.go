@@ -44,8 +44,8 @@ func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e back
 		if err := w.convert(raw, backend.Float32, w.source(row), values); err != nil {
 			return err
 		}
-		// Scaled values are float16, so a weight beyond the range of float16 becomes
-		// inf and then NaN.
+		// The NPU multiplies the integers of a weight by its scale in float16, so a weight
+		// beyond the range of float16 would become inf and then NaN.
 		if i := quant.FirstBeyond(values, largest(backend.Float16)); i >= 0 {
 			return w.refuse(w.source(row)*w.columns+i, values[i], backend.Float16)
 		}

@@ -180,7 +180,7 @@ func TestEncodingsHaveZeroAndHeadroom(t *testing.T) {
 		low, high := x.Encoding.Limits(x.Type)
 		scale, offset := float64(x.Encoding.Scale), float64(x.Encoding.Offset)
 		want := model.Range{Low: -3, High: 5}
-		switch x.Name { // the ranges of these tensors follow from the gate's range, which includes headroom
+		switch x.Name { // the ranges of sigmoid and SiLU follow from the gate's range, which includes headroom
 		case "layer0_sigmoid":
 			want = model.Range{Low: 0, High: 1 - 1.0/65536}
 		case "layer0_silu":
@@ -267,7 +267,7 @@ func TestBlocksHoldFilesOfEqualBitsExactly(t *testing.T) {
 	recipes := map[quant.Type]string{quant.Q4_0: "w4a16", quant.Q4_1: "w4a16", quant.Q4_K: "w4a16", quant.Q8_0: "w8"}
 	for format, name := range recipes {
 		r := recipe(t, name)
-		for _, arch := range []string{"llama", "granite"} { // llama has rows in another order, and granite also has scaled rows
+		for _, arch := range []string{"llama", "granite"} { // the rows of llama's tensors are reordered, and granite's are reordered and scaled
 			m := modeltest.New(rand.New(rand.NewPCG(3, 4)), arch, format, true)
 			loaded := load(t, m)
 			g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})

@@ -22,7 +22,7 @@ var granite = architecture{
 		c.QueryScale = r.number("attention.scale", c.QueryScale)
 		c.EmbeddingScale = r.number("embedding_scale", 1)
 		c.ResidualScale = r.number("residual_scale", 1)
-		c.LogitScale = 1 / r.number("logit_scale", 1) // Granite files contain the divisor of the logits
+		c.LogitScale = 1 / r.number("logit_scale", 1) // Granite files contain the number by which the logits are divided
 	},
 	gate: (*writer).silu, fixedGate: (*writer).fixedSilu,
 }

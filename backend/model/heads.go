@@ -80,7 +80,7 @@ func (w *writer) rotationFor(v viewInputs, n int) rotation {
 // with prefix.
 func (w *writer) rope(name, prefix string, x backend.TensorID, v rotation) backend.TensorID {
 	d, r := w.model.config.HeadDim, w.model.config.RopeDim
-	if r == 0 { // the model adds its positions to the embeddings
+	if r == 0 { // models without RoPE add an embedding of each position to the tokens' embeddings
 		return x
 	}
 	a := w.Slice(prefix+"_lower", x, 3, 0, r/2)

@@ -13,7 +13,7 @@ import (
 // of the recipe's activation type. If a token is outside the vocabulary, the error wraps
 // [ErrToken], and dst holds the embeddings of the tokens before that token.
 func (m *Model) Embed(dst []byte, tokens []int32, r Recipe) error {
-	table := *m.global[embedding] // the table is a copy with a scale of its own, because the head may use the table without a scale
+	table := *m.global[embedding] // the copy of the embedding table gets a scale, because the head may use the table without a scale
 	table.scale = float32(m.config.EmbeddingScale)
 	rowSize := table.columns * r.Activations.Size()
 	if len(dst) != len(tokens)*rowSize {

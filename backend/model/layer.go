@@ -137,7 +137,7 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	c, t := w.model.config, &w.model.layers[i]
 	m, d, view := w.rows, c.HeadDim, w.views[w.model.viewOf(i)]
 	newK, newV := NewKey(i), NewValue(i)
-	if w.recipe.Cache.Fixed() { // if the cache is fixed-point, the rounded tensors have the plain names
+	if w.recipe.Cache.Fixed() { // if the cache is fixed-point, the rounded keys and values get the names of the ports
 		newK, newV = p+"k_turned", p+"v_rows"
 	}
 	q := w.queries(p+"q", h, t)

@@ -22,16 +22,16 @@ type Model struct {
 	global layer
 	layers []layer
 	views  []View
-	// dense reads the matrices that [Model.Finish] multiplies by, at its first call.
+	// dense reads the two matrices that [Model.Finish] multiplies by, at its first call.
 	dense func() ([][]float64, error)
 }
 
 // layer holds the tensors of a layer, indexed by role; a missing tensor is nil.
 type layer [roles]*weight
 
-// Load checks the hyper-parameters, and the presence, type and shape of every tensor.
-// If something is missing or contradictory, Load's error wraps [ErrInvalid]. If the
-// file is valid but this version of sdnpu cannot run it, Load's error wraps
+// Load checks the hyper-parameters, and the presence, type and shape of every tensor. If a
+// key or a tensor is missing, or contradicts another one, Load's error wraps [ErrInvalid]. If
+// the file is valid but this version of sdnpu cannot run it, Load's error wraps
 // [errors.ErrUnsupported]. Load reads no weights except the factors of RoPE.
 func Load(f *gguf.File) (*Model, error) {
 	arch, err := findArchitecture(f.Architecture())

@@ -19,13 +19,13 @@ type Recipe struct {
 	// operators, and Cache the type of keys and values at the ports of a block.
 	Weights, Activations, Cache backend.DataType
 	// Linear is the precision of projections. If Linear is the zero value, projections
-	// compute in the types Weights and Activations. Head is the precision of the
-	// projection to the vocabulary. If Head is the zero value, Linear applies to that
-	// projection.
+	// compute in the types Weights and Activations. Head is the precision of the projection
+	// to the vocabulary. If Head is the zero value, Linear also applies to the projection to
+	// the vocabulary.
 	Linear, Head Linear
 	// Sensitive is the precision of the projections that suffer most from rounding: the
-	// projections of values, and those with outliers in their inputs or results
-	// according to [Ranges]. If Sensitive is the zero value, Linear applies to these
+	// projections of values, and those with outliers in their inputs or results according to
+	// [Ranges]. If Sensitive is the zero value, Linear also applies to the sensitive
 	// projections.
 	Sensitive Linear
 	// FixedGate keeps the tensors between the projections of a feed-forward network in
@@ -50,9 +50,9 @@ type Linear struct {
 	// ([backend.Encoding.Multiplied]). If the number of a matrix's inputs is not a
 	// multiple of Block, its weights have 8 bits and a scale per output.
 	Bits, Block int
-	// Activations is the number type of a projection's inputs and results. The graph
-	// converts between the type of a projection and the recipe's own activation type.
-	// If Activations is zero, no conversion is needed.
+	// Activations is the number type of a projection's inputs and results. The graph converts
+	// between the type of a projection and the recipe's own activation type. If Activations
+	// is zero, inputs and results of a projection have the recipe's type.
 	Activations backend.DataType
 }
 
@@ -292,7 +292,7 @@ func (r *Ranges) cacheEncoding(tensor string) (backend.Encoding, error) {
 	return backend.Encoding{Scale: max(max(-seen.Low, seen.High)/127, quant.LeastScale), Offset: -128}, nil
 }
 
-// encoding returns the encoding of a tensor with this range of numbers in type t. The
+// encoding returns the encoding of a tensor in type t for the tensor's range in r. The
 // encoding of a range represents zero exactly.
 func (r *Ranges) encoding(tensor string, t backend.DataType) (backend.Encoding, error) {
 	seen, err := r.find(tensor)

@@ -25,9 +25,9 @@ func TestStoriesAgreeTokenForToken(t *testing.T) {
 			m, err := model.Load(openFile(t, filepath.Join(models, "stories260K-"+name+".gguf")))
 			require.NoError(t, err)
 			for _, g := range expected[name] {
-				// The recorded tokens are fed, so every argmax must equal the token of greedy
-				// decoding. The test compares the first 64 tokens only, because the engine's
-				// tests generate whole texts.
+				// The model gets the recorded tokens, so every argmax must equal the token of
+				// greedy decoding. The first 64 tokens of a text are enough, because the
+				// engine's tests generate whole texts.
 				greedy := g.GreedyIDs[:min(64, len(g.GreedyIDs))]
 				d := newDriver(t, m, "f32", []int{2, 5}, rows, len(g.PromptIDs)+len(greedy))
 				logits := d.feed(append(slices.Clone(g.PromptIDs), greedy...))[len(g.PromptIDs)-1:]

@@ -17,8 +17,8 @@ type View struct {
 	// p−Window+1 to p. If Window is zero, a row sees all positions up to its own.
 	Window int
 
-	// If Bidirectional is set, a row also sees the positions after its own. If Window is
-	// set too, a row sees Window/2 positions in both directions.
+	// If Bidirectional is set, a row also sees the positions after its own. If both
+	// Bidirectional and Window are set, a row sees Window/2 positions in both directions.
 	Bidirectional bool
 
 	frequencies []float64 // frequencies holds the angle per position of each pair of elements that RoPE rotates
@@ -97,7 +97,7 @@ func (m *Model) viewOf(i int) int {
 func (m *Model) makeViews() ([]View, error) {
 	c := m.config
 	if c.Bidirectional && c.Window > 0 && !m.arch.encoder {
-		return nil, unsupported("architecture %s with a sliding window in which tokens see later ones", m.arch.name)
+		return nil, unsupported("architecture %s with a sliding window in which tokens see later tokens", m.arch.name)
 	}
 	first := View{
 		Mask: "mask", Cos: "cos", Sin: "sin",

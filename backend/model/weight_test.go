@@ -35,7 +35,7 @@ func TestConstantsHoldWeightsOfFile(t *testing.T) {
 	for _, arch := range []string{"llama", "qwen2"} {
 		for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
 			m := modeltest.New(rand.New(rand.NewPCG(1, 2)), arch, format, true)
-			m.Hidden, m.FFN = 64, 320 // ffn_gate needs several chunks of rows
+			m.Hidden, m.FFN = 64, 320 // with these sizes, the rows of ffn_gate are converted in several pieces
 			m = m.Rebuild()
 			loaded := load(t, m)
 			for _, recipe := range model.Recipes[:2] { // the first two recipes compute in floating point
@@ -117,7 +117,8 @@ func TestInfiniteWeightsAreRejectedByName(t *testing.T) {
 	}
 }
 
-// Integers can hold any weight; the float16 that multiplies them cannot.
+// TestHugeIntegerWeightsAreRejectedByName uses weights that integers with a scale can
+// represent, but the float16 numbers that the NPU computes with cannot.
 func TestHugeIntegerWeightsAreRejectedByName(t *testing.T) {
 	for _, c := range []struct {
 		value float32
@@ -145,7 +146,7 @@ func TestInfiniteF16WeightsAreRejectedByName(t *testing.T) {
 	for _, bits := range []uint16{0x7c00, 0xfc00, 0x7e00, 0xfdff} {
 		m := modeltest.New(rand.New(rand.NewPCG(3, 4)), "qwen2", quant.F16, true)
 		data := m.Tensor("blk.0.ffn_up.weight").Data
-		binary.LittleEndian.PutUint16(data[10:], 0x7bff) // the largest finite number is allowed
+		binary.LittleEndian.PutUint16(data[10:], 0x7bff) // the file also holds the largest finite float16, which is allowed
 		binary.LittleEndian.PutUint16(data[len(data)-2:], bits)
 		for _, recipe := range model.Recipes[:2] { // the first two recipes compute in floating point
 			w := constant(t, load(t, m), recipe, "blk.0.ffn_up.weight")

@@ -124,8 +124,9 @@ func TestZeroInputsCompensateNothing(t *testing.T) {
 	}
 }
 
-// TestErrorsAreTakenInOrder compares bit by bit with the definition: each
-// weight is rounded, and all later ones take its error before the next.
+// TestErrorsAreTakenInOrder compares Round bit by bit with its definition: after each weight
+// is rounded, all later weights are changed to compensate its error before the next weight is
+// rounded.
 func TestErrorsAreTakenInOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for range 60 {

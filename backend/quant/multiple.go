@@ -2,11 +2,11 @@ package quant
 
 import "math"
 
-// Each block of a row of weights can have a small integer scale factor. A row whose
-// blocks have integer scale factors is stored in integers of few bits. The value of a
-// weight in a row of this kind is its integer times the scale factor of its block times
-// the scale of the row. Hardware that cannot multiply each block by a floating-point
-// scale uses integer scale factors.
+// Each block of a row of weights can have a small integer scale factor. A row whose blocks
+// have integer scale factors is stored in integers of few bits. In a row whose blocks have
+// integer scale factors, the value of a weight is its integer times the scale factor of its
+// block times the scale of the row. Hardware that cannot multiply each block by a
+// floating-point scale uses integer scale factors.
 //
 // LeastMultiplied and MostMultiplied are the smallest and the largest integer of 4
 // bits. MostMultiple is the largest integer scale factor that a block can have.

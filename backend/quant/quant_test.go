@@ -151,13 +151,14 @@ func TestDequantizeAgreesWithDefinition(t *testing.T) {
 			src[i] = byte(rng.Uint32())
 		}
 		for b := 0; b < len(src); b += typ.TypeSize() {
-			src[b+1] &^= 0x04 // keep scale and minimum finite
+			src[b+1] &^= 0x04 // with this bit cleared, the float16 scale and minimum are finite
 			src[b+3] &^= 0x04
 		}
 		got := make([]float32, blocks*typ.BlockSize())
 		require.NoError(t, quant.Dequantize(got, src, typ))
 		for i, v := range got {
-			// The float32 of the exact float64 sum is the sum rounded once.
+			// A float64 holds the sum exactly, so the conversion to float32 rounds the sum
+			// only once.
 			require.Equal(t, float32(slowValue(src, typ, i)), v, "%s value %d", typ, i)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// few allows the tokens of a list, and counts them.
+// few is a Counter that allows the tokens of a list.
 type few []int32
 
 func (f few) Allowed(token int32) bool { return slices.Contains(f, token) }
@@ -22,8 +22,8 @@ func (f few) Only() (int32, bool) {
 	return f[0], true
 }
 
-// TestMasksThatCountChangeNoDraw draws from tops with a mask that is a Counter, and from
-// whole rows with an equal mask that is no Counter. Both samplers must draw the same tokens.
+// TestMasksThatCountChangeNoDraw requires that a sampler draws the same tokens from tops with
+// a mask that is a Counter as from whole rows with an equal mask that is no Counter.
 func TestMasksThatCountChangeNoDraw(t *testing.T) {
 	single, complete := 0, 0
 	for seed := range uint64(20000) {

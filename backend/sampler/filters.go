@@ -49,7 +49,7 @@ func (s *Sampler) typical() {
 	entropy := 0.0
 	for i := range s.cands {
 		c := &s.cands[i]
-		c.far = lnSum + top - float64(c.logit) // the surprise, -ln p
+		c.far = lnSum + top - float64(c.logit) // far first holds the surprise of the token, -ln p
 		entropy += c.p * c.far
 	}
 	for i := range s.cands {

@@ -97,9 +97,8 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 			seen = seen[1:]
 		}
 		full := len(s.cands) == k
-		// The method gather reads tokens by ascending id, so of equal logits the
-		// earlier one is kept. The comparison of logits lets NaN pass; a later step
-		// rejects NaN.
+		// The method gather reads tokens by ascending id, so of equal logits the earlier one
+		// is kept. A NaN passes the first comparison and is rejected by the second one.
 		if full && logit <= s.cands[0].logit {
 			continue
 		}

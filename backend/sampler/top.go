@@ -89,7 +89,7 @@ func (s *Sampler) gatherTop(t Top, mask Mask, k int) {
 		c := candidate{id: id, logit: t.Logits[i]}
 		full := len(s.cands) == k
 		if full && c.logit < s.cands[0].logit {
-			return // the remaining logits of t are not larger, with or without penalties
+			return // no later token of t can be better, because the logits descend and penalties only lower them
 		}
 		if at, seen := slices.BinarySearchFunc(s.history.counts, id, byID); seen {
 			c.logit = s.options.penalise(c.logit, s.history.counts[at].times)

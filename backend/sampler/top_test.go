@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// topOf sorts a row like a device that may order equals in any way, and returns
-// the first k.
+// topOf sorts the logits of a row like a device that may order equal logits in any way, and
+// returns the first k.
 func topOf(rng *rand.Rand, logits []float32, k int) Top {
 	list := make([]candidate, len(logits))
 	top, sum := math.Inf(-1), 0.0
@@ -38,8 +38,8 @@ func topOf(rng *rand.Rand, logits []float32, k int) Top {
 	return t
 }
 
-// drawTopOptions returns random options. With most of these options, SampleTop can choose a
-// token.
+// drawTopOptions returns random options. With most options that drawTopOptions returns,
+// SampleTop can choose a token.
 func drawTopOptions(rng *rand.Rand) Options {
 	o := Options{Temperature: float32(rng.IntN(3)) * 0.6, TopK: rng.IntN(14), RepeatLastN: rng.IntN(12) - 1, Seed: rng.Uint64()}
 	some := func(v float64) float32 {

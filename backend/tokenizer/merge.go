@@ -91,7 +91,7 @@ func (m *merger) run(ctx context.Context) error {
 		c := m.queue.pop()
 		left, right := &m.symbols[c.left], &m.symbols[c.right]
 		if left.next != c.right || right.end != c.end {
-			continue // a symbol of this pair has been joined with another symbol before
+			continue // since the candidate was added, one of its symbols has been joined with another symbol
 		}
 		left.end, left.id, left.next = right.end, c.id, right.next
 		right.next = c.right // the symbol is linked to itself, so that candidates with the symbol become invalid

@@ -68,8 +68,9 @@ func TestMergingAgreesWithPlainScan(t *testing.T) {
 	require.Greater(t, joined, 3000, "the texts must have pairs to join")
 }
 
-// cutOneByOne is the definition of find: it searches for the longest spelling
-// first, in the text that longer ones have left.
+// cutOneByOne finds special tokens as the definition of find says: it searches for one
+// spelling after the other, the longest first, in the parts of the text that no longer
+// spelling has matched.
 func cutOneByOne(s *specials, text string) (found []match) {
 	names := make([]string, 0, len(s.ids))
 	for name := range s.ids {

@@ -7,7 +7,7 @@ type rule struct {
 	wholeWords, addBOS bool
 }
 
-// white lists Unicode's white space, for use in brackets of a pattern. The list is
+// white lists Unicode's white space, for use in brackets of a pattern. The list `white` is
 // needed because \s matches only ASCII in Go.
 const white = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`
 
@@ -45,8 +45,8 @@ const (
 
 	chinese  = `[\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+`
 	japanese = `[\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]+`
-	// bloom splits the signs in its list from words, including the bracket, the bar and
-	// the full stops of other scripts.
+	// bloom cuts words before white space, and before the signs in its list: brackets, the
+	// bar, and the full stops and commas of several scripts.
 	bloom = ` ?[^(` + white + `|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+`
 )
 

@@ -26,9 +26,10 @@ type spelling struct {
 // after them.
 var keepsSpace = map[string]bool{"<unk>": true, "<s>": true, "<|endoftext|>": true}
 
-// trimsSpace reports whether special tokens of this model include the white space after them.
-// Phi-3's tokenizer file states this for each token ("rstrip"). GGUF has no key for this
-// property, so llama.cpp and trimsSpace decide by the model's name.
+// trimsSpace reports whether the special tokens of a model include the white space after
+// them. In Phi-3's tokenizer file, the property "rstrip" marks each special token that
+// includes the white space after it. GGUF has no key for the property "rstrip", so llama.cpp
+// and trimsSpace decide by the model's name.
 func trimsSpace(modelName string) bool {
 	name := strings.ToLower(modelName)
 	return strings.Contains(name, "phi-3") || strings.Contains(name, "phi3")
@@ -120,10 +121,9 @@ func (r *matchHeap) Pop() any {
 	return f
 }
 
-// find returns the matches that apply, in the order of the text. Of overlapping
-// spellings, the longer one wins, then the one with the lower id, then the one that
-// starts earlier. The result of find is as if the text were searched for one token
-// after the other.
+// find returns the matches that apply, in the order of the text. Of overlapping spellings,
+// the longer one wins, then the one with the lower id, then the one that starts earlier. find
+// returns the same matches as a search of the text for one special token after the other.
 func (s *specials) find(text string) []match {
 	var all matchHeap // all holds the longest match at each place
 	overlap := false

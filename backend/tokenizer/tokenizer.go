@@ -72,7 +72,7 @@ func New(f *gguf.File) (*Tokenizer, error) {
 		t.pieces = newPieces(v, bytePairPiece)
 	case "bert":
 		t.encode, err = newWordPiece(f, v)
-		t.pieces = newPieces(v, sentencePiecePiece) // llama.cpp's converter writes words with SentencePiece's blank
+		t.pieces = newPieces(v, sentencePiecePiece) // in BERT files, llama.cpp's converter marks the start of a word with SentencePiece's blank
 	default:
 		err = fmt.Errorf("tokenizer: model %q: %w", model, errors.ErrUnsupported)
 	}

@@ -114,7 +114,7 @@ func TestPiecesRestoreText(t *testing.T) {
 	for name, tok := range toks {
 		for range 300 {
 			b := []byte(randomText(rng, tok))
-			for range rng.IntN(3) { // invalid UTF-8 must be kept too
+			for range rng.IntN(3) { // the tokenizer must also keep invalid UTF-8
 				b = append(b, byte(rng.Uint32()))
 				b[rng.IntN(len(b))] = byte(rng.Uint32())
 			}

@@ -94,7 +94,7 @@ func (m *Model) bertStates(tokens []int32) [][]float64 {
 					h[j] *= g / (1 + math.Exp(-g))
 				}
 			} else {
-				for j, v := range h { // the exact form of GELU, as in BERT's own code
+				for j, v := range h { // BERT's own code computes GELU exactly, with the function erf
 					h[j] = v / 2 * (1 + math.Erf(v/math.Sqrt2))
 				}
 			}

@@ -45,9 +45,9 @@ type Special struct {
 	// sliding window; nil means that all layers have it.
 	Window int
 	Local  []bool
-	// Stretch divides angles. Factors is set if the tensor rope_freqs.weight also
-	// divides the angles. Original is the longest context for which the short factors
-	// apply, or zero if there are no short factors. Magnitude is a factor for the
+	// Stretch divides angles. Factors is set if the model has the tensor rope_freqs.weight,
+	// whose elements divide the angles. Original is the longest context for which the short
+	// factors apply, or zero if there are no short factors. Magnitude is a factor for the
 	// cosines and sines of the angles.
 	Stretch, Magnitude float64
 	Factors            bool

@@ -195,8 +195,8 @@ func encodeIQ4NL(dst []byte, src []float32) {
 }
 
 func encodeMXFP4(dst []byte, src []float32) {
-	// The exponent of an MXFP4 block is that of the smallest power of two that,
-	// multiplied by six, is at least the peak. If the block's peak is zero, the
+	// The scale of an MXFP4 block is the smallest power of two that gives at least the peak
+	// when it is multiplied by six, the largest level. If the block's peak is zero, the
 	// smallest exponent is chosen.
 	exponent := byte(0)
 	if top := float64(abs(peak(src))); top > 0 {

@@ -15,10 +15,9 @@ import (
 
 // bounds are the largest errors of Quantize, relative to the largest magnitude in a block. If
 // a format has one code more on the side of the block's peak, a value on the other side may
-// be off by a whole step. In other formats, a value is off by at most half of the widest
-// step. In blocks of 256 values, the scales of groups are rounded up, which widens the steps.
-// A scale in float16 adds an error of 2^-11 of the peak, and a minimum in float16 adds the
-// same error.
+// be off by a whole step; in all other formats, by at most half of the widest step. In blocks
+// of 256 values, the scales of groups are rounded up, which widens the steps. A scale in
+// float16 adds an error of 2^-11 of the peak, and a minimum in float16 adds the same error.
 var bounds = map[quant.Type]float64{
 	quant.F32:    0,
 	quant.F16:    0x1p-11,
@@ -144,7 +143,8 @@ func FuzzDequantize(f *testing.F) {
 			require.True(t, errors.Is(err, errors.ErrUnsupported) || errors.Is(err, quant.ErrLength), "%v", err)
 			return
 		}
-		// Decoded values can be encoded again, with an error within the bound.
+		// Quantizing the decoded values again must cause an error within the bound of the
+		// format.
 		packed := make([]byte, size)
 		if err := quanttest.Quantize(packed, dst, typ); err != nil {
 			require.ErrorIs(t, err, quanttest.ErrRange)
