@@ -42,7 +42,7 @@ func (v *Verified) Add(i imagecache.Info) error {
 }
 
 // The function `line` formats the path of a file and the reason for its damage as one line.
-// If the reason repeats the path, `line` leaves the second path out.
+// If the reason repeats the path, `line` writes the path only once.
 func line(i imagecache.Info, reason error) string {
 	if path := (*fs.PathError)(nil); errors.As(reason, &path) {
 		reason = path.Err

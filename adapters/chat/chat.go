@@ -131,7 +131,7 @@ func (t *Template) messages(list []Message) *jinja.List {
 	system := "" // system is the text of a system message for which the template has no place
 	for i, m := range list {
 		if m.Role == "developer" && !strings.Contains(t.source, "<|channel|>") {
-			m.Role = "system" // only gpt-oss has the role developer
+			m.Role = "system" // only the chat template of gpt-oss has the role developer
 		}
 		if i == 0 && m.Role == "system" && !t.takes.system {
 			system = m.Text() + "\n"

@@ -43,7 +43,7 @@ func written(t *testing.T, template *Template, calls []ToolCall) (prompt, turn s
 		same++
 	}
 	if mark := strings.LastIndexByte(prompt[:same], '<'); !strings.Contains(prompt[mark:same], ">") {
-		same = mark // the prompt and the turn begin with different marks
+		same = mark // the last mark in the common part is incomplete, so it belongs to the turn
 	}
 	turn, _, ok = strings.Cut(text[same:], "Result9")
 	return prompt[:same], turn, ok && strings.Contains(turn, "Oslo") && (len(calls) == 1 || strings.Contains(turn, "Rome"))

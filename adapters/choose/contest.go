@@ -162,8 +162,8 @@ func (r *run) time(ctx context.Context, name string) (ms float64, err error) {
 }
 
 // perToken adds up the times of all blocks and the head. If the measurement of a graph failed,
-// perToken returns the error of the measurement. The contest does not use the execute times during
-// loads, so perToken ignores a failure to measure them.
+// perToken returns the error of the measurement. If only the times of executes during loads could
+// not be measured, perToken returns no error, because the contest does not use them.
 func perToken(m *engine.Measurements, layers int, failed error) (ms float64, err error) {
 	var sum time.Duration
 	heads := 0

@@ -8,7 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 )
 
-// The contest has no folder for results, so it knows no chosen recipe.
+// ExampleContest_Known asks for a stored choice without a folder of results, so Known
+// returns an error.
 func ExampleContest_Known() {
 	c := choose.Contest{
 		Settings: launch.Settings{Library: "float"},

@@ -20,8 +20,8 @@ const (
 	DraftUsage   = "speculative drafts: auto, off, default, or sources joined by + (pld, sam, cal, ext, rec, db)"
 )
 
-// Prepare makes every error about arguments or flags name the help command. Prepare
-// must be called after all subcommands are added.
+// Prepare adds the name of the help command to every error about arguments or flags.
+// Prepare must be called after all subcommands are added.
 func Prepare(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -119,7 +119,7 @@ func commandNames(cmd *cobra.Command) (names []string) {
 // name, or "" if no name is near.
 func didYouMean(prefix, name string, known []string) string {
 	near := config.Nearest(name, known)
-	if near == "" || len(name) < 3 { // a command name of one letter is similar to too many other names, so nothing is suggested
+	if near == "" || len(name) < 3 { // a name of one or two letters is similar to too many other names, so nothing is suggested
 		return ""
 	}
 	return fmt.Sprintf(" (did you mean %s%s?)", prefix, near)

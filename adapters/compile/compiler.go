@@ -45,8 +45,8 @@ func (c Compiler) Compile(ctx context.Context, w io.Writer, job engine.Job, fill
 }
 
 // Shares reports whether the device stores a weight only once if several graphs of an image contain
-// it. Shares asks a child process, which opens the library but no model. Shares returns the same
-// errors as [Compiler.Compile].
+// it. Shares asks a child process, which opens the library but no model. The errors of Shares are
+// those of [Compiler.Compile].
 func (c Compiler) Shares(ctx context.Context) (bool, error) {
 	l := &listener{w: io.Discard, filled: func(int) {}}
 	err := c.converse(ctx, request{Device: c.Device, Ask: true}, l)
@@ -86,7 +86,7 @@ func (c Compiler) converse(ctx context.Context, r request, l *listener) error {
 	} else if err != nil {
 		cancel(err)
 	}
-	ended := cmd.Wait() // Wait closes the child's stdin, too
+	ended := cmd.Wait() // Wait also closes the stdin of the child
 	switch {
 	case answered || err != nil:
 		return err
@@ -145,7 +145,7 @@ func (l *listener) listen() (answered bool, err error) {
 }
 
 // copy copies the image, which has `size` bytes, to w. If the pipe ends early, `copy`
-// returns nil, because `listen` then meets the error when it reads the next reply.
+// returns nil, and `listen` reports the error when it tries to read the next reply.
 func (l *listener) copy(size int) error {
 	for size > 0 {
 		l.alive()

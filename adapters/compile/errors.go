@@ -13,7 +13,7 @@ var (
 	// was loaded.
 	ErrChanged = errors.New("the model's file has changed since it was loaded")
 	// ErrReplaced is returned if the child process is another version of this program.
-	// On systems other than Linux, the child is another version if the program is
-	// updated while it runs.
+	// On systems other than Linux, the child process is another version if an update
+	// replaces the file of the program while the program runs.
 	ErrReplaced = errors.New("the file of this program was replaced by another version while it ran: start it again")
 )

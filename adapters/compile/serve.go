@@ -105,8 +105,8 @@ func (r request) compile(ctx context.Context, a *answerer, child Child) (err err
 	}
 	a.step("", "begin")
 	err = r.Job.Compile(ctx, device, m, a, func(bytes int) { a.tell(reply{Filled: bytes}) })
-	// the call is not deferred: a deferred call would announce this step too early, and
-	// a crash of the code in between would be reported as a crash of this step
+	// do not defer this step, because a deferred call would announce it too early, and
+	// an earlier crash would be reported as a crash of this step
 	a.step("", "close the library")
 	return errors.Join(err, device.Close())
 }

@@ -63,7 +63,7 @@ type reply struct {
 	// Filled is the number of bytes of constants that the child has written since its
 	// last reply.
 	Filled int
-	// Image is the number of bytes of the compiled image that follow this reply.
+	// If Image is not zero, the reply is followed by Image bytes of the compiled image.
 	Image int
 	// Done is set in a reply when the image is complete. Failure gives the reason if
 	// the child could not make an image; otherwise Failure is nil.

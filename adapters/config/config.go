@@ -60,8 +60,7 @@ type Config struct {
 
 // Source is a place that can set keys, such as a GGUF file or the environment.
 type Source struct {
-	// Name is the name of the source in messages. Examples of source names are "the
-	// model" and "the adapter".
+	// Name is the name of the source in messages, such as "the model" or "the adapter".
 	Name string
 	// Lookup returns a key's value as text. A list of values is comma-separated.
 	Lookup func(k Key) (value string, ok bool)
@@ -75,8 +74,9 @@ type Source struct {
 }
 
 // Resolve reads all keys from the sources. If several sources set the same key, the
-// last source in the list counts. The keys of a source's mode come before the source's
-// own keys. A value that a model may not set is ignored, and noted in Config.Notes.
+// last source in the list counts. A value of a source's own key replaces the value that
+// the source's mode gives to the key. A value that a model may not set is ignored, and
+// noted in Config.Notes.
 func Resolve(sources ...Source) (Config, error) { return Modes(nil).Resolve(sources...) }
 
 // checkNames returns an error if the source has an unknown key.

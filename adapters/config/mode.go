@@ -41,7 +41,8 @@ func setMode(c *Config, v string) error {
 	return err
 }
 
-// Resolve does the same as the function [Resolve], and accepts more modes.
+// Resolve reads all keys from the sources, like the function [Resolve], and also
+// accepts the modes of m.
 func (m Modes) Resolve(sources ...Source) (Config, error) {
 	c := Config{Origin: map[string]string{}, ofMode: map[string]string{}}
 	for _, k := range Keys {
@@ -125,8 +126,8 @@ func (m Modes) of(s Source) (name string, set map[string]string, err error) {
 	return value, modes[value], nil
 }
 
-// setMode sets the keys of a mode in the config. Keys that an earlier source's mode has
-// set return to their defaults first.
+// setMode sets the keys of a mode in the config. First, setMode gives the keys that the
+// mode of an earlier source has set their defaults again.
 func (c *Config) setMode(name string, set map[string]string, s Source) error {
 	for key := range c.ofMode {
 		k, _ := find(key)

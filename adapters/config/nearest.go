@@ -10,7 +10,7 @@ import (
 const maxEdit = 2
 
 // Nearest returns the known name that a misspelt name probably means, or "". A known name is
-// near if one edit turns it into the misspelt name. One edit can change up to maxEdit letters.
+// near if one edit turns it into the misspelt name. One edit changes at most maxEdit letters.
 // An edit adds, removes, changes or swaps at most two neighbouring letters.
 func Nearest(name string, known []string) string {
 	best, edits := "", maxEdit+1
@@ -22,9 +22,9 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// suggest returns the end of an error that suggests the nearest known name, or "".
-// Names of one or two letters are near to too many other names, so they are not
-// suggested.
+// suggest returns the end of an error that suggests the nearest known name, or "". A
+// misspelt name of one or two letters is near to too many known names, so suggest
+// returns "".
 func suggest(name string, known []string) string {
 	near := Nearest(name, known)
 	if near == "" || len(name) < 3 {

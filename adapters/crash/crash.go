@@ -1,12 +1,13 @@
 // Package crash turns the report of a crash into one sentence.
 //
 // If C code reads a page that the disk cannot deliver, or if a library crashes, the Go
-// runtime writes registers and stacks to descriptor 2 and ends the process. Ollama would
-// show the registers and stacks to the user. [Watch] connects descriptor 2 to a small
-// second process of this program, which runs [Relay]. Relay passes lines on, writes one
-// sentence at the first line of a crash, and stores the report in a file. Old reports are
-// removed, so that at most five reports of a user stay. In the watched process, os.Stderr
-// still writes to the original descriptor.
+// runtime writes registers and stacks to descriptor 2 and ends the process. Without
+// Relay, Ollama would show the registers and stacks to the user. [Watch] connects
+// descriptor 2 to a small second process of this program, which runs [Relay]. Relay
+// copies lines. From the first line of a crash on, Relay writes one sentence instead of
+// the report, and stores the report in a file. Old reports are removed, so that at most
+// five reports of a user stay. In the watched process, os.Stderr still writes to the
+// original descriptor.
 //
 // The sentence is written before the process ends, because the pipe is smaller than
 // a report. The small process ends when the watched process ends.

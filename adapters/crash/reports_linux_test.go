@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOnlyTheNewestReportsStay also puts files into the folder that look like
-// reports and belong to others.
+// TestOnlyTheNewestReportsStay requires that old reports are removed, and that files of
+// other users with names of reports stay.
 func TestOnlyTheNewestReportsStay(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, age time.Duration) string {

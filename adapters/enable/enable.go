@@ -55,8 +55,9 @@ func (o Ollama) say(format string, args ...any) {
 	}
 }
 
-// Enable makes an NPU variant of a model and returns its name. If a variant of the same
-// weights already has this name, Enable replaces it.
+// Enable makes an NPU variant of a model and returns its name. If Ollama already has a
+// variant of the same weights with the name of the new variant, Enable replaces the old
+// variant.
 func (o Ollama) Enable(ctx context.Context, r Request) (name string, err error) {
 	c := o.client()
 	m, err := c.show(ctx, r.Model)
@@ -145,7 +146,7 @@ func (o Ollama) undo(ctx context.Context, j *journal, e entry) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.show(ctx, e.Base); stored && err == nil { // without the base model, no model with the blob can be made
+	if _, err := c.show(ctx, e.Base); stored && err == nil { // without its base model, the variant cannot be made again to remove the blob
 		if err := errors.Join(c.create(ctx, e.Unfinished, e.Base, e.Digest), c.remove(ctx, e.Unfinished)); err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ func isAdopted(name string) bool {
 
 // Adopt copies environment variables of Ollama's server into this process, so that this
 // process prepares a model with the same settings as the runner that the server starts.
-// With this process's own variables, preparing a model might compile into a folder in which
-// the runner does not look.
+// Without the variables of the server, this process might compile images into a folder in
+// which the runner does not look for images.
 func (p Process) Adopt() {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); isAdopted(name) {

@@ -32,7 +32,7 @@ type fake struct {
 	journal  string
 	dir      string
 	mu       sync.Mutex
-	models   map[string]fakeModel // guarded by mu, as are all fields below
+	models   map[string]fakeModel // mu guards models and all fields below it
 	requests int
 	limit    int  // limit is the number of requests that are answered; 0 means all
 	act      bool // act is set if the first request over the limit is carried out

@@ -50,7 +50,7 @@ func openJournal(folder, url string) (*journal, error) {
 			return nil, errors.Join(fmt.Errorf("%w (%s): wait until it has ended", ErrBusy, url), lock.Close())
 		}
 		if j := (&journal{path: path + ".json", lock: lock}); j.isCurrent() {
-			_ = os.Remove(j.adapterPath()) // the temporary file exists only if the lock's last holder was killed
+			_ = os.Remove(j.adapterPath()) // if the last holder of the lock was killed, its temporary adapter file may be left
 			j.removeTemporary()
 			return j, nil // on a file system without locks, nothing protects the journal
 		}
@@ -65,7 +65,7 @@ func openJournal(folder, url string) (*journal, error) {
 func (j *journal) removeTemporary() {
 	names, _ := filepath.Glob(filepath.Join(filepath.Dir(j.path), "."+filepath.Base(j.path)+"-*")) // Glob cannot fail, because the pattern is valid
 	for _, name := range names {
-		_ = os.Remove(name) // the next process that locks the journal tries again
+		_ = os.Remove(name) // ignore the error, because the next process that locks the journal tries again
 	}
 }
 

@@ -20,7 +20,8 @@ type Status struct {
 	// Unfinished is set for a variant whose name has the suffix of a variant that Enable has
 	// not completed.
 	Unfinished bool `json:"unfinished,omitempty"`
-	// Unknown is the reason why it is not known whether the model is an NPU variant.
+	// Unknown is empty, or says why sdnpu cannot find out whether the model is an NPU
+	// variant.
 	Unknown string `json:"unknown,omitempty"`
 
 	// Path is the file of the model's weights.

@@ -12,10 +12,9 @@ import (
 	"syscall"
 )
 
-// FindProcess finds the process that listens at an address of this machine.
-// FindProcess finds processes of other users only if the user is root.
-// FindProcess also does not find processes in another network namespace, such as
-// a container.
+// FindProcess finds the process that listens at an address of this machine. FindProcess
+// finds processes of other users only if the user is root. FindProcess does not find
+// processes in another network namespace, such as a container.
 func FindProcess(u *url.URL) (p Process, found bool) {
 	port, err := strconv.Atoi(u.Port())
 	ip := net.ParseIP(u.Hostname())

@@ -117,7 +117,7 @@ func (s Settings) useProfile(c backend.Capabilities, m *model.Model, o *engine.O
 	}
 	p, err := s.Profiles().Get(s.profileKey(c, m, o.Recipe.Name, blocks, slots))
 	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // without a cache folder there is no stored profile
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // a cache folder that does not exist holds no profile
 		return
 	case err != nil:
 		logger.Warn("the measured profile cannot be read: plans use the load times of this start", "detail", err, "remedy", "measure again with sdnpu profile")

@@ -16,9 +16,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// CompileCommand is the argument with which a program starts itself as a child
-// process that compiles. A program that opens models must call [ServeCompile] when
-// it gets this argument.
+// CompileCommand is the argument with which a program starts itself as a child process
+// that compiles. A program that opens models must call [ServeCompile] when its first
+// argument is CompileCommand.
 const CompileCommand = "compile-child"
 
 // ServeCompile compiles images for the parent process, which sends requests on the

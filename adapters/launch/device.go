@@ -40,7 +40,7 @@ func (s Settings) OpenDevice(ctx context.Context, program string, logger *slog.L
 	if err != nil {
 		return nil, err
 	}
-	if filepath.Base(o.Library) != o.Library { // the loader chooses the folder of a library that is named without a folder
+	if filepath.Base(o.Library) != o.Library { // for a library that is named without a folder, the system's loader searches the folder
 		if err := AddToDriverPath(filepath.Dir(o.Library)); err != nil {
 			return nil, err
 		}

@@ -67,8 +67,8 @@ func LibraryFolders(program string) []string {
 }
 
 // RuntimeFolderName is the name of a folder next to this program that may hold a
-// runtime. A runtime next to this program serves hosts that run under a user of their
-// own.
+// runtime. A host that runs under a user of its own, such as a service, finds a runtime
+// in the folder next to this program.
 const RuntimeFolderName = "sdnpu-runtime"
 
 // RuntimeFolders returns the folders in which installed runtimes of the vendor are

@@ -125,7 +125,7 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 }
 
 // EngineOptions returns the options of the engine for a model on a device. If the
-// config lets sdnpu choose the recipe, EngineOptions takes the one that
+// config lets sdnpu choose the recipe, EngineOptions takes the recipe that
 // [Settings.Open] tries first. If the recipe needs a calibration and none is stored,
 // EngineOptions calibrates the model.
 func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model, c backend.Capabilities) (engine.Options, error) {

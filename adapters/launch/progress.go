@@ -40,11 +40,11 @@ func (b *Bar) Step(p engine.Progress) {
 	}
 	switch images := p.Graph != findings.Calibrating && p.Graph != findings.Comparing; {
 	case !images:
-		if p.Done < p.Total { // a change of the name means that work on the next text begins
+		if p.Done < p.Total { // calibration or comparison continues with the next text
 			fmt.Fprintln(b.w, text)
 		}
-	case p.Elapsed == 0: // at this step it is not known yet whether the image must be compiled
-		if b.lines, b.done = 0, p.Done; p.Done == 0 { // with Done at zero, a new load begins
+	case p.Elapsed == 0: // before an image is prepared, it is not known whether it must be compiled
+		if b.lines, b.done = 0, p.Done; p.Done == 0 { // a step with no finished image begins a new load
 			b.began = time.Now()
 		}
 	case p.Done > b.done:

@@ -24,7 +24,7 @@ func TestALongCompilePrintsALineFromTimeToTime(t *testing.T) {
 		}
 		p.Done, p.WeightsDone = 2, 200<<20
 		b.Step(p)
-		b.Step(p) // both the timer and the end of the step may report the image
+		b.Step(p) // an image can be reported twice, by the timer and at the end of its step
 		b.Step(engine.Progress{Done: 2, Total: 4, Graph: "head"})
 		b.Step(engine.Progress{Done: 3, Total: 4, Graph: "head", Cached: true, Elapsed: time.Millisecond})
 		again := engine.Progress{Total: 1, Graph: "block0"}

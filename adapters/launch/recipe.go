@@ -148,7 +148,7 @@ func summarize(refused []refusal) string {
 }
 
 // openRecipe opens the engine with the recipe that the config names. If the stored
-// rounded weights are damaged, openRecipe looks for others.
+// rounded weights are damaged, openRecipe looks for another copy of them.
 func (s Settings) openRecipe(ctx context.Context, l *Model, m *model.Model, o Options) error {
 	err := s.openEngine(ctx, l, m, o)
 	if errors.Is(err, model.ErrRounded) && !s.CheckCodes {

@@ -65,9 +65,9 @@ func VariableProblems(environment []string) (problems []string) {
 	return append(problems, valueProblems(lookup)...)
 }
 
-// valueProblems describes which variables have values that their key does not
-// accept. If all values are valid alone, valueProblems describes values that
-// contradict each other.
+// valueProblems describes which variables have values that their key does not accept.
+// If each value is valid alone, valueProblems describes values that contradict each
+// other.
 func valueProblems(lookup func(name string) (string, bool)) (problems []string) {
 	for _, k := range config.Keys {
 		value, _ := lookup(k.Variable())

@@ -24,8 +24,8 @@ type board struct {
 	steps, accepted, longest int
 }
 
-// running is a generation that runs. After a generation has started, only its field output
-// changes.
+// running is a generation that runs. After a generation has started, its field `output`
+// changes, and no other field.
 type running struct {
 	id       int64
 	slot     int

@@ -121,7 +121,8 @@ func TestListenErrorsNameTheAddressAndARemedy(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	require.ErrorContains(t, err, "port "+port+" of 127.0.0.1 is in use")
 	require.ErrorContains(t, err, "--port")
-	// no machine has this address, which RFC 5737 reserves for documentation
+	// no machine has the address 192.0.2.1, because RFC 5737 reserves it for
+	// documentation
 	_, err = New(Options{Addr: "192.0.2.1:0"})
 	require.ErrorContains(t, err, "192.0.2.1")
 	require.ErrorContains(t, err, "--host")

@@ -70,9 +70,10 @@ const frame = () => new Promise(done => { document.querySelector("iframe").onloa
 })();
 </script>`
 
-// A real browser opens a page of another site, and a page whose name leads to this
-// machine (DNS rebinding). The control shows that the same requests reach a server
-// that does not check where they come from.
+// TestRealBrowserCannotReachTheModel opens a page of another site in a browser, and a
+// page whose name leads to this machine (DNS rebinding). As a control, the test sends
+// the same requests to a server that does not check the site of a request, and requires
+// that they arrive.
 func TestRealBrowserCannotReachTheModel(t *testing.T) {
 	newServer := func(handler func(*Server) http.Handler) (m *fakeModel, answers *tally, port string) {
 		s, err := New(Options{Addr: "127.0.0.1:0"})

@@ -250,7 +250,7 @@ func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request, m Model
 	err := s.intake.request(w, r, m.Limits().completionBody(), body, func(ctx context.Context) (_ func() error, err error) {
 		request, err = body.engineRequest(ctx, &s.grammars, m)
 		request.Shift = s.shift
-		body.Messages, body.Tools, body.Prompt, body.JSONSchema = nil, nil, prompt{}, nil // the request keeps no part of the body
+		body.Messages, body.Tools, body.Prompt, body.JSONSchema = nil, nil, prompt{}, nil // the engine's request needs no part of the body any more, so free its memory
 		return nil, err
 	})
 	if err != nil {

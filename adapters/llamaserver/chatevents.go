@@ -282,8 +282,8 @@ func (c *chatStream) finish(r engine.Report) error {
 	return c.sendLine([]byte("data: [DONE]\n\n"))
 }
 
-// The method fail ends a stream with an error event. Ollama shows the error to its
-// client.
+// The method fail ends a stream with an error event. Ollama shows the error of the
+// event to its client.
 func (c *chatStream) fail(err error) {
 	status, message := http.StatusInternalServerError, err.Error()
 	if reason := (*refusal)(nil); errors.As(err, &reason) {

@@ -65,8 +65,8 @@ func (s *Server) answerTo(r *http.Request, m Model, request engine.Request, open
 	case ctx.Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler) // the client has closed the connection
 	case out.started():
-		// When the connection breaks, the host adds the line that Failure prints to its
-		// own message, so the line comes first.
+		// Print the line of Failure before the connection breaks, because the host then
+		// adds this line to its own message.
 		s.lines.Failure(err)
 		out.fail(err)
 		return nil

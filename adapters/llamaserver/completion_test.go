@@ -197,8 +197,8 @@ func TestServeWaitsForGenerations(t *testing.T) {
 			return engine.Report{}, err
 		}
 		<-ctx.Done()
-		// The model's Generate returns only some time after the server has closed its
-		// port.
+		// Generate returns only after the server has closed its port, which the test
+		// recognises by refused connections.
 		for refused := 0; refused < 100; {
 			connection, err := net.Dial("tcp", s.Addr().String())
 			if err != nil {

@@ -50,7 +50,7 @@ const (
 	fakeFirst = 3
 )
 
-// the control tokens have the numbers from 300 on
+// fakeControl lists the texts of the control tokens, whose numbers start at 300
 var fakeControl = []string{"<tool_call>", "</tool_call>", "<|end|>"}
 
 func texted(texts ...string) []engine.Piece {

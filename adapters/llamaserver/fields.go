@@ -191,7 +191,7 @@ func textList(raw []byte, field string, most, longest int) (list []string, err e
 			return nil, refuse(http.StatusBadRequest, "the request is not understood: %s must be a list of texts", field)
 		}
 		if text == nil {
-			continue // a null counts as a missing element
+			continue // a null element counts as a missing text
 		}
 		switch {
 		case len(list) == most:

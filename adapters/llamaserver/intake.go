@@ -17,10 +17,10 @@ import (
 // intake reads HTTP requests. intake limits the memory and the processor time of all
 // requests together, from reading their bodies to tokenizing their prompts.
 //
-// A request with a large body takes memory from the budget for bodies before it
-// reads most of its body. When a request has read its body, it takes one unit of a
-// work budget, small or large, to decode and tokenize the body. No request waits
-// for memory while it holds a unit of a work budget, so there is no deadlock.
+// A request with a large body takes memory from the budget for bodies before it reads
+// most of its body. After reading its body, a request takes one unit of the budget
+// `small` or `large`, and decodes and tokenizes the body. No request waits for memory
+// while it holds a unit of a work budget, so there is no deadlock.
 type intake struct {
 	bodies *semaphore.Weighted // bodies counts bytes, see bodyBudget
 	small  *semaphore.Weighted // small counts requests with small bodies, see newIntake

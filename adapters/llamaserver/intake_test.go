@@ -194,7 +194,7 @@ func TestSmallTextsDoNotWaitForLargeOnes(t *testing.T) {
 		ask(10)
 		require.EqualValues(t, 1<<20+10, m.now.Load(), "both are in work")
 		began := time.Now()
-		ask(1 << 20) // the second request waits for the first one and gives up
+		ask(1 << 20) // the second large request waits until budgetTimeout for the first one, and is rejected
 		require.Equal(t, http.StatusServiceUnavailable, <-codes)
 		require.Equal(t, budgetTimeout, time.Since(began))
 		for range 2 {
@@ -363,8 +363,8 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 func TestSlowReadersAreGivenUp(t *testing.T) {
 	for _, c := range []struct {
 		pause time.Duration
-		// the number of writes until the server gives up on the client, or 0 if it does
-		// not
+		// writes is the number of writes until the server closes a slow client's
+		// connection, or 0 if the server does not close it
 		writes int
 	}{{time.Millisecond, 0}, {25 * time.Second, 5}, {59 * time.Second, 3}, {2 * time.Minute, 1}} {
 		synctest.Test(t, func(t *testing.T) {

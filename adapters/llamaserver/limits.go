@@ -38,8 +38,8 @@ const (
 	// writeTimeout is the time that a client has to read one event of a stream.
 	writeTimeout = time.Minute
 	// stallTimeout is the time in total for which a client may delay one answer by
-	// reading slowly. After stallTimeout, the generation is cancelled, because other
-	// requests wait for the device.
+	// reading slowly. After stallTimeout, the server cancels the generation, so that
+	// other requests can use the device.
 	stallTimeout = 2 * time.Minute
 	// budgetTimeout is the time for which a request waits until other requests release
 	// memory or processor time.
@@ -49,11 +49,11 @@ const (
 // The constants below limit all requests together.
 const (
 	// bodyBudget limits the bytes of memory that all requests with large bodies take
-	// until their prompts are tokenized. Such a request takes bodyCost bytes of
-	// bodyBudget for each byte of its body.
+	// until their prompts are tokenized. A request with a large body takes bodyCost
+	// bytes of bodyBudget for each byte of its body.
 	bodyBudget, bodyCost = 64 << 20, 4
 	// smallBody is the size in bytes up to which a body takes nothing of bodyBudget.
-	// The limit on connections also limits the sum of all small bodies. One large
+	// The limit on connections also bounds the memory of all small bodies. One large
 	// body is decoded and tokenized at the same time as small bodies.
 	smallBody = 16 << 10
 	// answerBudget limits the sum in bytes of all answers that are not streamed.

@@ -45,9 +45,9 @@ var components = map[Kind]string{
 	ComputeBuffer: "sched_reserve",
 }
 
-// Buffer reports the memory of one kind on one device. The host counts a device
-// named CPU as main memory, and any other ("HTP0") as an accelerator's. A second
-// call for the same kind and device replaces the first, so pass the sum.
+// Buffer reports the memory of one kind on one device. The host counts a device named
+// CPU as main memory, and any other ("HTP0") as an accelerator's. The host keeps only
+// the last size of each kind and device, so pass the sum of all buffers of the kind.
 func (l *Lines) Buffer(device string, kind Kind, sizeBytes int64) {
 	l.write(fmt.Sprintf("%s: %s %s buffer size = %.2f MiB",
 		components[kind], strings.Join(strings.Fields(device), "-"), kind, float64(sizeBytes)/(1<<20)))
@@ -130,7 +130,8 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 			milliseconds(t.First), milliseconds(t.Decode), milliseconds(t.NPU), milliseconds(t.Loads), milliseconds(t.Switching),
 			milliseconds(t.PromptDrafting+t.Drafting))
 	}
-	// this is the processor time of the whole process, so it includes concurrent requests
+	// cpu_ms is the processor time of the whole process, so it includes concurrent
+	// requests
 	if r.Processor > 0 {
 		fmt.Fprintf(&b, " cpu_ms=%.3f cpu_ms_per_token=%.3f", milliseconds(r.Processor), milliseconds(r.ProcessorPerToken()))
 	}

@@ -52,8 +52,8 @@ func (l *Lines) Loading() *Loading {
 }
 
 // Step prints that `done` of `total` parts are ready, and that the step named `what`
-// comes next. If Step is called with the same name again within a second, Step prints
-// no line, unless all parts are ready.
+// comes next. If Step is called a second time with the same name within a second, the
+// second call prints no line, unless all parts are ready.
 func (p *Loading) Step(what string, done, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func (p *Loading) Step(what string, done, total int) {
 }
 
 // The method print prints a line. The caller of print holds mu, unless no other
-// goroutine can use p yet.
+// goroutine has access to p.
 func (p *Loading) print() {
 	p.printed = time.Now()
 	p.lines.write(fmt.Sprintf("sdnpu loading step=%q done=%d total=%d seconds=%.1f",

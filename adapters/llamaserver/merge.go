@@ -41,7 +41,7 @@ func (m *merger) add(p engine.Piece) (engine.Piece, bool) {
 	m.tokens = append(m.tokens, p.Tokens...)
 	m.pieces++
 	m.held += len(p.Text) + cost(p.Tokens)
-	if strings.TrimSpace(p.Text) != "" { // a piece of white space does not change the trimmed text
+	if strings.TrimSpace(p.Text) != "" { // white space at the end of a text does not change the trimmed text
 		m.trimmed = strings.TrimSpace(m.text.String())
 	}
 	if m.text.Len() == 0 || m.pieces < m.piecesToJoin() && m.held < heldBytes {

@@ -152,8 +152,9 @@ func (c *completionRequest) keep(ctx context.Context, m Model, prompt []int32) (
 	return min(c.NKeep+n, len(prompt)), nil
 }
 
-// preserved returns the control tokens that the answer should show. A preserved text of
-// several tokens is shown in any case.
+// preserved returns the control tokens that the answer should show. If a text consists
+// of several tokens, preserved leaves it out, because the answer shows such a text in
+// any case.
 func (c *completionRequest) preserved(ctx context.Context, m Model) ([]int32, error) {
 	var ids []int32
 	for _, text := range c.Preserved {

@@ -52,7 +52,7 @@ func (in *responseInput) UnmarshalJSON(raw []byte) error {
 			return refuse(http.StatusBadRequest, "an input has the type %.40q and the role %.40q: want messages with a role", item.Type, item.Role)
 		}
 		if item.Role == "developer" {
-			item.Role = "system" // chat templates know only the older name of this role
+			item.Role = "system" // chat templates know only system, the older name of the role developer
 		}
 		*in = append(*in, responseMessage{item.Role, string(item.Content)})
 	}

@@ -91,7 +91,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Server answers Ollama's HTTP requests. Server listens before its model is loaded.
+// Server answers Ollama's HTTP requests. Server listens on its port before its model is
+// loaded.
 type Server struct {
 	listener    net.Listener
 	http        *http.Server
@@ -119,8 +120,8 @@ type Server struct {
 	running sync.RWMutex
 }
 
-// state is the state of the model. If both fields of state are nil, the model is still
-// loading.
+// state is the state of the model. If the fields model and failed are both nil, the
+// model is still loading.
 type state struct {
 	model  Model
 	failed error
@@ -197,8 +198,8 @@ func (s *Server) SetModel(m Model) { s.state.Store(&state{model: m}) }
 func (s *Server) SetFailed(err error) { s.state.Store(&state{failed: err}) }
 
 // Serve answers HTTP requests until ctx is done. When ctx is done, Serve cancels
-// running generations, closes their connections and waits for them. Serve can be called
-// only once.
+// running generations, closes their connections and waits until the generations have
+// ended. Serve can be called only once.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.serving.Swap(true) {
 		return fmt.Errorf("llamaserver: %w", ErrClosed)

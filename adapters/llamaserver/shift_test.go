@@ -20,7 +20,7 @@ func TestShiftKeepsTheRequestedTokens(t *testing.T) {
 		body   string
 		want   int
 	}{
-		{"no request", true, 0, ``, 1}, // only the BOS token is kept
+		{"no request", true, 0, ``, 1}, // without a request, only the BOS token is kept
 		{"no shift", false, 3, ``, 4},
 		{"the server's", true, 3, ``, 4},
 		{"the request's", true, 3, `,"n_keep":2`, 3},

@@ -126,7 +126,7 @@ func (s *stream) fail(err error) {
 	reason := refuse(http.StatusInternalServerError, "%v", err)
 	errors.As(refusalFor(err), &reason)
 	if e := s.form.failure(reason); e != nil {
-		// Ignore a failed write, because the connection is aborted in any case
+		// Ignore a failed write, because fail aborts the connection anyway
 		_ = s.send(e)
 	}
 	panic(http.ErrAbortHandler)

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// patientWriter writes a long answer to a client that may read slowly. The client has
-// the time writeTimeout for each write, and stallTimeout for all of them.
+// patientWriter writes a long answer to a client that may read slowly. The client may
+// delay each write by writeTimeout, and all writes together by stallTimeout.
 type patientWriter struct {
 	w        http.ResponseWriter
 	patience time.Duration

@@ -124,8 +124,8 @@ func TestListThatIsHugeOrNoFileIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrForeign)
 }
 
-// TestFolderOfOthersIsRefused lays into folders that other users can change, or that
-// belong to another user.
+// TestFolderOfOthersIsRefused requires that Lay refuses a folder that other users can
+// change, or that belongs to another user.
 func TestFolderOfOthersIsRefused(t *testing.T) {
 	changes := map[string]func(path string) error{"mode 0777": func(path string) error { return os.Chmod(path, 0o777) }}
 	if os.Geteuid() == 0 {

@@ -67,7 +67,7 @@ func lay(h Host, program, dir string) error {
 			return err
 		}
 	}
-	for _, l := range old { // the host may no longer have the file
+	for _, l := range old { // remove files of the old layout that are not in the new layout
 		again := slices.ContainsFunc(files, func(n laying) bool { return n.Path == l.Path })
 		if again || !l.isOurs(f) {
 			continue

@@ -36,7 +36,7 @@ func TestLayoutHasOurProgramAndTheHostsFiles(t *testing.T) {
 	h := host(t, filepath.Join(root, "host"), exe("llama-server"), exe("llama-quantize"), "cuda/libggml-cuda.so")
 	require.NotEmpty(t, h.Runner)
 	program, private := write(t, "ours", root, "sdnpu"), filepath.Join(root, "private")
-	for range 2 { // a second Lay gives the same layout
+	for range 2 { // the second call of Lay must give the same layout as the first call
 		executable, err := Lay(h, program, private)
 		require.NoError(t, err)
 		require.Equal(t, "ollama", read(t, executable))

@@ -72,8 +72,8 @@ func sumOf(path string) (string, error) {
 	return sum, err
 }
 
-// markerLimit limits the size in bytes of the file [MarkerFile]. For the installation
-// of Ollama with the most files that is known, this file has 20 kB.
+// markerLimit limits the size in bytes of the file [MarkerFile]. The largest known
+// installation of Ollama needs a MarkerFile of 20 kB.
 const markerLimit = 1 << 20
 
 // readMarker returns the list of a folder. If the folder has no [MarkerFile],

@@ -45,7 +45,7 @@ func Outdated(executable string) (dir, from, reason string, err error) {
 	if !same {
 		return dir, h.Executable, h.Executable + " was updated since", nil
 	}
-	now, err := layout(h, executable) // only the names of the files are compared
+	now, err := layout(h, executable) // layout reads the host's present files, of which only the names are compared
 	if err != nil {
 		return dir, "", "", err
 	}

@@ -15,7 +15,7 @@ func TestUpdatesOfTheHostMakeALayoutOutdated(t *testing.T) {
 	}{
 		{"nothing", "", func(*testing.T, Host) {}},
 		{"the executable", "was updated since", func(t *testing.T, h Host) {
-			require.NoError(t, os.Remove(h.Executable)) // updates replace files and do not write into them
+			require.NoError(t, os.Remove(h.Executable)) // an update of Ollama replaces its files and does not write into them
 			write(t, "newer ollama", h.Executable)
 		}},
 		{"the same executable again", "", func(t *testing.T, h Host) {

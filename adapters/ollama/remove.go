@@ -15,7 +15,8 @@ type Installation struct {
 }
 
 // Installed returns the files that [Lay] put into a folder, or [ErrNotLaid] if there
-// are none. If other users can change the folder, the error is [trust.ErrUntrusted].
+// are none. If other users can change the folder dir, Installed returns
+// [trust.ErrUntrusted].
 func Installed(dir string) (*Installation, error) {
 	i, err := installed(dir)
 	if err != nil {
@@ -63,9 +64,9 @@ func (i *Installation) Paths() (paths []string) {
 	return paths
 }
 
-// Remove removes the files of an installation, and then its folders that are
-// empty. Remove returns the files that it left because they were changed. If
-// Remove is interrupted, a second call completes it.
+// Remove removes the files of an installation, and then its folders that are empty.
+// Remove does not remove files that were changed, and returns their paths. If Remove is
+// interrupted, a second call completes it.
 func (i *Installation) Remove() (left []string, err error) {
 	f, err := openTrusted(i.Dir)
 	if err == nil {

@@ -85,7 +85,8 @@ func TestUpdatesOfTheHostAndTheProgramAreLaid(t *testing.T) {
 	program, dir := write(t, "ours", root, "sdnpu"), filepath.Join(root, "dir")
 	_, err := Lay(h, program, dir)
 	require.NoError(t, err)
-	// the file is changed in place, so a hard link to it changes too
+	// the helper write changes the file of the program in place, so a hard link to the
+	// file changes too
 	write(t, "written over", program)
 	require.NoError(t, os.Remove(h.Executable))
 	write(t, "replaced", h.Executable)
@@ -194,7 +195,7 @@ func TestKilledCallsAreCompleted(t *testing.T) {
 		out, err := child.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
-		_, err = out.Read(make([]byte, 1)) // the first byte tells that the child begins
+		_, err = out.Read(make([]byte, 1)) // the child prints its first byte when it begins to lay
 		require.NoError(t, err)
 		time.Sleep(time.Duration(rng.IntN(40_000)) * time.Microsecond)
 		_ = child.Process.Kill()

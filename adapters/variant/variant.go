@@ -31,7 +31,7 @@ type Preparation struct {
 }
 
 // Run calibrates, checks and compiles a model with the keys of an adapter, as Ollama's
-// runner would load it. A recipe below its quality gate is an error.
+// runner would load it. If the recipe is below its quality gate, Run returns an error.
 func (p Preparation) Run(ctx context.Context, m enable.Model, adapter string) error {
 	s, err := launch.ReadSettings()
 	if err != nil {
@@ -155,7 +155,8 @@ func contextOf(m enable.Model) (n int, err error) {
 	return min(n, int(longest)), errors.Join(err, f.Close())
 }
 
-// number parses a positive number. For any other text, number returns 0.
+// number parses a positive number. For a text that is no positive number, number
+// returns 0.
 func number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {

@@ -282,7 +282,7 @@ func slice(line, length int, bounds [3]*int64, use func(i int)) {
 	for i := place(bounds[0], first); step > 0 && i < end || step < 0 && i > end; i += step {
 		use(int(i))
 		if step > n || step < -n {
-			return // the next index is outside of the value, and might overflow
+			return // stop here, because the next index is outside of the value and might overflow
 		}
 	}
 }

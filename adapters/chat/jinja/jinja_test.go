@@ -32,8 +32,8 @@ func render(source string, variables map[string]any) (string, error) {
 	return t.Render(context.Background(), variables, someDay)
 }
 
-// TestTextsEqualThoseOfPython compares rendered texts with those that Python's jinja2
-// rendered and testdata/language.json holds.
+// TestTextsEqualThoseOfPython compares rendered texts with those of Python's jinja2,
+// which testdata/language.json holds.
 func TestTextsEqualThoseOfPython(t *testing.T) {
 	raw, err := os.ReadFile("testdata/language.json")
 	require.NoError(t, err)

@@ -116,8 +116,8 @@ func (l *lexer) beforeTag(data string, atStart bool) string {
 	return data
 }
 
-// tag reads a tag. The text after the tag loses the white space at its start if trim is
-// true, and one line end if trimLine is true.
+// tag reads a tag. trim is true if the text after the tag loses the white space at its
+// start, and trimLine is true if that text loses one line end.
 func (l *lexer) tag() (trim, trimLine bool) {
 	kind := l.source[l.at+1]
 	start := l.line

@@ -56,8 +56,8 @@ func (p *parser) name() string {
 	return t.text
 }
 
-// enter limits the recursion of the parser. Each method that calls enter calls leave
-// when it returns.
+// enter limits the recursion of the parser. A method that calls `enter` must call
+// `leave` before it returns.
 func (p *parser) enter() {
 	if p.depth++; p.depth > maxNesting {
 		fail(p.peek().line, "the template is nested more than %d levels deep", maxNesting)

@@ -102,8 +102,8 @@ type callArguments struct {
 // function is a value that a template can call.
 type function func(s *state, a callArguments) any
 
-// The method take returns the argument that is given at a position or under a name, and
-// whether there is one.
+// The method `take` returns the argument at a position or with a name, and whether the
+// call has this argument.
 func (a *callArguments) take(position int, name string) (any, bool) {
 	if position < len(a.positional) {
 		return a.positional[position], true

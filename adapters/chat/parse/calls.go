@@ -56,9 +56,9 @@ func (r *reader) read(text string, last bool) (n int, parts []Call, s status) {
 	return n, parts, s
 }
 
-// skip returns a text without the separators at its beginning. If more text can
-// follow, and the rest is empty or may be the beginning of a separator or of the end
-// mark, ok is false, because only later bytes decide.
+// skip returns a text without the separators at its beginning. ok is false if only
+// later text decides what the rest is: more text can follow, and the rest is empty or
+// may be the beginning of a separator or of the end mark.
 func (r *reader) skip(text string, last bool) (rest string, ok bool) {
 	for {
 		rest = strings.TrimLeft(text, " \t\r\n,;")

@@ -76,8 +76,8 @@ func FormatOf(template string, tools bool) Format {
 	return f
 }
 
-// Forced returns the format of an answer for which the request requires a tool call: a
-// grammar then makes the answer a JSON value, without marks.
+// Forced returns the format of an answer to a request that requires a tool call. A
+// grammar makes the answer a JSON value without marks.
 func Forced() Format { return Format{bare: true, tools: true} }
 
 // WithoutThoughts returns a copy of f that leaves thoughts in the content.

@@ -11,9 +11,9 @@ import (
 // shape is a way of writing one call.
 type shape struct {
 	// head matches a call up to its arguments: group 1 is the name, and the empty group 2
-	// is the place where the arguments start. No text after a match of head changes
-	// whether and where head matches. The calls therefore do not depend on how the answer
-	// is cut into pieces.
+	// is the place where the arguments start. A match of head stays the same when more
+	// text arrives. The calls in an answer do not depend on how the answer is cut into
+	// pieces.
 	head *regexp.Regexp
 	// field reads one argument as a field of a JSON object. If field is nil, the
 	// arguments are a JSON object.

@@ -50,7 +50,8 @@ func FuzzEachForm(f *testing.F) {
 	})
 }
 
-// FuzzChannels reads the messages of an answer after a prompt that ends before a header.
+// FuzzChannels parses answers in random pieces after a prompt that ends before the
+// header of a message.
 func FuzzChannels(f *testing.F) {
 	for i, e := range examples {
 		f.Add(i%2 == 0, e.text, uint64(i))

@@ -23,7 +23,7 @@ type Call struct {
 	Index int
 	Name  string
 	// Arguments is a piece of a JSON object. If the answer ends inside of a call, or if the
-	// model writes something else, the joined pieces are no valid JSON.
+	// model writes no JSON object, the joined pieces of a call are no valid JSON.
 	Arguments string
 }
 

@@ -56,8 +56,8 @@ func TestEachLineOfAKeyFileIsAKey(t *testing.T) {
 	require.Equal(t, []string{"one", "# two"}, keys)
 }
 
-// TestFilesOfSecretsThatOthersReadAreWarnedOf checks each mode of files of this user
-// and of another one.
+// TestFilesOfSecretsThatOthersReadAreWarnedOf reads files of secrets that belong to
+// this user or to another user, with each file mode.
 func TestFilesOfSecretsThatOthersReadAreWarnedOf(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(path, []byte("s3cret\n"), 0o600))

@@ -9,12 +9,12 @@ import (
 )
 
 // warnReadable adds a warning with the remedy if other users may read a file of
-// secrets. No warning is added if the group may read a file of another owner, such as
-// root: an administrator can give a service its keys in this way.
+// secrets. warnReadable adds no warning if only the group may read a file of another
+// owner, such as root, because administrators give a service its keys in this way.
 func (p *Policy) warnReadable(secrets, path string) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return // the file has been removed after it was read
+		return // the file has been removed since its secrets were read
 	}
 	mode := info.Mode().Perm()
 	stat, ok := info.Sys().(*syscall.Stat_t)

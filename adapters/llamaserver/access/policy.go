@@ -101,7 +101,7 @@ func readKeys(path string) (keys []string, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile)) // the file may have grown since its size was checked
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile)) // limit the read, because the file may have grown since its size was checked
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func readKeys(path string) (keys []string, err error) {
 	return keys, lines.Err()
 }
 
-// The method add adds the keys that are not empty, and reports whether there was such a
-// key.
+// The method `add` adds the keys that are not empty, and reports whether it has added
+// any key.
 func (p *Policy) add(keys []string) bool {
 	before := len(p.keys)
 	for _, key := range keys {

@@ -54,8 +54,8 @@ type Args struct {
 	// If ContextShift is set, the engine drops old tokens when the context is full. If
 	// ContextShift is not set, the answer ends when the context is full.
 	ContextShift bool
-	Lora         []string // Lora lists the adapters in the order of their flags
-	LoadMode     string   // LoadMode is also "none" for the older --no-mmap
+	Lora         []string // Lora lists the adapter files in the order of their --lora flags
+	LoadMode     string   // LoadMode is "none" if the older flag --no-mmap is given
 	FlashAttn    string
 	CacheTypeK   string
 	CacheTypeV   string
@@ -107,8 +107,8 @@ func (a Args) Mode() Mode {
 func (a Args) ContextPerSlot() int { return a.Context / a.Parallel }
 
 // Access reads the keys and the certificate that the arguments and the environment name.
-// Access returns an error if package access cannot use them, or if the arguments ask for
-// a protection that this program does not have.
+// Access returns an error if package access cannot use the keys or the certificate, or
+// if the arguments ask for a protection that this program does not have.
 func (a Args) Access(lookup func(name string) (string, bool)) (access.Policy, error) {
 	if len(a.Unsupported) > 0 {
 		return access.Policy{}, fmt.Errorf("llamaserver: %w: %s: this server cannot do that: write --api-key, --api-key-file, --ssl-key-file or --ssl-cert-file, leave it out, or run the model with Ollama's own llama-server", ErrInvalid, a.Unsupported[0])
@@ -139,8 +139,8 @@ func text(field func(*Args) *string) option {
 }
 
 // protection returns an option that keeps the value of a protective flag for
-// [Args.Access], which rejects an invalid value. If the original llama-server serves
-// the model, it checks the protective flags itself.
+// [Args.Access], which rejects an invalid value. The original llama-server checks
+// protective flags itself if it serves the model.
 func protection(field func(*Args) **string) option {
 	return option{true, func(a *Args, v string) error { *field(a) = &v; return nil }}
 }
@@ -236,14 +236,14 @@ func setGPULayers(a *Args, v string) error {
 
 // Parse parses a command line without the program's name. "--name=value" means "--name
 // value", and "--a_name" means "--a-name". For an unknown flag, Parse adds a warning,
-// because each version of the host adds flags. An unknown flag that sounds like
-// protection is also kept for [Args.Access], which rejects it. No warning shows the
-// value of an unknown flag, which may be a secret. For an invalid value, and for values
-// that contradict each other, Parse returns [ErrInvalid].
+// because each version of the host adds flags. Parse also keeps an unknown flag that
+// sounds like protection for [Args.Access], which rejects the flag. No warning shows
+// the value of an unknown flag, which may be a secret. For an invalid value, and for
+// values that contradict each other, Parse returns [ErrInvalid].
 func Parse(args []string) (a Args, warnings []string, err error) {
 	a = Args{Host: "127.0.0.1", Port: 8080, Parallel: 1, GPULayers: -1, MainGPU: -1}
 	table := optionTable()
-	unknown := false // the word before this one is an unknown flag without a value
+	unknown := false // unknown is set if the word before args[i] is an unknown flag without a value
 	for i := 0; i < len(args); i++ {
 		name, value, joined := splitJoined(args[i])
 		f, known := table[name]

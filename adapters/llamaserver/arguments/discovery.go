@@ -8,7 +8,7 @@ import (
 )
 
 // discoveryTimeout limits the time for which AnswerDiscover waits for Ollama to kill
-// the process. Ollama waits at most thirty seconds for the line that it needs.
+// the process. Ollama waits at most thirty seconds for the line system_info.
 const discoveryTimeout = 5 * time.Second
 
 // AnswerDiscover reports a system without accelerators. AnswerDiscover is used if there

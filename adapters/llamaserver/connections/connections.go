@@ -50,8 +50,8 @@ func New(connections int) *Limit {
 	}
 }
 
-// Changed is the hook [http.Server.ConnState]. The HTTP server calls Changed for a new
-// connection before it accepts the next.
+// Changed is the hook [http.Server.ConnState]. The HTTP server calls Changed for each
+// new connection, before it accepts another connection.
 func (l *Limit) Changed(conn net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,8 @@ func (q *Connection) forget() {
 	delete(q.all.open, q.conn)
 }
 
-// closeNow closes a connection. The goroutine that serves the connection then ends.
+// closeNow closes a connection. After closeNow, the goroutine that serves the
+// connection ends.
 func closeNow(conn net.Conn) {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn() // closing an encrypted connection may wait for its client

@@ -24,8 +24,8 @@ func pipe(t *testing.T) (server net.Conn) {
 
 func closed(conn net.Conn) bool { return conn.SetDeadline(time.Time{}) != nil }
 
-// A new connection gets time for its request while the reserve has room, and no
-// connection waits to be accepted.
+// TestYoungConnectionsAreNotClosed requires that a new connection gets time for its
+// request while the reserve has room, and that no connection waits to be accepted.
 func TestYoungConnectionsAreNotClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(1)
@@ -49,7 +49,7 @@ func TestYoungConnectionsAreNotClosed(t *testing.T) {
 		}
 		requireClosed(false, false, false, false)
 		add()
-		requireClosed(true, false, false, false, false) // now the reserve is full
+		requireClosed(true, false, false, false, false) // the reserve is full, so the oldest connection is closed
 		require.Zero(t, time.Since(began))
 		time.Sleep(patience)
 		c.Changed(all[1], http.StateActive) // only a part of the request of all[1] has come
@@ -57,7 +57,7 @@ func TestYoungConnectionsAreNotClosed(t *testing.T) {
 		requireClosed(true, false, true, true, true, false)
 		c.Changed(all[5], http.StateIdle)
 		add()
-		// the idle connection is closed first, although it is the youngest
+		// the idle connection all[5] is closed first, although it is the youngest
 		requireClosed(true, false, true, true, true, true, false)
 		for _, conn := range all {
 			c.Changed(conn, http.StateClosed)

@@ -12,9 +12,9 @@ const pollTime = time.Second
 // Watch calls the function `gone` once when the parent of this process has exited. Call
 // Watch at the start of main: a parent that has exited earlier is not noticed.
 //
-// Watch stops watching when ctx is done. wait returns after that, or after gone
-// has returned. Linux (with SIGUSR1) and Windows report the parent's exit immediately;
-// other systems need up to a second.
+// Watch stops watching when ctx is done. The function `wait` returns when Watch has
+// stopped or when `gone` has returned. Linux (with SIGUSR1) and Windows report the
+// parent's exit immediately; other systems need up to a second.
 func Watch(ctx context.Context, gone func()) (wait func()) {
 	ended := rememberParent()
 	done := make(chan struct{})

@@ -48,7 +48,7 @@ func TestKilledParentIsNoticed(t *testing.T) {
 	output, err := parent.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, parent.Start())
-	lines := bufio.NewScanner(output) // the child keeps the pipe open
+	lines := bufio.NewScanner(output) // the child inherits the pipe and keeps it open when the parent has been killed
 	require.True(t, lines.Scan())
 	require.Equal(t, "watching", lines.Text())
 	require.NoError(t, parent.Process.Kill())

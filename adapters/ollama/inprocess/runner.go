@@ -96,10 +96,10 @@ func New(o Options) (*Runner, error) {
 	return r, nil
 }
 
-// Load opens the device and the model. Load compiles the images that are not in the
-// image cache, which takes minutes. No layer ever runs outside the device, so the memory
-// of other devices and requireFull change nothing. Load returns no devices, because the
-// NPU is not in Ollama's list.
+// Load opens the device and the model. Load takes minutes if it must compile images that
+// are not in the image cache. Load ignores the memory of other devices and requireFull,
+// because every layer runs on the NPU. Load returns no devices, because the NPU is not
+// in Ollama's list.
 func (r *Runner) Load(ctx context.Context, _ ml.SystemInfo, _ []ml.DeviceInfo, _ bool) ([]ml.DeviceID, error) {
 	r.mu.Lock()
 	again := r.started
@@ -233,7 +233,7 @@ func (r *Runner) Close() error {
 	r.mu.Unlock()
 	r.running.Wait()
 	if m == nil || lost {
-		return nil // the device that was lost no longer answers
+		return nil // do not close a device that was lost, because it no longer answers
 	}
 	return m.Close()
 }
