@@ -30,7 +30,7 @@ type ahead struct {
 	// or nil if the images of some tier may be missing.
 	compiled *settings.Shape
 	// failed is the context length that the engine had when a change to a longer tier failed.
-	// After a failure, only a request that needs a longer context tries again.
+	// After a failed change, only a request that needs the longer tier tries to change again.
 	failed int
 	// giveUp is set if a compilation failed. After a failed compilation, no other compilation
 	// starts until a request needs the images.

@@ -191,8 +191,8 @@ func TestAFailureAheadOfNeedIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestADeviceWithRoomForOneGraphSetGrowsInIdleTime: during a request the old graphs stay
-// until the request needs the longer tier; in idle time they are exchanged.
+// TestADeviceWithRoomForOneGraphSetGrowsInIdleTime: during a request the old graphs stay until
+// the request needs the longer tier; in idle time, the graphs of the longer tier replace them.
 func TestADeviceWithRoomForOneGraphSetGrowsInIdleTime(t *testing.T) {
 	o, log := aheadOptions(t)
 	o.FirstContext, o.Context = 32, 64
@@ -273,7 +273,7 @@ func checkCache(t *testing.T, cache *imagecache.Store) {
 }
 
 // TestWorkAheadLeavesOtherImagesInTheCache: the images of longer tiers must not displace
-// others.
+// other images.
 func TestWorkAheadLeavesOtherImagesInTheCache(t *testing.T) {
 	o, log := aheadOptions(t)
 	dir := t.TempDir()

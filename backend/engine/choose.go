@@ -68,8 +68,8 @@ func (e *Engine) startChooser() {
 // chooserCost returns costs that describe other widths and partitions, too. If the given
 // costs contain the size of the device's memory, chooserCost returns the given costs.
 // Without a known memory size, chooserCost estimates the costs from measured ones, and
-// assumes that the device has just the memory for the graphs of this shape. If no costs
-// were measured, chooserCost returns nil.
+// assumes that the device has just the memory for the graphs of the given shape. If no
+// costs were measured, chooserCost returns nil.
 func (e *Engine) chooserCost(s *settings.Shape) *graphswap.Cost {
 	if e.options.KnowsMemory() && len(e.options.Costs.Model.Blocks) == 0 {
 		return e.options.Costs
@@ -172,7 +172,7 @@ func (c *chooser) end(a *session.Advice, err error) {
 }
 
 // close stops a change of the configuration and waits until the change has ended. After
-// close, no other change begins.
+// close, no further change of the configuration begins.
 func (c *chooser) close() {
 	if c == nil {
 		return

@@ -48,7 +48,7 @@ func unsharedDevice() (clocked, *device) {
 	return clocked{dev}, dev
 }
 
-// ask sends a prompt of a few tokens that differs from the others.
+// ask sends a short prompt that differs for each i.
 func ask(t *testing.T, e *engine.Engine, i int) engine.Report {
 	return generate(t, e, story(20+i), 6)
 }
@@ -223,7 +223,7 @@ func TestCloseEndsAChange(t *testing.T) {
 }
 
 // TestOneOtherConfigurationIsKeptOnDisk changes between several configurations. All images
-// belong to the configuration in use and the one before it.
+// belong to the configuration in use or to the configuration before it.
 func TestOneOtherConfigurationIsKeptOnDisk(t *testing.T) {
 	clock, _ := unsharedDevice()
 	o := choosing(t, 2.2)

@@ -80,7 +80,7 @@ func TestAutoAcceptsAllWidths(t *testing.T) {
 				case exact:
 					require.Contains(t, r.Plan.Reason, "an exact width needs the graphs of all widths")
 				default:
-					require.Equal(t, fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays", rows), r.Plan.Reason)
+					require.Equal(t, fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays loaded", rows), r.Plan.Reason)
 				}
 				require.Equal(t, exact, r.Lossless.Exact)
 				require.NoError(t, e.Close())

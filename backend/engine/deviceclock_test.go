@@ -18,7 +18,7 @@ import (
 type pacedDevice struct {
 	*device
 	block map[int]time.Duration
-	// virtual is [backend.Cost].Virtual; otherwise the device claims that its calls last.
+	// virtual is [backend.Cost].Virtual: calls take no time on the host's clock.
 	virtual bool
 	// spent is the total time of all runs so far.
 	spent time.Duration

@@ -103,7 +103,8 @@ func TestVirtualIdleTimePassesAtOnce(t *testing.T) {
 	require.NoError(t, e.Close())
 }
 
-// TestAFailedIdleLoadKeepsTheOldGraph: the next request runs on what is loaded.
+// TestAFailedIdleLoadKeepsTheOldGraph requires that the next request runs on the graphs
+// that are still loaded.
 func TestAFailedIdleLoadKeepsTheOldGraph(t *testing.T) {
 	dev := newDevice()
 	dev.unshared = true

@@ -66,7 +66,7 @@ func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 		exact, _ := start(t, dev, exactly(t, "default", rows...))
 		free := exactly(t, "default", rows...)
 		free.Exact = false
-		// with these times, wide passes pay even if they are slow on this machine
+		// with equal times of all widths, wide passes pay even on a slow machine
 		free.Policy = func(own engine.Policy) engine.Policy { return engine.ConstantTime{Policy: own} }
 		loose, _ := start(t, newWarped(), free)
 		for name, r := range draftRequests() {

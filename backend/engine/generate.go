@@ -63,8 +63,8 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	g.finish(err)
 	leave()
 	if errors.Is(err, sampler.ErrLogits) {
-		// Keys or values of this sequence can have caused the invalid logits, so the engine
-		// removes them before the next request.
+		// Keys or values of the request's sequence can have caused the invalid logits, so the
+		// engine removes the sequence's tokens before the next request.
 		err = errors.Join(err, e.Truncate(sequence, 0))
 	}
 	return g.report, err

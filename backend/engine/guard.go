@@ -22,7 +22,7 @@ func (g *generation) countDrafting(o *queue.Output) {
 	g.counted = spent
 }
 
-// costOf returns the cost of a pass with these rows.
+// costOf returns the cost of a pass with the given rows.
 func (e *Engine) costOf(list []queue.Rows) (c queue.Cost) {
 	if !e.options.Draft.Auto {
 		return c

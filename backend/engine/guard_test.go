@@ -167,7 +167,7 @@ func TestTrustIsLearnedWithoutDraftedPasses(t *testing.T) {
 	for _, right := range []bool{true, false} {
 		e := openFile(t, path, Options{
 			Rows: []int{32, 1}, Context: shortContext, Draft: draft.Auto,
-			Policy: func(own Policy) Policy { // passes of 32 rows never save time here
+			Policy: func(own Policy) Policy { // if a pass of 32 rows takes an hour, drafts never save time
 				return tableTime{own, map[int]time.Duration{1: time.Millisecond, 32: time.Hour}}
 			},
 		})
@@ -214,8 +214,8 @@ func TestPromptsAreCutAtNoMoreCostThanWithoutDrafts(t *testing.T) {
 	}
 }
 
-// TestPreparedTimesGiveWayToPasses: times that were measured on a block give the ratio
-// of widths until passes of both were measured.
+// TestPreparedTimesGiveWayToPasses: times that were measured on one block give the
+// ratio of two widths until passes of both widths were measured.
 func TestPreparedTimesGiveWayToPasses(t *testing.T) {
 	p := workload.NewPassTimes([]int{32, 8, 1})
 	for width, ms := range map[int]time.Duration{1: 10, 8: 11, 32: 12} {
@@ -260,7 +260,7 @@ func TestWorkOnDraftsCounts(t *testing.T) {
 			},
 		})
 		calls, passes = 0, 0
-		for range 4 { // the database knows the answer from the second time on
+		for range 4 { // the database contains the answer from the second request on
 			got := generateWithFault(e, r, fault{})
 			require.NoError(t, got.err)
 			drafted[took] += got.report.DraftedRows

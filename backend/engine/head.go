@@ -127,8 +127,8 @@ func (e *Engine) asks(row Row) (top, whole bool) {
 	return row.Top && !none, row.Logits || row.Top && none
 }
 
-// readHead copies the logits that row i of a pass needs. Row number `at` of the head's
-// output holds these logits.
+// readHead copies the logits that row i of a pass needs from row number `at` of the
+// head's output.
 func (e *Engine) readHead(at int, row Row, r *Result, i int) (err error) {
 	top, whole := e.asks(row)
 	if whole {
@@ -172,9 +172,9 @@ func (e *Engine) runHeadOnce(ctx context.Context, b *batch, list []int, r *Resul
 }
 
 // wholeRow decodes all logits of a row of the last pass into dst, and enlarges dst if
-// necessary. If the head's memory no longer holds that row, wholeRow runs the head
-// again and counts the run in r. Requests that share a pass may call wholeRow at the
-// same time, while the goroutine that ran the pass waits.
+// necessary. If the head's memory no longer holds the row, wholeRow runs the head again
+// and counts the run in r. Requests that share a pass may call wholeRow at the same
+// time, while the goroutine that ran the pass waits.
 func (e *Engine) wholeRow(ctx context.Context, dst []float32, b *batch, row int, r *Result) ([]float32, error) {
 	e.headLock.Lock()
 	defer e.headLock.Unlock()

@@ -19,7 +19,7 @@ type idleSwitch struct {
 }
 
 const (
-	// rememberedPrompts is the number of prompts from which the next one is expected.
+	// rememberedPrompts is the number of prompts that estimate the next prompt's length.
 	rememberedPrompts = 8
 	// promptFading is the weight of a prompt divided by the weight of the prompt after it.
 	promptFading = 0.7

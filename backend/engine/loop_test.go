@@ -208,7 +208,7 @@ func TestRequestsReadWholeRowsAtTheSameTime(t *testing.T) {
 	group.Wait()
 }
 
-// BenchmarkSharedRequests measures requests that share passes, or one alone.
+// BenchmarkSharedRequests measures requests that share passes, or a single request.
 func BenchmarkSharedRequests(b *testing.B) {
 	m, tok := testfile.Open(b, recorded.File(b, "f32"))
 	recipe, err := model.FindRecipe("f32")

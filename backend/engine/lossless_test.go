@@ -41,7 +41,7 @@ func writeTied(t *testing.T, rng *rand.Rand) string {
 	return writeModel(t, m)
 }
 
-// adversary drafts the tokens after the first n of the output.
+// An adversary adds drafts for the output after its first n tokens.
 type adversary func(n int, tree *spec.Tree)
 
 // generateWithDrafts generates as Generate does, with drafts of an adversary instead of a drafter.

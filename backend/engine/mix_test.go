@@ -45,10 +45,10 @@ func (m *mix) update(pieces, running int) {
 }
 
 // TestEachTextOfAMixEqualsItsSoloRun draws mixes of requests that join while others
-// answer, and leave at their end, cancelled, or because their clients are gone. While the
-// requests run, the test saves and restores sequences that no request uses. Each text
-// equals the text of the request alone, without drafts and without cached tokens. The keys
-// and values of each sequence equal those of a prompt alone, to the bit.
+// answer. The requests end normally, by cancellation, or because their clients are gone.
+// While the requests run, the test saves and restores sequences that no request uses. Each
+// text equals the text of the request alone, without drafts and without cached tokens. The
+// keys and values of each sequence equal those of a prompt alone, to the bit.
 func TestEachTextOfAMixEqualsItsSoloRun(t *testing.T) {
 	seeds := uint64(8)
 	if os.Getenv("SDNPU_FULL") == "1" {

@@ -91,7 +91,7 @@ func CheckPlan(text string) error { return settings.CheckPlan(text) }
 // CheckPlanRows returns [ErrOptions] if a plan cannot use graphs of the given widths.
 func CheckPlanRows(plan string, rows []int) error { return settings.CheckPlanRows(plan, rows) }
 
-// CheckExact returns an error if no device can combine [Options].Exact with this plan.
+// CheckExact returns an error if no device can combine [Options].Exact with the given plan.
 func CheckExact(plan string) error { return settings.CheckExact(plan) }
 
 // Some types of package images are part of an engine's options and results.

@@ -43,7 +43,7 @@ func (p ownPolicy) Stopwatch() (stop func() Elapsed) {
 	}
 }
 
-// checkPlan returns an error if a forecast's plan is not for this prompt.
+// checkPlan returns an error if a forecast's plan is not for the given prompt.
 func checkPlan(p Prompt, f *Forecast, rows []int) error {
 	if err := f.Plan.Validate(); err != nil {
 		return fmt.Errorf("engine: %w: %w", ErrRequest, err)

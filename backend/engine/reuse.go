@@ -6,10 +6,10 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/sequences"
 )
 
-// reuse cuts a request's sequence to the tokens that it has in common with the prompt,
-// and copies further ones from another sequence, if the lease names one. Keys and values
-// are on the host, so a copy costs no pass. reuse returns the number of the prompt's first
-// tokens that the sequence now holds.
+// reuse cuts a request's sequence to the tokens that it has in common with the prompt, and
+// copies further common tokens from another sequence, if the lease names one. Keys and
+// values are on the host, so a copy costs no pass. reuse returns the number of the
+// prompt's first tokens that the sequence now holds.
 func (e *Engine) reuse(ctx context.Context, l sequences.Lease, prompt []int32) (held int, err error) {
 	if err := e.lock(ctx); err != nil {
 		return 0, err

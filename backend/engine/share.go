@@ -41,8 +41,8 @@ func (e *Engine) share(items []*queue.Item) queue.Ration {
 // sharedWidth returns the width of passes that compute tokens of prompts in the rows that
 // answers leave free. If a pass takes longer than answerBound, passes without prompts must
 // follow. sharedWidth chooses the width with the most prompt tokens per time, including the
-// time of these other passes. sharedWidth counts the time of a width that exceeds answerBound
-// one and a half times, because answers then come unevenly.
+// time of the passes without prompts. If the time of a width exceeds answerBound,
+// sharedWidth multiplies it by 1.5, because answers then come unevenly.
 func (e *Engine) sharedWidth(answers int) (width int) {
 	s, best := e.shape(), 0.0
 	bound, plain := e.answerBound().Seconds(), e.passSeconds(answers)

@@ -21,8 +21,8 @@ import (
 // blockTime is the time of each block graph on the fake clock of this file's tests.
 const blockTime = 10 * time.Millisecond
 
-// reader describes how a client reads its answer: it takes the time wait for each piece,
-// and it vanishes after a number of pieces, unless that number is 0.
+// reader describes how a client reads its answer: the client takes the time `wait` for
+// each piece, and vanishes after `vanish` pieces, unless vanish is 0.
 type reader struct {
 	wait   time.Duration
 	vanish int

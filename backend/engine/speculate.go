@@ -34,8 +34,8 @@ func (g *generation) recordDrafting(stop func() Elapsed) {
 	g.recordCPU(graphswap.Draft, took)
 }
 
-// propose adds drafts to the work item. The drafts follow the work item's token at
-// position length.
+// propose adds drafts to the work item. The drafts follow the work item's token at the
+// position `length`.
 func (g *generation) propose(length int) {
 	if g.item.Drafts = nil; g.drafter == nil || g.resting() {
 		return

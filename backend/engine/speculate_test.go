@@ -84,7 +84,7 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 			}
 			e, _ := start(t, newDevice(), drafting(t, mode, rows...))
 			for name, r := range draftRequests() {
-				for again := range 2 { // the second time, the database contains the answer
+				for again := range 2 { // the database contains the answer from the second request on
 					r.Logprobs = 3 * again // these requests need all logits of a row
 					key := fmt.Sprint(name, again)
 					want, known := wants[key]

@@ -101,8 +101,8 @@ func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 	require.ErrorContains(t, err, "token=512: want 0..511")
 }
 
-// TestPromptsAreCalibratedIfThatPays: the first request measures. Later a prompt is
-// calibrated if it saves more time than the head's rows take.
+// TestPromptsAreCalibratedIfThatPays: in the first request, the engine measures times. Later
+// requests calibrate a prompt if calibration saves more time than the head's rows take.
 func TestPromptsAreCalibratedIfThatPays(t *testing.T) {
 	o := drafting(t, "sam+cal", 16, 1)
 	var e *engine.Engine

@@ -13,8 +13,8 @@ import (
 )
 
 // TestKnownTimesNeedNoRunsAtTheStart: an engine with the times of an earlier one runs no
-// graph before its first request, and cuts prompts and drafts in the same way. Times
-// that are not plausible are measured again.
+// graph before its first request, and cuts prompts and proposes drafts as the earlier
+// engine does. Times that are not plausible are measured again.
 func TestKnownTimesNeedNoRunsAtTheStart(t *testing.T) {
 	times := map[int]time.Duration{1: 10 * time.Millisecond, 2: 10100 * time.Microsecond, 8: 10600 * time.Microsecond, 32: 12700 * time.Microsecond, 128: 40 * time.Millisecond}
 	open := func(known *engine.WidthTimes) (e *engine.Engine, spent time.Duration, measured *engine.WidthTimes) {

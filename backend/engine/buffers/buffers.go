@@ -140,7 +140,7 @@ func (b *Buffers) Ports(block, first, end, rows int) []map[string]*arena.Region 
 	for part := range all {
 		ports := b.ports(block, first, end, &b.parts[part])
 		for _, name := range []string{model.PortX, model.PortY} {
-			r := ports[name].From(part * rows * b.rowBytes) // the region r begins at the first row of slice number part
+			r := ports[name].From(part * rows * b.rowBytes) // the region r begins at the first row of a slice
 			ports[name] = &r
 		}
 		all[part] = ports

@@ -9,7 +9,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// smallConfig has two blocks of one layer. A pass has 8 rows, or 4 parts of 2 rows each.
+// smallConfig has two blocks of one layer. A pass has 8 rows, or 4 slices of 2 rows each.
 func smallConfig() Config {
 	view := model.View{Cos: "cos", Sin: "sin", Mask: "mask"}
 	return Config{

@@ -3,8 +3,8 @@ package detok
 // matcher finds one stop string in a stream of bytes (Knuth-Morris-Pratt search).
 type matcher struct {
 	text string
-	// borders[n] is the length of the longest text that is both a beginning and an end
-	// of text[:n], and shorter than it.
+	// borders[n] is the length of the longest text that is both a beginning and an end of
+	// text[:n], and shorter than text[:n].
 	borders []int
 	matched int // matched is the number of bytes at the end of the stream that begin the stop string
 }

@@ -30,8 +30,8 @@ type Text struct {
 // textToken is a token whose text was not handed out yet.
 type textToken struct {
 	token TokenLogprob
-	// end is the offset after the token's bytes in the input. until is the same offset
-	// in the output, or -1 while it is unknown.
+	// end is the offset after the token's bytes in the input. until is the offset after the
+	// token's text in the output, or -1 while this offset is unknown.
 	end, until int
 }
 

@@ -171,8 +171,8 @@ func (e *Embedder) fill(s *graphSet, p *pass) (rows int, err error) {
 	return len(tokens), nil
 }
 
-// fillMask writes an attention mask, indexed (group, row, column). A row sees those rows
-// of its own text that the view shows. A padding row sees itself only.
+// fillMask writes an attention mask, indexed (group, row, column). A row sees only rows of
+// its own text, as far as the attention window allows. A padding row sees itself only.
 func fillMask(mask []byte, v model.View, p *pass, groups int, t backend.DataType) {
 	element, blind := t.Size(), model.HiddenRow(p.width, t)
 	show := func(row, from, to int) { clear(mask[row*len(blind):][from*element : to*element]) }

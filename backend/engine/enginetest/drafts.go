@@ -55,7 +55,7 @@ func drafts(t *testing.T, s *suite) {
 			for again := range s.some(2, 1) { // the second time a text is generated, the database contains it
 				for i, r := range requests {
 					got := generate(t, e, r)
-					what := fmt.Sprintf("%s, rows %v, request %d for the time %d", mode, rows, i, again)
+					what := fmt.Sprintf("%s, rows %v, request %d, repetition %d", mode, rows, i, again)
 					accepted, rejected, tops = accepted+got.AcceptedRows, rejected+got.WastedRows, tops+got.TopDraws
 					switch {
 					case s.options.RowExact:

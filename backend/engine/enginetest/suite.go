@@ -16,8 +16,8 @@ import (
 
 // Options tells the suite how exact the device must be.
 type Options struct {
-	// Recipe is the name of the precision recipe that is tested. If Recipe is empty, it
-	// is "f32".
+	// Recipe is the name of the precision recipe that is tested. If Recipe is empty, the
+	// recipe is "f32".
 	Recipe string
 	// Models are the names in expected.json of the models whose recorded texts are
 	// compared. If Models is empty, the suite takes the models for which other

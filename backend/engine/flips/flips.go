@@ -26,7 +26,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 )
 
-// Passes computes passes; an engine implements Passes.
+// Passes runs forward passes; an engine implements Passes.
 type Passes interface {
 	Forward(ctx context.Context, p queue.Pass) (*queue.Result, error)
 	Commit(sequence int, rows []int) error

@@ -50,9 +50,9 @@ type Config struct {
 	Progress func(Progress)
 }
 
-// BlockRange returns the layers [first, end) of a block, for a model of layers layers
-// that is cut into blocks blocks. The numbers of layers of two blocks differ by at most
-// one.
+// BlockRange returns the layers [first, end) of a block, for a model of `layers` layers
+// that is cut into `blocks` blocks. The numbers of layers of two blocks differ by at
+// most one.
 func BlockRange(block, blocks, layers int) (first, end int) {
 	return block * layers / blocks, (block + 1) * layers / blocks
 }

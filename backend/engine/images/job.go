@@ -79,7 +79,7 @@ type Job struct {
 	// Idle is set if no request waits for the image, so the compiler runs at a low
 	// priority.
 	Idle bool
-	// Weights is the size of the graphs' constants, which measures the work.
+	// Weights is the size of the graphs' constants, from which the time of compiling is estimated.
 	Weights int64
 }
 

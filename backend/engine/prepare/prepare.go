@@ -28,8 +28,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Compile compiles every image that an engine with these arguments can need, for each
-// context tier, into the image cache of the options: see [images.Prepare].
+// Compile compiles every image that an engine with the same arguments can need, for
+// each context tier, into the image cache of the options: see [images.Prepare].
 func Compile(ctx context.Context, dev backend.Device, m *model.Model, options settings.Options) ([]images.Prepared, error) {
 	device := dev.Capabilities()
 	list, err := options.Alternatives(m.Config(), device)
@@ -64,8 +64,8 @@ func Compile(ctx context.Context, dev backend.Device, m *model.Model, options se
 	return all, nil
 }
 
-// Measure loads each graph of a model alone, runs it, and times both, with the widths
-// and blocks of the options: see [images.Measure].
+// Measure loads each graph of a model alone, runs it, and measures the times of the
+// load and of the run, with the widths and blocks of the options: see [images.Measure].
 func Measure(ctx context.Context, dev backend.Device, m *model.Model, options settings.Options, mo images.MeasureOptions) (*images.Measurements, error) {
 	options.Plan = "" // without a plan, any widths are allowed
 	o, err := options.Resolve(m.Config(), dev.Capabilities())

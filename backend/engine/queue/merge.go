@@ -20,8 +20,8 @@ func NewMerge(rows []Rows) *Merge {
 }
 
 // FillFrom drops all taken drafts and then takes n drafts: first those of the work items that
-// pay for the width of the pass. After these drafts, drafts of the other work items fill the
-// rows that are left, because filling these rows costs no further time.
+// pay for the width of the pass. Drafts of the other work items come last and fill the rows
+// that are left, because filling these rows costs no further time.
 func (m *Merge) FillFrom(n int, pays func(i int) bool) {
 	m.n, m.Expected = 0, 0
 	clear(m.taken)

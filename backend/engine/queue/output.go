@@ -30,8 +30,8 @@ type Output struct {
 	row     []float32 // row holds the last row that WholeRow has read
 	// Turn is the work item's turn in the request queue if some of its tokens are left.
 	Turn uint64
-	// Partial is set if the pass keeps the work item out of the queue, because it will
-	// deliver more rows of it.
+	// Partial is set if the pass keeps the work item out of the queue, because the pass
+	// will deliver more rows of the item.
 	Partial bool
 	// The request must call Settled once, when the rows are committed or given up.
 	Settled func()

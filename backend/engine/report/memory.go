@@ -9,7 +9,7 @@ import (
 // Memory describes the memory that an Engine uses, in bytes.
 type Memory struct {
 	// Programs is the device memory of loaded images. Cache is the memory of keys and
-	// values. IO is the memory of all other inputs and outputs of graphs.
+	// values. IO is the memory of all inputs and outputs of graphs except keys and values.
 	Programs, Cache, IO int64
 }
 

@@ -109,8 +109,8 @@ type Report struct {
 	// rows.
 	Calibration Calibration
 	// Drafting is the time that the CPU spent on drafts, and PromptDrafting the part of
-	// that time before the first token. Work on drafts that overlaps with the device's
-	// work is part of Calibration instead.
+	// that time before the first token. Work on drafts that overlaps with the device's work
+	// counts in Calibration and not in Drafting.
 	Drafting, PromptDrafting time.Duration
 	// DraftingCPU and PromptDraftingCPU are the processor times of Drafting and
 	// PromptDrafting, if the [Policy] measures them.
@@ -126,8 +126,8 @@ type Report struct {
 	// Choice describes the configuration that was chosen for the graphs, and the expected
 	// times of other configurations. Choice is nil if blocks and widths never change.
 	Choice *Choice
-	// Clock is the clock that measured Plan and the fields with the name Device. The
-	// host's clock measured all other times of the report.
+	// Clock is the clock that measured Plan and the fields with the name Device. Times of
+	// the report that Clock did not measure are times of the host's clock.
 	Clock Clock
 	// Plan describes how graphs were switched for the prompt, or which passes ran if
 	// all graphs stayed loaded. Plan is nil until the first pass of the prompt has

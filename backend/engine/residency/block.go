@@ -30,8 +30,8 @@ type BlockGraph struct {
 	Rows int
 
 	source *backend.Graph
-	// ports is the memory that the graph's ports use, for each slice of a pass's rows.
-	// If a graph always computes all rows of a pass at once, ports has one slice.
+	// ports is the memory that the graph's ports use, for each slice of a pass's rows. If a
+	// graph always computes all rows of a pass at once, ports has one element.
 	ports []map[string]*arena.Region
 	// image is the graph's own image. The field image is nil before the first load, and
 	// if graphs share an image

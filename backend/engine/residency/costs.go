@@ -234,7 +234,7 @@ func (c *Costs) Model(device string, sizes ModelSizes) *graphswap.Cost {
 
 // corrected returns the given cost model, multiplied by learned corrections if they
 // apply. If the given cost model was measured on this device, the times of later
-// requests correct it. Any other cost model describes another device and is never
+// requests correct it. A cost model that was not measured on this device is never
 // corrected.
 func (c *Costs) corrected() *graphswap.Cost {
 	if p := c.given.Profile; p == nil || p.Kind != graphswap.Measured {

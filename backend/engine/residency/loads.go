@@ -124,8 +124,8 @@ func (x *Run) deferLoads() error {
 	return nil
 }
 
-// openInSpare loads a graph into the spare graph slot. If the device has no memory for the
-// slot, openInSpare returns [graphswap.ErrNoSpare], and later loads of the run do without.
+// openInSpare loads a graph into the spare graph slot. If the device has no memory for the slot,
+// openInSpare returns [graphswap.ErrNoSpare], and later loads of the run use no spare slot.
 func (x *Run) openInSpare(to *BlockGraph) (*BoundGraph, error) {
 	bound, err := x.open(x.ctx, to)
 	if errors.Is(err, backend.ErrNoMemory) {

@@ -59,8 +59,8 @@ type Run struct {
 	// the goroutine that carries out the loads uses the field spareRefused.
 	spareRefused bool
 
-	// The switcher's mutex guards the fields of Run below. Only the goroutine that computes
-	// the prompt changes the field `chunk`.
+	// The switcher's mutex guards all fields of Run from here on. Only the goroutine that
+	// computes the prompt changes the field `chunk`.
 	chunk   int    // chunk is the number of the chunk that the prompt's next pass computes
 	loading int    // loading is the index of the load that runs now, or -1
 	steps   int    // steps is one more than the index of the last plan step that is done

@@ -105,9 +105,9 @@ func newBlocks(sets [][]*backend.Graph, o Layout) []*Block {
 	return blocks
 }
 
-// If plans switch graphs, loadSwitched loads the graphs with which the engine starts. Before
-// these loads, loadSwitched loads and frees the graphs that only plans need, so that the
-// images of all graphs exist.
+// If plans switch graphs, loadSwitched loads the graphs with which the engine starts.
+// loadSwitched first loads and frees the graphs that only plans need, so that the images of
+// all graphs exist.
 func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) error {
 	for _, keep := range []bool{false, true} {
 		if !keep && o.OnDemand {

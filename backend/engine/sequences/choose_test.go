@@ -136,7 +136,7 @@ func TestUsersKeepTheirConversations(t *testing.T) {
 		system[i] = 10 + int32(i)
 	}
 	play := func(users, slots, turns int, next func(i int) int) (computed, again int) {
-		// Each play draws the same random users.
+		// Each call of play draws the same random users.
 		p, list := NewPool(slots), make([]*user, users)
 		for i := range list {
 			list[i] = &user{text: slices.Clone(system), rng: rand.New(rand.NewPCG(uint64(i), 1))}

@@ -75,7 +75,7 @@ func (o Options) Alternatives(c model.Config, device backend.Capabilities) (list
 		}
 	}
 	if len(rows) > 2 && all.fits(blocks, pair) {
-		if err := add("", pair, fmt.Sprintf("graphs of %d and %d rows fit into the device together, and more widths do not", pair[0], pair[1])); err != nil {
+		if err := add("", pair, fmt.Sprintf("graphs of %d and %d rows fit into the device together, but graphs of more widths do not", pair[0], pair[1])); err != nil {
 			return list, err
 		}
 	}
@@ -106,9 +106,9 @@ func (r *Resolved) switchPair() (pair []int, reason string) {
 func (o *Settings) exchangeable(rows []int) (pair []int, reason string) {
 	switch {
 	case !Exchangeable(rows):
-		return nil, fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays", rows)
+		return nil, fmt.Sprintf("no plan switches graphs of widths %v: want two, the first a multiple of the second; every graph stays loaded", rows)
 	case !aligned(rows, o.rowBytes):
-		return nil, fmt.Sprintf("no plan switches graphs of %d rows of %d bytes: want a multiple of %d; every graph stays", rows[1], o.rowBytes, arena.Alignment)
+		return nil, fmt.Sprintf("no plan switches graphs of %d rows of %d bytes: want a multiple of %d; every graph stays loaded", rows[1], o.rowBytes, arena.Alignment)
 	}
 	return rows, ""
 }
@@ -141,7 +141,7 @@ func (o *Settings) KnowsMemory() bool {
 	return o.Costs != nil && o.Costs.Profile != nil && o.Costs.Profile.Memory.WindowGB != 0
 }
 
-// fits reports whether graphs of all these widths fit into the device at once, by the known
+// fits reports whether graphs of all given widths fit into the device at once, by the known
 // costs. If nothing is known about the memory, fits returns true, and the device decides.
 func (o *Settings) fits(blocks int, rows []int) bool {
 	if !o.KnowsMemory() || len(rows) < 2 {

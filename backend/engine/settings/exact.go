@@ -17,9 +17,9 @@ func exactRows(plan string, rows []int) int {
 	return rows[len(rows)-1]
 }
 
-// CheckExact returns an error if no device can combine [Options].Exact with this plan.
-// Plan auto is allowed, because with Exact it keeps every graph loaded. A plan by which
-// QNN's library switches graphs itself is allowed, because every graph is always
+// CheckExact returns an error if no device can combine [Options].Exact with the given
+// plan. Plan auto is allowed, because with Exact it keeps every graph loaded. A plan by
+// which QNN's library switches graphs itself is allowed, because every graph is always
 // available.
 func CheckExact(plan string) error {
 	name, _, _ := graphswap.CutSpare(plan)

@@ -81,9 +81,9 @@ type Options struct {
 	// that needs a longer context tier compiles and loads it.
 	Ahead time.Duration
 	// Configuration, if set, holds the blocks, widths and residency with which an earlier
-	// engine of the model has ended. With [PlanAuto], the engine starts with the blocks,
-	// widths and residency of Configuration if the other options allow them. Chosen is called
-	// after each change to another configuration; it must not call the engine.
+	// engine of the model has ended. With [PlanAuto], the engine starts with the blocks, widths
+	// and residency of Configuration if the other options allow them. The function Chosen is
+	// called after each change to another configuration, and must not call the engine.
 	Configuration *graphswap.Config
 	Chosen        func(graphswap.Config)
 	// Forecast makes the engine measure each graph at its first load even if no plan
@@ -94,7 +94,7 @@ type Options struct {
 	// unless a key names another mode.
 	Draft draft.Mode
 	// Exact computes each token after the prompt on graphs of a single width.
-	// docs/engine.md states what this guarantees.
+	// docs/engine.md states what Exact guarantees.
 	Exact bool
 	// Flips is the result of MeasureFlips for this model and device. The
 	// engine only copies Flips to reports. If Flips is nil, no flips were measured.
@@ -127,10 +127,10 @@ type Options struct {
 	// head has a second graph with one row for each sequence. If Exact is set, the head has
 	// only the exact width.
 	HeadRows int
-	// Top is the number of largest logits that the head's graph returns separately.
-	// Most draws need only the largest logits. If Top is zero, the head returns the
-	// largest 128, a number that every device library selects fast. If Top is negative,
-	// the head returns no largest logits, and each draw reads all logits.
+	// Top is the number of largest logits that the head's graph returns separately. Most
+	// draws need only the largest logits. If Top is zero, the head returns the 128 largest
+	// logits, a number that every device library selects fast. If Top is negative, the head
+	// returns no largest logits, and each draw reads all logits.
 	Top int
 	// Cache stores compiled images on disk. If Cache is nil, images are compiled at
 	// each start.

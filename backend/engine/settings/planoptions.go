@@ -11,7 +11,7 @@ import (
 // PlanAuto keeps as many graphs loaded as fit into the device's memory. With PlanAuto,
 // every graph stays loaded if the device shares constants, or if both graphs of every
 // block fit into its memory. If not all graphs fit, the chooser of package graphswap
-// selects a plan for each prompt. If no plan can switch graphs of these widths,
+// selects a plan for each prompt. If no plan can switch graphs of the engine's widths,
 // PlanAuto equals the empty plan.
 const PlanAuto = graphswap.PlanAuto
 

@@ -212,8 +212,8 @@ func (r *Resolved) decide(c backend.Capabilities) {
 	}
 }
 
-// checkDevice returns an error if the device cannot carry out the plan, or only at a
-// cost that the plan's name hides.
+// checkDevice returns an error if the device cannot carry out the plan as the plan's
+// name promises.
 func (r *Resolved) checkDevice(c backend.Capabilities) error {
 	if r.Graphs.Plan == graphswap.PlanResident && !c.SharesConstants {
 		return fmt.Errorf("engine: %w: plan %s: %s stores the weights of each graph separately: choose plan %s to load them twice",

@@ -77,8 +77,8 @@ func (s *Shape) SwitchesGraphs() bool {
 	return s.PlanName == PlanAuto || graphswap.Switches(s.PlanName)
 }
 
-// Moved tells the measured times of passes that graphs of another context tier run from
-// now on, so that the next pass corrects all times.
+// Moved announces to the measured times of passes that the context tier has changed, so
+// that the next pass corrects all times.
 func (s *Shape) Moved() {
 	s.PassTimes.Move()
 	s.HostTimes.Move()

@@ -49,10 +49,10 @@ func (p *PassTimes) Prepare(width int, t time.Duration) { p.prior[width] = t }
 // factor the times have changed.
 func (p *PassTimes) Move() { p.moved = true }
 
-// ShareChanges declares that most changes affect all widths alike, because on the
-// host's clock they come from other load or from throttling. Without ShareChanges, a
-// width without passes would keep its time from calmer moments, and the width in use
-// would seem slow. On a simulated device's clock, other load does not change the times.
+// ShareChanges declares that most changes affect all widths alike, because on the host's
+// clock they come from other load or from throttling. Without ShareChanges, a width without
+// passes would keep its time from calmer moments, and the width in use would seem slow. On
+// a simulated device's clock, other load does not change the times of passes.
 func (p *PassTimes) ShareChanges() { p.shared = sharedChange }
 
 // sharedChange is less than one, so that a fifth of each change is attributed to the measured

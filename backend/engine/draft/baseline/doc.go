@@ -9,8 +9,8 @@
 // # Invariants
 //
 //   - Nothing is learned: scores are fixed, and equal texts give equal trees.
-//   - Trees obey the rules of [spec.Tree]: parents first, distinct siblings,
-//     scores that never grow from a row to its children.
+//   - Trees obey the rules of [spec.Tree]: parents come before children, and siblings differ.
+//     Scores never grow from a row to its children.
 //
 // Prompt lookup scans the whole text for each proposal. The suffix automaton of package
 // baseline takes constant time per token. The tree of the sd.npu paper takes time
