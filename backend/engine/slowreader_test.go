@@ -43,7 +43,7 @@ var errVanished = errors.New("the client has vanished")
 // have ended, readTogether cancels all other requests.
 func readTogether(t *testing.T, mode string, readers ...reader) (all []read) {
 	t.Helper()
-	m, tok := testfile.Open(t, recorded.File(t, "f32")) // a file that is opened here has goroutines outside the fake clock
+	m, tok := testfile.Open(t, recorded.File(t, "f32")) // opened outside synctest.Test, so that goroutines of the file do not use the fake clock
 	recipe, err := model.FindRecipe("f32")
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {

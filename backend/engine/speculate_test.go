@@ -85,7 +85,7 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 			e, _ := start(t, newDevice(), drafting(t, mode, rows...))
 			for name, r := range draftRequests() {
 				for again := range 2 { // the database contains the answer from the second request on
-					r.Logprobs = 3 * again // these requests need all logits of a row
+					r.Logprobs = 3 * again // a request with log-probabilities needs all logits of a row
 					key := fmt.Sprint(name, again)
 					want, known := wants[key]
 					if !known {

@@ -17,7 +17,7 @@ func TestLogprobsAgreeWithASortedSoftmax(t *testing.T) {
 	for range 300 {
 		logits := make([]float32, 1+rng.IntN(50))
 		for i := range logits {
-			logits[i] = float32(rng.IntN(20)) * 0.7 // many logits are equal
+			logits[i] = float32(rng.IntN(20)) * 0.7 // with only 20 different values, many logits are equal
 		}
 		order := make([]int32, len(logits))
 		sum := 0.0

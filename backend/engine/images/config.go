@@ -35,9 +35,9 @@ type Config struct {
 	// Patience limits the wait for another process that compiles the same image: see
 	// [WorkTime]. If Patience is zero, [DefaultPatience] applies.
 	Patience time.Duration
-	// FirstSlots is the number of past slots of the block graphs at the first context tier.
-	// The cache stores images of block graphs with more slots as differences to those of
-	// the first tier. If FirstSlots is zero, the cache stores all images as a whole.
+	// FirstSlots is the number of past slots of the block graphs at the first context tier. The
+	// cache stores images of block graphs with more slots than FirstSlots as differences to the
+	// images of the first tier. If FirstSlots is zero, the cache stores all images as a whole.
 	FirstSlots int
 	// Name is the name of the model that the image cache shows to people.
 	Name string

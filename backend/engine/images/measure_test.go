@@ -17,7 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
-// countingDevice counts open programs, and rejects load number refuse.
+// countingDevice counts open programs, and rejects the load with the number `refuse`.
 type countingDevice struct {
 	backend.Device
 	open, loads atomic.Int32

@@ -32,7 +32,7 @@
 // the engine's device lock calls it. [Cache.Commit] may run for several sequences at
 // the same time, because each call writes only its own sequence's slots.
 //
-// Cost: Commit, Store and Collect copy neighbouring rows together: for each group of
-// neighbouring rows, each layer and each of the KVHeads heads, one piece of keys and one
-// piece of values. Commit, Store and Collect allocate nothing per token.
+// Commit, Store and Collect copy neighbouring rows together: one piece of keys and one
+// piece of values for each layer and head. Commit, Store and Collect allocate nothing
+// per token.
 package kvcache

@@ -77,8 +77,8 @@ type Options struct {
 	// Ahead makes the engine prepare longer context tiers before a request needs them. If no
 	// request runs for the time Ahead, the engine compiles the images of all longer tiers, and
 	// changes to a longer one if the next turn of a conversation will not fit. While a request
-	// runs, the change begins when the end of the tier is near. If Ahead is zero, a request
-	// that needs a longer context tier compiles and loads it.
+	// runs, the change to a longer tier begins when the end of the current tier is near. If
+	// Ahead is zero, a request that needs a longer context tier compiles and loads it.
 	Ahead time.Duration
 	// Configuration, if set, holds the blocks, widths and residency with which an earlier
 	// engine of the model has ended. With [PlanAuto], the engine starts with the blocks, widths
