@@ -52,7 +52,7 @@ func FindFault(text string) (Fault, error) {
 	n, err := strconv.ParseUint(strings.ToLower(text), 0, 64)
 	var known []string
 	for _, f := range faults {
-		own, _ := strconv.ParseUint(f.Code, 0, 64) // the table of faults holds only valid numbers
+		own, _ := strconv.ParseUint(f.Code, 0, 64) // every Code in the table of faults is a valid number, so no error is possible
 		if err == nil && (n == own || n&0xffff == own && own >= 1000 && own < 0xffff) {
 			return f, nil
 		}

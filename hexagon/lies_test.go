@@ -29,7 +29,7 @@ func unequalOutputs(t testing.TB) *backend.Graph {
 	x := b.Input("x", backend.Float16, rows, 64)
 	w := make([]byte, 2*columns*64)
 	for i := range w {
-		w[i] = byte(i*7) & 0x3b // the bytes are small float16 numbers
+		w[i] = byte(i*7) & 0x3b // each pair of bytes is a small float16 number
 	}
 	logits := b.FullyConnected("logits", x, b.Constant("w", backend.Float16, backend.Literal(w), columns, 64), -1)
 	b.Output(logits)

@@ -75,7 +75,7 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 			return nil, inGraph(l.source.Name, err)
 		}
 	}
-	if cap(buffer) >= collectAbove { // the library's finalize needs the buffer's memory for its own copies of the constants
+	if cap(buffer) >= collectAbove { // finalize needs this memory for the library's own copies of the constants
 		buffer = nil
 		debug.FreeOSMemory()
 	}
@@ -155,7 +155,7 @@ func (l *lowering) create(i int, shape []uint32, data []byte, q *qnn.Quantizatio
 	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
 	to.Dims, to.Data, to.Quantization = shape, data, q
 	err := l.graph.CreateTensor(to)
-	to.Data = nil // the field is cleared, because the library has copied the data
+	to.Data = nil // Data is no longer needed, because the library has copied the elements
 	return err
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// square returns the graph y = xw with n columns. Every weight is 1.
+// square returns the graph y = xw with n columns, in which every weight is 1.
 func square(t testing.TB, name string, n int) *backend.Graph {
 	b := backend.NewBuilder(name)
 	weight := backend.Literal(bytes.Repeat([]byte{0, 0x3c}, n*n))

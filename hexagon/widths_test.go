@@ -228,7 +228,7 @@ const widthsHeader = `| recipe | layers | rows | valid | past at | against rows 
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
 
-// widthsRow formats one line of the table.
+// widthsRow formats one line of the table in testdata/vendor_widths.md.
 func widthsRow(l layers, got, want setting, d difference) string {
 	return fmt.Sprintf("| %s | %d–%d | %d | %d | %d | %d | %d | %d | %.2f %% | %.2f %% | %.2f %% | %d | %.2g | %d of %d |\n",
 		l.recipe.Name, l.first, l.end-1, got.rows, got.valid, got.offset, want.rows, want.valid, want.offset,
@@ -274,7 +274,8 @@ func sameReading(t *testing.T, written, measured string) {
 }
 
 // TestWidthsOfTheVendorsLibrary compares the first part of testdata/vendor_widths.md with
-// new measurements. With the flag -update, the test writes this part again.
+// new measurements. With the flag -update, the test writes the first part of
+// testdata/vendor_widths.md again.
 func TestWidthsOfTheVendorsLibrary(t *testing.T) {
 	var table string
 	if *update || librarytest.Full() {

@@ -55,9 +55,9 @@ func platformOf(version string) platform {
 
 // flags holds the compiler flags for all platforms, which are part of the hash that names a
 // build. The flag -ffp-contract=off stops the compiler from fusing a multiplication and an
-// addition, which would change the rounding of sums. The flags hide all symbols except the
-// emulator's entry points. Compiler warnings are errors only in tests, because a newer
-// compiler with new warnings must not stop a user.
+// addition, which would change the rounding of sums. A flag hides all symbols of the
+// library except the emulator's entry points. Compiler warnings are errors only in tests,
+// because a newer compiler with new warnings must not stop a user.
 var flags = []string{
 	"-I.", "-std=c11", "-O2", "-g", "-Wall", "-Wextra",
 	"-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-pthread",

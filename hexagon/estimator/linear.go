@@ -30,7 +30,8 @@ type Linear struct {
 	// all its weights, and other products have a scale per output.
 	X, Y backend.DataType
 	// Parts is the number of products into which the projection is split along its inputs; 0
-	// means 1. Each product multiplies its part of the inputs by the weights of that part.
+	// means 1. Each of the Parts products multiplies a part of the inputs by the weights of
+	// these inputs.
 	Parts int
 	// Sum is the type in which the results of several products are added: Float16 or Ufixed16.
 	// If there is only one product (Parts is at most 1 and Hot is 0), Sum is ignored.

@@ -139,8 +139,8 @@ func projectionWeights(op, types string, in, out, rank int) *qnn.Tensor {
 	return w
 }
 
-// projectionRow simulates a projection in all widths and returns a row of the table. A form that
-// does not compile is "refused".
+// projectionRow simulates a projection in all widths and returns a row of the table
+// projectionsFile. The row calls a form that does not compile "refused".
 func projectionRow(d *hexagon.Device, chip hexagon.Chip, op, types string, in, out int) string {
 	var us, read []string
 	for _, rows := range projectionRows {
@@ -156,8 +156,8 @@ func projectionRow(d *hexagon.Device, chip hexagon.Chip, op, types string, in, o
 	return fmt.Sprintf("| %d → %d | %s (%d) | %s | %s | %s | %s |\n", in, out, chip.Name, chip.SoC, types, op, strings.Join(us, " / "), strings.Join(read, " / "))
 }
 
-// TestFormsOfAProjectionAreCompared writes the table with -update. Without -update, the test
-// simulates one line of the table again.
+// With the flag -update, TestFormsOfAProjectionAreCompared writes the table projectionsFile.
+// Without -update, the test simulates one line of projectionsFile again.
 func TestFormsOfAProjectionAreCompared(t *testing.T) {
 	path := librarytest.Vendor(t)
 	open := func(chip string) (*hexagon.Device, hexagon.Chip) {

@@ -18,8 +18,8 @@ type format struct {
 
 func (f format) quantized() bool { return f.scheme != unquantized }
 
-// formats are the types of the table: a trailing z means zero in the middle, c means per
-// channel, w4 means four bits in an 8-bit container.
+// formats are the types in the table of forms: a trailing z means zero in the middle, c
+// means per channel, w4 means four bits in an 8-bit container.
 var formats = map[string]format{
 	"f16": {Type: qnn.Float16, scheme: unquantized}, "f32": {Type: qnn.Float32, scheme: unquantized},
 	"i32": {Type: qnn.Int32, scheme: unquantized}, "u32": {Type: qnn.Uint32, scheme: unquantized},

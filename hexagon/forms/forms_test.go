@@ -32,7 +32,7 @@ type trial struct {
 	spent map[string]time.Duration
 }
 
-// columns are the runners in the order of the table.
+// columns are the runners in the order of the columns of testdata/forms.md.
 var columns = []string{"float", "emulator", "vendor"}
 
 func TestFormsEndAsTheTableSays(t *testing.T) {
@@ -44,7 +44,7 @@ func TestFormsEndAsTheTableSays(t *testing.T) {
 	for _, f := range allForms() {
 		line := f.row + "/" + f.types
 		if testing.Short() && lines[line] {
-			continue // in short test runs, only one form of each line of the table runs
+			continue // in short test runs, only one form of each operator and choice of types runs
 		}
 		lines[line] = true
 		require.False(t, names[f.name()], "%s is in the table twice", f.name())
@@ -93,9 +93,9 @@ type runner interface {
 }
 
 // turn orders forms: large forms run late, and the forms that the function `lives` adds run
-// last. The very last form requests an unknown chip. After the vendor's library has refused
-// an unknown chip, it validates every graph of the process for its oldest chip, which does
-// not support float16.
+// last. The last form of `lives` requests an unknown chip: after the vendor's library has
+// refused an unknown chip, it validates every graph of the process for its oldest chip,
+// which does not support float16.
 func turn(t *trial) int {
 	switch {
 	case strings.HasPrefix(t.row, "life:"):
@@ -132,7 +132,7 @@ func runAll(t *testing.T, runners []runner, trials []*trial) {
 				trial.accept(r.label(), results[i])
 			}
 		}
-		trial.graph = nil // the graph is freed, because it may be large
+		trial.graph = nil // lets the garbage collector free the graph, which may be large
 		show.after(trial)
 	}
 }

@@ -101,7 +101,8 @@ func (g *Graph) given(kind qnn.TensorKind, f string, dims []int, wish []float64)
 	return g.add(kind, format, dims, wish, format.calibrate(dims, wish))
 }
 
-// output declares a graph output. The output's encoding is calibrated from its values.
+// output declares a graph output, whose encoding is later calibrated from its computed
+// values.
 func (g *Graph) output(f string, dims ...int) *Tensor { return g.result(qnn.AppRead, f, dims) }
 
 // between declares an intermediate result.
@@ -163,8 +164,8 @@ func (g *Graph) apply(op string, in, out []*Tensor, params ...Param) {
 	}
 }
 
-// calibrated returns the encoding of an activation. The encoding is symmetric for signed
-// types and asymmetric for unsigned types.
+// calibrated returns the encoding of an activation: symmetric for signed types, asymmetric
+// for unsigned types.
 func calibrated(t qnn.DataType, values []float64) Encoding {
 	if integers[t].low < 0 {
 		return symmetric(t, values)

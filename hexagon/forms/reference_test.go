@@ -11,7 +11,7 @@ type definition func(n *Node, in, out []*Tensor)
 // definitions holds the definition of each operator.
 var definitions map[string]definition
 
-func init() { // init fills the table, because some definitions read the table
+func init() { // init fills definitions, because some of the functions read definitions
 	definitions = map[string]definition{
 		"FullyConnected": defineFullyConnected, "MatMul": defineMatMul, "Conv2d": defineConv2d,
 		"RmsNorm": defineRmsNorm, "LayerNorm": defineLayerNorm, "Softmax": defineSoftmax,

@@ -15,7 +15,7 @@ type line struct {
 	notes                []string
 }
 
-// report sums up trials in the order of the table.
+// report sums up trials in the order of the lines of testdata/forms.md.
 func report(trials []*trial) []*line {
 	var lines []*line
 	places := map[string]*line{}

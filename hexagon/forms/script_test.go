@@ -98,7 +98,7 @@ func (b *build) image(change func(image []byte) []byte) error {
 	})
 }
 
-// lives adds a form for each script to the table.
+// lives adds one form for each script to the table of forms.
 func (t *table) lives() {
 	for i, s := range scripts {
 		f := t.add("life: "+s.name, "f16", "8x64x96", limit{}, func(g *Graph) {

@@ -71,7 +71,7 @@ func (t *table) elementwise() {
 }
 
 // second returns the right operand of a pair. If the right operand is one number or a row,
-// it is a constant. No element of a divisor is near zero.
+// it is a constant. If the operator divides, no element of the right operand is near zero.
 func (g *Graph) second(types, row string, dims []int) *Tensor {
 	wish := g.normal(dims, 1)
 	if row == "ElementWiseDivide" || row == "ElementWiseBinary 2" {
@@ -90,7 +90,7 @@ func (g *Graph) second(types, row string, dims []int) *Tensor {
 type singleRow struct {
 	row, op string
 	params  []Param
-	unit    bool // the result is between 0 and 1
+	unit    bool // unit is set if all results are between 0 and 1
 	input   func(x float64) float64
 	limits  perType
 }

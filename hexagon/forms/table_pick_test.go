@@ -128,7 +128,7 @@ func (t *table) scatters(types, index string, l limit) {
 	}
 }
 
-// conversions adds the operators between types.
+// conversions adds forms of the operators that convert elements to another type.
 func (t *table) conversions() {
 	for _, x := range []struct {
 		op, from, to string

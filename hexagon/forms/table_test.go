@@ -96,8 +96,8 @@ func (l limit) of(runner string, g *Graph) (relrms, lsb float64) {
 	return relrms, lsb
 }
 
-// The chips of the table: SM8650, SM8750, SM8550, and the library's default, which is the
-// oldest (v68).
+// The constants below are the chips in the table of forms: SM8650, SM8750, SM8550, and the
+// library's default, which is the oldest (v68).
 const (
 	sm8650 uint32 = 57
 	sm8750 uint32 = 69
@@ -169,7 +169,7 @@ func volume(shape string) int {
 
 var number = regexp.MustCompile(`\d+`)
 
-// elsewhere repeats the last n forms of the table for each chip except SM8650.
+// elsewhere repeats the last n forms of the table of forms for each chip except SM8650.
 func (t *table) elsewhere(n int) {
 	for _, f := range t.forms[len(t.forms)-n:] {
 		if full && volume(f.shape) > everywhere || !full && !onEveryChip.MatchString(f.name()) {
@@ -186,7 +186,7 @@ func (t *table) elsewhere(n int) {
 	}
 }
 
-// allForms returns all forms of the table.
+// allForms returns all forms, which the files table_*_test.go define.
 func allForms() []*form {
 	t := &table{}
 	t.linear()

@@ -16,14 +16,14 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// The files below hold the measured rows and the table made of them. Rows that a test run
-// does not measure stay unchanged.
+// measuredFile holds the measured rows, and tableFile the table made of these rows. Rows
+// that a test run does not measure stay unchanged.
 const (
 	measuredFile = "testdata/models.json"
 	tableFile    = "testdata/models.md"
 )
 
-// row is a line of the table. Times are seconds.
+// row is a line of testdata/models.md. The times in a row are seconds.
 type row struct {
 	Model, Recipe, Library, Build string
 	SoC                           uint32
@@ -59,7 +59,7 @@ func rounded(v []float64) (short []float64) {
 	return short
 }
 
-// order returns the position of a row in the table.
+// order returns a text by which the rows of testdata/models.md are sorted.
 func (r *row) order() string {
 	subject := slices.IndexFunc(subjects, func(s struct {
 		subject
@@ -93,7 +93,7 @@ func measured(t *testing.T, subject, recipe string, p place, build string) bool 
 	})
 }
 
-// keep adds or replaces a row and writes the table.
+// keep adds or replaces a row in testdata/models.json, and writes testdata/models.md.
 func keep(t *testing.T, r row) {
 	t.Helper()
 	rows := slices.DeleteFunc(readRows(t), func(old row) bool { return old.order() == r.order() })

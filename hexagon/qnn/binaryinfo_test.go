@@ -201,8 +201,8 @@ func TestUnboundedDescriptionsAreRejected(t *testing.T) {
 
 func make1s(n int) []byte { return []byte(strings.Repeat("1", n)) }
 
-// FuzzBinaryInfo reads arbitrary memory. The reader must end and must not read outside the
-// memory.
+// FuzzBinaryInfo reads arbitrary memory. readBinaryInfo must end and must not read outside
+// the memory.
 func FuzzBinaryInfo(f *testing.F) {
 	for version := uint32(1); version <= 3; version++ {
 		f.Add(described(version).data)

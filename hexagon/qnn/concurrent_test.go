@@ -74,8 +74,7 @@ func loadAndRun(s *session, l *linear, image []byte) error {
 	return err
 }
 
-// BenchmarkCall measures one call through purego. The called function does almost nothing:
-// it only looks up a number.
+// BenchmarkCall measures one call through purego of a function that does almost nothing.
 func BenchmarkCall(b *testing.B) {
 	path, err := emulatorLibrary()
 	if err != nil {

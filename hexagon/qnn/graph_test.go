@@ -18,7 +18,8 @@ type linear struct {
 	want    []float64
 }
 
-// The sizes of the graph: rows, inputs and outputs.
+// linearRows, linearIn and linearOut are the numbers of rows, inputs and outputs of the
+// linear graph.
 const linearRows, linearIn, linearOut = 8, 64, 96
 
 func newLinear(t testing.TB, name string) *linear {

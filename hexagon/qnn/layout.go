@@ -124,8 +124,7 @@ type cVectorEncoding struct {
 
 // cTensor is Qnn_Tensor_t, with the versions V1 and V2 of its body in one struct. The C
 // structs Qnn_Tensor_t V1 and V2 are equal up to the client buffer, and readers of V1
-// ignore the rest. In arrays of tensors, each element has the size of cTensor, whatever its
-// version.
+// ignore the rest. In an array, a tensor of either version takes the size of cTensor.
 type cTensor struct {
 	version     uint32 `c:"version"`
 	_           [4]byte
@@ -373,8 +372,8 @@ type cBinaryInfoV3 struct {
 }
 
 // cGraphInfo is QnnSystemContext_GraphInfo_t. Each version of QnnSystemContext_GraphInfo_t
-// extends the previous one. In arrays of graph descriptions, each element has the size of
-// cGraphInfo, whatever its version.
+// extends the previous one. In an array, a graph description of any version takes the size
+// of cGraphInfo.
 type cGraphInfo struct {
 	version    uint32 `c:"version"`
 	_          [4]byte

@@ -28,8 +28,8 @@ func (m madeUpEvents) numbers(owner uintptr, _ int) (list []uint64, err error) {
 
 func (m madeUpEvents) event(number uint64) (Event, error) { return Event{Value: number}, nil }
 
-// FuzzProfileEvents reads arbitrary events. The reader must end, with no more events than
-// its limits allow.
+// FuzzProfileEvents reads arbitrary events. The eventReader must end, with no more events
+// than its limits allow.
 func FuzzProfileEvents(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{2, 3, 0, 0})

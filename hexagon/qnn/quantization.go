@@ -93,7 +93,7 @@ func (q *Quantization) count(dims []uint32) (uint64, error) {
 			if q.BlockSizes[i] == 0 || d%q.BlockSizes[i] != 0 {
 				return 0, fmt.Errorf("the block sizes %v do not divide the shape %v: %w", q.BlockSizes, dims, ErrQuantization)
 			}
-			n *= uint64(d / q.BlockSizes[i]) // the product cannot overflow, because it is at most the number of elements, which SizeBytes limits
+			n *= uint64(d / q.BlockSizes[i]) // n cannot overflow: it is at most the tensor's number of elements, which SizeBytes limits
 		}
 		return n, nil
 	}

@@ -44,7 +44,7 @@ func (t *Tensor) SizeBytes() (uint32, error) {
 		return 0, fmt.Errorf("qnn: tensor %q has %d dimensions, want 1..%d: %w", t.Name, len(t.Dims), maxRank, ErrSize)
 	}
 	for _, d := range t.Dims {
-		n *= uint64(d) // the product cannot overflow, because each factor has at most 32 bits
+		n *= uint64(d) // n cannot overflow, because both factors have at most 32 bits
 		if n == 0 || n > math.MaxUint32 {
 			return 0, fmt.Errorf("qnn: tensor %q: shape %v of %v is empty or larger than 4 GiB: %w", t.Name, t.Dims, t.Type, ErrSize)
 		}

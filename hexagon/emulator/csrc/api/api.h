@@ -1,5 +1,5 @@
 /* api.h declares the types and functions that the files of api/ share. The files in ops/
- * (operators) do not include this header.
+ * (operators) do not include api.h.
  *
  * In api.h, a handle is a number that is never reused, so a stale handle is always detected. A call
  * holds the object on which it works, so the object cannot be freed during the call. Freeing an

@@ -135,10 +135,10 @@ static const struct {
                                                   every execute is synchronous */
     {OPTION_ENABLE_GRAPHS, AT_LOAD},
     {OPTION_PERSISTENT, AT_LOAD},
-    {OPTION_COMPATIBILITY, AT_LOAD},     /* the option has no effect, because compatibility is
-                                            always strict */
-    {OPTION_RETENTION_ORDER, AT_CREATE}, /* the option has no effect, because every graph stays
-                                            loaded */
+    {OPTION_COMPATIBILITY, AT_LOAD},     /* OPTION_COMPATIBILITY has no effect, because
+                                            compatibility is always strict */
+    {OPTION_RETENTION_ORDER, AT_CREATE}, /* OPTION_RETENTION_ORDER has no effect, because every
+                                            graph stays loaded */
 };
 
 /* Two custom options of a context are accepted: weight sharing (1; weights are always shared) and
@@ -148,8 +148,9 @@ static bool known_custom(const qnn_htp_config *custom) {
 }
 
 /* grants_switching reports whether a load may ask the library to switch graphs itself. With
- * SDNPU_EMULATOR=switching=on, loads with a memory hint are accepted, as they may be on a phone.
- * In the emulator all graphs stay loaded, so results and times do not change. */
+ * SDNPU_EMULATOR=switching=on, loads with a memory hint are accepted, as they may be on a phone. A
+ * granted request changes neither results nor times, because all graphs of the emulator stay
+ * loaded. */
 static bool grants_switching(uint32_t call) {
   char value[8];
   return call == AT_LOAD && emu_setting("switching", value, sizeof value) &&

@@ -132,7 +132,8 @@ qnn_status api_memory_register(qnn_handle handle, const qnn_mem_descriptor *in, 
     status = add(context, &in[done], &out[done]);
     done += status == QNN_OK;
   }
-  if (status != QNN_OK && done > 0) { /* if one registration fails, the others are undone */
+  if (status != QNN_OK && done > 0) { /* if one registration of a call fails, the call undoes its
+                                         other registrations */
     api_memory_deregister(out, done);
   }
   api_release(context);

@@ -128,7 +128,8 @@ static bool readable(const emu_tensor *t) {
 
 /* context_of returns the average number of past tokens that a row of a run sees, plus half of the
  * run's rows. Rows that see no past token (padding rows and starts of sequences) do not count in
- * the average. The context is an average, because one run may hold rows of several sequences. */
+ * the average. context_of returns an average, because one run may hold rows of several
+ * sequences. */
 static double context_of(const pace_profile *profile, const api_graph *graph,
                          const pace_part *part) {
   const api_tensor *mask = input(graph, "mask");

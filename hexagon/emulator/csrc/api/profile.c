@@ -164,9 +164,9 @@ qnn_status api_profile_events(qnn_handle handle, const uint64_t **ids, uint32_t 
   return status;
 }
 
-/* profile_of returns the profile of an event. The profile that profile_of returns is locked and
- * held. For an unknown event profile_of returns NULL. The upper half of an event id is the id of
- * the event's profile. */
+/* profile_of returns the profile of an event. The caller must unlock and release the returned
+ * profile with api_profile_end. For an unknown event profile_of returns NULL. The upper half of an
+ * event id is the id of the event's profile. */
 static api_profile *profile_of(uint64_t event_id) {
   api_profile *profile = api_acquire(API_PROFILE, (qnn_handle)(uintptr_t)(event_id >> 32));
   if (profile == NULL) {

@@ -80,7 +80,7 @@ enum {
   QNN_DEVICE_HANDLE = 14000,
   QNN_DEVICE_CONFIG = 14001,
   QNN_SYSTEM_HANDLE = 30000,
-  QNN_BLOB_FOREIGN = 30001,   /* the bytes to be loaded are not a binary of this library */
+  QNN_BLOB_FOREIGN = 30001,   /* the bytes to be loaded are no context binary of the emulator */
   QNN_BLOB_TRUNCATED = 30010, /* the binary to be loaded is shorter than its header says */
 };
 

@@ -26,8 +26,8 @@ enum emu_binary_op { EMU_ADD, EMU_SUBTRACT, EMU_MULTIPLY, EMU_DIVIDE, EMU_BINARY
 enum emu_unary_op { EMU_NEGATE, EMU_SIGMOID, EMU_UNARY_OPS };
 
 /* emu_prefetch describes the weights that a GEMM call prefetches while it reads its own: `bytes`
- * bytes starting at `from`, evenly distributed over the call. The whole array of prefetched weights
- * ends at `end`. If all fields of emu_prefetch are zero, a tile of one panel prefetches a little
+ * bytes starting at `from`, evenly distributed over the call. `end` is the end of the whole array
+ * of these weights. If all fields of emu_prefetch are zero, a tile of one panel prefetches a little
  * ahead of its own reads. */
 typedef struct emu_prefetch {
   const char *from, *end;
@@ -130,8 +130,8 @@ typedef struct emu_kernels {
   uint32_t (*nonzero)(uint32_t *index, const float *a, size_t stride, uint32_t rows, uint32_t k);
   void (*widen)(float *dst, const void *src, size_t n, bool half);
   void (*narrow)(void *dst, const float *src, size_t n, bool half);
-  /* binary computes dst[i] = a[i * a_step] op b[i * b_step] for a binary operation. A step is 1,
-   * or 0 if the operand has one element for all i. */
+  /* binary computes dst[i] = a[i * a_step] op b[i * b_step] for a binary operation. a_step or
+   * b_step is 0 if its operand is a single element, and otherwise 1. */
   void (*binary)(enum emu_binary_op op, void *dst, const void *a, size_t a_step, const void *b,
                  size_t b_step, size_t n, bool half);
   void (*unary)(enum emu_unary_op op, void *dst, const void *src, size_t n, bool half);

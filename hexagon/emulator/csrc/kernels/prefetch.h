@@ -20,7 +20,7 @@ typedef struct {
 } prefetch_stream;
 
 /* prefetch_stream_of returns the part of the weights that pass number `pass` over a tile
- * prefetches. The part is spread over the `steps` steps of the pass. */
+ * prefetches, spread over the `steps` steps of the pass. */
 KERNEL_INLINE prefetch_stream prefetch_stream_of(const emu_prefetch *prefetch, size_t pass,
                                                  size_t passes, size_t steps, const void *panel,
                                                  size_t panel_step) {

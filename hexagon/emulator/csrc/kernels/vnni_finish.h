@@ -41,7 +41,7 @@ KERNEL_INLINE f64s f64s_fma(f64s x, f64s y, f64s z) {
   return (f64s){_mm512_fmadd_pd(x.lo, y.lo, z.lo), _mm512_fmadd_pd(x.hi, y.hi, z.hi)};
 }
 
-/* The results of rounding down must fit into 32 bits. */
+/* floors rounds each lane of x down to an integer, which must fit into 32 bits. */
 KERNEL_INLINE __m512i floors(f64s x) {
   enum { DOWN = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC };
   __m256i lo = _mm512_cvt_roundpd_epi32(x.lo, DOWN), hi = _mm512_cvt_roundpd_epi32(x.hi, DOWN);

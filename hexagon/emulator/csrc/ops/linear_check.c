@@ -142,8 +142,8 @@ static int check_float(const emu_linear *l, emu_reason reason) {
 }
 
 /* A bias per channel must have the activation's scale times the weight's scale, because the
- * vendor's library ignores any other scale. The vendor's library also ignores a bias if only one
- * of weight and bias has a scale per channel. */
+ * vendor's library ignores any other scale. The vendor's library ignores every bias if only one of
+ * weight and bias has a scale per channel. */
 static int check_int_bias(const emu_linear *l, emu_reason reason) {
   const emu_tensor *b = l->bias;
   if (b == NULL) {

@@ -60,7 +60,7 @@ int emu_check_rotary_embedding(const emu_node *node, char *text, size_t size) {
 }
 
 /* For a rotation of fixed-point input, a scratch slot holds a row, its cosines and its sines as
- * floats. The rotation of float input needs no scratch memory. */
+ * floats. RotaryEmbedding of float input needs no scratch memory. */
 static size_t slot_floats(const emu_tensor *x) {
   return emu_align(2 * (size_t)emu_last_dim(x) * sizeof(float)) / sizeof(float);
 }

@@ -30,7 +30,7 @@ static void gelu(float *x, size_t n) {
   }
   emu_kernel()->exponentials(e, n, 0, 1);
   for (size_t i = 0; i < n; i++) {
-    float tail = t[i] * e[i];   /* erfc of |x| / sqrt 2 */
+    float tail = t[i] * e[i];   /* tail is erfc(|x| / sqrt 2) */
     bool vanishes = x[i] < -20; /* vanishes avoids -inf times 0, which is NaN */
     x[i] = vanishes ? -0.0f : 0.5f * x[i] * (x[i] < 0 ? tail : 2 - tail);
   }
