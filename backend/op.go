@@ -12,9 +12,9 @@ type Op string
 
 const (
 	// FullyConnected multiplies by a constant matrix: x [M,K], weight [N,K], optional bias
-	// [N] → [M,N]. QNN also allows x with more or fewer than two dimensions. Package backend
-	// allows two dimensions only, because the vendor's validation rejects some other shapes
-	// (error 3110) that the vendor's compiler accepts.
+	// [N] → [M,N]. QNN's FullyConnected also allows x with more or fewer than two dimensions.
+	// Package backend requires two dimensions of x, because the vendor's validation rejects
+	// some other shapes (error 3110) that the vendor's compiler accepts.
 	//
 	// FullyConnected allows three combinations of types. In a floating-point FullyConnected,
 	// all tensors have the same type. With quantized weights and floating-point activations,

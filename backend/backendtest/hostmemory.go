@@ -17,7 +17,7 @@ type HostMemory struct {
 	Left *int
 }
 
-// NewHostMemory returns a device for at most limit open buffers.
+// NewHostMemory returns a device that allows at most `limit` open buffers.
 func NewHostMemory(limit int) HostMemory { return HostMemory{Left: &limit} }
 
 // NewBuffer allocates a buffer, or returns [ErrFull].

@@ -95,7 +95,7 @@ func (p *passage) commit(past, valid, rows int, k, v []float64) {
 type states struct{ y, k, v []float64 }
 
 // The method `through` runs a block graph on the positions from 0 to n-1 of a passage. Each
-// run has the given number of valid rows.
+// run of `through` has the given number of valid rows.
 func (s *suite) through(t *testing.T, dtype backend.DataType, n, valid, rows int) states {
 	t.Helper()
 	g := block(t, fmt.Sprintf("rows%d", rows), dtype, rows)

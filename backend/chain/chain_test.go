@@ -273,9 +273,9 @@ func firstSQNR(t *testing.T, m *model.Model, texts [][]int32, name string, range
 }
 
 // TestEveningHelpsSmallCaches uses a model whose biases make the elements of keys and values
-// differ in size. The test checks that an 8-bit cache loses less if calibration has measured
-// the sizes of the elements, and that a float cache has equal results with and without
-// measured sizes.
+// differ in size. TestEveningHelpsSmallCaches checks that an 8-bit cache loses less if
+// calibration has measured the sizes of keys' and values' elements, and that a float cache
+// has equal results with and without measured sizes.
 func TestEveningHelpsSmallCaches(t *testing.T) {
 	m, texts := random(t, "qwen2")
 	ranges, err := Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, Options{Recipe: exact(t), Context: 64}, nil)
@@ -302,10 +302,11 @@ func TestEveningHelpsSmallCaches(t *testing.T) {
 }
 
 // TestChannelsBelongToHeads calls AddChannels with two rows per head, and then with one row
-// per head. The test requires one range for each element of each head.
+// per head. TestChannelsBelongToHeads requires that AddChannels keeps one range for each
+// element of each head.
 func TestChannelsBelongToHeads(t *testing.T) {
 	var r model.Ranges
-	r.AddChannels("k", []float32{1, -2, 3, 0, -5, 6, 7, -8}, 2, 2) // there are two heads, and each has two rows
+	r.AddChannels("k", []float32{1, -2, 3, 0, -5, 6, 7, -8}, 2, 2) // the numbers belong to two heads with two rows each
 	r.AddChannels("k", []float32{-4, 0, 0, 9}, 2, 2)
 	require.Equal(t, map[string][]float32{"k": {4, 2, 7, 9}}, r.Channels)
 }

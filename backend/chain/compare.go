@@ -155,8 +155,8 @@ func largest(x []float32) int {
 	return best
 }
 
-// logSum returns the logarithm of the sum of the exponentials of the elements. The argument top
-// is the largest element.
+// logSum returns the logarithm of the sum of the exponentials of the elements. logSum gets
+// the largest element as the argument `top`.
 func logSum(x []float32, top float32) float64 {
 	var sum float64
 	for _, v := range x {

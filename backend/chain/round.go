@@ -25,7 +25,7 @@ const mostRows = 4096
 
 // Keep is a function that stores the rounded integers of a matrix. The argument `constant` is
 // the name of the matrix in the graph, and `codes` holds the integers, indexed (row, column).
-// The function must not use `codes` after it has returned.
+// A Keep must not use the slice `codes` after it has returned.
 type Keep func(constant string, codes []byte) error
 
 // rounder first observes the activations of one layer, and then rounds the weight matrices that

@@ -54,8 +54,9 @@ func TestProductsSumInOneOrder(t *testing.T) {
 }
 
 // TestProductsOfManyRowsHaveTheBitsOfOne compares products of many rows with products of
-// single rows. The test covers the vector unit, and the rows that the vector unit leaves to
-// other code. With the values of the test, another order of additions would give other bits.
+// single rows. TestProductsOfManyRowsHaveTheBitsOfOne covers the vector unit, and the rows
+// that the vector unit leaves to other code. Another order of additions would give other bits
+// for the values of the test.
 func TestProductsOfManyRowsHaveTheBitsOfOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 120 {

@@ -18,7 +18,7 @@ import (
 
 // cppToken is a token of C++: a name, the value of a string, or a sign.
 type cppToken struct {
-	kind byte // kind is 'n' for a name or a number, 's' for a string, or the sign
+	kind byte // kind is 'n' for a name or a number, 's' for a string, and the character itself for a sign
 	text string
 }
 

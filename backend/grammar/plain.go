@@ -158,9 +158,9 @@ func (g *Grammar) afterPlain(s *state) (plainNext, *state) {
 }
 
 // plainPath returns the states after 0, 1, 2 … plain characters, if each number of plain
-// characters leads to one state. The list of states ends at a state that allows no plain
-// character, at a state to which plain characters lead back (endless), or after maxPlain
-// characters. The caller of plainPath holds mu.
+// characters leads to one state. The list that plainPath returns ends at a state that allows
+// no plain character, at a state to which plain characters lead back (endless), or after
+// maxPlain characters. The caller of plainPath holds mu.
 func (g *Grammar) plainPath(s *state) (path []*state, endless, ok bool) {
 	for path = append(path, s); ; path = append(path, s) {
 		switch next, to := g.afterPlain(s); {

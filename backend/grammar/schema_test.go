@@ -210,7 +210,8 @@ func FuzzParseSchema(f *testing.F) {
 			}
 			return
 		}
-		// The test always takes the first allowed byte. A text that ends must be JSON.
+		// FuzzParseSchema builds a text from the first allowed byte each time, and requires
+		// that a complete text is JSON.
 		m, text := g.NewMatcher(testVocabulary()), []byte(nil)
 		for len(text) < 300 && !m.Final() {
 			before := len(text)

@@ -9,8 +9,8 @@ import (
 // maxDigits is the largest number of digits of an integer that has no bounds.
 const maxDigits = 16
 
-// number returns a reference to a rule for any JSON number. The rule limits the length of
-// exponents, so that each number fits into a 64-bit float.
+// number returns a reference to a rule for any JSON number. The rule for JSON numbers limits
+// the length of exponents, so that each number fits into a 64-bit float.
 func (c *converter) number() expression {
 	return c.shared("number", func() expression {
 		return sequence{

@@ -67,8 +67,7 @@ type treeNode struct {
 	first int32  // first is the index of the node's first child
 	count uint16 // count is the number of the node's children
 	// plain is the largest number of plain characters in a token at or below this node; rest
-	// counts only the plain characters after this node. The function plainLengths counts
-	// them.
+	// counts only the plain characters after this node (see plainLengths).
 	plain, rest uint8
 	// The tokens at and below a node are order[lo:hi] of the tree; those that end at the
 	// node are order[lo:own].

@@ -21,10 +21,10 @@ var errUnlisted = errors.New("the image is not the one that the folder's maker h
 // whether a prepared folder may be used.
 type Prepared struct {
 	Dir string
-	// Own is set if only trusted users can change the folder. Images in a folder that
-	// only trusted users can change are mapped into memory. Images of any other folder
-	// are copied into memory before they are checked, because another user could change
-	// a mapped file later.
+	// Own is set if only trusted users can change the folder. Images in a folder that only
+	// trusted users can change are mapped into memory. Images of a folder that others can
+	// change are copied into memory before they are checked, because another user could
+	// change a mapped file later.
 	Own bool
 	// Listed, if not nil, maps keys to the contents of their images. An image that Listed does
 	// not contain is not used. Listed is required for a folder that untrusted users can change.

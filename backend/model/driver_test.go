@@ -31,8 +31,8 @@ type driver struct {
 	cache         map[string][]byte // cache holds the past keys and values, by the name of their port
 }
 
-// newDriver returns a driver whose graphs have the given number of rows. Each block ends
-// before one of the layers in `ends`.
+// newDriver returns a driver whose graphs have the given number of rows. The argument `ends`
+// lists, for each block, the first layer after the block.
 func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, context int) *driver {
 	t.Helper()
 	r, err := model.FindRecipe(recipe)

@@ -89,9 +89,9 @@ func TestIntegerWeightsAreNearest(t *testing.T) {
 }
 
 // TestMultipliedWeightsAreNear bounds the error of weights with an integer scale factor for
-// each block. The bound is a fifth of the block's largest magnitude: 4-bit integers cause an
-// error of at most an eighth of this magnitude, and the integer scale factor adds a
-// sixteenth.
+// each block. The error of a weight may be a fifth of its block's largest magnitude: 4-bit
+// integers cause an error of at most an eighth of this magnitude, and the integer scale
+// factor adds a sixteenth.
 func TestMultipliedWeightsAreNear(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})

@@ -50,10 +50,10 @@ func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.Tens
 // [1,1,M,R/2] if all heads share them.
 type rotation struct{ cos, sin backend.TensorID }
 
-// rotationFor returns the rotary angles of a view for n heads. The NPU multiplies two
-// tensors of equal shape up to ten times as fast as a tensor by a smaller one that all
-// heads share. To repeat the angles for each head, a block multiplies them once by
-// ones. Rotary angles of several heads are not concatenated, because the NPU would then
+// rotationFor returns the rotary angles of a view for n heads. The NPU multiplies two tensors
+// of equal shape up to ten times as fast as a tensor by a smaller one that all heads share.
+// To repeat the rotary angles for each head, a block multiplies the angles once by a tensor
+// of ones. Rotary angles of several heads are not concatenated, because the NPU would then
 // read the angles, and also the keys, from memory in slower pieces.
 func (w *writer) rotationFor(v viewInputs, n int) rotation {
 	if !w.shaped() || n == 1 || w.model.config.RopeDim == 0 {

@@ -81,7 +81,8 @@ func (w *weight) transform() string {
 // scratchElements bounds the memory of one conversion, unless a single row is longer.
 const scratchElements = 1 << 13
 
-// parallelElements is the number of elements from which on using another core pays.
+// parallelElements is the smallest number of elements for which using another core saves
+// time.
 const parallelElements = 1 << 18
 
 // fill converts all rows of a weight to elements of type t, on all cores. In addition

@@ -94,7 +94,7 @@ func decodeLevels(dst []float32, packed []byte, d float32, levels *[16]float32) 
 }
 
 // exponentHalf returns 2^(e-128), which is half the value of an exponent byte (E8M0).
-// Half the value is used because the numbers in levelsE2M1 are multiplied by two. The
+// exponentHalf halves the value because the numbers in levelsE2M1 are multiplied by two. The
 // two smallest results of exponentHalf are subnormal in float32.
 func exponentHalf(e byte) float32 {
 	if e < 2 {

@@ -13,9 +13,10 @@ const white = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202
 
 // The patterns of pre-tokenizers come from the models' own tokenizer files. In the models'
 // tokenizer files, patterns end in `\s+(?!\S)|\s+`: a run of white space leaves its last
-// character to the next word. Go has no lookahead, so in the patterns of this package the white
-// space is the pattern's only group, and appendCut gives the last character back. A pattern
-// (?i:'s) would be wrong: in Go it also matches the letter ſ (long s).
+// character to the next word. Go has no lookahead. In the patterns of this package, white
+// space before a word is therefore the only group of the pattern, and appendCut gives the
+// last character of the group to the word. A pattern (?i:'s) would be wrong: in Go it also
+// matches the letter ſ (long s).
 const (
 	whiteEnd = `|([` + white + `]+)`
 	lineEnds = `|[` + white + `]*[\r\n]+` + whiteEnd

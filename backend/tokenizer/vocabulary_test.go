@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// Tokens of smallBPE after the 256 bytes.
+// The constants below are the ids of smallBPE's tokens that follow the 256 byte tokens.
 const (
 	idHe int32 = 256 + iota
 	idLl

@@ -242,6 +242,6 @@ func decodedLevels(t quant.Type, scale []byte) (levels [16]float32) {
 	return levels
 }
 
-// exponentHalf returns 2^(e-128), which is half the value of an exponent byte. Half the
-// value is used because the numbers in levelsE2M1 are multiplied by two.
+// exponentHalf returns 2^(e-128), which is half the value of an exponent byte. exponentHalf
+// halves the value because the numbers in levelsE2M1 are multiplied by two.
 func exponentHalf(e byte) float32 { return float32(math.Ldexp(1, int(e)-128)) }
