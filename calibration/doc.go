@@ -1,16 +1,16 @@
 // Package calibration counts the tokens that a model found likely, so that drafts
 // prefer the words of the model.
 //
-// Without calibration, drafts copied from a text use its author's words, although the
-// model often prefers other words. Running the model's head for a row of the prompt
-// gives the distribution of the next token at that row's position. Rows that verify
-// drafts give the distribution of the next token at no extra cost. A [Table] adds up
-// the probabilities of the most likely tokens of each position, separately for each
-// context (the last few tokens) that ends there. The method is the in-context
-// distribution calibration of sd.npu, section 4.3, where contexts are single tokens of
-// the prompt. Drafters add the sums of a Table to the counts of the tokens that really
-// followed a context. A [Row] holds the most likely tokens of a position, read from all
-// its logits or from the device's top-k.
+// Without calibration, drafts copied from a text use its author's words, although the model
+// often prefers other words. Running the model's head for a row of the prompt gives the
+// distribution of the next token at that row's position. Rows that verify drafts give the
+// distribution of the next token at no extra cost. A [Table] adds up the probabilities of
+// the most likely tokens of each position, separately for each context (the last few
+// tokens) that ends there. Package calibration extends the in-context distribution
+// calibration of sd.npu, section 4.3, in which contexts are single tokens of the prompt.
+// Drafters add the sums of a Table to the counts of the tokens that really followed a
+// context. A [Row] holds the most likely tokens of a position, read from all its logits or
+// from the device's top-k.
 //
 // Package calibration proposes drafts and never chooses a token, so it cannot change a
 // text. Package calibration uses no clock, file or device.
@@ -18,8 +18,7 @@
 // # Invariants
 //
 //   - In a list of successors, each weight is at most the weight of the entry before.
-//   - Probabilities outside (0,1], and rows whose logits are no distribution, add
-//     nothing.
+//   - Probabilities outside (0,1] and rows whose logits are no distribution add nothing.
 //
 // # Cost
 //

@@ -146,8 +146,7 @@ const slack = 1e-6
 // rule that it breaks.
 //
 //   - each lane runs one task at a time;
-//   - every step and load of the plan runs once, after the steps and loads that it
-//     waits for;
+//   - every step and load of the plan runs once, after all that it waits for;
 //   - a block runs only on a loaded graph, and not while its graph is switched;
 //   - memory use stays within the plan's graphs and the session's window;
 //   - the totals are the sums of the tasks.

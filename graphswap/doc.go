@@ -17,10 +17,11 @@
 //
 // In a plan, [Plan].Steps lists the NPU's work in order, and [Plan].Loads the loader's
 // work. A step of a plan waits until its graph is loaded. A load of a plan waits for the
-// step in its field After and for the load before it. Steps and loads have no other
-// conditions, so the code that runs a plan makes no decisions. [Problem.Make] makes a plan
-// by name, and [Simulate] computes its timeline. [Drive] advances the virtual clock of the
-// simulator; a [Runner] that executes graphs can use Drive too.
+// step in its field After and for the load before it. The plan lists every condition for
+// which a step or load waits, so the code that runs a plan makes no decisions.
+// [Problem.Make] makes a plan by name, and [Simulate] computes its timeline. [Drive]
+// advances the virtual clock of the simulator; a [Runner] that executes graphs can use
+// Drive too.
 //
 // # Costs
 //
@@ -32,11 +33,9 @@
 //
 // # Invariants
 //
-//   - equal problems give equal plans on every machine, because the search is
-//     limited by a number of evaluated steps and not by time;
-//   - without a spare graph slot, a block computes nothing while one of its graphs is
-//     loaded;
-//   - no step waits for a load that waits for that step;
+//   - equal problems give equal plans on every machine: time does not limit the search;
+//   - without a spare graph slot, a block computes nothing while one of its graphs loads;
+//   - no step of a plan waits for a load that waits for that step;
 //   - the package has no clock, file, goroutine or global state.
 //
 // Planning a prompt takes less than a millisecond for 8 blocks and 16 chunks. README.md

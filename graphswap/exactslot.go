@@ -142,7 +142,8 @@ func (e *exactSlot) nextChunk(block, i int) int {
 }
 
 // finish completes a candidate plan: each block that has no load yet loads its decode graph
-// after the last step. The order of these loads does not change when the plan ends.
+// after the last step. The time at which a plan ends does not depend on the order of the
+// loads after the last step.
 func (e *exactSlot) finish(now, free float64, run runningLoad) {
 	io := free
 	if run.block >= 0 {

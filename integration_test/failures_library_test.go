@@ -61,7 +61,7 @@ var badLibraries = []failureCase{
 		make: func(t *testing.T, d *scenario) {
 			raw, err := os.ReadFile(d.library)
 			require.NoError(t, err)
-			raw[18], raw[19] = 164, 0 // e_machine: QUALCOMM DSP6, as the Hexagon's own files
+			raw[18], raw[19] = 164, 0 // this ELF header names the machine QUALCOMM DSP6, as the headers of the Hexagon's own programs do
 			d.library = d.file(t, "libQnnHtp.so", raw)
 		},
 	},

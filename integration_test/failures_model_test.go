@@ -14,7 +14,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// Offsets of the counts in GGUF's header.
+// The constants below are the offsets of two counts in the header of a GGUF file.
 const (
 	tensorCountAt = 8
 	keyCountAt    = 16

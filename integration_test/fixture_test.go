@@ -182,7 +182,7 @@ const (
 	slow      = "slow"       // slow runs each token on a graph of 128 rows
 )
 
-// sharedServer returns the server with its models and no process loaded.
+// sharedServer returns the shared server with its models, after all its runners have ended.
 func sharedServer(t testing.TB) *host.Server {
 	emulatorLibrary(t)
 	realOllama(t)

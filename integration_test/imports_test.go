@@ -102,7 +102,8 @@ var walls = []wall{
 		"backend/engine/residency", "internal/mapped",
 	}},
 	{folder: "backend/engine/draft", internal: []string{"spec", "spec/tokendb", "calibration", "backend/grammar"}},
-	// Published drafters: laboratory code that only benchmarks and tests import.
+	// The packages spec/replay and draft/baseline are laboratory code, which only
+	// benchmarks and tests import.
 	{folder: "backend/engine/draft/baseline", internal: []string{"backend/engine/draft", "spec"}, stdOnly: true},
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
 	{folder: "adapters/lab/bench", internal: []string{"adapters/chat", "adapters/jsonfault", "backend/engine", "backend/engine/draft/...", "backend/tokenizer", "graphswap/...", "spec/..."}},
@@ -192,7 +193,8 @@ var walls = []wall{
 }
 
 // laboratory lists the packages of benchmarks, simulations and published baselines. Tests,
-// test helpers and other packages of the laboratory may import them; the product must not.
+// test helpers and the laboratory itself may import the laboratory's packages; the product
+// must not.
 var laboratory = []string{
 	"adapters/lab/...", "backend/engine/draft/baseline", "graphswap/baseline", "hexagon/estimator", "spec/replay",
 }

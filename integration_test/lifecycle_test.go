@@ -33,8 +33,8 @@ func requireWorking(t testing.TB, s *host.Server, model string) said {
 func TestDisconnectedClientStopsItsGeneration(t *testing.T) {
 	s := sharedServer(t)
 	pid, output := 0, float64(endless)
-	// a fast machine may finish the answer first, so the next attempt requests more
-	// tokens
+	// a fast machine may finish the answer before the client leaves, so the next attempt
+	// requests more tokens
 	for attempt := 0; output >= 60 && attempt < 10; attempt++ {
 		report := reported(t, s, func() {
 			require.ErrorIs(t, interrupted(t, s, func(cancel context.CancelFunc) {

@@ -62,7 +62,7 @@ func standIn(args []string) int {
 		return 0
 	case !slices.Contains(args, "--model"):
 		fmt.Fprintln(os.Stderr, "system_info: stand-in")
-		<-time.After(time.Minute) // Ollama kills the stand-in within this minute
+		<-time.After(time.Minute) // the stand-in only waits, because Ollama kills it within a minute
 		return 0
 	case os.Getenv(failVariable) != "":
 		fmt.Fprintln(os.Stderr, "error: "+standInFault)
@@ -237,7 +237,7 @@ func TestCreateWorksWithoutQuantizerAndRejectsQuantizing(t *testing.T) {
 }
 
 // TestOriginalGetsProtectingFlagsUnchanged passes flags that protect a server, such as
-// --api-key and --api-prefix. The original llama-server gets all of them unchanged. Our
+// --api-key and --api-prefix. The original llama-server gets every flag unchanged. Our
 // server does not start with a protecting flag that it does not support.
 func TestOriginalGetsProtectingFlagsUnchanged(t *testing.T) {
 	dir, recorded := t.TempDir(), t.TempDir()

@@ -147,8 +147,8 @@ func TestWindowsReadsAccessLists(t *testing.T) {
 	require.Contains(t, o.stdout, "--- PASS: TestCheckReadsAccessLists")
 }
 
-// serve starts a server for a model and waits until it is healthy. When the test
-// ends, it kills the process and checks that the port is closed.
+// serve starts a server for a model and waits until it is healthy. At the end of the test,
+// serve kills the server's process and checks that its port is closed.
 func (f foreign) serve(t *testing.T, env []string, model string, program ...string) (url string) {
 	t.Helper()
 	port := freePort(t)

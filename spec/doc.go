@@ -13,11 +13,9 @@
 //
 // # Invariants
 //
-//   - In a tree, a row's parent precedes the row, and siblings have different
-//     tokens.
+//   - In a draft tree, a row's parent precedes the row, and siblings have different tokens.
 //   - Equal texts, weights and numbers of rows give equal trees.
-//   - [Verify] calls the model's choice function once per emitted token, in order,
-//     whatever the tree is.
+//   - For every tree, [Verify] calls the model's choice function once per emitted token.
 //
 // # Cost
 //

@@ -115,10 +115,9 @@ func TestGuardAllowsNothingInAdvance(t *testing.T) {
 	require.Negative(t, g.Room(&first, 1), "a pass took longer than it was expected to")
 }
 
-// TestGuardForgetsSavings: however much time earlier passes saved, the loss of later passes
-// is limited by the sum of two amounts. The first amount is the share TotalLimit of the
-// later passes' time without drafts. The second amount is the share `saved` of the time
-// that about the last thousand passes take without drafts.
+// TestGuardForgetsSavings: however much time earlier passes saved, later passes may lose at
+// most the share TotalLimit of their own time without drafts, plus the share `saved` of the
+// time that about the last thousand passes take without drafts.
 func TestGuardForgetsSavings(t *testing.T) {
 	var g Guard
 	for range 5000 {

@@ -6,13 +6,13 @@ import "github.com/sdnpu/sdnpu/spec/ngram"
 // plain numbers only, so other packages can implement Source without importing package
 // spec.
 type Source interface {
-	// Levels counts the tokens that followed the last 0, 1, 2, … tokens of a text.
-	// Levels returns the number of these contexts that the source knows; unknown
-	// contexts are always longer than known ones. context holds the text's last tokens,
-	// the newest first. For the context of k tokens, Levels sets total[k] to the number
-	// of tokens that followed it, distinct[k] to the number of different ones, and
-	// first[k] to the first entry of their list. The slices total, distinct and first
-	// must have room for len(context)+1 values.
+	// Levels counts the tokens that followed the last 0, 1, 2, … tokens of a text. Levels
+	// returns how many of the contexts at the end of the text, counted from the empty one,
+	// the source knows; unknown contexts are always longer than known ones. The argument
+	// `context` holds the text's last tokens, the newest first. For the context of k
+	// tokens, Levels sets total[k] to the number of tokens that followed it, distinct[k] to
+	// the number of different ones, and first[k] to the first entry of their list. The
+	// slices total, distinct and first must have room for len(context)+1 values.
 	Levels(context []int32, total, distinct []float32, first []int32) int
 	// Successor returns one entry of a list of successors, and the position of the list's
 	// next entry. After the last entry, Successor returns the next position [End]. In a

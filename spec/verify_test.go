@@ -130,7 +130,8 @@ func TestSampledTextsFollowExactDistribution(t *testing.T) {
 		chi += difference * difference / expected
 		cells++
 	}
-	// The limit is the 99.9th percentile of chi-square, by Wilson and Hilferty.
+	// The test allows a chi-square up to its 99.9th percentile, by the approximation of
+	// Wilson and Hilferty.
 	n := float64(cells - 1)
 	limit := n * math.Pow(1-2/(9*n)+3.09*math.Sqrt(2/(9*n)), 3)
 	require.Less(t, chi, limit, "%d cells", cells)

@@ -50,10 +50,10 @@ const unseen = 1e-4
 // with respect to the logarithms of the weights. In the formulas of Learn, P is the
 // contribution of contexts of k tokens to p, and Q the contribution of all shorter
 // contexts. For each source, n is its weighted count of the token after the context of k
-// tokens, and N its weighted count of all tokens after this context. T is the sum of N over
-// the sources. E is the weight of tokens that never followed this context (escape times
-// number of different successors). The gradient for a source's weight w and for the escape
-// e is:
+// tokens, and N its weighted count of all tokens after the context. In the formulas of
+// Learn, T is the sum of N over the sources, and E is the weight of tokens that never
+// followed the context of k tokens (escape times number of different successors). The
+// gradient for a source's weight w and for the escape e is:
 //
 //	p·∂ln p/∂ln w = P·n/Σn − (P+Q)·N/(T+E)
 //	p·∂ln p/∂ln e = Q − (P+Q)·E/(T+E)

@@ -48,8 +48,8 @@ func TestTable3GivesTheExpectedTimes(t *testing.T) {
 	require.Equal(t, 9, seen)
 }
 
-// The published cells without switching follow from accept lengths, which the paper
-// does not print for the small and the large model.
+// The table's values without switching follow from the accept lengths. For the small and
+// the large model, the paper prints no accept lengths.
 func TestTable3ImpliesItsAcceptLengths(t *testing.T) {
 	for model, published := range map[string]struct{ g, gsd, ours, sd, all float64 }{
 		"qwen2.5-0.5b": {23.43, 18.45, 7.17, 1.78, 4.58},

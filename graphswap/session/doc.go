@@ -13,13 +13,9 @@
 //
 // # Invariants
 //
-//   - equal conversation turns lead to equal choices, because package session reads no
-//     clock;
-//   - widths change only after a loss: compared with the new widths, the
-//     conversation turns so far must have lost a certain share of the time that
-//     the change's loads take;
-//   - if both graphs of every block are loaded, no prompt waits for a change of
-//     widths.
+//   - equal conversation turns lead to equal choices: package session reads no clock;
+//   - widths change only after past turns lost a share of the time of the change's loads;
+//   - if both graphs of every block are loaded, no prompt waits for a change of widths.
 //
 // A Session computes one plan per configuration for each choice, each in less than a
 // millisecond. The plans for equal conversation turns are kept for the life of the

@@ -142,8 +142,9 @@ func (s *Session) meanUsualMs(prefillMs func(prompt, cached int) ([]float64, err
 // of its length.
 func (s *Session) bounded(prompt int) int { return min(prompt, max(s.chooser.Setting.Context/4, 1)) }
 
-// expectedOutput returns the expected length of the next answer in tokens, about
-// the mean of the past answers. Older answers may count less.
+// expectedOutput returns the expected length of the next answer in tokens: a weighted mean
+// of the past answers and the default length, in which the weight `answers` can make older
+// answers count less.
 func (s *Session) expectedOutput() float64 {
 	sum, weight := s.chooser.Setting.Expected()*usualAnswer, usualAnswer
 	for _, t := range s.statistics.turns {

@@ -30,9 +30,9 @@ func canChangeInBackground(from, to graphswap.Config) bool {
 type shareRange struct{ most, least float64 }
 
 // oldShare returns the range of the share of blocks with old widths during the next ms
-// milliseconds of the change's loads. The argument leftMs is the time of the loads that
-// have not run when this period begins. In a change of widths, a block changes when its
-// load ends.
+// milliseconds of the change's loads. The argument leftMs is the time of the change's loads
+// that have not run before these milliseconds. In a change of widths, a block changes when
+// its load ends.
 func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 	blocks := float64(x.to.Blocks)
 	return shareRange{
@@ -87,8 +87,8 @@ func (s *Session) Decode(choice *Choice, output float64) float64 {
 }
 
 // perTokenDuringChange returns the longest time per token while a change of widths runs
-// whose loads still take leftMs. The times per token before and after the change of
-// widths are known.
+// whose loads still take leftMs. The argument `now` is the time per token before the change
+// of widths, and `after` the time after it.
 func (s *Session) perTokenDuringChange(choice *Choice, leftMs, output, now, after float64) float64 {
 	from, to := choice.Config.DecodeRows, choice.change.to.DecodeRows
 	slow := s.slowdown()

@@ -135,8 +135,8 @@ func TestAChangeIsReversed(t *testing.T) {
 }
 
 // TestNothingChangesBeforeALoss checks that the widths stay until the past turns have lost
-// a certain share of the time of the change's loads. The rule holds for loads for which a
-// turn waits, and for loads that run during turns.
+// a certain share of the time of the change's loads, both if a turn waits for the loads and
+// if the loads run during turns.
 func TestNothingChangesBeforeALoss(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	waited, during := 0, 0

@@ -54,8 +54,8 @@ func Lines(log, kind string) []Fields {
 	return all
 }
 
-// WaitLines waits until the log has n lines of a kind after the given offset. A line
-// can arrive after the answer that it reports, because it passes through a pipe.
+// WaitLines waits until the log has n lines of a kind after the given offset. A log line
+// passes through a pipe, so it can arrive after the answer that it reports.
 func (s *Server) WaitLines(ctx context.Context, offset int, kind string, n int) ([]Fields, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -155,8 +155,8 @@ func (s *Server) Command(ctx context.Context, args ...string) (string, error) {
 // Pid returns the process of `ollama serve`, the parent of the runners.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
-// Kill ends the server at once, so that it cannot end its runners or remove its files. The
-// caller must still call Close.
+// Kill ends the server at once, so that it cannot end its runners or remove its files.
+// After Kill, the caller must also call Close.
 func (s *Server) Kill() error {
 	err := s.cmd.Process.Kill()
 	<-s.done

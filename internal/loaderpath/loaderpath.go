@@ -15,8 +15,8 @@
 //
 // # Limits
 //
-//   - The C library itself is loaded before a program's first instruction. If an element of
-//     LD_LIBRARY_PATH stands for the current folder, the loader searches that folder for
+//   - The C library itself is loaded before a program's first instruction.
+//     If an element of LD_LIBRARY_PATH stands for the current folder, the loader searches that folder for
 //     the C library, as in every program.
 //   - Folders with full paths are the user's choice and are not checked here.
 package loaderpath

@@ -103,11 +103,11 @@ func sinceStart() time.Duration { return time.Since(start) }
 // kept and still open, were those that [Keep] mapped. If bytes were changed before they
 // were read, Verify returns [ErrGone].
 //
-// A process can be stopped for longer than the system holds a writer. After such a stop,
-// the process reads changed bytes before it handles the signal about the writer. A program
-// must call Verify after a computation and before it uses the computation's result. Verify
-// reads the clock. Verify asks the system about each file only if half of the time for
-// which a writer is held has passed since the last answer.
+// A process that was stopped for longer than the system holds a writer reads changed bytes
+// before it handles the signal about the writer. A program must call Verify after a
+// computation and before it uses the computation's result. Verify reads the clock. Verify
+// asks the system about each file only if half of the time for which a writer is held has
+// passed since the last answer.
 func Verify() error {
 	if int64(sinceStart()) >= checkedUntil.Load() {
 		checkAll()

@@ -197,7 +197,7 @@ func attackEnd(at string) string {
 
 // asOther runs f on a thread that has the rights of the other user. The goroutine never
 // unlocks its thread, so the thread ends together with the goroutine and no other goroutine
-// runs with these rights.
+// runs with the other user's rights.
 func asOther(f func()) {
 	done := make(chan error)
 	go func() {

@@ -11,24 +11,24 @@
 //     The owner of the program is included because that user could replace the
 //     program itself. An example is an Ollama service with a user of its own that
 //     runs a program from a user's home.
-//   - No entry is writable by everybody. A folder with the sticky bit, such as /tmp, is
-//     accepted on the way to another entry: its users cannot replace entries of others. A
+//   - No entry is writable by everybody.
+//     A folder with the sticky bit, such as /tmp, is accepted on the way to another entry: its users cannot replace entries of others. A
 //     folder with the sticky bit is not accepted as the folder to use.
-//   - No entry is writable by a group, unless only trusted users belong to the group. Systems
-//     with private groups use umask 002, so an ordinary home is full of such folders. Members
+//   - No entry is writable by a group, unless only trusted users belong to the group.
+//     Systems with private groups use umask 002, so an ordinary home is full of such folders. Members
 //     are read from /etc/passwd and /etc/group. Some groups need no list of members. The first
 //     is group 0. The second is a group below 100, which the system reserves, if it has no
 //     members. The third is a group that is not listed and has the number of the owner, because
 //     directory services and containers number private groups in this way. An access control
 //     list that comes with a group's write permission is refused.
-//   - In a user namespace, an owner that is not mapped is accepted for a folder on the way,
+//   - In a user namespace, folders on the way may belong to owners that are not mapped,
 //     because in a user namespace the system's own folders have such owners. An owner that
 //     is not mapped is not accepted for the entry itself.
 //
 // On Windows, the entry and its folder belong to the user, the Administrators, SYSTEM or
 // TrustedInstaller. No other account may write the entry, and none may delete, rename or
-// take over the entry or a folder on the way. Check reads their access lists and ignores
-// entries that deny something.
+// take over the entry or a folder on the way. On Windows, Check reads access lists and
+// ignores list entries that deny something.
 //
 // Check does not see group members that only a directory service knows, and access
 // lists of NFS and macOS. Check itself changes nothing. Between a check and the use of

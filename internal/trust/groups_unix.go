@@ -32,7 +32,7 @@ func (g groups) private(gid, owner int, trusted func(uid int) bool) bool {
 		return true
 	case g.system == "android": // Android has no list of members: each program's group has the number of its user
 		return gid == owner || gid == androidSystem
-	case g.system == "darwin": // the files of this system do not list all users
+	case g.system == "darwin": // on macOS, the files /etc/passwd and /etc/group do not list all users
 		return false
 	}
 	members, known := g.members(gid)

@@ -8,10 +8,10 @@
 //
 // # Invariants
 //
-//   - Equal contexts have equal hashes on every machine and in every version,
-//     because the files of spec/tokendb contain them.
-//   - Two different contexts have the same check value ([Hash.Check]) with a probability of
-//     2^-31. A collision of check values makes drafts worse, but never changes the text.
+//   - Equal contexts have equal hashes on every machine and in every version.
+//     The files of spec/tokendb contain these hashes.
+//   - Two different contexts have equal check values ([Hash.Check]) with probability 2^-31.
+//     A collision of check values makes drafts worse, but never changes the text.
 //
 // Extending a hash by a token ([Hash.Extend]) costs one multiplication. Package ngram
 // allocates no memory.

@@ -34,30 +34,28 @@
 //
 // # Invariants
 //
-//   - When Commit returns, the document is on disk. If the process or the machine
-//     stops during a write or flush, the next process finds the first documents
-//     that were committed, each one complete, and nothing else.
-//   - Files are never changed in place; only the log grows at its end. To replace
-//     files, the database writes new files and then a new MANIFEST; files that
-//     the MANIFEST does not name are removed.
+//   - When Commit returns, the document is on disk.
+//     If the process or the machine stops during a write or flush, the next process
+//     finds the first documents that were committed, each one complete, and nothing else.
+//   - Files are never changed in place; only the log grows at its end.
+//     To replace files, the database writes new files and then a new MANIFEST.
+//     Files that the MANIFEST does not name are removed.
 //   - The process that writes holds a lock on the file LOCK, so at most one process writes.
 //     Any number of processes may read; a reader keeps its mapped files until it calls
 //     [DB.Refresh].
-//   - A merge of segments drops a document if nine tenths of its text occur in a
-//     newer document. If the database exceeds its size limit, the oldest documents
-//     are dropped.
-//   - When Forget returns, no file of the database contains the forgotten
-//     documents. (The file system may keep blocks of removed files.)
-//   - Damage in the log costs only the records that it hits. The next process that
-//     writes copies the other records to a new log and keeps the damaged one in a file
-//     "damaged-…", which Forget and Purge remove. Only an incomplete record at the end,
-//     which a stopped process leaves, is cut off.
-//   - A process writes only to a folder that no other user can change (package trust). The
-//     database never changes the mode of a folder that exists, and follows no symbolic link in
+//   - A merge drops a document if nine tenths of its text occur in a newer document.
+//     If the database exceeds its size limit, the oldest documents are dropped.
+//   - When Forget returns, no file of the database contains the forgotten documents.
+//     (The file system may keep blocks of removed files.)
+//   - Damage in the log costs only the records that it hits.
+//     The next process that writes to the database copies the other records to a new log.
+//     It keeps the damaged log in a file "damaged-…", which Forget and Purge remove.
+//     Only an incomplete record at the end, which a stopped process leaves, is cut off.
+//   - A process writes only to a folder that no other user can change (package trust).
+//     The database never changes the mode of a folder that exists, and follows no symbolic link in
 //     the folder.
-//   - The database rejects contents with a wrong checksum, databases of another
-//     tokenizer, and folders that hold other files. Reading a segment never panics,
-//     even if its file is damaged.
+//   - Open rejects a wrong checksum, another tokenizer and folders with foreign files.
+//     Reading a segment never panics, even if its file is damaged.
 //
 // # Cost
 //
