@@ -35,7 +35,7 @@ func TestNothingInTheCurrentFolderIsLoaded(t *testing.T) {
 		got = command(t, []string{"LD_LIBRARY_PATH=" + list, "SDNPU_LIBRARY=libQnnHtp.so"}, ours, "doctor")
 		require.NoFileExists(t, ran, "LD_LIBRARY_PATH=%s", list)
 		require.Equal(t, 1, got.code)
-		require.Contains(t, got.stdout, "does not search the current folder: name its file as ./libQnnHtp.so")
+		require.Contains(t, got.stdout, "does not search the current folder: name the file of the library as ./libQnnHtp.so")
 	}
 	got := command(t, []string{"LD_LIBRARY_PATH=../here", "SDNPU_LIBRARY=" + emulator}, ours, "doctor")
 	require.Contains(t, got.stderr, "LD_LIBRARY_PATH: ../here is left out")

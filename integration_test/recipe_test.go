@@ -66,7 +66,7 @@ func TestModelThatDoesNotFitInF16Starts(t *testing.T) {
 	_, stderr, err = onPhone(t, cache, roomForNone, run...)
 	require.Error(t, err)
 	const no = "the device has no memory for the recipe"
-	require.Contains(t, stderr, "no recipe can run here (f16: "+no+", w8: "+no+", w4a16: "+no+")")
+	require.Contains(t, stderr, "no recipe can run on this device (f16: "+no+", w8: "+no+", w4a16: "+no+")")
 	require.Contains(t, stderr, "choose a smaller model")
 	require.Contains(t, stderr, "the weights of the layers take at least", "f16 is not compiled in vain")
 }

@@ -54,8 +54,8 @@ func (t *Template) thinks() bool {
 	})
 }
 
-// shows reports whether the template writes a mark in the messages. A mark inside of a
-// list or a mapping as Python prints it does not count.
+// shows reports whether the template writes a mark in the messages. shows does not
+// count a mark inside of a list or a mapping that the template prints in Python's form.
 func (t *Template) shows(mark string, messages ...Message) bool {
 	tools, _ := toolValues([]Tool{{"tool1", "A tool", json.RawMessage(`{"type":"object","properties":{"arg":{"type":"string","description":"An argument"}},"required":["arg"]}`)}})
 	variables := map[string]any{"enable_thinking": true}

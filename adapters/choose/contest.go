@@ -97,7 +97,7 @@ func (r *run) say(format string, args ...any) {
 	}
 }
 
-// The method `times` returns the text that the stored choice keeps as the source of its times.
+// The method `times` says whether the times of the stored choice were measured or simulated.
 func (r *run) times() string {
 	if r.paced != "" {
 		return "simulated, " + r.paced

@@ -82,8 +82,8 @@ func TestFastestThatPassesIsChosen(t *testing.T) {
 }
 
 // TestChoiceFollowsItsRules: in random comparisons, each recipe is measured once and
-// checked at most once, and the chosen one is the best of those that are nearly as fast
-// as the fastest that is left.
+// checked at most once. Among the recipes that pass their gates, the chosen recipe has
+// the best quality of those that are nearly as fast as the fastest.
 func TestChoiceFollowsItsRules(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	none := 0

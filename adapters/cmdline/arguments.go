@@ -14,7 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 )
 
-// The texts below are the help of flags that several commands of both programs have.
+// The constants below are the help texts of flags that commands of both sdnpu and
+// sdnpu-lab have.
 const (
 	LibraryUsage = "emulator, float, or the path of a QNN library (default: SDNPU_LIBRARY, else the installed one)"
 	DraftUsage   = "speculative drafts: auto, off, default, or sources joined by + (pld, sam, cal, ext, rec, db)"

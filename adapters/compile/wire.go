@@ -20,7 +20,7 @@ type Device struct {
 	Sharing int
 }
 
-// Model describes the model file, which both processes read.
+// Model describes the model file, which the parent and the child process read.
 type Model struct {
 	Path   string
 	Digest [sha256.Size]byte

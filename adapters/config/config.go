@@ -24,10 +24,10 @@ type Config struct {
 	// Draft holds the draft sources. Resolve combines sdnpu.draft with
 	// Calibration and Extension.
 	Draft draft.Mode
-	// Calibration and Extension are "on", "off" or "auto". Calibration and
-	// Extension switch one draft source of Draft on or off, unless they are
-	// "auto". If Calibration is "on", every prompt is calibrated, even if that is
-	// expected to cost more time than it saves.
+	// Calibration and Extension are "on", "off" or "auto". If Calibration or Extension
+	// is "on" or "off", it switches its draft source on or off in Draft. If Calibration
+	// is "on", every prompt is calibrated, even if that is expected to cost more time
+	// than it saves.
 	Calibration, Extension string
 	// Database is the folder of the token database, in the form that the user gave.
 	// DatabaseName is the name of a database in the folder of sdnpu's databases. A

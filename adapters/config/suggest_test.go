@@ -31,7 +31,8 @@ func TestCurrentReplacesValuesOfEarlierVersions(t *testing.T) {
 	require.Equal(t, "switch", k.Current("switch"))
 }
 
-// TestErrorsNameTheValueOnce resolves bad values as a user gives them.
+// TestErrorsNameTheValueOnce requires that the error for a bad value contains the value
+// only once.
 func TestErrorsNameTheValueOnce(t *testing.T) {
 	for _, tt := range []struct{ key, value, want string }{
 		{"sdnpu.plan", "swich", `sdnpu.plan = "swich" in the flags: want one of auto,`},

@@ -9,8 +9,9 @@
 // five reports of a user stay. In the watched process, os.Stderr still writes to the
 // original descriptor.
 //
-// The sentence is written before the process ends, because the pipe is smaller than
-// a report. The small process ends when the watched process ends.
+// Relay writes its sentence before the crashed process ends, because the pipe is
+// smaller than a report. The process that runs Relay ends when the watched process
+// ends.
 package crash
 
 import (

@@ -76,7 +76,7 @@ func (c client) call(ctx context.Context, method, endpoint string, request, answ
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(answer); err != nil {
-		return fmt.Errorf("answer of Ollama's %s: it is not what Ollama's API promises: %w; check that an Ollama runs at %s", endpoint, err, c.url)
+		return fmt.Errorf("answer of Ollama's %s: the answer does not match Ollama's API: %w; check that an Ollama runs at %s", endpoint, err, c.url)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (c client) stream(ctx context.Context, endpoint string, request any) error 
 		case errors.Is(err, io.EOF) && ended:
 			return nil
 		case errors.Is(err, io.EOF):
-			return fmt.Errorf("answer of Ollama's %s: it ended early: see the log of `ollama serve`", endpoint)
+			return fmt.Errorf("answer of Ollama's %s: the answer ended early: see the log of `ollama serve`", endpoint)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:

@@ -212,7 +212,7 @@ func (o Ollama) warm(ctx context.Context, name string) error {
 			o.say("it answered after %v", time.Since(begin).Round(100*time.Millisecond))
 			return nil
 		case <-tick.C:
-			o.say("Ollama still loads the model: %v so far; its log says more", time.Since(begin).Round(time.Second))
+			o.say("Ollama still loads the model: %v so far; the log of `ollama serve` says more", time.Since(begin).Round(time.Second))
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (o Ollama) warm(ctx context.Context, name string) error {
 func (o Ollama) explain(err error) error {
 	switch {
 	case hasStatus(err, http.StatusNotImplemented):
-		return fmt.Errorf("%w: Ollama knows no template for its chats: create a model FROM it with a TEMPLATE line, and enable that one: %w", ErrUnsuitable, err)
+		return fmt.Errorf("%w: Ollama knows no template for chats of this model: create a model FROM it with a TEMPLATE line, and enable the new model: %w", ErrUnsuitable, err)
 	case o.RunnerKnown:
 		return fmt.Errorf("the first request failed: %w", err)
 	}

@@ -135,7 +135,7 @@ func TestUnsuitableModelsAreRefusedByName(t *testing.T) {
 			return fakeModel{weights: f.models["base:1b"].weights, adapter: f.store(selecting(t))}
 		}},
 		{"own keys", "selects the NPU already", func(f *fake) fakeModel { return fakeModel{weights: f.store(selecting(t))} }},
-		{"elsewhere", "does not exist here", func(f *fake) fakeModel { return fakeModel{weights: "sha256:0"} }},
+		{"elsewhere", "does not exist on this machine", func(f *fake) fakeModel { return fakeModel{weights: "sha256:0"} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake(t)

@@ -47,7 +47,7 @@ func openJournal(folder, url string) (*journal, error) {
 			return nil, err
 		}
 		if err := filelock.Try(lock, true); errors.Is(err, filelock.ErrHeld) {
-			return nil, errors.Join(fmt.Errorf("%w (%s): wait until it has ended", ErrBusy, url), lock.Close())
+			return nil, errors.Join(fmt.Errorf("%w (%s): wait until that process has ended", ErrBusy, url), lock.Close())
 		}
 		if j := (&journal{path: path + ".json", lock: lock}); j.isCurrent() {
 			_ = os.Remove(j.adapterPath()) // if the last holder of the lock was killed, its temporary adapter file may be left
@@ -70,7 +70,8 @@ func (j *journal) removeTemporary() {
 }
 
 // isCurrent reports whether the locked file of the journal still has its name. The
-// lock's last holder may have removed the file after this process opened it.
+// process that held the lock before may have removed the lock file after this process
+// opened it.
 func (j *journal) isCurrent() bool {
 	locked, err := j.lock.Stat()
 	named, missing := os.Stat(j.lock.Name())

@@ -94,7 +94,7 @@ func (o Ollama) Disable(ctx context.Context, model string) (name string, err err
 func choose(list []Status, name string) (string, error) {
 	i := slices.IndexFunc(list, func(s Status) bool { return strings.EqualFold(s.Name, name) })
 	if i < 0 {
-		return "", fmt.Errorf("%s: %w: `sdnpu enable --list` lists its models", line(name), ErrNoModel)
+		return "", fmt.Errorf("%s: %w: `sdnpu enable --list` lists the models of Ollama", line(name), ErrNoModel)
 	}
 	named := list[i]
 	var variants []string // variants lists NPU variants of the named model's weights
@@ -109,11 +109,11 @@ func choose(list []Status, name string) (string, error) {
 		}
 	}
 	if named.Unknown != "" {
-		return "", fmt.Errorf("%s: its adapter cannot be read: %s", line(name), named.Unknown)
+		return "", fmt.Errorf("%s: the adapter of the model cannot be read: %s", line(name), named.Unknown)
 	}
 	if named.Variant {
 		if others == 0 {
-			return "", fmt.Errorf("%s: %w, so they would be lost: `ollama rm %s` removes both", line(name), ErrLastName, line(name))
+			return "", fmt.Errorf("%s: %w, so the weights would be lost: `ollama rm %s` removes the name and the weights", line(name), ErrLastName, line(name))
 		}
 		return named.Name, nil
 	}

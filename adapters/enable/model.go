@@ -63,7 +63,7 @@ func (c client) show(ctx context.Context, name string) (Model, error) {
 	}
 	err := c.call(ctx, http.MethodPost, "/api/show", map[string]any{"model": name}, &answer)
 	if hasStatus(err, http.StatusNotFound) || hasStatus(err, http.StatusBadRequest) {
-		return Model{}, fmt.Errorf("%s: %w at %s: `sdnpu enable --list` lists its models, `ollama pull` fetches others", line(name), ErrNoModel, c.url)
+		return Model{}, fmt.Errorf("%s: %w at %s: `sdnpu enable --list` lists the models of Ollama, `ollama pull` fetches others", line(name), ErrNoModel, c.url)
 	}
 	if err != nil {
 		return Model{}, err
@@ -173,7 +173,7 @@ func (m Model) checkFiles() error {
 		f, err := os.Open(file)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			return fmt.Errorf("%s does not exist here: run this command on the machine of Ollama", line(file))
+			return fmt.Errorf("%s does not exist on this machine: run this command on the machine of Ollama", line(file))
 		case errors.Is(err, os.ErrPermission):
 			return fmt.Errorf("%s cannot be read: run this command as the user of `ollama serve`, such as sudo -u ollama", line(file))
 		case err != nil:

@@ -46,8 +46,8 @@ func (s Settings) OpenDevice(ctx context.Context, program string, logger *slog.L
 		}
 	}
 	// The vendor's library may crash when it is asked what it supports, so a child
-	// process asks first. The emulator does not crash when it is asked what it
-	// supports.
+	// process asks the library first. The emulator does not crash when it is asked what
+	// it supports.
 	if o.ConstantSharing == hexagon.ConstantsAuto && s.Library != "emulator" && !s.CompileInline {
 		if o.ConstantSharing, err = s.probeConstantSharing(ctx, o); err != nil {
 			return nil, err
@@ -67,7 +67,7 @@ func (s Settings) explainLibrary(err error) error {
 		return err
 	}
 	if _, missing := os.Stat(s.Library); filepath.Base(s.Library) == s.Library && missing == nil {
-		return fmt.Errorf("%w; the system's loader does not search the current folder: name its file as .%c%s", err, filepath.Separator, s.Library)
+		return fmt.Errorf("%w; the system's loader does not search the current folder: name the file of the library as .%c%s", err, filepath.Separator, s.Library)
 	}
 	takes := fmt.Sprintf("SDNPU_LIBRARY or --library takes emulator, float or the path of a %s", LibraryName())
 	if near := config.Nearest(s.Library, []string{"emulator", "float"}); near != "" {

@@ -40,7 +40,7 @@ func modelRemedy(err error) string {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), errors.Is(err, mapped.ErrNotRegular):
 		return "give the path of a GGUF file that can be read"
 	case errors.Is(err, gguf.ErrMagic):
-		return "it is a file of another kind, or damaged: give the path of a GGUF file"
+		return "the file is no GGUF file, or is damaged: give the path of a GGUF file"
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, gguf.ErrUnsupported):
 		return "do not select this model: Ollama's own runner may run it; or take one of a listed architecture and type"
 	}

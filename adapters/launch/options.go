@@ -34,7 +34,7 @@ type Options struct {
 	// ServesEmbeddings is set if the caller can use a model that computes embeddings.
 	ServesEmbeddings bool
 	// Embeddings makes a model compute embeddings, even if it could generate text. Pooling,
-	// if not empty, is the name of the pooling that replaces the one of the model's file.
+	// if not empty, names a pooling that replaces the pooling of the model's file.
 	Embeddings bool
 	Pooling    string
 	Logger     *slog.Logger

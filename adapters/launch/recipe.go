@@ -40,8 +40,8 @@ func (s Settings) ChoiceKey(m *model.Model, c backend.Capabilities) findings.Cho
 }
 
 // recipes returns the recipes with which a model may be opened on a device, the
-// preferred first. If the user or the model names a recipe, recipes returns no other.
-// notUsed is the reason for which a stored choice is not used.
+// preferred first. If the user or the model names a recipe, recipes returns only this
+// recipe. notUsed is the reason for which a stored choice is not used.
 func (s Settings) recipes(o Options, m *model.Model, c backend.Capabilities) (list []Recipe, notUsed error) {
 	if o.Config.Recipe != config.AutoRecipe {
 		return []Recipe{{Name: o.Config.Recipe, Reason: "named by " + cmp.Or(o.Config.Origin["sdnpu.recipe"], "the caller")}}, nil
@@ -113,7 +113,7 @@ func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o O
 			return err
 		}
 	}
-	return fmt.Errorf("sdnpu.recipe=%s: no recipe can run here (%s): choose a smaller model or a shorter context, or name another recipe; the last one failed: %w",
+	return fmt.Errorf("sdnpu.recipe=%s: no recipe can run on this device (%s): choose a smaller model or a shorter context, or name another recipe; the last recipe failed: %w",
 		config.AutoRecipe, summarize(refused), refused[len(refused)-1].err)
 }
 

@@ -20,10 +20,10 @@ var Variables = []Variable{
 	{"SDNPU_CACHE_SIZE", "size limit of the folder SDNPU_CACHE: 8GiB, 20% of the disk, unlimited (default: 20%, at most 16GiB)"},
 	{"SDNPU_PREPARED", "folders that sdnpu prepare filled on a PC, separated as in PATH (default: none)"},
 	{"SDNPU_PREPARED_KEYS", "public keys whose signatures on folders of SDNPU_PREPARED are accepted, or files of such keys (default: none)"},
-	{"SDNPU_ORIGINAL", "Ollama's own llama-server, for other models (default: llama-server.orig in this program's folder)"},
-	{noKeyVariable, "true lets llama-server answer other machines (--host) without an API key (default: it does not start)"},
+	{"SDNPU_ORIGINAL", "Ollama's own llama-server, which runs models without the NPU (default: llama-server.orig in this program's folder)"},
+	{noKeyVariable, "true allows llama-server to answer other machines (--host) without an API key (default: false, llama-server does not start)"},
 	{"SDNPU_COMPILE", "inline: compile in this process; a time such as 10m: how long a compiling process may be silent"},
-	{findings.GateVariable, "off lets recipes run that failed their quality check (default: on)"},
+	{findings.GateVariable, "off allows recipes that failed their quality check (default: on)"},
 	{"SDNPU_EMULATOR", "profile=sd8gen2,…: the emulator takes a phone's time and memory (default: this machine's)"},
 }
 

@@ -116,8 +116,8 @@ func readUpTo(r io.Reader, body []byte, size int) ([]byte, error) {
 }
 
 // work waits until a request body of n bytes may be decoded and tokenized. Small
-// request bodies do not wait for large ones. The caller of work calls done when it has
-// finished.
+// request bodies do not wait for large ones. The caller of work calls the function
+// `done` when it has tokenized the body.
 func (in *intake) work(ctx context.Context, n int) (done func(), err error) {
 	budget := in.small
 	if n > smallBody {

@@ -166,10 +166,9 @@ func (l *Lines) Failure(err error) {
 	l.writeLine("error: " + oneLine(err.Error()))
 }
 
-// Write writes a logger's record as one line, in which it breaks the words
-// by which the host recognises a failure. Write implements [io.Writer] for
-// slog handlers and never returns an error, because a logger could not
-// handle one.
+// Write writes a logger's record as one line. Write inserts a hyphen into each word by
+// which the host recognises a failure. Write implements [io.Writer] for slog handlers
+// and never returns an error, because a logger could not handle one.
 func (l *Lines) Write(record []byte) (int, error) {
 	l.write(string(record))
 	return len(record), nil

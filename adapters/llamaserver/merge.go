@@ -18,10 +18,10 @@ const (
 // merger joins pieces of an answer into events, so that Ollama's limit on repetitions
 // never ends a stream. After freeRepeats events with the same trimmed content, each
 // further event joins twice as many pieces as the event before. If the model repeats a
-// word, an event of two words differs from an event of one word, so an event of few
-// pieces suffices. If the model writes only white space, no event changes the trimmed
-// content, and twenty events hold about eight thousand pieces. A piece that changes the
-// trimmed content is sent immediately.
+// word, an event of two words has other trimmed content than an event of one word, so a
+// few pieces for each event suffice. If the model writes only white space, no event
+// changes the trimmed content, and twenty events hold about eight thousand pieces. A
+// piece that changes the trimmed content is sent immediately.
 type merger struct {
 	last string // last is the trimmed content of the last event that was sent
 	// repeats is the number of consecutive events with the same content; before the

@@ -135,8 +135,8 @@ func (p *prompt) tokens(ctx context.Context, m Model) ([]int32, error) {
 }
 
 // keep returns the number of leading tokens that a context shift must not drop. The
-// number that the request gives does not count the tokens that the tokenizer adds at
-// the start of each text (BOS), so keep adds them.
+// field n_keep of a request does not count the tokens that the tokenizer adds at the
+// start of each text (BOS), so `keep` adds the number of these tokens.
 func (c *completionRequest) keep(ctx context.Context, m Model, prompt []int32) (int, error) {
 	if c.NKeep < 0 || c.NKeep >= len(prompt) {
 		return len(prompt), nil

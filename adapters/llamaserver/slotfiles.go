@@ -155,8 +155,8 @@ func slotRefusal(id int, err error) error {
 	return err
 }
 
-// save writes a slot to a file. A file of the same name is replaced when the new one is
-// complete.
+// save writes a slot to a file. If a file of the same name exists, save replaces the
+// file after it has written the whole slot.
 func (f *slotFiles) save(ctx context.Context, store SequenceStore, id int, name string) (moved engine.Saved, err error) {
 	switch info, err := os.Lstat(filepath.Join(f.folder, name)); {
 	case errors.Is(err, fs.ErrNotExist):

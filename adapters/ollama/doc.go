@@ -7,8 +7,8 @@
 // links. In lib/ollama of this folder, llama-server is our program, and everything
 // else is a symbolic link to the files of the installation.
 //
-// Programs that embed Ollama's Go packages use package inprocess instead, which is in a
-// folder and a module of its own.
+// Programs that embed Ollama's Go packages use package inprocess, which is in a folder
+// and a module of its own.
 //
 // Ollama's own installation is never changed. The package starts Ollama only to ask for its
 // version.

@@ -91,7 +91,7 @@ func (f *folder) read(name string, limit int64) ([]byte, error) {
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%s has more than %d bytes, so it is not ours: remove the folder yourself", f.path(name), limit)
+		err = fmt.Errorf("%s has more than %d bytes, so sdnpu did not write it: remove the folder yourself", f.path(name), limit)
 	}
 	return text, err
 }

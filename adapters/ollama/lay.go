@@ -10,12 +10,12 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// Lay creates or updates a private layout in dir and returns the path of its
-// ollama executable. In the layout, bin/ollama is the host's executable,
-// lib/ollama/llama-server is program, lib/ollama/llama-server.orig links to the
-// host's llama-server, and links to the host's other files lie next to them. If
-// the host has no llama-quantize, which `ollama create` needs, program takes its
-// place. Lay does not change the host.
+// Lay creates or updates a private layout in dir and returns the path of its ollama
+// executable. In the layout, bin/ollama is the host's executable,
+// lib/ollama/llama-server is program, lib/ollama/llama-server.orig links to the host's
+// llama-server, and links to the host's other files lie next to them. If the host has
+// no llama-quantize, which `ollama create` needs, the layout contains program under the
+// name llama-quantize. Lay does not change the host.
 //
 // Lay replaces and removes only files that it wrote, which [MarkerFile] lists. If
 // another file is in the way, Lay returns [ErrForeign] and changes nothing. Lay writes
@@ -96,7 +96,7 @@ func mayReplace(l laying, old []laying, f *folder) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q: %w, or it was changed: move it away, or name another folder", f.path(l.Path), ErrForeign)
+	return fmt.Errorf("%q: %w, or the file was changed: move the file away, or name another folder", f.path(l.Path), ErrForeign)
 }
 
 // layout lists the files of a layout.

@@ -17,7 +17,7 @@ const OriginalName = "llama-server.orig"
 // ErrOriginalIsUs is returned if this program is found where Ollama's own llama-server should
 // be. If this program started itself in place of Ollama's llama-server, each process would
 // start another one without end.
-var ErrOriginalIsUs = errors.New("this is sdnpu and not Ollama's own llama-server: put Ollama's there")
+var ErrOriginalIsUs = errors.New("the file is sdnpu and not Ollama's own llama-server: replace it by Ollama's own llama-server")
 
 // FindOriginal returns the path of Ollama's own llama-server, or "" if there is
 // none. named is the value of SDNPU_ORIGINAL. If named is empty, FindOriginal searches

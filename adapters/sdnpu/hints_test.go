@@ -74,7 +74,7 @@ func TestLibraryInTheCurrentFolderNeedsItsFolder(t *testing.T) {
 		_, err := launch.Settings{Library: name}.OpenDevice(t.Context(), "sdnpu", cmdline.NewLogger(os.Stderr, false))
 		return err
 	}
-	require.ErrorContains(t, open("libQnnHtp.so"), "name its file as ./libQnnHtp.so")
+	require.ErrorContains(t, open("libQnnHtp.so"), "name the file of the library as ./libQnnHtp.so")
 	require.NotContains(t, open("libQnnHtp.so").Error(), "too short", "the file was opened")
 	require.ErrorContains(t, open("./libQnnHtp.so"), "too short", "the file is opened although it is no library")
 	require.NotContains(t, open("gone.so").Error(), "current folder")

@@ -42,7 +42,7 @@ func publicKey(raw ed25519.PublicKey) PublicKey {
 func (k PublicKey) raw() ed25519.PublicKey {
 	raw, err := hex.DecodeString(strings.TrimPrefix(string(k), keyPrefix))
 	if err != nil || len(raw) != ed25519.PublicKeySize {
-		panic("signing: a public key that was not parsed") // the text is valid, because a PublicKey comes from ParseKey or publicKey
+		panic("signing: the public key was not made by ParseKey") // the text is valid, because a PublicKey comes from ParseKey or publicKey
 	}
 	return raw
 }

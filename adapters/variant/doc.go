@@ -5,18 +5,21 @@
 // [enable.Request]. The images and findings go to the image cache, where Ollama's runner
 // looks for them. This process must have the environment variables of Ollama's server, because
 // these variables name the folder of the image cache: see [enable.Process.Adopt].
-// Package variant creates nothing in Ollama, and decides no more than Ollama\'s runner would.
+// Package variant creates nothing in Ollama.
 //
 // # Invariants
 //
-//   - The model is opened with the configuration that Ollama's runner will have: the keys of
-//     the model, of the adapter and of the environment, in this order.
-//   - A recipe that fails its quality gate is an error, unless the recipe is auto: then a
-//     recipe that passes is chosen.
-//   - Files are written to the image cache only. Without an image cache, nothing is prepared.
+//   - Package variant opens the model with the same configuration as Ollama's runner.
+//   - If a recipe that the user has named fails its quality gate, the preparation fails.
+//   - For the recipe auto, package variant chooses a recipe that passes its quality gate.
+//   - A preparation writes files only to the image cache.
+//   - Without an image cache, nothing is prepared.
+//
+// The configuration consists of the keys of the model, of the adapter and of the environment;
+// later values replace earlier values.
 //
 // # Cost
 //
-// A preparation takes minutes. The device, the model and the engine that it opens are closed
-// when [Preparation.Run] returns.
+// A preparation takes minutes. The device, the model and the engine that a preparation opens
+// are closed when [Preparation.Run] returns.
 package variant

@@ -83,7 +83,7 @@ func variantConfig(path, adapter string) (config.Config, error) {
 	}
 	c, err := config.Resolve(own, keys, config.Environment(os.LookupEnv))
 	if err == nil && !c.Enabled {
-		err = fmt.Errorf("%s is false where `ollama serve` runs: remove this variable and start it again", config.Keys[0].Variable())
+		err = fmt.Errorf("%s is false in the environment of `ollama serve`: remove this variable and start `ollama serve` again", config.Keys[0].Variable())
 	}
 	return c, err
 }

@@ -39,9 +39,9 @@ type Connection struct {
 // reserve is used up, the server closes such a connection earlier.
 const patience = 250 * time.Millisecond
 
-// New returns a limit of the given number of connections, but of at least 512. New
-// allows fewer if the process may not open enough files: the process needs a quarter of
-// its file descriptors for purposes other than connections.
+// New returns a limit of the given number of connections, but of at least 512. The
+// limit is smaller if the process may not open enough files, because the process needs
+// a quarter of its file descriptors for purposes other than connections.
 func New(connections int) *Limit {
 	most := max(16, min(max(512, connections), descriptors()/2))
 	return &Limit{

@@ -6,8 +6,8 @@
 // requests, so a program that calls this package gets the answers of our llama-server.
 //
 // Package inprocess is a module of its own, because Ollama's package llm needs modules
-// that our programs do not need. An unmodified Ollama starts llama-server instead; see
-// package ollama.
+// that our programs do not need. An unmodified Ollama does not call package inprocess
+// but starts llama-server; see package ollama.
 //
 // # Limits
 //
