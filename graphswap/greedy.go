@@ -18,9 +18,8 @@ type GreedyOptions struct {
 // Greedy returns the plan of the published greedy rule. Before a step, the greedy rule
 // takes the last block that has not switched. The greedy rule finds the smallest number of
 // following steps whose time covers the load of the block; steps of the block itself count.
-// The load runs during the steps that cover it. After the last of the covering steps, the
-// greedy rule decides about the next load. The second result of Greedy is the time at which
-// the rule itself expects the plan to end.
+// After the last step that covers a load, the greedy rule decides about the next load. The
+// second result of Greedy is the time at which the rule itself expects the plan to end.
 func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	plan := p.fixedPlan(name, Prefill)
 	plan.Spare = o.Spare

@@ -71,8 +71,8 @@ var oldPlans = map[string]string{
 }
 
 // CurrentPlan translates a value of sdnpu.plan from the plan names of earlier versions,
-// with or without "+spare" or "-spare", to today's name. CurrentPlan returns any other
-// value unchanged.
+// with or without "+spare" or "-spare", to today's name. If the value is not a plan name of
+// an earlier version, CurrentPlan returns it unchanged.
 func CurrentPlan(value string) string {
 	if plan, replaced := oldPlans[value]; replaced {
 		return plan

@@ -31,8 +31,7 @@ type shareRange struct{ most, least float64 }
 
 // oldShare returns the range of the share of blocks with old widths during the next ms
 // milliseconds of the change's loads. The argument leftMs is the time of the change's loads
-// that have not run before these milliseconds. In a change of widths, a block changes when
-// its load ends.
+// that have not run yet. In a change of widths, a block changes when its load ends.
 func (x *widthChange) oldShare(leftMs, ms float64) shareRange {
 	blocks := float64(x.to.Blocks)
 	return shareRange{

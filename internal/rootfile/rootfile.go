@@ -1,8 +1,8 @@
 // Package rootfile writes new files into an open folder and computes checksums of
 // files.
 //
-// [Create] never replaces or follows what another program put at the file's name.
-// Package trust decides whether the folder itself may be used.
+// [Create] never replaces or follows what another program put at the file's name. Package
+// rootfile does not check who can change the folder; package trust does.
 package rootfile
 
 import (

@@ -124,8 +124,8 @@ func (f *file) Truncate(size int64) error {
 }
 
 // create writes a new file and flushes it to the disk. create does not flush the folder
-// that holds the file. If a process that stopped has left a file of that name, create
-// removes the old file first and never writes into it.
+// that holds the file. If a process that stopped has left an incomplete file with the same
+// name as the new one, create removes the old file and never writes into it.
 func (d *disk) create(name string, fill func(io.Writer) error) error {
 	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

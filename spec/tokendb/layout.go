@@ -121,7 +121,8 @@ func (h *header) check(size uint64) error {
 }
 
 // widthOf returns the number of bytes in which a token of a vocabulary is stored. The
-// largest number of that many bytes is no token, because it is the separator.
+// largest number that fits into widthOf(vocab) bytes is no token, because it is the
+// separator.
 func widthOf(vocab int) int {
 	if vocab < 1<<16 {
 		return 2
