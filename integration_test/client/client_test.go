@@ -32,8 +32,9 @@ type story struct {
 // machine.
 const patience = 5 * time.Minute
 
-// TestMain makes these files. The paths are absolute, because package llm looks for its
-// program below the working folder, and TestMain changes that folder.
+// plain, selected and expected are files that TestMain makes. Their paths are absolute,
+// because package llm looks for its program below the working folder, and TestMain changes
+// that folder.
 var plain, selected, expected string
 
 func TestMain(m *testing.M) {
@@ -118,7 +119,7 @@ func greedy(tokens int) *api.Options {
 	return &o
 }
 
-// complete runs a request and calls each for every event.
+// complete runs a completion request and calls the function each once for each event of its stream.
 func complete(t *testing.T, ctx context.Context, server llm.LlamaServer, prompt string, o *api.Options, each func(llm.CompletionResponse)) (string, llm.CompletionResponse, error) {
 	var text strings.Builder
 	var last llm.CompletionResponse
@@ -153,7 +154,7 @@ func TestOllamasClientCodeGetsTheReferenceText(t *testing.T) {
 		if !asked {
 			require.Equal(t, len(s.PromptIDs), last.PromptEvalCount)
 		}
-		asked = true // v0.30.0 does not count reused tokens
+		asked = true // only the first count is compared, because Ollama v0.30.0 does not count reused tokens
 		require.Positive(t, last.PromptEvalCount)
 		require.Equal(t, len(s.GreedyIDs), last.EvalCount)
 		require.Positive(t, last.EvalDuration)
@@ -215,7 +216,7 @@ func TestKilledRunnerFailsItsRequestAndItsPing(t *testing.T) {
 				require.NoError(t, process.Kill())
 			})
 		})
-		// HasExited ignores a signal, so Ollama's scheduler pings.
+		// A runner that a signal killed is not reported by HasExited, so Ollama's scheduler pings it.
 		require.Eventually(t, func() bool { return server.Ping(t.Context()) != nil }, patience, time.Millisecond)
 		if err != nil {
 			return
