@@ -26,8 +26,7 @@ type visit struct {
 type activation struct {
 	returns []visit // returns holds the instructions that follow the calls of the rule
 	// same holds calls at the end of their own rule, so that the called rule returns directly
-	// to the stacks of that rule. A rule that ends with a call of itself therefore needs no
-	// stack.
+	// to the stacks of that rule. A rule that ends with a call of itself needs no stack.
 	same   []visit
 	stacks *frames
 }
@@ -93,8 +92,8 @@ func (c *closure) run(v visit) {
 		}
 	case opReturn:
 		if v.activation != nil {
-			// if a rule matched the empty text, the caller of the rule has continued
-			// after the rule already
+			// if a rule can match the empty text, its callers have already continued after
+			// the call
 			return
 		}
 		for _, f := range v.calls.list {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// larkOf writes rules in llguidance's notation Lark, so that llguidance has the same
-// grammar. Each terminal is one character, because llguidance reads the longest terminal
-// that matches, and a grammar of bytes has no such rule.
+// larkOf writes rules in llguidance's notation Lark, so that llguidance has the same grammar.
+// The terminals that larkOf writes are single characters, because llguidance always reads the
+// longest terminal that matches, but this package does not prefer long texts.
 func larkOf(rules []rule, root int) string {
 	l := &lark{}
 	for i, r := range rules {

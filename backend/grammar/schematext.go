@@ -62,8 +62,8 @@ func (c *converter) text(o *object, path string) (expression, error) {
 
 func knownFormat(f string) bool { return formats[f] != nil }
 
-// formats holds the string formats that package grammar supports. All other formats in a
-// schema are ignored.
+// formats holds the string formats that package grammar supports. Package grammar ignores all
+// string formats that the variable formats does not hold.
 var formats = map[string]func() expression{
 	"date":      date,
 	"time":      timeOfDay,

@@ -12,7 +12,7 @@ import (
 type Vocabulary struct {
 	pieces [][]byte // pieces holds the bytes of each token; empty if no grammar matches the token
 	ends   []int32  // ends holds the tokens that end a text
-	isEnd  []bool   // isEnd is set for the tokens in ends; its index is the token
+	isEnd  []bool   // isEnd reports, by token, whether the token is in the list `ends`
 	all    *tree
 	plainTokens
 }

@@ -153,9 +153,9 @@ type Grid struct {
 	Scales    []float32
 }
 
-// roundGroup is the number of weights that are rounded before all later weights are
-// changed to compensate their errors. Because of the groups, the later weights are
-// loaded and stored only once per group.
+// roundGroup is the number of weights that are rounded before all later weights are changed
+// to compensate their errors. Without groups of roundGroup weights, all later weights would
+// be loaded and stored once for each rounded weight.
 const roundGroup = 4
 
 // Round rounds the weights of one row and writes the integers to dst. scratch has the

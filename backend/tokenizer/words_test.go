@@ -24,7 +24,8 @@ func storiesTokenizer(t *testing.T) *Tokenizer {
 	return tok
 }
 
-// The oracle joins the symbols of the whole text at once.
+// TestWordByWordAgreesWithTheWholeText compares the tokenizer with an encoder that joins the
+// symbols of the whole text at once.
 func TestWordByWordAgreesWithTheWholeText(t *testing.T) {
 	tok := storiesTokenizer(t)
 	words := tok.encode.(*sentencePiece)
