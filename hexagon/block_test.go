@@ -94,7 +94,7 @@ func (b *block) through(t *testing.T, p passage, s setting) outcome {
 	t.Helper()
 	c, element := b.Config(), b.recipe.Activations.Size()
 	width, half := c.Hidden*element, c.HeadDim/2*element
-	view := b.Views(slots)[0] // SmolLM2 has only one view
+	view := b.Views(slots)[0] // all layers of SmolLM2 share one view: one mask and one set of angles
 	out := outcome{cache: p.past.clone()}
 	for at, n := 0, len(p.x)/width; at < n; at += s.valid {
 		valid := min(s.valid, n-at)

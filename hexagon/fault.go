@@ -25,10 +25,10 @@ type Fault struct {
 // codes.
 var faults = []Fault{
 	{"1002", "out of memory", "the graphs with their inputs and outputs do not fit into a DSP session, which holds 3.75 GB", "use more blocks (sdnpu.blocks), a shorter context (sdnpu.context) or a smaller recipe, or end other programs that use the NPU"},
-	{"1007", "system communication", "the DSP crashed and restarted; everything that was loaded is lost", "nothing: sdnpu loads the graphs again and continues. If it happens with every request, update the system's NPU driver"},
+	{"1007", "system communication", "the DSP crashed and restarted; everything that was loaded is lost", "nothing: sdnpu loads the graphs again and continues; if the DSP restarts with every request, update the system's NPU driver"},
 	{"1008", "incompatible binaries", "an image was compiled for another chip or by another version of the library", "run `sdnpu cache clear`, or prepare the model again with this runtime; check with `sdnpu doctor` that library, stubs and DSP images have the same version"},
 	{"1009", "loading binaries", "the DSP could not load an image, or this process has loaded a second copy of the library", "name only one library (SDNPU_LIBRARY), keep library, stubs and DSP images of the same version in one folder, and run `sdnpu cache clear`"},
-	{"1011", "fatal communication", "this process has lost its connection to the DSP", "start the program again; Ollama does that with the next request. If that fails, restart the machine"},
+	{"1011", "fatal communication", "this process has lost its connection to the DSP", "start the program again, which Ollama does with the next request; if the new process loses the DSP too, restart the machine"},
 	{"5004", "binary version", "an image is newer than the library can read", "run `sdnpu runtime install` for a newer library, or `sdnpu cache clear` to compile with the present one"},
 	{"5005", "create from binary", "an image is damaged, or the library refuses it", "run `sdnpu cache verify`, then `sdnpu cache clear`"},
 	{"8003", "memory mapping", "memory for inputs and outputs could not be mapped into the DSP session", "use more blocks (sdnpu.blocks) or a shorter context (sdnpu.context), and start again"},

@@ -256,8 +256,8 @@ func TestBlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
 var shares = regexp.MustCompile(`(\d+\.\d\d) %`)
 
 // sameReading requires that two rows agree: 100 % stays 100 %, and other shares differ by at
-// most 5 %. The shares may differ because the vendor's library may round differently on
-// another processor.
+// most 5 %. sameReading allows different shares, because the vendor's library may round
+// differently on another processor.
 func sameReading(t *testing.T, written, measured string) {
 	t.Helper()
 	settings := func(row string) string { return strings.Join(strings.Split(row, "|")[:9], "|") }

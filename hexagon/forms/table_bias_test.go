@@ -2,7 +2,8 @@ package forms
 
 import "github.com/sdnpu/sdnpu/hexagon/qnn"
 
-// biases adds linear layers with a bias and with more dimensions.
+// biases adds forms of linear layers with a bias, and with activations of more than two
+// dimensions.
 func (t *table) biases() {
 	m, k, n := 8, 64, 96
 	for _, x := range []struct {

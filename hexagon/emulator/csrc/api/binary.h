@@ -1,22 +1,23 @@
 /* binary.h defines the format of the emulator's context binary, which its writer and its reader
  * share.
  *
- *   A context binary consists of a header of 128 bytes, the metadata and the chunks, in this order.
- *
+ * A context binary consists of a header of 128 bytes, the metadata and the chunks, in this order.
  * Each part of a context binary starts at a multiple of 64 bytes. A context binary contains offsets
  * from its start and no addresses, so it can be used wherever it is mapped. The metadata of a
- * context binary is a stream of little-endian numbers and strings (length, bytes, NUL), as listed
- * below.
+ * context binary is a stream of little-endian numbers and strings (length, bytes, NUL): first the
+ * chunk table, then the graphs, each with its tensors and its nodes.
  *
- *   chunk table: u64 offset, u64 size, u64 hash, for each chunk
- *   graphs:      u32 bytes of this graph, then
- *     name, u32 tensors, u32 nodes
- *     tensor: u32 id, name, u32 kind, dtype, rank, dims[rank], quantization, chunk or none
- *     quantization: u32 scales; unless 0: u32 encoding, bits, axis, block[5], blocks, scale bits,
- *             bit mask of the arrays, chunk of the arrays or none, then the arrays if none
- *     node:   name, operator, u32 inputs, ids, u32 outputs, ids,
- *             u32 parameters, each: name, u32 kind, dtype and value, or tensor id,
- *             chunk of the packed constants or none
+ * - An entry of the chunk table has the fields u64 offset, u64 size and u64 hash.
+ * - A graph has the fields u32 bytes of the graph, name, u32 tensors, u32 nodes, then its tensors
+ *   and its nodes.
+ * - A tensor has the fields u32 id, name, u32 kind, dtype, rank, dims[rank], quantization, and
+ *   chunk of the elements or none.
+ * - A quantization has the field u32 scales; unless that is 0, also u32 encoding, bits, axis,
+ *   block[5], blocks, scale bits, bit mask of the arrays, chunk of the arrays or none, and without
+ *   a chunk the arrays themselves.
+ * - A node has the fields name, operator, u32 inputs, ids, u32 outputs, ids, u32 parameters, the
+ *   parameters, and chunk of the packed constants or none.
+ * - A parameter has the fields name, u32 kind, dtype, and value or tensor id.
  *
  * The offsets of intermediate tensors are not stored: the reader plans the arena itself, from
  * shapes that it has checked.

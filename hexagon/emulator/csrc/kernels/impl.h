@@ -1,7 +1,7 @@
 /* kernels/impl.h contains the code of all kernels in kernels.h, and is compiled once per code path.
  *
  * The file that includes impl.h defines the type v16 (16 lanes of f32) with its operations. The
- * including file also defines the macros KERNEL and KERNEL_INLINE (linkage and target of
+ * file that includes impl.h also defines the macros KERNEL and KERNEL_INLINE (linkage and target of
  * functions), KERNELS (the table to fill), KERNELS_NAME, and KERNELS_FLOAT_ROWS and
  * KERNELS_INT_ROWS (the most rows per float or integer GEMM call). The file that includes impl.h
  * also lists the sizes of its register tiles. TALL_TILES have more than six rows, WIDE_TILES span
