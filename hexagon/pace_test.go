@@ -153,8 +153,8 @@ func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
 	same(t, cost.Profile.Compute.RPCMs, runCost(t, p, "other", bound(t, d, other.Signature())).Took, "a graph of no model")
 }
 
-// wallScale is the key scale of the tests with pace=wall, which makes these tests shorter.
-// With a scale of 0.5, an execute still lasts milliseconds.
+// wallScale is the key scale of the tests with pace=wall: small enough to make the tests
+// shorter, and large enough that an execute still lasts milliseconds.
 const wallScale = 0.5
 
 const wall = "profile=sd8gen2,as=qwen2.5-0.5b,pace=wall,scale=0.5"

@@ -92,7 +92,7 @@ typedef struct {
 static const tile_set narrow_tiles[EMU_GEMM_ROWS + 1] = {
     TILE_ENTRY(1, 1) TILE_ENTRY(2, 1) TILE_ENTRY(3, 1) TILE_ENTRY(4, 1) TILE_ENTRY(5, 1)
         TILE_ENTRY(6, 1) TALL_TILES(TILE_ENTRY)};
-/* An entry of 0 panels in the table means that there is no such tile. */
+/* An entry of 0 panels means that the table has no tile for that number of rows. */
 static const tile_set middle_tiles[EMU_GEMM_ROWS + 1] = {[0] = {0, {{NULL}}},
                                                          MIDDLE_TILES(TILE_ENTRY)};
 static const tile_set wide_tiles[EMU_GEMM_ROWS + 1] = {[0] = {0, {{NULL}}}, WIDE_TILES(TILE_ENTRY)};

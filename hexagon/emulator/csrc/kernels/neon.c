@@ -229,8 +229,8 @@ KERNEL_INLINE int32x4_t whole4(float64x2_t low, float64x2_t high) {
   return vmovn_high_s64(vmovn_s64(vcvtq_s64_f64(low)), vcvtq_s64_f64(high));
 }
 
-/* i_of_d converts each lane of a to a 32-bit integer. The lanes of a must hold integers that fit
- * into 32 bits. */
+/* i_of_d converts each lane of the argument to a 32-bit integer; the lane must hold an integer that
+ * fits into 32 bits. */
 KERNEL_INLINE i16 i_of_d(d16 x) {
   return (i16){whole4(x.a, x.b), whole4(x.c, x.d), whole4(x.e, x.f), whole4(x.g, x.h)};
 }

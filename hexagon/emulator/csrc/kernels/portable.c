@@ -181,8 +181,8 @@ KERNEL_INLINE d16 d_of_i(i16 a) {
   return r;
 }
 
-/* i_of_d converts each lane of a to a 32-bit integer. The lanes of a must hold integers that fit
- * into 32 bits. */
+/* i_of_d converts each lane of the argument to a 32-bit integer; the lane must hold an integer that
+ * fits into 32 bits. */
 KERNEL_INLINE i16 i_of_d(d16 a) {
   i16 r;
   EACH_LANE r.i[l] = (int32_t)a.d[l];

@@ -86,7 +86,8 @@ typedef struct {
 #define ENTRY(R, P) [R] = {P, tile_##R##_##P},
 static const tile_set narrow[EMU_GEMM_ROWS + 1] = {NARROW_TILES(ENTRY)};
 static const tile_set middle[EMU_GEMM_ROWS + 1] = {
-    MIDDLE_TILES(ENTRY)}; /* an entry of 0 panels means that there is no such tile */
+    MIDDLE_TILES(ENTRY)}; /* an entry of 0 panels means that the table has no tile for that number
+                             of rows */
 static const tile_set wide[EMU_GEMM_ROWS + 1] = {WIDE_TILES(ENTRY)};
 
 /* widest_tile returns the tile with the most panels, but at most `left` panels. */

@@ -93,8 +93,8 @@ KERNEL_INLINE d16 d_of_i(i16 x) {
               _mm256_cvtepi32_pd(_mm256_extracti128_si256(x.hi, 1)));
 }
 
-/* i_of_d converts each lane of a to a 32-bit integer. The lanes of a must hold integers that fit
- * into 32 bits. */
+/* i_of_d converts each lane of the argument to a 32-bit integer; the lane must hold an integer that
+ * fits into 32 bits. */
 KERNEL_INLINE i16 i_of_d(d16 x) {
   return i_of(_mm256_set_m128i(_mm256_cvtpd_epi32(x.b), _mm256_cvtpd_epi32(x.a)),
               _mm256_set_m128i(_mm256_cvtpd_epi32(x.d), _mm256_cvtpd_epi32(x.c)));
