@@ -81,3 +81,43 @@ func TestSpecialTokensAgreeWithLlamaCpp(t *testing.T) {
 		})
 	}
 }
+
+// TestTheEndOfAMessageEndsNoAnswer: `<|end|>` ends the answers of most models that have it.
+// In gpt-oss and Solar, the answer continues with another message, as in llama.cpp.
+func TestTheEndOfAMessageEndsNoAnswer(t *testing.T) {
+	const normal, control = 1, 3
+	for _, c := range []struct {
+		name   string
+		tokens []string
+		ends   bool
+	}{
+		{"phi", []string{"<|end|>"}, true},
+		{"only calls", []string{"<|end|>", "<|call|>"}, true},
+		{"gpt-oss", []string{"<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|message|>"}, false},
+		{"solar", []string{"<|end|>", "<|calls|>", "<|flush|>"}, false},
+		{"no end", []string{"<|call|>", "<|return|>"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			types := make([]int32, len(c.tokens))
+			for i := range types {
+				types[i] = []int32{control, normal}[i%2]
+			}
+			tok := storiesWith(t, c.name, true, c.tokens, types)
+			for _, text := range c.tokens {
+				ids := encode(t, tok, text, tokenizer.EncodeOptions{ParseSpecial: true})
+				require.Len(t, ids, 1, text)
+				switch text {
+				case "<|end|>":
+					require.Equal(t, c.ends, tok.IsEOG(ids[0]))
+					require.Equal(t, !c.ends, string(tok.Piece(ids[0])) == text, "the end of a message is text")
+				case "<|start|>", "<|message|>":
+					require.False(t, tok.IsEOG(ids[0]))
+					require.Equal(t, text, string(tok.Piece(ids[0])))
+				default:
+					require.True(t, tok.IsEOG(ids[0]), text)
+					require.Empty(t, tok.Piece(ids[0]), text)
+				}
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
@@ -57,9 +58,17 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 		if types != nil {
 			v.types[id] = tokenType(min(max(types[id], 0), math.MaxInt8))
 		}
-		if endings[text] {
+		switch {
+		case endings[text]:
 			v.types[id] = typeControl
+		case headers[text]:
+			v.types[id] = typeUserDefined
 		}
+	}
+	if v.messagesEnd() {
+		v.types[slices.Index(texts, messageEnd)] = typeUserDefined
+	}
+	for id, text := range texts {
 		switch v.types[id] {
 		case typeControl, typeUnknown, typeByte:
 		default:
@@ -67,6 +76,21 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 		}
 	}
 	return v, nil
+}
+
+// messageEnd ends the answers of some models. Models that answer in several messages write
+// messageEnd after each message, and another token after the last.
+const messageEnd = "<|end|>"
+
+// headers lists names of tokens in the headers of messages. Their text belongs to the answer,
+// because it separates thoughts, content and calls of tools.
+var headers = map[string]bool{"<|channel|>": true, "<|message|>": true, "<|start|>": true, "<|constrain|>": true}
+
+// messagesEnd reports whether [messageEnd] ends a message and not the answer. As in llama.cpp,
+// that is so if the vocabulary has tokens that end answers and calls of gpt-oss or of Solar.
+func (v *vocabulary) messagesEnd() bool {
+	has := func(text string) bool { return slices.Contains(v.texts, text) }
+	return has(messageEnd) && (has("<|call|>") && has("<|return|>") || (has("<|call|>") || has("<|calls|>")) && has("<|flush|>"))
 }
 
 // id returns the token with the given text, or None.
@@ -86,7 +110,8 @@ var endings = map[string]bool{
 	"<|im_end|>": true, "<|eot_id|>": true, "<|eom_id|>": true, "<|endoftext|>": true,
 	"<|end_of_text|>": true, "<end_of_turn>": true, "<|end|>": true, "<EOT>": true,
 	"_<EOT>": true, "[EOT]": true, "<end_of_utterance>": true, "<eos>": true,
-	"<｜end▁of▁sentence｜>": true,
+	"<｜end▁of▁sentence｜>": true, "[EOS]": true, "[e~[": true, "<turn|>": true, "<|tool_response>": true,
+	"<|return|>": true, "<|call|>": true, "<|calls|>": true, "<|flush|>": true,
 	// A code model writes a token such as <|file_sep|> before the next file, so the
 	// generation ends at such a token.
 	"<|fim_pad|>": true, "<fim-pad>": true, "<fim_pad>": true,
@@ -138,6 +163,9 @@ func (v *vocabulary) readSpecial(f *gguf.File) error {
 		if v.types[id] == typeControl && endings[text] {
 			v.eog[int32(id)] = true
 		}
+	}
+	if v.messagesEnd() {
+		delete(v.eog, int32(slices.Index(v.texts, messageEnd)))
 	}
 	delete(v.eog, None)
 	return nil
