@@ -115,8 +115,8 @@ func compiler(t *testing.T, fault string) Compiler {
 	}
 }
 
-// priority returns the scheduling priority of this process, or 0 if no test file of
-// this system has replaced it.
+// priority returns the scheduling priority of this process, or 0 on a system for which
+// no test file sets the variable priority.
 var priority = func() int { return 0 }
 
 // start opens an engine that compiles its images with the given function.

@@ -29,7 +29,7 @@ func TestLaterSourcesOverrideEarlierOnes(t *testing.T) {
 			if name == "SDNPU_RECIPE" {
 				return "f32", true
 			}
-			return "", name == "SDNPU_ROWS" // set but empty counts as not set
+			return "", name == "SDNPU_ROWS" // SDNPU_ROWS is set to an empty text, which counts as not set
 		}),
 	)
 	require.NoError(t, err)

@@ -65,9 +65,10 @@ func TestModesOfTheLaboratoryAreNamed(t *testing.T) {
 	}
 }
 
-// TestModesAgreeWithAListOfAssignments compares random sources with the plain rule: write
-// down all assignments in order, a mode's before those of its source, and cross out what
-// an earlier mode has set when a new mode comes. The last assignment of each key counts.
+// TestModesAgreeWithAListOfAssignments resolves random sources and compares the config
+// with a plain list of assignments. The assignments of a source's mode come before the
+// source's own assignments, and a new mode removes the assignments of an earlier mode.
+// The last assignment of each key counts.
 func TestModesAgreeWithAListOfAssignments(t *testing.T) {
 	values := map[string][]string{
 		"sdnpu.draft": {"auto", "off", "pld", "default"}, "sdnpu.plan": {"auto", "resident", "switch"}, "sdnpu.recipe": {"f16", "f32", "w8"},

@@ -1,11 +1,11 @@
 // Package enable makes NPU variants of the models of a running Ollama, and removes
 // them.
 //
-// A variant is a second name for the same weights. A variant consists of the layers
-// of its base model and of an adapter of a few hundred bytes, which selects the NPU.
-// Package enable talks to Ollama's HTTP API only and copies no weights. Package
-// enable reads the model's file, whose path Ollama reports, so the package must be
-// used on Ollama's machine.
+// A variant is a second name for the weights of its base model. The variant consists of
+// the layers of the base model and of an adapter of a few hundred bytes, which selects
+// the NPU. Package enable talks to Ollama's HTTP API only and copies no weights.
+// Package enable reads the model's file, whose path Ollama reports, so the package must
+// be used on Ollama's machine.
 //
 // # Order of the steps
 //

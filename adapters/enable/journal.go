@@ -83,7 +83,7 @@ func (j *journal) isCurrent() bool {
 func (j *journal) adapterPath() string { return strings.TrimSuffix(j.path, ".json") + ".gguf" }
 
 // withAdapter stores an adapter in a file, calls the function `use` with the file's
-// path, and removes the file. If the process is killed while use runs, the next
+// path, and removes the file. If the process is killed before `use` returns, the next
 // process that locks the journal removes the adapter's file.
 func (j *journal) withAdapter(content []byte, use func(path string) error) error {
 	if err := os.WriteFile(j.adapterPath(), content, 0o600); err != nil {

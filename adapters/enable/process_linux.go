@@ -57,7 +57,7 @@ func listening(port int) (sockets []string) {
 	return sockets
 }
 
-// holds reports whether a process has one of the given sockets open.
+// The method `holds` reports whether a process has one of the given sockets open.
 func holds(dir string, sockets []string) bool {
 	entries, err := os.ReadDir(filepath.Join(dir, "fd"))
 	if err != nil { // the process belongs to another user, or has ended

@@ -112,7 +112,7 @@ func (s Settings) useProfile(c backend.Capabilities, m *model.Model, o *engine.O
 		return
 	}
 	rows, blocks, slots, err := o.Shape(m.Config(), c)
-	if err != nil { // the engine will report the error itself
+	if err != nil { // ignore the error, because the engine reports it too
 		return
 	}
 	p, err := s.Profiles().Get(s.profileKey(c, m, o.Recipe.Name, blocks, slots))

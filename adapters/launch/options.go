@@ -80,7 +80,7 @@ func (o Options) DraftProblem() string {
 		switched = ""
 	}
 	if o.Config.Exact {
-		exactly = " and an exact width"
+		exactly = " and with sdnpu.exact=true"
 	}
 	if rows[0] == 1 || switched+exactly != "" && rows[len(rows)-1] == 1 {
 		return fmt.Sprintf("drafts (%s) cannot be verified: after the prompt, widths %s with plan %s%s leave only graphs of one row; "+

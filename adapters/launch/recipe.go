@@ -89,7 +89,7 @@ func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o O
 	var refused []refusal
 	for _, r := range list {
 		var err error
-		// if the config names the recipe, the device itself rejects what does not fit
+		// if the config names the recipe, the device rejects a recipe that does not fit
 		if len(list) > 1 {
 			err = s.CheckWindow(l.File, r.Name, l.Device.Capabilities())
 		}

@@ -30,8 +30,8 @@ func TestBodyOverTheLimitIsRejected(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, answer.Code)
 }
 
-// half is a request body of which only the first half arrives. Reading the rest fails
-// at the connection's deadline.
+// half is a request body of which only the first half arrives. When the connection's
+// deadline has passed, reading from half returns an error.
 type half struct{ passed <-chan struct{} }
 
 func (h half) Read([]byte) (int, error) {

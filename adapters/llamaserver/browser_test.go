@@ -54,7 +54,7 @@ func (c *tally) wrap(next http.Handler) http.Handler {
 }
 
 // attackPage sends each kind of request that a page can send to another site without
-// its consent, and then sets its title.
+// the consent of that site, and then sets the title of the page.
 const attackPage = `<!doctype html><title>busy</title><iframe name=frame></iframe>
 <form id=form method=post target=frame enctype=text/plain action="%[1]s/completion"><input name='{"prompt":"a","x":"' value='"}'></form>
 <script>

@@ -153,7 +153,8 @@ func TestTextsInWorkAreBoundedInSum(t *testing.T) {
 			s := newTestServer(t, nil, 1)
 			synctest.Test(t, func(t *testing.T) {
 				m := &meter{fakeModel: &fakeModel{}, hold: make(chan struct{})}
-				// the semaphores must be made inside this synctest bubble
+				// make the semaphores of the intake inside the synctest bubble in which
+				// requests wait for them
 				s.intake = newIntake(c.processors)
 				s.SetModel(m)
 				var wg sync.WaitGroup

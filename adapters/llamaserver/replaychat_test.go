@@ -111,8 +111,8 @@ func checkChat(t *testing.T, name string, body []byte, response *http.Response, 
 	}
 }
 
-// checkEmbedding checks the embedding of a recorded text. fakeEmbedder gives (token, 3, 4)
-// of the last token.
+// checkEmbedding checks the embedding of a recorded text. For a text, fakeEmbedder returns
+// the numbers (token, 3, 4), where token is the last token of the text.
 func checkEmbedding(t *testing.T, name string, body []byte, answer *httptest.ResponseRecorder) {
 	var asked struct {
 		Input     string

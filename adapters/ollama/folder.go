@@ -117,9 +117,9 @@ func (f *folder) create(name string, from io.Reader, mode fs.FileMode) error {
 }
 
 // linkOrCopy creates name as a hard link of a file outside the folder, or as a copy if they are
-// on different file systems. No file with the given name may exist. The system call for a hard
-// link does not follow a symbolic link called name, and openTrusted has checked the folders on
-// the way.
+// on different file systems. The caller of linkOrCopy makes sure that no file called name
+// exists. The system call for a hard link does not follow a symbolic link called name, and
+// openTrusted has checked the folders on the way.
 func (f *folder) linkOrCopy(from, name string) error {
 	if os.Link(from, f.path(name)) == nil {
 		return nil

@@ -19,7 +19,8 @@ type channels struct {
 	// message with thoughts.
 	ends []string
 	// tool matches the header of a message that holds the arguments of a tool call. Group 1
-	// of the match is the name of the tool. If tool is nil, messages hold no calls.
+	// of the expression `tool` matches the name of the tool. If tool is nil, messages hold
+	// no calls.
 	tool  *regexp.Regexp
 	call  string // call is the mark at the end of a message with a tool call
 	marks []string

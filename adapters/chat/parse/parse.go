@@ -167,7 +167,7 @@ func (p *Parser) thoughts(last bool) (out Delta) {
 	}
 	trimmed := strings.TrimRight(text, " \t\r\n")
 	if !ended {
-		p.text = text[len(trimmed):] + p.text // white space is kept for now, because the thoughts may end after it
+		p.text = text[len(trimmed):] + p.text // keep white space at the end until more text comes, because the thoughts may end after it
 		if last {
 			p.text = ""
 		}

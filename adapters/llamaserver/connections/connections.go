@@ -195,7 +195,8 @@ func Unread(next http.Handler) http.Handler {
 		w.Header().Set("Connection", "close")
 		next.ServeHTTP(w, r)
 		if w.Header().Get("Connection") == "close" {
-			// Ignore the error of a connection that has no deadlines.
+			// Ignore the error, because a connection without deadlines just waits
+			// longer for its client.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(DrainTime))
 		}
 	})

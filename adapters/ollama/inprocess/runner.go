@@ -50,7 +50,7 @@ type Options struct {
 	// ContextShift drops the older half of a full context instead of ending the answer.
 	ContextShift bool
 	// Embeddings makes a model compute embeddings even if it could generate text. Pooling,
-	// if not empty, is the name of the pooling that replaces the one of the model's file.
+	// if not empty, names a pooling that replaces the pooling of the model's file.
 	Embeddings bool
 	Pooling    string
 	// Keys sets keys of the model's config, such as sdnpu.recipe.
@@ -227,7 +227,7 @@ func (r *Runner) Close() error {
 	if loading {
 		<-r.loaded
 	}
-	r.mu.Lock() // when r.end is called, no further request can begin
+	r.mu.Lock() // r.end was called, so no further request can begin
 	m := r.model
 	r.model = nil
 	r.mu.Unlock()
