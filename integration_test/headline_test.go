@@ -100,8 +100,8 @@ func TestTheBenchmarkNamesWhatIsMissing(t *testing.T) {
 	require.NoError(t, os.WriteFile(prompts, []byte(storyPrompts), 0o600))
 	for _, test := range []struct{ args, says string }{
 		{"--ollama /nonexistent/ollama", "no Ollama found"},
-		{"--program /nonexistent/sdnpu", "run make build, or name it with --program"},
-		{"--systems auto", "want off among them"},
+		{"--program /nonexistent/sdnpu", "run make build, or name the program with --program"},
+		{"--systems auto", "want off in the list"},
 		{"--phones sd8gen9", "sd8gen9"},
 		{"--tasks none", "want another --tasks"},
 		{"--pace slow", "want virtual or wall"},

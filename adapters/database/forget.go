@@ -49,7 +49,7 @@ func Forget(path string, s Selection) (texts int, err error) {
 			return err
 		}
 		if len(selected) == 0 {
-			return errors.New("forget: the database has no such conversation")
+			return errors.New("forget: the database holds no conversation that was selected")
 		}
 		texts, err = db.Forget(func(document tokendb.Document) bool { return selected[document.Conversation] })
 		return err

@@ -92,7 +92,7 @@ func checkWindow(c *backend.Capabilities) Finding {
 	f.Found = fmt.Sprintf("Hexagon v%d: 3.75 GB a session, of which one context should take less than 3 GB", chip.Arch)
 	f.Remedy = "if a block was prepared on a PC, its graphs of all widths store their weights once"
 	if chip.Arch < sharing {
-		f.Remedy = "each width of a block has its own weights: v73 is the first that shares them"
+		f.Remedy = "each width of a block has its own weights: v73 is the first Hexagon version that shares weights"
 	}
 	return f
 }
@@ -145,7 +145,7 @@ func checkNodes(system, root string) Finding {
 			f.Remedy = fmt.Sprintf("%s: permission denied: add this user to the group that owns it (ls -l %s), or write a udev rule; pass it to a container with --device", path, path)
 			return f
 		default:
-			f.Remedy = fmt.Sprintf("none of %s exists: the kernel has no driver for it, or the container did not get it (--device)", strings.Join(alternatives, ", "))
+			f.Remedy = fmt.Sprintf("none of %s exists: the kernel has no driver for the device, or the container did not get the device file (--device)", strings.Join(alternatives, ", "))
 			return f
 		}
 	}

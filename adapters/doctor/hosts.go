@@ -135,7 +135,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 			err = opened.Damage
 		}
 		if err != nil {
-			list = append(list, Finding{What: "prepared", Remedy: fmt.Sprintf("%v: fill it (%s), or remove it from SDNPU_PREPARED", err, findings.PrepareHint)})
+			list = append(list, Finding{What: "prepared", Remedy: fmt.Sprintf("%v: fill the folder (%s), or remove the folder from SDNPU_PREPARED", err, findings.PrepareHint)})
 			continue
 		}
 		all, folder := opened.Entries, fmt.Sprintf("%s (%s)", dir, opened.Reason())

@@ -57,7 +57,8 @@ const (
 	// CannotRun marks recipes that the device does not support or has no memory for.
 	CannotRun Outcome = "cannot run"
 	// NotFaster marks recipes that are not clearly faster than the chosen one. The
-	// quality of these recipes is not checked, because they cannot be chosen.
+	// quality of such slower recipes is not checked, because they cannot be
+	// chosen.
 	NotFaster Outcome = "not at least 5 % faster"
 )
 
@@ -234,8 +235,8 @@ func readChoice(path string) (*Choice, error) {
 
 // Choice returns the recipe that was chosen for a model on a device. If there is no choice, the
 // error is [ErrNoChoice]. If the choice was made on another device, with another library or
-// before the last calibration, the error is [ErrStaleChoice]. All errors except these two say
-// why the stored choice cannot be used.
+// before the last calibration, the error is [ErrStaleChoice]. All errors except [ErrNoChoice]
+// and [ErrStaleChoice] say why the stored choice cannot be used.
 func (s Store) Choice(k ChoiceKey) (*Choice, error) {
 	if s.Cache == "" {
 		return nil, ErrNoChoice

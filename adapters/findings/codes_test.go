@@ -83,8 +83,9 @@ func TestDamagedCodesAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrCodes)
 }
 
-// TestOnlyOwnCodesAreDropped: a context that grows may find damage in its codes file, which the next
-// start then makes again. The codes file of a prepared folder stays.
+// TestOnlyOwnCodesAreDropped checks which damaged codes files are removed when the growth of a
+// context finds the damage. The next start of the model makes a removed codes file again. The codes
+// file of a prepared folder stays.
 func TestOnlyOwnCodesAreDropped(t *testing.T) {
 	data, id, _ := writtenCodes(t)
 	recipe, err := model.FindRecipe("w8a16")

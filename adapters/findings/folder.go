@@ -175,7 +175,7 @@ func (s Store) LogPrepared(digest string, c backend.Capabilities, logger *slog.L
 
 func (f *Folder) log(digest string, c backend.Capabilities, logger *slog.Logger) {
 	list, fits := entriesFor(f.Entries, digest, c)
-	if len(list) == 0 { // the folder may hold images of other models only
+	if len(list) == 0 { // a prepared folder may hold only images of other models
 		logger.Debug("the folder holds prepared images of other models only", "folder", f.Dir, "entries", len(f.Entries))
 	}
 	for _, e := range list {

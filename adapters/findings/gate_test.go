@@ -29,7 +29,7 @@ func TestEachRecipeHasAGateAndCanBeSelected(t *testing.T) {
 	}
 }
 
-// checked returns a check with these figures.
+// checked returns a check with the given figures.
 func checked(positions int, top1, ratio, uncertainty float64) *Check {
 	r := &Check{Positions: positions, Top1: top1}
 	r.Perplexity.Float, r.Perplexity.Recipe, r.Perplexity.Ratio = 10, Number(10*ratio), Number(ratio)

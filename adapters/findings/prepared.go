@@ -146,7 +146,7 @@ func readSmall(path string) ([]byte, error) {
 func parseManifest(folder string, content []byte) (manifest, error) {
 	var m struct {
 		manifest
-		PreparedEntry // the fields below are those of the only entry, in the format oneEntrySchema
+		PreparedEntry // a manifest of the version oneEntrySchema has the fields of its only entry here
 	}
 	path := filepath.Join(folder, ManifestFile)
 	if err := json.Unmarshal(content, &m); err != nil {
@@ -237,7 +237,7 @@ func (e *PreparedEntry) Add(image PreparedImage) {
 func (e *PreparedEntry) Mismatch(c backend.Capabilities) string {
 	switch {
 	case e.Library.Fingerprint == c.Fingerprint && !c.SharesConstants && e.onlyShared():
-		return "its images hold the weights of several widths once, which this library does not load: run `sdnpu prepare` without --share, or with --twin"
+		return "the images store weights only once for several widths, and this library cannot load such images: run `sdnpu prepare` without --share, or with --twin"
 	case e.Library.Fingerprint == c.Fingerprint:
 		return ""
 	case e.Library.BuildID != c.BuildID:

@@ -61,7 +61,7 @@ func TestConcurrentKeepsAreAllListed(t *testing.T) {
 }
 
 // Another holder of the lock, such as a stopped process, delays a manifest for a limited
-// time. At the end of this time, the error names the file and the remedy.
+// time. If a process holds the lock for longer, the error names the file and the remedy.
 func TestAHeldLockOfAManifestIsAnError(t *testing.T) {
 	defer func(old time.Duration) { manifestPatience = old }(manifestPatience)
 	manifestPatience = 50 * time.Millisecond

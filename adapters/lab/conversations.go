@@ -61,7 +61,7 @@ turns, lengths and pauses follow from the seed and the number of the setting.`,
 	flags.IntVar(&f.turns, "turns", 20, "number of turns of each conversation")
 	flags.IntSliceVar(&f.only, "only", nil, "numbers of the settings to execute, from 0")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the settings")
-	flags.StringVar(&f.against, "against", "", "file of an earlier run with --json: compare with its fixed configurations")
+	flags.StringVar(&f.against, "against", "", "file of an earlier run with --json, which gives the times of the fixed configurations")
 	flags.Float64Var(&f.mean, "mean", 0, "fail if the mean regret is larger")
 	flags.Float64Var(&f.worst, "worst", 0, "fail if the worst regret is larger")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object for each setting")

@@ -11,8 +11,8 @@ import (
 )
 
 // TestTheEngineFindsTheBestConfigurationOfAConversation executes a conversation of long prompts and
-// short answers, for which the widths at the start of the conversation are not always the best. If
-// other widths are better, plan auto changes to them. Plan auto gives the same answers as each
+// short answers, for which the widths at the start of the conversation are not always the best.
+// Plan auto changes to other widths if they are better. Plan auto gives the same answers as each
 // fixed configuration, and takes little more time than the best one, on devices with room for two
 // graphs of each block and for one.
 func TestTheEngineFindsTheBestConfigurationOfAConversation(t *testing.T) {

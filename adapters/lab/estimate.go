@@ -177,7 +177,7 @@ func simulate(ctx context.Context, s launch.Settings, logger *slog.Logger, m *mo
 	case errors.Is(err, estimator.ErrNotSimulated):
 		err = fmt.Errorf("%w; use the vendor's x86-64 library: `sdnpu runtime install` fetches it, and --library or SDNPU_LIBRARY names another copy", err)
 	case errors.Is(err, errors.ErrUnsupported):
-		err = fmt.Errorf("%w; choose another --recipe, or a --soc that supports it", err)
+		err = fmt.Errorf("%w; choose another --recipe, or a --soc that supports the recipe", err)
 	}
 	return r, simulator.Capabilities().BuildID, err
 }

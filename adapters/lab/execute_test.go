@@ -76,9 +76,10 @@ func TestPlansInVirtualTimeMatchTheForecast(t *testing.T) {
 	}
 }
 
-// TestHeadsMatchTheForecast covers both heads. Without drafts the only head graph
-// has the decode width, so the rows of a prefill graph pass through it in several
-// parts, and each part takes a whole tile. With drafts both widths have a head.
+// TestHeadsMatchTheForecast runs plans with drafts and without drafts. Without
+// drafts the only head graph has the decode width, so the rows of a prefill graph
+// pass through it in several parts, and each part takes a whole tile. With
+// drafts, there is a head graph of each of the two widths.
 func TestHeadsMatchTheForecast(t *testing.T) {
 	x, err := newExecutor("sd8gen2", "qwen2.5-1.5b")
 	require.NoError(t, err)
@@ -123,8 +124,8 @@ func TestHeadsMatchTheForecast(t *testing.T) {
 	}
 }
 
-// urgent gives an executor's processes real-time priority, if this user may: calls
-// are then not late because of other work, and 56 plans take five minutes.
+// If this user may, urgent gives an executor's processes real-time priority, so
+// that other work on the machine does not delay calls.
 func urgent(t *testing.T, x *executor) {
 	if err := exec.CommandContext(t.Context(), "chrt", "-r", "20", "true").Run(); err != nil {
 		t.Log("at the usual priority:", err)

@@ -307,7 +307,7 @@ func (o *opener) open(ctx context.Context, s bench.Setting) (bench.Generator, er
 		Path: o.flags.model, Config: c, Context: context,
 		Policy: func(own engine.Policy) engine.Policy { return draftPolicy{own, o.costs[s.Device]} },
 	}
-	if c.Draft.Calibration && !c.Draft.Auto { // times measured on this machine must not decide for a phone
+	if c.Draft.Calibration && !c.Draft.Auto { // times that were measured on this machine must not influence the engine's choices for a phone
 		j.Config.Calibration = "on"
 	}
 	return openGenerator(ctx, o.settings, j, o.stderr)

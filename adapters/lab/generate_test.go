@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// TestChatsAreEncodedAsLlamaCppDoes compares with recorded token ids of
-// llama.cpp's server for these prompts.
+// TestChatsAreEncodedAsLlamaCppDoes compares encoded chats with token ids that
+// were recorded from llama.cpp's server.
 func TestChatsAreEncodedAsLlamaCppDoes(t *testing.T) {
 	folder := os.Getenv("SDNPU_DATA")
 	if _, err := os.Stat(filepath.Join(folder, "traces")); folder == "" || err != nil {

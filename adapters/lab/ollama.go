@@ -175,13 +175,13 @@ func measurePhone(ctx context.Context, o headline.Options, questions []headline.
 
 func (f *ollamaFlags) checkOllama() error {
 	if f.tokens < 1 || f.longest < 1 || f.items < 0 {
-		return fmt.Errorf("-n %d --longest %d --items %d: want at least 1, 1 and 0", f.tokens, f.longest, f.items)
+		return fmt.Errorf("-n %d --longest %d --items %d: want -n ≥ 1, --longest ≥ 1, --items ≥ 0", f.tokens, f.longest, f.items)
 	}
 	if f.pace != "virtual" && f.pace != "wall" {
 		return fmt.Errorf("--pace %q: want virtual or wall", f.pace)
 	}
 	if !slices.Contains(f.systems, headline.Off) {
-		return fmt.Errorf("--systems %s: want %s among them, because the others are compared with it", strings.Join(f.systems, ","), headline.Off)
+		return fmt.Errorf("--systems %s: want %s in the list, because all other systems are compared with this system", strings.Join(f.systems, ","), headline.Off)
 	}
 	if slices.Contains(f.systems, headline.Peer) {
 		if err := f.checkPeer(); err != nil {
@@ -210,7 +210,7 @@ func (f *ollamaFlags) checkPeer() error {
 	}
 	for _, s := range f.systems {
 		if _, ok := published.Modes[s]; ok {
-			return fmt.Errorf("--systems %s,%s: measure them in two runs", s, headline.Peer)
+			return fmt.Errorf("--systems %s,%s: want one of these two systems: measure each in a run of its own", s, headline.Peer)
 		}
 	}
 	return nil
@@ -328,7 +328,7 @@ func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Opti
 		return o, nil, err
 	}
 	if _, err := os.Stat(o.Program); err != nil {
-		return o, nil, fmt.Errorf("the program sdnpu: %w: run make build, or name it with --program", err)
+		return o, nil, fmt.Errorf("the program sdnpu: %w: run make build, or name the program with --program", err)
 	}
 	if o.Ollama, err = f.findOllama(); err != nil {
 		return o, nil, err

@@ -205,7 +205,7 @@ func (f *qualityFlags) run(cmd *cobra.Command, path string) (err error) {
 		if err != nil {
 			return err
 		}
-		text := string(data[:min(len(data), 16*f.tokens)]) // no token of these texts is longer than 16 bytes on average
+		text := string(data[:min(len(data), 16*f.tokens)]) // the mean length of a text's tokens is below 16 bytes
 		if texts[i], err = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
 			return err
 		}

@@ -35,15 +35,16 @@ func newSwitchCommand() *cobra.Command {
 The command simulates each plan. The table shows when the prefill ends, when the last
 graph has been switched, the time exposed by switching (compared with a prefill
 on prefill graphs alone; negative if the plan ends sooner), the memory, and the
-time per output token. Plans:
-` + strings.Join(baseline.Names(), ", ") + `. Each plan that switches is made with and without a spare slot for one block;
-the suffix +spare or -spare selects one of the two. With all, g2_only is also
-compared at other widths. exact and exact_in_order are made for at most 4
-blocks.
+time per output token. The plans are:
+` + strings.Join(baseline.Names(), ", ") + `.
+Each plan that switches graphs is made with and without a spare slot for one block; a
+suffix +spare or -spare selects one of the two. With --plan all, the plan g2_only is
+also compared at other widths. The plans exact and exact_in_order are made for at most
+4 blocks.
 
---execute needs a machine that is fast enough to simulate the phone's time. If
-the machine is late, the plan runs again 2, 4 and 8 times slower than the phone;
-its row is marked if that does not help. --pace virtual needs no clock.`,
+--execute needs a machine that is fast enough to simulate the phone's time. If a plan
+is late, the plan runs again 2, 4 and 8 times slower than the phone. The row of a plan
+that is always late is marked. --pace virtual does not need a fast machine.`,
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -89,7 +90,7 @@ func (f *switchFlags) run(cmd *cobra.Command) error {
 	if o.Execute, err = f.execute.executor(cmd.ErrOrStderr(), o.Device, o.Model, o.AllLogits, o.Drafts); err != nil {
 		return err
 	}
-	if o.Execute == nil { // an executor of plans reports its progress itself
+	if o.Execute == nil { // if plans are executed, the executor reports the progress
 		o.Progress = counter(cmd.ErrOrStderr(), f.asJSON)
 	}
 	result, err := bench.RunSwitch(cmd.Context(), o)

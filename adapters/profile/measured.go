@@ -24,7 +24,7 @@ const (
 	schema   = "npu-device-profile/1"
 	tileRows = 32 // tileRows is the number of rows in a tile of the matrix unit, on every Hexagon so far
 	// windowGB is the memory that one session can address, in GB. The vendor's
-	// library has no call that reports this memory.
+	// library has no call that reports the memory of a session.
 	windowGB = 3.75
 	// Fastest is the load bandwidth in GB/s that a profile gets if larger images did
 	// not take longer to load than small ones.

@@ -69,8 +69,9 @@ func TestMeasuredProfileForecastsOtherWidths(t *testing.T) {
 	}
 }
 
-// requireMeasuredBlockMoves checks that plans charge the first block, which was
-// measured at one context, with its time at their own context.
+// requireMeasuredBlockMoves checks that a plan for another context than the
+// measured one converts the measured time of the first block to the plan's
+// context.
 func requireMeasuredBlockMoves(t *testing.T, want, got *graphswap.Cost, share float64) {
 	t.Helper()
 	const prefill, decode = 256, 64

@@ -78,7 +78,7 @@ func (a *Archive) readRecord(z *zip.Reader) error {
 		return strings.HasPrefix(f.Name, distribution+"-") && path.Base(f.Name) == "RECORD"
 	})
 	if i < 0 {
-		return fmt.Errorf("%w: it has no RECORD for %s", ErrWheel, project)
+		return fmt.Errorf("%w: the wheel has no RECORD for %s", ErrWheel, project)
 	}
 	text, err := contents(z.File[i], recordLimit)
 	if err != nil {
@@ -112,11 +112,11 @@ func (a *Archive) selectFiles(z *zip.Reader, all bool) error {
 		case names[unpackedPath(f.Name)]:
 			return fmt.Errorf("%w: it has %s twice", ErrWheel, f.Name)
 		case !f.Mode().IsRegular():
-			return fmt.Errorf("%w: its file %s is not a regular file", ErrWheel, f.Name)
+			return fmt.Errorf("%w: the wheel's file %s is not a regular file", ErrWheel, f.Name)
 		case f.UncompressedSize64 > fileLimit || total > unpackedLimit:
-			return fmt.Errorf("%w: its file %s has %d bytes, which is too large", ErrWheel, f.Name, f.UncompressedSize64)
+			return fmt.Errorf("%w: the wheel's file %s has %d bytes, which is too large", ErrWheel, f.Name, f.UncompressedSize64)
 		case a.sums[f.Name] == "":
-			return fmt.Errorf("%w: %s is not in its RECORD", ErrWheel, f.Name)
+			return fmt.Errorf("%w: %s is not in the wheel's RECORD", ErrWheel, f.Name)
 		}
 		names[unpackedPath(f.Name)] = true
 		a.files = append(a.files, f)

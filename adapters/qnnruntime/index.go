@@ -80,7 +80,7 @@ func (x Index) Find(ctx context.Context, version string, t Target) (Wheel, error
 	slices.SortFunc(found, func(a, b Wheel) int { return cmp.Compare(a.Name, b.Name) })
 	w := found[0]
 	if sum, err := hex.DecodeString(w.SHA256); err != nil || len(sum) != 32 {
-		return Wheel{}, fmt.Errorf("%s: %w: it has no sha256", w.Name, ErrIndex)
+		return Wheel{}, fmt.Errorf("%s: %w: the index gives no sha256", w.Name, ErrIndex)
 	}
 	return w, nil
 }

@@ -36,7 +36,7 @@ func (w Wheel) CheckPin(named string) error {
 	case named != "":
 		return nil
 	case !known:
-		return fmt.Errorf("%s: %w: if you trust the index, which lists this checksum, run it again with --sha256 %s", w.Name, ErrPin, w.SHA256)
+		return fmt.Errorf("%s: %w: if you trust the index, which lists this checksum, run the command again with --sha256 %s", w.Name, ErrPin, w.SHA256)
 	case !strings.EqualFold(want, w.SHA256):
 		return fmt.Errorf("%s: %w: the index lists the checksum %s, want %s: the index or the connection to it was tampered with; choose another index with --index-url",
 			w.Name, ErrPin, w.SHA256, want)

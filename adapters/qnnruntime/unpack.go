@@ -32,7 +32,8 @@ var topNames = []string{distribution, distribution + ".libs", stampFile}
 // Unpack creates it. Unpack replaces an earlier installation whose files were not
 // changed. If the folder contains other files with the same names, Unpack returns
 // [ErrForeign]. If other users can change the folder, Unpack returns
-// [trust.ErrUntrusted]. In both cases, Unpack changes nothing.
+// [trust.ErrUntrusted]. Unpack changes no file before it has checked the existing
+// files.
 func (a *Archive) Unpack(folder string, progress func(done, total int64)) (_ *Installed, err error) {
 	root, err := OpenFolder(folder)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 // entry is a file in a test wheel.
 type entry struct {
 	name, text string
-	// sum is the checksum in RECORD: the correct one if empty, none for "-".
+	// sum is the checksum in RECORD: empty for the correct checksum, and "-"
+	// for no checksum.
 	sum string
 	// link makes the entry a symbolic link.
 	link bool

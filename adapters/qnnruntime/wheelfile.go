@@ -43,7 +43,7 @@ type WheelFile struct {
 }
 
 // keptName returns the path of a wheel that is kept for a second call. No other program
-// uses names that begin with ".fetched-", so a file at this path may be deleted.
+// uses names that begin with ".fetched-", so a file with such a name may be deleted.
 func keptName(folder, wheel string) string {
 	return filepath.Join(folder, ".fetched-"+filepath.Base(wheel))
 }
@@ -91,9 +91,9 @@ func newWheelFile(label string) (*WheelFile, error) {
 }
 
 // openNamed copies the user's own wheel and opens the copy. The wheel is read once, so its
-// owner cannot change it after its checksum was compared. The checksum must be the one that
-// the user expects. If the user gave no checksum, it must be one that this program knows,
-// because the checksums inside a wheel do not prove who made the wheel.
+// owner cannot change it after its checksum was compared. If the user gave a checksum, the
+// wheel must have this checksum. If the user gave no checksum, this program must know the
+// wheel's checksum, because the checksums inside a wheel do not prove who made the wheel.
 func (s Source) openNamed() (*WheelFile, error) {
 	from, err := os.Open(s.File)
 	if err != nil {

@@ -64,7 +64,7 @@ func (a Alone) Serve(ctx context.Context) error {
 // important passes on the lines that a person must see: failures and warnings.
 type important struct{ w io.Writer }
 
-// Write implements [io.Writer]. Each call of Write gets one line.
+// Write implements [io.Writer]. The argument of each call of Write is one line.
 func (i *important) Write(line []byte) (int, error) {
 	for _, prefix := range []string{"error: ", "sdnpu warning "} {
 		if bytes.HasPrefix(line, []byte(prefix)) {

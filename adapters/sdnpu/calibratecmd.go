@@ -103,7 +103,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	if !recipe.NeedsRanges() {
-		return fmt.Errorf("--recipe %s: %w: it does not round activations; want one of %s", recipe.Name, errNotCalibrated, calibratedNames())
+		return fmt.Errorf("--recipe %s: %w: the recipe does not round activations; want one of %s", recipe.Name, errNotCalibrated, calibratedNames())
 	}
 	text, err := joinTexts(c.texts, findings.CalibrationText())
 	if err != nil {

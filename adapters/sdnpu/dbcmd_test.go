@@ -66,9 +66,9 @@ func TestDatabaseCommands(t *testing.T) {
 	require.Contains(t, out, "Once upon a time")
 	for args, want := range map[string]string{
 		"":                                     "--containing",
-		"0123456789abcdef":                     "no such conversation",
+		"0123456789abcdef":                     "no conversation that was selected",
 		"--containing secret":                  "--model",
-		"--containing dragon --model " + story: "no such conversation",
+		"--containing dragon --model " + story: "no conversation that was selected",
 		"--containing secret --model " + otherVocabulary(t): "another tokenizer",
 	} {
 		_, err = sdnpu(t, append([]string{"db", "forget", db}, strings.Fields(args)...)...)

@@ -35,7 +35,7 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor [MODEL.gguf]",
 		Short: "Check this machine's setup, or a model's cost",
 		Long: `Without a model, check the device that models would run on, the C compiler, the image cache,
-Ollama and the environment. For each of these parts, print what was found or what to do.
+Ollama and the environment. For each checked part, print what was found or what to do.
 
 With a model, print what the file holds, and estimate disk and memory. Compile the model, load
 the model again from the cache, and generate a token. Print the measured times and memory, and

@@ -33,8 +33,8 @@ func TestTooLittleTextDoesNotReplaceRanges(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// In the test, a recipe is used unchecked, fails its check, is calibrated again
-// and is used again.
+// TestCheckAppliesToItsRangesOnly uses a recipe unchecked, lets its check fail,
+// calibrates the recipe again, and uses the recipe again.
 func TestCheckAppliesToItsRangesOnly(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", filepath.Join(t.TempDir(), "images"))
 	text := filepath.Join(t.TempDir(), "text")
@@ -109,7 +109,8 @@ func TestModelIsCalibratedOnceAndChecked(t *testing.T) {
 	written, err := os.Stat(calibrated.Path)
 	require.NoError(t, err)
 
-	// the gate is off, because a check of so few positions may fail it by chance
+	// the gate is off, because a check of few positions may fail its gate by
+	// chance
 	t.Setenv(findings.GateVariable, "off")
 	out, err = sdnpu(t, "check", path, "--recipe", "w8a16", "--library", "float", "--text", text, "--json")
 	require.NoError(t, err)

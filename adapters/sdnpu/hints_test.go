@@ -176,7 +176,7 @@ func TestRecipesWithoutRangesAreNotCalibrated(t *testing.T) {
 		}
 		_, err := sdnpu(t, "calibrate", story, "--recipe", r.Name)
 		require.ErrorIs(t, err, errNotCalibrated)
-		require.ErrorContains(t, err, "--recipe "+r.Name+": this recipe needs no calibration: it does not round activations; want one of w8a16,")
+		require.ErrorContains(t, err, "--recipe "+r.Name+": this recipe needs no calibration: the recipe does not round activations; want one of w8a16,")
 	}
 	require.NoDirExists(t, filepath.Join(s.Cache, findings.RangesFolder))
 }

@@ -176,7 +176,7 @@ func TestLicenceIsNotWrittenThroughALink(t *testing.T) {
 		require.Equal(t, "the user's", string(text))
 	}
 	require.NoError(t, os.Remove(licence))
-	for range 2 { // the licence that an earlier call left is no obstacle
+	for range 2 { // the licence file that an earlier call left must not stop the installation
 		_, err = sdnpu(t, "runtime", "install", "--from", path, sum, "--to", to)
 		require.ErrorIs(t, err, errNoConsent)
 	}

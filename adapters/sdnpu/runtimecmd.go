@@ -200,7 +200,7 @@ func printInstalled(w io.Writer, i *qnnruntime.Installed) error {
 		fmt.Fprintf(w, "to use this runtime, set SDNPU_LIBRARY=%s; a runtime in the folder %s next to this program needs no setting\n", i.Library(), launch.RuntimeFolderName)
 	}
 	if missing := i.Missing(); len(missing) > 0 {
-		return fmt.Errorf("%s missing (%s …): install it again", cmdline.Count(len(missing), "file"), missing[0])
+		return fmt.Errorf("%s missing (%s …): install the runtime again", cmdline.Count(len(missing), "file"), missing[0])
 	}
 	return nil
 }

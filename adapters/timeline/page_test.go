@@ -73,8 +73,8 @@ func TestThePageShowsWhatTheRecordHolds(t *testing.T) {
 			require.Len(t, widths(t, tab, line, kind), n, "%s of timeline %d", kind, line)
 		}
 	}
-	// Both timelines have one axis: a task of twice the time is twice as wide, and a
-	// load of 14 ms is 1.4 times as wide as the first run of 10 ms.
+	// Forecast and execution have one time axis: a task of twice the time is twice
+	// as wide, and a load of 14 ms is 1.4 times as wide as the first run of 10 ms.
 	first, second := widths(t, tab, 0, "rect.run")[0], widths(t, tab, 1, "rect.run")[0]
 	require.InEpsilon(t, 2, second/first, 0.01)
 	require.InEpsilon(t, 1.4, widths(t, tab, 0, "rect.load")[0]/first, 0.01)

@@ -85,7 +85,7 @@ func (r *Record) check() error {
 		}
 	}
 	if tasks == 0 {
-		return fmt.Errorf("timeline: %w: it has no tasks", ErrRecord)
+		return fmt.Errorf("timeline: %w: the timeline has no tasks", ErrRecord)
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 // Package uninstall finds and removes what this program keeps in folders that
 // other files may share.
 //
-// A [Part] is one such folder with the patterns of the names that this program
-// gives to its files. Find lists the files that match; Remove removes them and
-// then the folders that are empty. Other files are never removed, symbolic links
-// are not followed, and a second call completes an interrupted one.
+// A [Part] is a folder with the patterns of the names that this program gives to
+// its files. Find lists the files that match; Remove removes them and then the
+// folders that are empty. Other files are never removed, symbolic links are not
+// followed, and a second call completes an interrupted one.
 package uninstall
 
 import (
@@ -25,8 +25,9 @@ type Part struct {
 	// IsOurs, if set, reports whether this program wrote the files of a folder. Find
 	// leaves out files of folders for which IsOurs returns false.
 	IsOurs func(folder string) bool
-	// Last is the name of the file that IsOurs needs. Files with this name are removed
-	// last, so that a second call completes an interrupted one.
+	// Last is the name of the file that IsOurs needs. Files with the name Last are
+	// removed after all other files, so that a second call of Remove can complete an
+	// interrupted removal.
 	Last string
 	// Files and SizeBytes describe the files that Find found.
 	Files     []string

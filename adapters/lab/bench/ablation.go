@@ -78,13 +78,14 @@ var ablationTitles = []string{"NPU", "+G", "+SD", "+G+SD", "ours"}
 // decode graph.
 const ablationPrefill, ablationDecode = 256, 32
 
-// ablationBlocks lists the numbers of blocks with which the planner plans. The table shows the
-// best plan of all numbers of blocks.
+// ablationBlocks lists the numbers of blocks with which the planner plans. For each model, the
+// ablation table shows the best plan of all numbers of blocks.
 var ablationBlocks = []int{2, 3, 4, 7}
 
 // RunAblation computes the ablation table. The columns without +G load one graph of
-// all layers after the prefill. In the other columns, the planner switches the
-// graphs, and uses a spare graph slot if the session has room for one.
+// all layers after the prefill. In columns with +G and in the column ours, the
+// planner switches the graphs, and uses a spare graph slot if the session has room
+// for one.
 func RunAblation(ctx context.Context, o AblationOptions) (*Ablation, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {

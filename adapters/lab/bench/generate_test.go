@@ -34,7 +34,8 @@ func (s *script) Generate(_ context.Context, r engine.Request, _ func(engine.Pie
 
 func (s *script) Close() error { *s.closed++; return nil }
 
-// reportOf returns the report of a request whose passes accepted these drafts.
+// reportOf returns the report of a request whose passes accepted the given
+// drafts.
 func reportOf(output []int32, width, drafted int, accepted ...int) engine.Report {
 	r := engine.Report{Output: output, Prefill: 20 * time.Millisecond, PromptDrafting: 5 * time.Millisecond, Drafting: 7 * time.Millisecond}
 	r.DraftingCPU, r.PromptDraftingCPU, r.Calibration.CPU = 3*time.Millisecond, 2*time.Millisecond, time.Millisecond

@@ -58,7 +58,7 @@ type Served struct {
 }
 
 // ThisMachine, in place of a device profile's name, selects the emulator without a
-// profile: times are then those of this machine.
+// profile, so that all times are those of this machine.
 const ThisMachine = "this-machine"
 
 // ServedKey identifies a request of a run.

@@ -248,7 +248,7 @@ func (g *Generated) depthTable(w io.Writer) error {
 	fmt.Fprintf(t, "µs of processor a pass\t%% of %g ms\twith prompts\t\n", modelledPass)
 	for _, r := range g.Runs {
 		if r.Steps == r.Tokens-r.Requests && r.DraftCPU == 0 {
-			continue // the draft mode of this run makes no drafts
+			continue // the table has no row for a draft mode that makes no drafts
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t", r.Task, r.Mode, cmp.Or(r.Device, "-"))
 		for _, depth := range depths {

@@ -221,7 +221,7 @@ func (o *SwitchOptions) row(ctx context.Context, cost *graphswap.Cost, job switc
 }
 
 // tooLarge reports whether the graphs of a plan do not fit into the memory of a session. The
-// table also has a row for a plan that is too large, which gives this reason.
+// table of plans also has a row for a plan that is too large.
 func (*SwitchRow) tooLarge(p *graphswap.Problem, line *graphswap.Timeline) bool {
 	return line.PeakBytes-p.HostBytes > p.WindowBytes
 }

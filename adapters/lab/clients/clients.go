@@ -4,8 +4,9 @@
 //
 // The clients speak HTTP with a real server of package llamaserver. Times come from the passes
 // in the engine's reports. If the device simulates a phone in virtual time, its clock advances
-// by the time of each pass, and the work of the host takes no time. On any other device the
-// times are those of this machine's clock, divided by the scale of the simulated device.
+// by the time of each pass, and the work of the host takes no time. If the device simulates no
+// phone or does not use virtual time, the times are those of this machine's clock, divided by
+// the scale of the simulation.
 package clients
 
 import (

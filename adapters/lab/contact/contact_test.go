@@ -45,7 +45,7 @@ func setup(t *testing.T, name string, dev backend.Device) Setup {
 	}
 }
 
-// steps returns the names of the steps with this outcome.
+// steps returns the names of the steps with the given outcome.
 func steps(r *Report, ok bool) (names []string) {
 	for _, s := range r.Steps {
 		if s.OK == ok {

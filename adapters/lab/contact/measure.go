@@ -106,7 +106,7 @@ func (v *visit) copies(ctx context.Context) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		kind.copy() // the first copy is not measured: it makes the system provide the pages
+		kind.copy() // the first copy is not measured, because it includes the time in which the system provides memory pages
 		var times []time.Duration
 		for range v.Repeats {
 			begin := time.Now()

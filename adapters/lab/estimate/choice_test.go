@@ -75,8 +75,8 @@ func TestTheRecordMatchesTodaysGraphs(t *testing.T) {
 		}
 		g, _ := l.graph(e.Shape, e.Recipe, e.Form, e.Part, e.Rows)
 		require.Equal(t, e.Structure, structure(g), "%s %s %q, %d rows: remove it from %s and simulate again", e.Shape, e.Recipe, e.Form, e.Rows, recordFile)
-		// the record has no sizes for other forms, so they get the sizes of the program's
-		// form
+		// the record has no sizes for other forms, so other forms get the sizes of the
+		// program's form
 		if weights, cache := sizes(g); e.Form == "" {
 			require.Equal(t, []int64{weights, cache}, []int64{e.WeightBytes, e.CacheBytes}, "%s %s, %d rows", e.Shape, e.Recipe, e.Rows)
 		}
@@ -85,8 +85,8 @@ func TestTheRecordMatchesTodaysGraphs(t *testing.T) {
 	require.Greater(t, checked, 50)
 }
 
-// TestRecipesShareASimulatedHead checks which recipes have w8a16's head: it was
-// simulated once for all of them.
+// TestRecipesShareASimulatedHead checks which recipes have the head of w8a16,
+// which was simulated only once.
 func TestRecipesShareASimulatedHead(t *testing.T) {
 	l := newLab(t)
 	head := func(recipe string) string {

@@ -107,7 +107,7 @@ func otherShapes(g *backend.Graph) change {
 		number := func(name string) backend.TensorID { return b.Dequantize(name, in[0], backend.Float16) }
 		node := fmt.Sprint(n.Name, " ", n.Op)
 		switch {
-		case node == "layer0_q_heads_q Reshape": // this node of the shaped form is replaced by that of the plain form
+		case node == "layer0_q_heads_q Reshape": // replaces a node of the shaped form by a node of the plain form
 			return number("layer0_q"), true
 		case node == "layer0_q_heads Dequantize":
 			return b.Reshape(n.Name, in[0], g.Tensors[n.Outputs[0]].Shape...), true
@@ -115,7 +115,7 @@ func otherShapes(g *backend.Graph) change {
 			return number("layer0_attn_out"), true
 		case node == "layer0_attn_out_tiles Dequantize", node == "layer0_attn_out Reshape", strings.Contains(n.Name, "_of"):
 			return in[0], true
-		case node == "layer0_q Dequantize": // this node of the plain form is replaced by that of the shaped form
+		case node == "layer0_q Dequantize": // replaces a node of the plain form by a node of the shaped form
 			return in[0], true
 		case node == "layer0_q_heads Reshape":
 			return b.Dequantize(n.Name, b.Reshape(n.Name+"_q", in[0], g.Tensors[n.Outputs[0]].Shape...), backend.Float16), true

@@ -130,7 +130,8 @@ func complete(t *testing.T) {
 	newLab(t).fill(r)
 }
 
-// profiles returns the built-in profiles: one per chip with both shapes, w8a16.
+// profiles returns the built-in profiles: one per chip, with models of both
+// shapes in the recipe w8a16.
 func profiles(t *testing.T, r *record) map[string]*graphswap.Profile {
 	t.Helper()
 	list := make(map[string]*graphswap.Profile)

@@ -10,8 +10,7 @@
 //
 // # Invariants
 //
-//   - All forms of a projection have the same matrix and the same rows, so that only the way
-//     of writing it differs.
+//   - All forms of a projection have the same matrix and the same rows, so that only the way of writing it differs.
 //   - Ranges come from the calibration text, and the perplexity from the other text.
 //   - A form that the compiler refuses is a result, not an error.
 //

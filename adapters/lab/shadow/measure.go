@@ -30,7 +30,7 @@ type Quality struct {
 	Positions  int     `json:"positions"`
 }
 
-// Bench measures ways on one model.
+// Bench measures a model in several precisions.
 type Bench struct {
 	model *model.Model
 	exact model.Recipe
@@ -43,8 +43,8 @@ type Bench struct {
 	spiked       map[string]bool
 }
 
-// NewBench measures the channels of a model in the calibration text. Both texts are split
-// into passages.
+// NewBench measures the channels of a model in the calibration text. NewBench splits the
+// calibration text and the text `held` into passages.
 func NewBench(ctx context.Context, m *model.Model, calibration, held []int32) (*Bench, error) {
 	exact, err := model.FindRecipe("f32")
 	if err != nil {

@@ -131,8 +131,8 @@ func (r *rewriter) isWeight(id backend.TensorID) bool {
 	return slices.ContainsFunc(r.from.Nodes, func(n backend.Node) bool { return n.Op == backend.FullyConnected && n.Inputs[1] == id })
 }
 
-// projection adds the nodes of one projection in the precision of a [Way]. The last of
-// these nodes has the name of the original node.
+// projection adds the nodes of one projection in the precision of a [Way]. The last
+// node of the projection has the name of the original node.
 func (r *rewriter) projection(n *backend.Node) backend.TensorID {
 	x, w := n.Inputs[0], &r.from.Tensors[n.Inputs[1]]
 	seen := r.bench.known[r.from.Tensors[x].Name]
