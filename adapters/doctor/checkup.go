@@ -180,7 +180,7 @@ func (c *Checkup) estimate(ctx context.Context) error {
 	c.say("device", "%s", r.Device)
 	c.say("graphs", "recipe %s, rows %s, contexts %s, %s: %s, %d of them in the cache", r.Recipe, config.List(r.Rows), config.List(r.Contexts), cmdline.Count(r.Blocks, "block"), cmdline.Count(r.Images, "image"), r.Cached)
 	if len(r.Contexts) > 1 {
-		c.say("", "the figures are for a context of %d; each further one takes about the same time, once, and a few percent of the disk", r.Contexts[0])
+		c.say("", "the figures are for a context of %d; each further context takes about the same compile time, and a few percent of the disk", r.Contexts[0])
 	}
 	c.say("memory", "KV cache %s, inputs and outputs %s", cmdline.Bytes(p.Cache), cmdline.Bytes(p.IO))
 	return c.checkRoom(cache)

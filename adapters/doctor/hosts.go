@@ -81,7 +81,7 @@ func foreignRunner(h ollama.Host) Finding {
 	dir := filepath.Dir(filepath.Dir(folder))
 	f.Found, f.Remedy = "", fmt.Sprintf("%s was replaced since sdnpu was installed, so no model runs on the NPU: ", h.Runner)
 	if _, err := os.Stat(filepath.Join(dir, ollama.MarkerFile)); err == nil {
-		f.Remedy += fmt.Sprintf("remove it, and run `sdnpu install %s`", dir)
+		f.Remedy += fmt.Sprintf("remove this llama-server, and run `sdnpu install %s`", dir)
 	} else {
 		f.Remedy += "run `sdnpu install DIR`, which makes an Ollama that updates do not change"
 	}

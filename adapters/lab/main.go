@@ -27,8 +27,8 @@ func main() { cmdline.Main(dispatch) }
 func dispatch(ctx context.Context, args []string) error {
 	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == "llama-server" {
 		// The laboratory takes the place of the original llama-server, so SDNPU_ORIGINAL
-		// can name the laboratory's own program. The variable is removed, because the
-		// laboratory might otherwise start itself.
+		// can name the laboratory's own program. SDNPU_ORIGINAL is removed from the
+		// environment, because the laboratory might otherwise start itself.
 		if err := os.Unsetenv("SDNPU_ORIGINAL"); err != nil {
 			return err
 		}

@@ -165,7 +165,7 @@ func TestCheckReportsSizesOfRecipeAndDevice(t *testing.T) {
 	require.NotContains(t, check("f16"), "the emulator keeps")
 }
 
-// The weights come from a file if there is a cache, and from memory if not.
+// Rounded weights come from a file if there is a cache, and from memory if not.
 func TestRoundedWeightsReachTheCompilingProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the emulator")
