@@ -230,7 +230,7 @@ func TestDoctorNoticesAnUpdateOfOllama(t *testing.T) {
 	require.NoError(t, os.WriteFile(original, []byte("#!/bin/sh\n"), 0o755))
 	out = doctor()
 	require.Contains(t, out, runner+" was replaced since sdnpu was installed")
-	require.Contains(t, out, "remove it, and run `sdnpu install "+private+"`")
+	require.Contains(t, out, "remove this llama-server, and run `sdnpu install "+private+"`")
 	require.NoError(t, os.Remove(runner))
 	sdnpu(t, "install", private, "--ollama", installed)
 	require.NotContains(t, doctor(), "was replaced since")
