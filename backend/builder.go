@@ -195,6 +195,11 @@ func (b *Builder) Slice(name string, x TensorID, axis, begin, end int) TensorID 
 	return b.Apply(name, StridedSlice, []TensorID{x}, Param{"ranges", ints(Int32, ranges, len(shape), 3)})
 }
 
+// Gather selects the given indices of the last dimension of the fixed-point tensor x.
+func (b *Builder) Gather(name string, x TensorID, indices []int) TensorID {
+	return b.Apply(name, Gather, []TensorID{x}, Param{"indices", ints(Uint32, indices, len(indices))})
+}
+
 // Concat joins tensors along an axis.
 func (b *Builder) Concat(name string, axis int, x ...TensorID) TensorID {
 	return b.Apply(name, Concat, x, Param{"axis", uint32(axis)})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // fixedType reports whether t is a fixed-point type that activations can have.
@@ -68,6 +69,26 @@ func inferDequantize(n *Node, in []*Tensor) (Tensor, error) {
 		return Tensor{}, fmt.Errorf("cannot dequantize %v to type %d: want u8 or u16 to floating-point", in[0].Type, given)
 	}
 	return Tensor{Type: to, Shape: in[0].Shape}, nil
+}
+
+func inferGather(n *Node, in []*Tensor) (Tensor, error) {
+	x := in[0]
+	if !fixedType(x.Type) {
+		return Tensor{}, fmt.Errorf("x has type %v: want u8 or u16", x.Type)
+	}
+	a, _ := n.Param("indices").(Array)
+	indices, err := array(n, "indices", Uint32, len(a.Values))
+	if err != nil {
+		return Tensor{}, err
+	}
+	for _, i := range indices {
+		if i < 0 || i >= last(x.Shape) {
+			return Tensor{}, fmt.Errorf("parameter indices: index %d does not exist in the last dimension of %v", i, x.Shape)
+		}
+	}
+	shape := slices.Clone(x.Shape)
+	shape[len(shape)-1] = len(indices)
+	return Tensor{Type: x.Type, Shape: shape, Encoding: x.Encoding}, nil
 }
 
 // inferMultiply infers the result of Multiply on floating-point tensors, or on

@@ -60,6 +60,11 @@ const (
 	// (Array [rank,3], Int32) of StridedSlice holds begin, end and stride ≥ 1 for each
 	// dimension.
 	StridedSlice Op = "StridedSlice"
+	// Gather selects channels of a fixed-point tensor: x […,D] → […,n]. The parameter indices
+	// (Array [n], Uint32) of Gather holds the selected indices of D, which QNN has in a second
+	// input. Gather rejects floating-point tensors, because the vendor's library computes wrong
+	// results for floats along a dimension that is not the first.
+	Gather Op = "Gather"
 	// Concat joins its inputs along one dimension, the parameter axis (uint32).
 	Concat Op = "Concat"
 	// Cast converts a tensor between floating-point types. The parameter to (uint32) of
@@ -112,6 +117,7 @@ var rules = map[Op]rule{
 	Reshape:      {1, 1, []paramRule{{"shape", true, is[Array]}}, inferReshape},
 	Transpose:    {1, 1, []paramRule{{"perm", true, is[Array]}}, inferTranspose},
 	StridedSlice: {1, 1, []paramRule{{"ranges", true, is[Array]}}, inferStridedSlice},
+	Gather:       {1, 1, []paramRule{{"indices", true, is[Array]}}, inferGather},
 	Concat:       {1, 64, []paramRule{{"axis", true, is[uint32]}}, inferConcat},
 	Cast:         {1, 1, []paramRule{{"to", true, is[uint32]}}, inferCast},
 	TopK:         {1, 1, []paramRule{{"k", true, is[uint32]}}, inferTopK},

@@ -131,6 +131,14 @@ var uses = []use{
 	{name: "no stride", op: StridedSlice, in: []Tensor{in(Uint32, 5)}, params: []Param{{"ranges", list(Int32, []int{1, 3}, 0, 5, 0)}}, refusal: "do not fit"},
 	{name: "values missing", op: StridedSlice, in: []Tensor{in(Uint32, 5)}, params: []Param{{"ranges", list(Int32, []int{1, 3}, 0, 5)}}, refusal: "2 values, which do not fit shape"},
 
+	{name: "plain", op: Gather, in: []Tensor{encoded(Ufixed8, 2, 9)}, params: []Param{{"indices", list(Uint32, []int{3}, 8, 0, 8)}}, shape: []int{2, 3}, dtype: Ufixed8},
+	{name: "three dimensions", op: Gather, in: []Tensor{encoded(Ufixed16, 2, 3, 9)}, params: []Param{{"indices", list(Uint32, []int{1}, 4)}}, shape: []int{2, 3, 1}, dtype: Ufixed16},
+	{name: "floats", op: Gather, in: []Tensor{in(Float16, 2, 9)}, params: []Param{{"indices", list(Uint32, []int{1}, 4)}}, refusal: "want u8 or u16"},
+	{name: "past the end", op: Gather, in: []Tensor{encoded(Ufixed8, 9, 2)}, params: []Param{{"indices", list(Uint32, []int{2}, 1, 2)}}, refusal: "index 2 does not exist"},
+	{name: "below zero", op: Gather, in: []Tensor{encoded(Ufixed8, 9, 2)}, params: []Param{{"indices", list(Uint32, []int{1}, -1)}}, refusal: "index -1 does not exist"},
+	{name: "no channels", op: Gather, in: []Tensor{encoded(Ufixed8, 9, 2)}, params: []Param{{"indices", list(Uint32, []int{0})}}, refusal: "not positive"},
+	{name: "no indices", op: Gather, in: []Tensor{encoded(Ufixed8, 9, 2)}, refusal: "indices is missing"},
+
 	{name: "plain", op: Concat, in: []Tensor{in(Float16, 2, 3), in(Float16, 2, 1), in(Float16, 2, 2)}, params: []Param{{"axis", uint32(1)}}, shape: []int{2, 6}, dtype: Float16},
 	{name: "sizes", op: Concat, in: []Tensor{in(Float16, 2, 3), in(Float16, 3, 3)}, params: []Param{{"axis", uint32(1)}}, refusal: "cannot be joined"},
 	{name: "types", op: Concat, in: []Tensor{in(Float16, 2, 3), in(Float32, 2, 3)}, params: []Param{{"axis", uint32(1)}}, refusal: "cannot be joined"},
@@ -169,6 +177,9 @@ func TestOperatorsInferResultsOrReject(t *testing.T) {
 			if want.Type.Fixed() {
 				// scale is the scale that resultScale sets
 				want.Encoding = Encoding{Scale: 0.25, Offset: -7}
+			}
+			if u.op == Gather { // the result of Gather has the encoding of its input
+				want.Encoding = u.in[0].Encoding
 			}
 			require.Equal(t, want, got[0])
 			if u.op == TopK {

@@ -198,6 +198,13 @@ func (l *lowering) node(n *backend.Node) error {
 	for _, id := range n.Inputs {
 		op.Inputs = append(op.Inputs, &l.tensors[id])
 	}
+	if n.Op == backend.Gather {
+		indices, err := l.param(n, backend.Param{Name: "indices", Value: n.Param("indices")})
+		if err != nil {
+			return fmt.Errorf("indices: %w", err)
+		}
+		op.Inputs = append(op.Inputs, indices.Tensor)
+	}
 	for _, id := range n.Outputs {
 		op.Outputs = append(op.Outputs, &l.tensors[id])
 	}
@@ -247,9 +254,9 @@ func (l *lowering) checkNorm(n *backend.Node) error {
 }
 
 // droppedParams lists parameters that QNN does not take, because QNN reads their values
-// from the output tensor.
+// from the output tensor, or the indices of Gather from an input.
 var droppedParams = map[backend.Op][]string{
-	backend.Reshape: {"shape"}, backend.Cast: {"to"},
+	backend.Reshape: {"shape"}, backend.Cast: {"to"}, backend.Gather: {"indices"},
 	backend.Quantize: {"to", "scale", "offset"}, backend.Dequantize: {"to"}, backend.FullyConnected: {"scale", "offset"},
 	backend.Multiply: {"scale", "offset"}, backend.Sigmoid: {"scale", "offset"},
 }
@@ -263,6 +270,8 @@ func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 		return []backend.Param{{Name: "axes", Value: backend.Array{Type: backend.Uint32, Shape: []int{1}, Values: []int32{last}}}}
 	case backend.Softmax:
 		return []backend.Param{{Name: "axis", Value: uint32(last)}}
+	case backend.Gather:
+		return []backend.Param{{Name: "axis", Value: last}}
 	case backend.MatMul:
 		return unset(n, "transpose_in0", "transpose_in1")
 	case backend.TopK:

@@ -129,6 +129,11 @@ func fixedCases() (cases []testCase) {
 			silu := m.ApplyEncoded("silu", backend.Multiply, e, gate, m.ApplyEncoded("sigmoid", backend.Sigmoid, share, gate))
 			return []backend.TensorID{m.ApplyEncoded("y", backend.Multiply, activation(dtype, 4), silu, up)}
 		})
+		add(fmt.Sprintf("channels/%v", dtype), backend.Gather, func(m *maker, rows int) []backend.TensorID {
+			x := m.Quantize("x_q", m.input("x", rows, 160), dtype, activation(dtype, 1))
+			some := m.Gather("y_q", x, []int{3, 4, 7, 31, 96, 159, 0, 7})
+			return []backend.TensorID{x, some, m.Gather("one", x, []int{158})}
+		})
 		add(fmt.Sprintf("cache/%v", dtype), backend.Quantize, func(m *maker, rows int) []backend.TensorID {
 			e := activation(dtype, 1)
 			m.inputs["past"] = make([]byte, 2*40*16*dtype.Size())

@@ -48,6 +48,12 @@ var mutants = []mutant{
 	{name: "gamma for beta", finds: "operator/RmsNorm/optional-beta/f32/rows=8", rewrite: on(backend.RmsNorm, func(n *backend.Node) { n.Inputs[2] = n.Inputs[1] })},
 	{name: "subtraction turned round", finds: "operator/ElementWiseSubtract/residual/f16/rows=128", rewrite: on(backend.Subtract, swapInputs)},
 	{name: "concat turned round", finds: "operator/Concat/halves/f16/rows=32", rewrite: on(backend.Concat, swapInputs)},
+	{name: "neighbouring channels gathered", finds: "fixed/channels/u8/rows=8", rewrite: on(backend.Gather, func(n *backend.Node) {
+		indices := n.Params[0].Value.(backend.Array)
+		indices.Values = slices.Clone(indices.Values)
+		indices.Values[0] ^= 1
+		n.Params = []backend.Param{{Name: "indices", Value: indices}}
+	})},
 	{name: "sigmoid for softmax", finds: "operator/Softmax/scores/f32/rows=8", rewrite: on(backend.Softmax, func(n *backend.Node) { n.Op = backend.Sigmoid })},
 	{name: "another element picked", finds: "operator/TopK/few/f16/rows=8", spoil: func(s backend.Signature, b []backend.Binding) { b[len(b)-1].Buffer.Bytes()[b[len(b)-1].Offset]++ }},
 	{name: "rounded down", finds: "operator/Sigmoid/gate/f16/rows=8", spoil: func(s backend.Signature, b []backend.Binding) {

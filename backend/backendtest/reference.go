@@ -106,6 +106,7 @@ var definitions = map[backend.Op]func(n *backend.Node, in []array, out array) ar
 	backend.Dequantize:   func(_ *backend.Node, in []array, out array) array { copy(out.data, in[0].data); return out },
 	backend.Transpose:    defineTranspose,
 	backend.StridedSlice: defineStridedSlice,
+	backend.Gather:       defineGather,
 	backend.Concat:       defineConcat,
 }
 
@@ -213,6 +214,15 @@ func defineTranspose(n *backend.Node, in []array, out array) array {
 		for d, p := range perm {
 			from[p] = i[d]
 		}
+		return in[0].data[in[0].at(from)]
+	})
+}
+
+func defineGather(n *backend.Node, in []array, out array) array {
+	indices := n.Param("indices").(backend.Array).Values
+	return out.fill(func(i []int) float64 {
+		from := append([]int(nil), i...)
+		from[len(from)-1] = int(indices[i[len(i)-1]])
 		return in[0].data[in[0].at(from)]
 	})
 }

@@ -81,8 +81,8 @@ func TestEveryOperatorHasACase(t *testing.T) {
 		covered[f.op] = true
 	}
 	covered[backend.TopK] = len(topCases()) > 0 // topCases checks TopK, because TopK may put equal elements in any order
-	// fixedCases tests the operators Quantize and Dequantize
-	covered[backend.Quantize], covered[backend.Dequantize] = true, true
+	// fixedCases tests the operators Quantize, Dequantize and Gather
+	covered[backend.Quantize], covered[backend.Dequantize], covered[backend.Gather] = true, true, true
 	for _, op := range backend.Ops() {
 		require.True(t, covered[op], op)
 	}

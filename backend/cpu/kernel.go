@@ -25,6 +25,7 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.Reshape:        same,
 	backend.Transpose:      transpose,
 	backend.StridedSlice:   stridedSlice,
+	backend.Gather:         pick,
 	backend.Concat:         concat,
 	backend.Cast:           same,
 	backend.TopK:           topK,
@@ -42,7 +43,7 @@ func same(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 // results need no rounding.
 func moves(op backend.Op) bool {
 	switch op {
-	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Concat, backend.TopK:
+	case backend.Reshape, backend.Transpose, backend.StridedSlice, backend.Gather, backend.Concat, backend.TopK:
 		return true
 	}
 	return false

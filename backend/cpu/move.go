@@ -30,6 +30,21 @@ func stridedSlice(n *backend.Node, in []*backend.Tensor, out *backend.Tensor) ke
 	return g.run
 }
 
+// pick returns the kernel of Gather, which selects channels of each row.
+func pick(n *backend.Node, in []*backend.Tensor, _ *backend.Tensor) kernel {
+	indices, width := n.Param("indices").(backend.Array).Values, last(in[0].Shape)
+	return func(w workers, out []float32, in [][]float32) {
+		w.rows(len(out)/len(indices), len(indices), func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				x, y := in[0][i*width:][:width], out[i*len(indices):][:len(indices)]
+				for j, channel := range indices {
+					y[j] = x[channel]
+				}
+			}
+		})
+	}
+}
+
 func (g gather) run(w workers, out []float32, in [][]float32) {
 	x, r := in[0], len(g.shape)
 	inner, step := g.shape[r-1], g.step[r-1]

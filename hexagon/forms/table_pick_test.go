@@ -63,7 +63,15 @@ func (t *table) gathers(types, index string, l limit) {
 	})
 	if !formatOf(types).quantized() {
 		f.refused("validate", 3110).unjudged("computes wrong results for floats along an inner axis")
+		return
 	}
+	t.add("Gather constant channels", types+" "+index, "32x576 40", l, func(g *Graph) {
+		x, wish := g.input(types, 32, 576), make([]float64, 40)
+		for i, p := range g.rng.Perm(576)[:len(wish)] {
+			wish[i] = float64(p)
+		}
+		g.apply("Gather", []*Tensor{x, g.given(qnn.Static, index, []int{len(wish)}, wish)}, []*Tensor{g.output(types, 32, len(wish)).encoded(x.Enc)}, i32("axis", 1))
+	})
 }
 
 // argmax draws numbers that are different in f16.
