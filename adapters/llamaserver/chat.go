@@ -223,7 +223,13 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 	if c.Prompt.text, err = render(ctx, m, template, conversation); err != nil {
 		return err
 	}
-	format := parse.FormatOf(template.Source(), len(conversation.Tools) > 0 && c.ToolChoice.mode != "none")
+	var tools []parse.Tool
+	if c.ToolChoice.mode != "none" {
+		for _, t := range conversation.Tools {
+			tools = append(tools, parse.Tool{Name: t.Name, Parameters: t.Parameters})
+		}
+	}
+	format := parse.FormatOf(template.Source(), tools)
 	switch {
 	case formatted:
 		c.Prompt.text += format.ContentStart(c.Prompt.text)

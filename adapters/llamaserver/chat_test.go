@@ -172,6 +172,34 @@ func TestThoughtsAndCallsAreSplitFromTheContent(t *testing.T) {
 	require.Subset(t, saw.Preserve, []int32{300, 301}, "the marks of calls are shown")
 }
 
+// TestArgumentsBetweenTagsHaveTheTypesOfTheTool: the tool's parameter `at` is a string, and
+// the parameter `days` is unknown.
+func TestArgumentsBetweenTagsHaveTheTypesOfTheTool(t *testing.T) {
+	s, url, _ := start(t, 1)
+	s.SetModel(&fakeModel{template: toolTemplate, pieces: texted("x</think><tool_call>\n<function=wea", "ther>\n<parameter=at>\n01", "7", "\n</parameter>\n<parameter=days>\n17\n</param", "eter>\n</function>\n</tool_call>")})
+	for _, stream := range []string{"true", "false"} {
+		_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}],"tools":`+weatherTool+`,"stream":`+stream+`}`))
+		require.NoError(t, err)
+		var calls []chatCall
+		if stream == "true" {
+			got, _ := message(t, readChat(t, raw))
+			calls = got.ToolCalls
+		} else {
+			var whole chatEvent
+			require.NoError(t, json.Unmarshal(raw, &whole))
+			calls = whole.Choices[0].Message.ToolCalls
+		}
+		require.Len(t, calls, 1)
+		require.JSONEq(t, `{"at":"017","days":17}`, calls[0].Function.Arguments)
+	}
+	numbers := strings.ReplaceAll(weatherTool, `"type":"string","enum":["Oslo","Rome"]`, `"type":"integer"`)
+	s.SetModel(&fakeModel{template: toolTemplate, pieces: texted("x</think><tool_call><function=weather><parameter=at>17</parameter></function></tool_call>")})
+	_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}],"tools":`+numbers+`,"stream":true}`))
+	require.NoError(t, err)
+	got, _ := message(t, readChat(t, raw))
+	require.JSONEq(t, `{"at":17}`, got.ToolCalls[0].Function.Arguments)
+}
+
 func TestRequiredCallsAreForced(t *testing.T) {
 	s, url, _ := start(t, 1)
 	m := &fakeModel{template: toolTemplate, pieces: texted(`{"name":"weather","arguments":{"at":"Rome"}}`)}

@@ -27,12 +27,14 @@ type reader struct {
 	form  *form
 	end   string // end is the mark after the last call; "" is the end of the answer
 	name  string // name is the call's name if the text before the start mark has it
+	tools []Tool // tools lists the tools that calls may name
 	shape *shape // shape is the shape of the call whose arguments are read now, or nil
 	calls int    // calls counts the calls that have begun
 	depth int    // depth counts the JSON brackets that are open around the arguments
 
 	scan   scanner // scan follows the arguments
 	fields int     // fields counts the fields that have been read
+	types  schema  // types is the schema of the arguments
 
 	held   scanner // held follows a JSON value in which the name of the call has not come yet
 	heldAt int     // heldAt counts the bytes that held has read
@@ -168,7 +170,9 @@ func (r *reader) head(text string) (n int, part Call, ok bool) {
 	}
 	n = first[4]
 	r.scan, r.fields = scanner{}, 0
-	if r.shape.field == nil {
+	if r.shape.field != nil {
+		r.types = schemaOf(r.tools, name)
+	} else {
 		if unquoted := ""; json.Unmarshal([]byte(name), &unquoted) == nil {
 			name = unquoted
 		}
@@ -275,7 +279,7 @@ func (r *reader) parameters(text string, last bool) (n int, parts []Call, s stat
 	case !last && (rest == "" || begins(closing, rest)):
 		return 0, nil, more
 	}
-	field, n, s := r.shape.field(rest, last)
+	field, n, s := r.shape.field(rest, last, r.types)
 	if s != found {
 		return 0, nil, s
 	}

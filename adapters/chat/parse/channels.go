@@ -60,12 +60,12 @@ func (p *Parser) header(last bool) (out Delta) {
 	head := p.text[:at]
 	p.text, p.wrote = p.text[at+len(message):], false
 	var tool []string
-	if c.tool != nil && p.format.tools {
+	if c.tool != nil && len(p.format.tools) > 0 {
 		tool = c.tool.FindStringSubmatch(head)
 	}
 	switch {
 	case tool != nil:
-		p.place, p.start, p.reader = inCall, "", reader{form: namedForm, end: c.call, name: tool[1]}
+		p.place, p.start, p.reader = inCall, "", reader{form: namedForm, end: c.call, name: tool[1], tools: p.format.tools}
 	case strings.Contains(head, c.thoughts) && p.format.think != nil:
 		p.place, p.end = inThoughts, c.ends[0]
 	default:

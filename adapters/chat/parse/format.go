@@ -21,14 +21,14 @@ type Format struct {
 	// channels says how each message of an answer begins with a header that names its
 	// channel or its recipient. nil means that messages have no headers.
 	channels *channels
-	// tools is set if the conversation has tools.
-	tools bool
+	// tools lists the tools of the conversation.
+	tools []Tool
 }
 
-// FormatOf finds the marks in the text of a chat template. tools says whether the
-// conversation has tools.
-func FormatOf(template string, tools bool) Format {
-	f := Format{tools: tools}
+// FormatOf finds the marks in the text of a chat template. tools lists the tools of the
+// conversation; without tools, nothing is a call.
+func FormatOf(template string, tools []Tool) Format {
+	f := Format{tools: keep(tools)}
 	for _, p := range []pair{
 		{"<think>", "</think>"},
 		{"[THINK]", "[/THINK]"},
@@ -59,7 +59,7 @@ func FormatOf(template string, tools bool) Format {
 			f.calls = append(f.calls, known{pair: pair{start: c.start}})
 		}
 	}
-	if !tools {
+	if len(tools) == 0 {
 		return f
 	}
 	for _, k := range forms {
@@ -78,7 +78,7 @@ func FormatOf(template string, tools bool) Format {
 
 // Forced returns the format of an answer to a request that requires a tool call. A
 // grammar makes the answer a JSON value without marks.
-func Forced() Format { return Format{bare: true, tools: true} }
+func Forced() Format { return Format{bare: true} }
 
 // WithoutThoughts returns a copy of f that leaves thoughts in the content.
 func (f Format) WithoutThoughts() Format {

@@ -1,8 +1,6 @@
 package parse
 
 import (
-	"bytes"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,9 +13,9 @@ type shape struct {
 	// text arrives. The calls in an answer do not depend on how the answer is cut into
 	// pieces.
 	head *regexp.Regexp
-	// field reads one argument as a field of a JSON object. If field is nil, the
-	// arguments are a JSON object.
-	field func(text string, last bool) (field string, n int, s status)
+	// field reads one argument as a field of a JSON object. The schema is that of all
+	// arguments. If field is nil, the arguments are a JSON object.
+	field func(text string, last bool, arguments schema) (field string, n int, s status)
 	// closing is the mark after the arguments that field reads. If closing is empty, the
 	// arguments end at the end mark of the form.
 	closing string
@@ -158,7 +156,7 @@ func tagged(head, closing, open, inner, end string) *shape {
 	field := regexp.MustCompile(`(?s)^` + regexp.QuoteMeta(open) + inner + regexp.QuoteMeta(end))
 	return &shape{
 		head: regexp.MustCompile(start + head), closing: closing, marks: []string{closing, open, end},
-		field: func(text string, last bool) (string, int, status) {
+		field: func(text string, last bool, arguments schema) (string, int, status) {
 			switch {
 			case !strings.HasPrefix(text, open) && (last || !begins(open, text)):
 				return "", 0, wrong
@@ -179,28 +177,14 @@ func tagged(head, closing, open, inner, end string) *shape {
 				value = quote(value)
 			case isText && strings.HasSuffix(text, "]]>"):
 				value = quote(strings.TrimSuffix(text, "]]>"))
+			case len(m) == 4 && m[2] != "": // the mark says that the value is no string
+				value = typed(value, arguments.property(m[1]).kinds()&^kindString)
 			default:
-				value = untyped(value)
+				value = typed(value, arguments.property(m[1]).kinds())
 			}
 			return quote(m[1]) + ":" + value, len(m[0]), found
 		},
 	}
-}
-
-// untyped returns a value between tags as JSON: a value that is JSON, or a list, mapping
-// or word of Python, counts as that value, and any other as a text.
-func untyped(text string) string {
-	var compact bytes.Buffer
-	if json.Compact(&compact, []byte(text)) == nil && compact.Len() > 0 {
-		return compact.String()
-	}
-	trimmed := strings.TrimSpace(text)
-	if _, word := python.words[trimmed]; word || strings.HasPrefix(trimmed, "[") || strings.HasPrefix(trimmed, "{") {
-		if value, n, s := python.value(trimmed, "", true); s == found && n == len(trimmed) {
-			return value
-		}
-	}
-	return quote(text)
 }
 
 var (
@@ -208,11 +192,11 @@ var (
 	gemmaKey  = regexp.MustCompile(`^([^:{}\[\]<>,]+?)\s*:`)
 )
 
-func pythonField(text string, last bool) (string, int, status) {
+func pythonField(text string, last bool, _ schema) (string, int, status) {
 	return field(python, pythonKey, "=", text, ",)", last)
 }
 
-func gemmaField(text string, last bool) (string, int, status) {
+func gemmaField(text string, last bool, _ schema) (string, int, status) {
 	return field(gemma, gemmaKey, ":", text, ",}", last)
 }
 

@@ -30,7 +30,7 @@ func FuzzCutsChangeNothing(f *testing.F) {
 		f.Add(e.template, e.prompt, e.text, uint64(i))
 	}
 	f.Fuzz(func(t *testing.T, template, prompt, text string, seed uint64) {
-		check(t, FormatOf(template, true), prompt, text, seed)
+		check(t, FormatOf(template, someTools), prompt, text, seed)
 	})
 }
 
@@ -46,7 +46,7 @@ func FuzzEachForm(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, form byte, text string, seed uint64) {
 		k := forms[int(form)%len(forms)]
-		check(t, Format{tools: true, calls: []known{k}}, "", k.start+text, seed)
+		check(t, Format{tools: someTools, calls: []known{k}}, "", k.start+text, seed)
 	})
 }
 
@@ -61,7 +61,7 @@ func FuzzChannels(f *testing.F) {
 		if first {
 			c = harmony
 		}
-		check(t, FormatOf(c.sign+"<atem:function_calls></atem:function_calls>", true), c.prompt, text, seed)
+		check(t, FormatOf(c.sign+"<atem:function_calls></atem:function_calls>", someTools), c.prompt, text, seed)
 	})
 }
 
@@ -85,6 +85,27 @@ func FuzzLiterals(f *testing.F) {
 			} else {
 				require.Equal(t, more, s, "%q", text[:n])
 			}
+		}
+	})
+}
+
+// FuzzTypes reads calls whose tool has any schema, and requires that the arguments are JSON.
+func FuzzTypes(f *testing.F) {
+	for i, parameters := range []string{
+		`{"properties":{"a":{"type":"string"},"b":{"type":["integer","null"]}}}`, `{"$ref":"#/$defs/x","$defs":{"x":{"$ref":"#"}}}`,
+		`{"allOf":[{"properties":{"a":{"anyOf":[{"const":1},{"enum":["1"]}]}}}]}`, `{"additionalProperties":{"items":{}}}`, "[", "null",
+	} {
+		f.Add(parameters, "<parameter=a>\n1\n</parameter><parameter=b>None</parameter></function></tool_call>", uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, parameters, text string, seed uint64) {
+		if len(parameters) > maxHead {
+			return
+		}
+		format := FormatOf(hermes, []Tool{{Name: "f", Parameters: json.RawMessage(parameters)}})
+		text = "<tool_call><function=f>" + text
+		check(t, format, "", text, seed)
+		if calls := parsed(t, format, "", text).Calls; strings.HasSuffix(text, "</function></tool_call>") && len(calls) == 1 && strings.HasSuffix(calls[0].arguments, "}") {
+			require.True(t, json.Valid([]byte(calls[0].arguments)), calls[0].arguments)
 		}
 	})
 }

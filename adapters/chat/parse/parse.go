@@ -142,7 +142,7 @@ func (p *Parser) begin(last bool) {
 	}
 	p.place = inContent
 	if p.format.bare && trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && !p.marked(trimmed, last) {
-		p.place, p.start, p.reader = inCall, "", reader{form: jsonForm}
+		p.place, p.start, p.reader = inCall, "", reader{form: jsonForm, tools: p.format.tools}
 	}
 }
 
@@ -228,7 +228,7 @@ func (p *Parser) content(last bool) (out Delta) {
 		p.place, p.text = inHeader, mark.start+p.text
 		return out
 	}
-	p.place, p.start, p.reader = inCall, mark.start, reader{form: mark.form, end: mark.end}
+	p.place, p.start, p.reader = inCall, mark.start, reader{form: mark.form, end: mark.end, tools: p.format.tools}
 	return out
 }
 

@@ -1,7 +1,9 @@
 package parse
 
 import (
+	"encoding/json"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,6 +85,9 @@ var examples = []struct {
 	{"generic list", "", "", "{\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}", expected{Calls: []whole{{"f", `{"a":1}`}}}},
 }
 
+// someTools are the tools of most tests. Their arguments may have any types.
+var someTools = []Tool{{Name: "f"}, {Name: "g"}, {Name: "h.i"}}
+
 // expected is a whole answer.
 type expected struct {
 	Content, Reasoning string
@@ -116,18 +121,18 @@ func parsed(t require.TestingT, f Format, prompt string, pieces ...string) (all 
 
 func TestEachFormIsRead(t *testing.T) {
 	for _, e := range examples {
-		require.Equal(t, e.want, parsed(t, FormatOf(e.template, true), e.prompt, e.text), e.name)
+		require.Equal(t, e.want, parsed(t, FormatOf(e.template, someTools), e.prompt, e.text), e.name)
 	}
 }
 
 func TestWithoutToolsNothingIsACall(t *testing.T) {
 	for _, e := range examples {
-		require.Empty(t, parsed(t, FormatOf(e.template, false), e.prompt, e.text).Calls, e.name)
+		require.Empty(t, parsed(t, FormatOf(e.template, nil), e.prompt, e.text).Calls, e.name)
 	}
 }
 
 func TestACallIsReportedBeforeItIsWhole(t *testing.T) {
-	p := New(FormatOf(hermes, true), "")
+	p := New(FormatOf(hermes, someTools), "")
 	require.Empty(t, p.Add("<tool_call>{\"name\": \"f\", \"arguments\": "))
 	require.Equal(t, Delta{Calls: []Call{{Name: "f"}, {Arguments: `{"a":"x`}}}, p.Add(`{"a": "x`))
 	require.Equal(t, Delta{Calls: []Call{{Arguments: ` y"`}}}, p.Add(` y" `))
@@ -137,9 +142,9 @@ func TestACallIsReportedBeforeItIsWhole(t *testing.T) {
 }
 
 func TestAnswersInAFormatStartWithContent(t *testing.T) {
-	require.Equal(t, "\n</think>\n\n", FormatOf(hermes, true).ContentStart("<think>\n"))
-	require.Equal(t, "<|channel|>final<|message|>", FormatOf(gptOSS, true).ContentStart("<|start|>assistant"))
-	require.Empty(t, FormatOf(hermes, true).ContentStart("assistant\n"))
+	require.Equal(t, "\n</think>\n\n", FormatOf(hermes, someTools).ContentStart("<think>\n"))
+	require.Equal(t, "<|channel|>final<|message|>", FormatOf(gptOSS, someTools).ContentStart("<|start|>assistant"))
+	require.Empty(t, FormatOf(hermes, someTools).ContentStart("assistant\n"))
 }
 
 func cut(text string, rng *rand.Rand) (pieces []string) {
@@ -153,7 +158,7 @@ func cut(text string, rng *rand.Rand) (pieces []string) {
 func TestCutsChangeNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, e := range examples {
-		f := FormatOf(e.template, true)
+		f := FormatOf(e.template, someTools)
 		for i := range len(e.text) {
 			require.Equal(t, e.want, parsed(t, f, e.prompt, e.text[:i], e.text[i:]), "%s at %d", e.name, i)
 		}
@@ -162,4 +167,81 @@ func TestCutsChangeNothing(t *testing.T) {
 			require.Equal(t, e.want, parsed(t, f, e.prompt, pieces...), "%s: %q", e.name, pieces)
 		}
 	}
+}
+
+func TestValuesBetweenTagsHaveTheTypesOfTheSchema(t *testing.T) {
+	const parameters = `{"type":"object","properties":{
+		"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"l":{"type":"array"},"o":{"type":"object"},
+		"sn":{"type":["string","null"]},"si":{"anyOf":[{"type":"string"},{"type":"integer"}]},"ib":{"oneOf":[{"type":"integer"},{"type":"boolean"}]},
+		"e":{"enum":["1","2"]},"en":{"enum":[1,"1"]},"c":{"const":"1"},"r":{"$ref":"#/$defs/text"},"loop":{"$ref":"#/$defs/loop"},
+		"all":{"allOf":[{"type":["string","number"]},{"$ref":"#/$defs/text"}]},"p":{"pattern":"^1"},"any":{},"nowhere":{"$ref":"#/$defs/none"}},
+		"additionalProperties":{"type":"string"},
+		"$defs":{"text":{"type":"string"},"loop":{"anyOf":[{"$ref":"#/$defs/loop"},{"$ref":"#/$defs/loop"}]}}}`
+	f := FormatOf(hermes, []Tool{{Name: "g"}, {Name: "f", Parameters: json.RawMessage(parameters)}, {Name: "bad", Parameters: json.RawMessage("{")}})
+	for _, c := range []struct{ tool, key, text, want string }{
+		{"f", "s", "5", `"5"`},
+		{"f", "s", "true", `"true"`},
+		{"f", "s", "null", `"null"`},
+		{"f", "s", `"x"`, `"\"x\""`},
+		{"f", "s", "[1]", `"[1]"`},
+		{"f", "s", " a\n", `" a\n"`},
+		{"f", "s", "", `""`},
+		{"f", "i", "5", "5"},
+		{"f", "i", " 5 ", "5"},
+		{"f", "i", "-7", "-7"},
+		{"f", "i", "many", `"many"`},
+		{"f", "i", "007", `"007"`},
+		{"f", "n", "1.5e3", "1.5e3"},
+		{"f", "n", "2", "2"},
+		{"f", "n", `"2"`, `"2"`},
+		{"f", "b", "true", "true"},
+		{"f", "b", "False", "false"},
+		{"f", "b", "TRUE", "true"},
+		{"f", "b", "yes", `"yes"`},
+		{"f", "l", "[1, 'a', None]", `[1,"a",null]`},
+		{"f", "l", `["a"]`, `["a"]`},
+		{"f", "l", "a, b", `"a, b"`},
+		{"f", "o", "{'k': True}", `{"k":true}`},
+		{"f", "o", `{"k": {}}`, `{"k":{}}`},
+		{"f", "sn", "None", "null"},
+		{"f", "sn", "NULL", "null"},
+		{"f", "sn", "5", `"5"`},
+		{"f", "si", "5", "5"},
+		{"f", "si", "five", `"five"`},
+		{"f", "si", "true", `"true"`},
+		{"f", "si", `"5"`, `"\"5\""`},
+		{"f", "ib", "5", "5"},
+		{"f", "ib", "true", "true"},
+		{"f", "ib", "[5]", "[5]"},
+		{"f", "e", "1", `"1"`},
+		{"f", "en", "1", "1"},
+		{"f", "c", "1", `"1"`},
+		{"f", "r", "1", `"1"`},
+		{"f", "all", "1", `"1"`},
+		{"f", "p", "1", `"1"`},
+		{"f", "any", "1", "1"},
+		{"f", "nowhere", "1", "1"},
+		{"f", "loop", "1", "1"},
+		{"f", "other", "1", `"1"`},
+		{"g", "s", "5", "5"},
+		{"g", "s", "x", `"x"`},
+		{"bad", "s", "5", "5"},
+		{"unknown", "s", "5", "5"},
+	} {
+		for _, text := range []string{
+			"<tool_call>\n<function=" + c.tool + ">\n<parameter=" + c.key + ">\n" + c.text + "\n</parameter>\n</function>\n</tool_call>",
+			"<tool_call>" + c.tool + "\n<arg_key>" + c.key + "</arg_key>\n<arg_value>" + c.text + "</arg_value>\n</tool_call>",
+		} {
+			want := expected{Calls: []whole{{c.tool, "{" + quote(c.key) + ":" + c.want + "}"}}}
+			require.Equal(t, want, parsed(t, f, "", text), "%s %q", c.key, c.text)
+			require.Equal(t, want, parsed(t, f, "", strings.Split(text, "")...), "%s %q", c.key, c.text)
+		}
+	}
+}
+
+func TestAFormatKeepsABoundedNumberOfTools(t *testing.T) {
+	tools := []Tool{{Name: "f", Parameters: json.RawMessage(`{"properties":{"a":{"type":"string"}}}`)}, {Name: "g", Parameters: make([]byte, maxTools)}}
+	f := FormatOf(hermes, tools)
+	require.Equal(t, tools[:1], f.tools)
+	require.Len(t, FormatOf(hermes, tools[1:]).calls, len(f.calls), "calls are read, but their values have no types")
 }
