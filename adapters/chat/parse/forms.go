@@ -75,17 +75,17 @@ var (
 	solarCall    = jsonShape(`<\|tool_call:begin\|>[^<]*<\|tool_call:name\|>([^<\s]+)<\|tool_call:args\|>\s*()\{`, "<|tool_call:begin|>", "<|tool_call:name|>", "<|tool_call:args|>")
 	tagCall      = jsonShape(`([^\s<>{}]+)>\s*()\{`)
 
-	functionCall = tagged(`<function=([^>\n]+)>()`, "</function>", "<parameter=", `([^>\n]+)>\n?(.*?)\n?`, "</parameter>")
-	invokeCall   = tagged(`<invoke name="([^"\n]+)">()`, "</invoke>", `<parameter name="`, `([^"\n]+)">(.*?)`, "</parameter>")
-	atemCall     = tagged(`<atem:invoke name="([^"\n]+)">()`, "</atem:invoke>", `<atem:parameter name="`, `([^"\n]+)">(.*?)`, "</atem:parameter>")
-	dsmlCall     = tagged(`<｜DSML｜invoke name="([^"\n]+)">()`, "</｜DSML｜invoke>", `<｜DSML｜parameter name="`, `([^"\n]+)"(?: string="(true|false)")?>(.*?)`, "</｜DSML｜parameter>")
-	argKeyCall   = tagged(`([^\s<>{}\[\]"]+)\s*()<(?:arg_key>|/tool_call>)`, "", "<arg_key>", `(.*?)</arg_key>\s*<arg_value>(.*?)`, "</arg_value>")
+	functionCall = tagged(`<function=([^>\n]+)>()`, "</function>", "<parameter=", `([^<>\n]+)>\n?(.*?)\n?`, "</parameter>")
+	invokeCall   = tagged(`<invoke name="([^"\n]+)">()`, "</invoke>", `<parameter name="`, `([^"<\n]+)">(.*?)`, "</parameter>")
+	atemCall     = tagged(`<atem:invoke name="([^"\n]+)">()`, "</atem:invoke>", `<atem:parameter name="`, `([^"<\n]+)">(.*?)`, "</atem:parameter>")
+	dsmlCall     = tagged(`<｜DSML｜invoke name="([^"\n]+)">()`, "</｜DSML｜invoke>", `<｜DSML｜parameter name="`, `([^"<\n]+)"(?: string="(true|false)")?>(.*?)`, "</｜DSML｜parameter>")
+	argKeyCall   = tagged(`([^\s<>{}\[\]"]+)\s*()<(?:arg_key>|/tool_call>)`, "", "<arg_key>", `([^<]*)</arg_key>\s*<arg_value>(.*?)`, "</arg_value>")
 
 	hunyuanCall = tagged(`<tool_call:opensource>([^\s<]+)<tool_sep:opensource>()`, "</tool_call:opensource>", "<arg_key:opensource>",
-		`(.*?)</arg_key:opensource>\s*<arg_value:opensource>(.*?)`, "</arg_value:opensource>")
+		`([^<]*)</arg_key:opensource>\s*<arg_value:opensource>(.*?)`, "</arg_value:opensource>")
 	kimi3Call = tagged(`<\|open\|>call tool="([^"\n]+)"[^<\n]*<\|sep\|>()`, "<|close|>call<|sep|>", `<|open|>argument key="`,
-		`([^"\n]+)" type="(\w+)"<\|sep\|>(.*?)`, "<|close|>argument<|sep|>")
-	miniCPMCall = tagged(`([^"\n]+)">()`, "</function>", `<param name="`, `([^"\n]+)">(.*?)`, "</param>")
+		`([^"<\n]+)" type="(\w+)"<\|sep\|>(.*?)`, "<|close|>argument<|sep|>")
+	miniCPMCall = tagged(`([^"\n]+)">()`, "</function>", `<param name="`, `([^"<\n]+)">(.*?)`, "</param>")
 
 	pythonCall = &shape{head: regexp.MustCompile(start + `(?:\[\s*)?([A-Za-z_][\w.\-]*?)(?:\.call)?\(()`), field: pythonField, closing: ")"}
 	gemmaCall  = &shape{head: regexp.MustCompile(start + `call:([^\s{}<]+)\{()`), field: gemmaField, closing: "}", marks: []string{`<|"|>`}}
@@ -151,7 +151,8 @@ func (k *known) shown(template string) bool {
 
 // tagged returns a shape whose arguments are written between tags: each argument starts
 // with open and ends with end, and inner matches its key, an optional mark of texts, and
-// its value.
+// its value. No key contains the byte <, so that the first end after the key is that of the
+// value.
 func tagged(head, closing, open, inner, end string) *shape {
 	field := regexp.MustCompile(`(?s)^` + regexp.QuoteMeta(open) + inner + regexp.QuoteMeta(end))
 	return &shape{
