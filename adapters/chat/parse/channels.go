@@ -24,6 +24,9 @@ type channels struct {
 	tool  *regexp.Regexp
 	call  string // call is the mark at the end of a message with a tool call
 	marks []string
+	// recipients is set if a header is the line "all" before content, or the name of a tool
+	// before the arguments of a call.
+	recipients bool
 }
 
 // message is the mark between the header and the text of a message.
@@ -44,15 +47,50 @@ var (
 	}
 )
 
+// functionary is Functionary 3.2.
+var functionary = &channels{sign: ">>>${recipient}", prompt: ">>>", start: ">>>", content: "all\n", recipients: true}
+
+// recipient reads a header that is a line with the recipient of the message. The line of another
+// text is content.
+func (p *Parser) recipient(last bool) (out Delta) {
+	c := p.format.channels
+	text, begun := strings.CutPrefix(p.text, c.start)
+	if rest, ok := strings.CutPrefix(text, c.content); ok {
+		p.place, p.text, p.wrote = inContent, rest, false
+		return out
+	}
+	possible := begins(c.content, text)
+	for _, t := range p.format.tools {
+		line := t.Name + "\n"
+		if rest, ok := strings.CutPrefix(text, line); ok {
+			p.place, p.text, p.start = inCall, rest, ""
+			p.reader = reader{form: namedForm, name: t.Name, tools: p.format.tools}
+			return out
+		}
+		possible = possible || begins(line, text)
+	}
+	if possible && !last {
+		return out
+	}
+	p.place, p.wrote = inContent, true
+	if begun {
+		out.Content, p.text = p.space+c.start, text // the mark begins no message here
+	}
+	return out
+}
+
 // header reads the header of a message.
 func (p *Parser) header(last bool) (out Delta) {
 	c := p.format.channels
+	if c.recipients {
+		return p.recipient(last)
+	}
 	at := strings.Index(p.text[:min(len(p.text), maxHeader)], message)
 	if at < 0 {
 		if last || len(p.text) >= maxHeader {
 			p.place, p.wrote = inContent, true
 			if rest, ok := strings.CutPrefix(p.text, c.start); ok {
-				out.Content, p.text = c.start, rest // no header follows the start mark, so the mark is content
+				out.Content, p.text = p.space+c.start, rest // no header follows the start mark, so the mark is content
 			}
 		}
 		return out

@@ -53,9 +53,12 @@ func FormatOf(template string, tools []Tool) Format {
 	case strings.Contains(template, "':opensource'"): // Hunyuan 3
 		f.think = append(f.think, pair{"<think:opensource>", "</think:opensource>"})
 	}
-	for _, c := range []*channels{harmony, muse} {
+	for _, c := range []*channels{harmony, muse, functionary} {
 		if strings.Contains(template, c.sign) {
-			f.channels, f.think, f.skipped = c, []pair{{c.thoughts, c.ends[0]}}, c.ends
+			f.channels, f.think, f.skipped = c, nil, c.ends
+			if c.thoughts != "" {
+				f.think = []pair{{c.thoughts, c.ends[0]}}
+			}
 			f.calls = append(f.calls, known{pair: pair{start: c.start}})
 		}
 	}

@@ -110,6 +110,7 @@ type known struct {
 // forms lists the forms that are known. If a template shows several forms with the same
 // start mark, its model has the first of these forms.
 var forms = []known{
+	{pair{nest + "<tool_call>", nest + "</tool_call>"}, &form{shapes: []*shape{nestedCall}}, nest},                                     // MiniMax M3
 	{pair{"<tool_call>", "</tool_call>"}, tagForm, ""},                                                                                 // Hermes, Qwen, GLM
 	{pair{"[TOOL_CALLS]", ""}, &form{[]*shape{jsonCall, mistralCall}, []string{"[TOOL_CALLS]"}}, ""},                                   // Mistral
 	{pair{"<|python_tag|>", ""}, &form{shapes: []*shape{jsonCall, pythonCall}}, ""},                                                    // Llama 3

@@ -61,6 +61,7 @@ func FuzzChannels(f *testing.F) {
 		if first {
 			c = harmony
 		}
+		check(t, FormatOf(functionary.sign, someTools), functionary.prompt, text, seed)
 		check(t, FormatOf(c.sign+"<atem:function_calls></atem:function_calls>", someTools), c.prompt, text, seed)
 	})
 }
@@ -93,7 +94,7 @@ func FuzzLiterals(f *testing.F) {
 func FuzzTypes(f *testing.F) {
 	for i, parameters := range []string{
 		`{"properties":{"a":{"type":"string"},"b":{"type":["integer","null"]}}}`, `{"$ref":"#/$defs/x","$defs":{"x":{"$ref":"#"}}}`,
-		`{"allOf":[{"properties":{"a":{"anyOf":[{"const":1},{"enum":["1"]}]}}}]}`, `{"additionalProperties":{"items":{}}}`, "[", "null",
+		`{"properties":{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"string"}}}}}}`, `{"allOf":[{"properties":{"a":{"anyOf":[{"const":1},{"enum":["1"]}]}}}]}`, `{"additionalProperties":{"items":{}}}`, "[", "null",
 	} {
 		f.Add(parameters, "<parameter=a>\n1\n</parameter><parameter=b>None</parameter></function></tool_call>", uint64(i))
 	}
@@ -106,6 +107,24 @@ func FuzzTypes(f *testing.F) {
 		check(t, format, "", text, seed)
 		if calls := parsed(t, format, "", text).Calls; strings.HasSuffix(text, "</function></tool_call>") && len(calls) == 1 && strings.HasSuffix(calls[0].arguments, "}") {
 			require.True(t, json.Valid([]byte(calls[0].arguments)), calls[0].arguments)
+		}
+	})
+}
+
+// FuzzNested reads calls with nested tags whose tool has any schema.
+func FuzzNested(f *testing.F) {
+	for i, text := range []string{"<a>1N</a>", "<a>N<item>1N</item>N</a>", "<a>N<b>xN</b> N<item>N</item>N</a>", "<a>N<item>N<a>N</a>N</item>N</a>", "<a>N</b>N</a>"} {
+		f.Add(`{"properties":{"a":{"type":["array","object"],"items":{"type":"string"}}}}`, "N"+text+"N</invoke>N</tool_call>", uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, parameters, text string, seed uint64) {
+		if len(parameters) > maxHead {
+			return
+		}
+		format := FormatOf(m3, []Tool{{Name: "f", Parameters: json.RawMessage(parameters)}})
+		text = nest + "<tool_call>" + nest + `<invoke name="f">` + strings.ReplaceAll(text, "N", nest)
+		check(t, format, "", text, seed)
+		for _, c := range parsed(t, format, "", text).Calls {
+			require.True(t, json.Valid([]byte(c.arguments)) || json.Valid([]byte(c.arguments+"}")) || c.arguments == "", c.arguments)
 		}
 	})
 }

@@ -76,6 +76,7 @@ type Parser struct {
 	end    string // end is the mark that ends the thoughts
 	start  string // start is the mark that began the calls
 	reader reader // reader reads the calls
+	space  string // space is the white space before the last mark
 	wrote  bool   // wrote is set if the present part has text
 	calls  int
 }
@@ -136,7 +137,11 @@ func (p *Parser) begin(last bool) {
 			p.place, p.end, p.text, p.wrote = inThoughts, t.end, rest, false
 			return
 		}
-		if !last && strings.HasPrefix(t.start, trimmed) {
+		if rest, ok := strings.CutPrefix(trimmed, t.end); ok { // some models write only the end mark if they have no thoughts
+			p.place, p.end, p.text, p.wrote = inThoughts, t.end, t.end+rest, false
+			return
+		}
+		if !last && (strings.HasPrefix(t.start, trimmed) || strings.HasPrefix(t.end, trimmed)) {
 			return // the rest of the mark may be in the next piece
 		}
 	}
@@ -223,7 +228,9 @@ func (p *Parser) content(last bool) (out Delta) {
 		p.wrote = p.wrote || out.Content != ""
 		return out
 	}
+	p.space = out.Content
 	out.Content = strings.TrimRight(out.Content, " \t\r\n")
+	p.space = p.space[len(out.Content):]
 	if mark.form == nil {
 		p.place, p.text = inHeader, mark.start+p.text
 		return out

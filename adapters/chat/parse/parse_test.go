@@ -26,6 +26,8 @@ const (
 	seed    = "<seed:think><seed:tool_call></seed:tool_call>"
 	minimax = "<minimax:tool_call></minimax:tool_call>"
 	muses   = "<|start|>assistant to=self<|message|><atem:function_calls></atem:function_calls>"
+	m3      = "]<]minimax[>[ <tool_call> </tool_call> <mm:think></mm:think>"
+	funcs   = ">>>${recipient}"
 	solar   = "<|begin|>assistant<|think|><|tool_call:begin|>"
 )
 
@@ -76,6 +78,14 @@ var examples = []struct {
 	{"minimax", minimax, "", "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\">x\ny</parameter>\n</invoke>\n</minimax:tool_call>", expected{Calls: []whole{{"f", `{"a":"x\ny"}`}}}},
 	{"solar", solar, "<|begin|>assistant", "<|think|>Hm.<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>1<|tool_call:name|>f<|tool_call:args|>{\"a\": 1}<|tool_call:end|><|calls|>", expected{Reasoning: "Hm.", Calls: []whole{{"f", `{"a":1}`}}}},
 	{"functionary", `<function=example>{"example_name": "example_value"}</function>`, "", "<function=f>{\"a\": 1}</function><function=g>{}</function>", expected{Calls: []whole{{"f", `{"a":1}`}, {"g", "{}"}}}},
+	{"minimax m3", m3, "", "<mm:think>Hm.</mm:think>ok]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<a>x <b>\ny]<]minimax[>[</a>]<]minimax[>[<l>]<]minimax[>[<item>1]<]minimax[>[</item>]<]minimax[>[<item>]<]minimax[>[<k>v]<]minimax[>[</k>]<]minimax[>[</item>]<]minimax[>[</l>]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name=\"g\">]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>", expected{Content: "ok", Reasoning: "Hm.", Calls: []whole{{"f", `{"a":"x <b>\ny","l":[1,{"k":"v"}]}`}, {"g", "{}"}}}},
+	{"minimax m3 without thoughts", m3, "", "</mm:think>Hi", expected{Content: "Hi"}},
+	{"minimax m3, thoughts ended by the prompt", m3, "</mm:think>", "Hi", expected{Content: "Hi"}},
+	{"minimax m3, another closing tag", m3, "", "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<a>]<]minimax[>[</b>]<]minimax[>[</a>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>", expected{Calls: []whole{{"f", `{"a":"]<]minimax[>[</b>"}`}}}},
+	{"functionary 3.2", funcs, ">>>", "f\n{\"a\": 1}>>>g\n{}", expected{Calls: []whole{{"f", `{"a":1}`}, {"g", "{}"}}}},
+	{"functionary 3.2, content and a call", funcs, ">>>", "all\nI ask.\n>>>f\n{\"a\": \">>>\"}", expected{Content: "I ask.", Calls: []whole{{"f", `{"a":">>>"}`}}}},
+	{"functionary 3.2, content", funcs, ">>>", "all\nIn Python:\n>>> f(1) >>>x\n>>>fg\n", expected{Content: "In Python:\n>>> f(1) >>>x\n>>>fg\n"}},
+	{"functionary 3.2 without a recipient", funcs, ">>>", "Hello\nyou", expected{Content: "Hello\nyou"}},
 	{"a call that the answer's end cuts", hermes, "", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x y", expected{Calls: []whole{{"f", `{"a":"x y`}}}},
 	{"a call without its last bracket", hermes, "", "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}</tool_call> ok", expected{Content: "ok", Calls: []whole{{"f", `{"a":1}`}}}},
 	{"arguments first", hermes, "", "<tool_call>{\"arguments\": {\"a\": 1}, \"name\": \"f\"}</tool_call>", expected{Calls: []whole{{"f", `{"a":1}`}}}},
