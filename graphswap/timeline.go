@@ -44,6 +44,7 @@ const (
 	Draft     = "draft"     // Draft is a task of the CPU: make a draft
 	Sample    = "sample"    // Sample is a task of the CPU: sample tokens from the logits of a pass
 	Calibrate = "calibrate" // Calibrate is a task of the CPU: learn from the logits of a prompt
+	Float     = "float"     // Float is a task of the CPU: compute a subgraph of a layer in float arithmetic
 )
 
 // Task is one piece of work on a lane, with forecast or recorded times.

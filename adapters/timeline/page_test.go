@@ -66,8 +66,8 @@ func TestThePageShowsWhatTheRecordHolds(t *testing.T) {
 	require.Equal(t, "block <b>1</b> hides the loads & nothing else", ask[string](t, tab, `document.querySelector("main p").textContent`))
 	require.Zero(t, ask[int](t, tab, `document.querySelectorAll("main b").length`), "text of the record became markup")
 	for kind, want := range map[string][2]int{
-		"rect.task": {5, 10}, "rect.run.G1": {3, 3}, "rect.run.G2": {1, 1}, "rect.load.G2": {1, 1}, "rect.stall": {1, 1},
-		"rect.verify": {0, 2}, "rect.valid": {0, 2}, "rect.wasted": {0, 1}, "rect.padding": {0, 2}, "rect.draft": {0, 1}, "rect.sample": {0, 1}, "rect.calibrate": {0, 1}, "path.memory": {1, 1},
+		"rect.task": {5, 11}, "rect.run.G1": {3, 3}, "rect.run.G2": {1, 1}, "rect.load.G2": {1, 1}, "rect.stall": {1, 1},
+		"rect.verify": {0, 2}, "rect.valid": {0, 2}, "rect.wasted": {0, 1}, "rect.padding": {0, 2}, "rect.draft": {0, 1}, "rect.sample": {0, 1}, "rect.calibrate": {0, 1}, "rect.float": {0, 1}, "path.memory": {1, 1},
 	} {
 		for line, n := range want {
 			require.Len(t, widths(t, tab, line, kind), n, "%s of timeline %d", kind, line)

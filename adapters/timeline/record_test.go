@@ -87,6 +87,7 @@ func TestATraceHoldsEveryTask(t *testing.T) {
 	require.InDelta(t, 3e3, busy["draft"], 1e-6)
 	require.InDelta(t, 1e3, busy["sample"], 1e-6)
 	require.InDelta(t, 20e3, busy["calibrate"], 1e-6)
+	require.InDelta(t, 9e3, busy["chunk 1, block 2, float"], 1e-6)
 	require.InDelta(t, 30e3, busy["verify, all blocks, decode"], 1e-6)
 	require.InDelta(t, 36e3, busy["chunk 2, block 2, decode"], 1e-6)
 }

@@ -35,7 +35,8 @@ func sample() *Record {
 	draft := graphswap.Task{Lane: graphswap.CPU, Kind: graphswap.Draft, StartMs: 92, EndMs: 95, Block: -1, Index: -1}
 	calibrate := graphswap.Task{Lane: graphswap.CPU, Kind: graphswap.Calibrate, StartMs: 40, EndMs: 60, Block: -1, Index: -1}
 	draw := graphswap.Task{Lane: graphswap.CPU, Kind: graphswap.Sample, StartMs: 110, EndMs: 111, Block: -1, Index: -1}
-	executed.Tasks = append(executed.Tasks, calibrate, draft, draw, verify(2, 95, 110, 4, 20), verify(3, 110, 125, 1, 0))
+	float := graphswap.Task{Lane: graphswap.CPU, Kind: graphswap.Float, StartMs: 10, EndMs: 19, Block: 1, Index: -1}
+	executed.Tasks = append(executed.Tasks, float, calibrate, draft, draw, verify(2, 95, 110, 4, 20), verify(3, 110, 125, 1, 0))
 	executed.PrefillMs, executed.SwitchEndMs, executed.StallMs = 92, 92, 8
 	return &Record{Title: "a </script> run", Device: "sd8gen2 (fitted) as qwen2.5-1.5b", Timelines: []*graphswap.Timeline{predicted, &executed}}
 }

@@ -85,6 +85,8 @@ func label(t graphswap.Task) string {
 		return fmt.Sprintf("load %v graph of %s", t.Variant, block)
 	case graphswap.Draft, graphswap.Sample, graphswap.Calibrate:
 		return t.Kind
+	case graphswap.Float:
+		return fmt.Sprintf("chunk %d, %s, float", t.Chunk+1, block)
 	case graphswap.Verify:
 		return fmt.Sprintf("verify, %s, %v", block, t.Variant)
 	}
