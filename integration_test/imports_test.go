@@ -56,6 +56,7 @@ var walls = []wall{
 	{folder: "spec/tokendb", internal: []string{"spec", "spec/ngram", "internal/mapped", "internal/filelock", "internal/trust"}, modules: []string{"golang.org/x/sys", "golang.org/x/exp"}},
 	{folder: "graphswap", stdOnly: true},
 	{folder: "graphswap/session", internal: []string{"graphswap"}, stdOnly: true},
+	{folder: "graphswap/outoforder", internal: []string{"graphswap"}, stdOnly: true},
 	{folder: "graphswap/baseline", internal: []string{"graphswap"}, stdOnly: true}, // the laboratory's
 	{folder: "calibration", internal: []string{"spec/ngram"}, stdOnly: true},
 	{folder: "backend"},
