@@ -58,8 +58,8 @@ func Clear(results findings.Store, store *imagecache.Store, selected func(Entry)
 }
 
 // Named returns a function that selects the entries of a model, or the entry of a key. If
-// the argument is the path of a file, the function selects entries by the digest of the
-// file; if not, it compares names of models.
+// the argument is the path of a file, the returned function compares the digest of the file
+// with the entry's; otherwise the returned function compares names of models.
 func Named(model string) func(Entry) bool {
 	digest := ""
 	if f, err := gguf.Open(model); err == nil {

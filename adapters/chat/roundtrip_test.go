@@ -15,8 +15,9 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/chat/parse"
 )
 
-// callTexts are arguments of calls. The first are hard to write in some forms, the second can
-// be written in every form. The strings of the third look like other values.
+// callTexts holds the arguments of three calls. The first element has quotes, brackets and
+// nested values, which some forms of calls cannot express; the second element is simple
+// enough for every form. The strings of the third element look like numbers and other values.
 var callTexts = []string{
 	`{"city":"Oslo \"x\"\n{y}, [z]: ü","n":2,"l":[1,"a",{"k":"v"}],"b":true,"d":{"f":1.5}}`,
 	`{"city":"Oslo"}`,

@@ -23,8 +23,8 @@ type Contest struct {
 	Settings launch.Settings
 	// Program is the name by which this program was called, and Version its version.
 	Program, Version string
-	// Options holds the path of the model and its settings. The recipe in Options is
-	// ignored.
+	// Options holds the path of the model and its settings. The contest ignores the recipe in
+	// Options.
 	Options launch.Options
 	// Say, if set, gets a line for each step.
 	Say func(format string, args ...any)

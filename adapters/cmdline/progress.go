@@ -38,8 +38,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.0f KiB", math.Ceil(float64(n)/(1<<10)))
 }
 
-// Count formats a number of things, such as "1 image" or "2 images". The noun's plural
-// must end in s.
+// Count formats a number of things, such as "1 image" or "2 images". The plural of the
+// argument `noun` must end in s.
 func Count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -16,8 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Open opens the device in the child process. Open must call trace before each
-// step.
+// Open opens the device in the child process. Open must call the function trace with the
+// name of each step before the step begins.
 type Open func(d Device, trace func(graph, step string)) (backend.Device, error)
 
 // Child holds the functions that the compiling process provides to [Serve].

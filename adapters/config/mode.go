@@ -41,8 +41,8 @@ func setMode(c *Config, v string) error {
 	return err
 }
 
-// Resolve reads all keys from the sources, like the function [Resolve], and also
-// accepts the modes of m.
+// Resolve reads all keys from the sources, like the function [Resolve]. A source may also
+// select one of the modes in m.
 func (m Modes) Resolve(sources ...Source) (Config, error) {
 	c := Config{Origin: map[string]string{}, ofMode: map[string]string{}}
 	for _, k := range Keys {
@@ -126,8 +126,8 @@ func (m Modes) of(s Source) (name string, set map[string]string, err error) {
 	return value, modes[value], nil
 }
 
-// setMode sets the keys of a mode in the config. First, setMode gives the keys that the
-// mode of an earlier source has set their defaults again.
+// setMode sets the keys of a mode in the config. If an earlier source has selected a mode,
+// setMode first returns the keys of that mode to their defaults.
 func (c *Config) setMode(name string, set map[string]string, s Source) error {
 	for key := range c.ofMode {
 		k, _ := find(key)
@@ -153,7 +153,8 @@ func (c *Config) setMode(name string, set map[string]string, s Source) error {
 }
 
 // Enabled reports whether the sources select the model for the NPU, like the function
-// [Enabled]. A mode of m, such as a mode of the laboratory, may also select the model.
+// [Enabled]. A source may select one of the modes in m, such as a mode of the laboratory,
+// and this mode may select the model.
 func (m Modes) Enabled(sources ...Source) (bool, error) {
 	k, c := Keys[0], Config{Origin: map[string]string{}}
 	mode, _ := find(modeKey)

@@ -26,9 +26,9 @@ const (
 	// logits of each row take 4 bytes per entry of the vocabulary: 156 MB for 256
 	// rows and 152064 entries.
 	maxModelRows = 256
-	// minModelContext is the shortest first context tier for which a model may
-	// ask. With a shorter first tier, the context would double more often up to
-	// num_ctx, and each doubling compiles all graphs again.
+	// minModelContext is the shortest first context tier for which a model may ask. The
+	// context doubles from the first tier up to num_ctx, and each doubling compiles all graphs
+	// again, so a very short first tier costs many compilations.
 	minModelContext = 64
 )
 
@@ -44,8 +44,9 @@ func (k Key) CheckModel(value string) error {
 	return k.Check(value)
 }
 
-// refuse returns an error that explains why a model may not set a key to a value, and
-// what to do instead. For a value that not even the user may set, refuse returns nil.
+// refuse returns an error that explains why a model may not set a key to a value, and what
+// to do instead. refuse does not check values that are invalid for models and users alike;
+// [Key.Check] rejects these values.
 func (k Key) refuse(value string) error {
 	switch {
 	case k.Origins == UserOnly:

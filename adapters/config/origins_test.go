@@ -118,7 +118,8 @@ func TestReservedNamesAreNoDatabase(t *testing.T) {
 func TestSizesOfModelsAreBounded(t *testing.T) {
 	for _, tt := range []struct{ key, value, variable string }{
 		{"sdnpu.db_size", "unlimited", "SDNPU_DB_SIZE"},
-		// a smaller limit would drop answers that the user wants to keep
+		// if a model could make the database smaller, the database would drop answers that the
+		// user wants to keep
 		{"sdnpu.db_size", "1MiB", "SDNPU_DB_SIZE"},
 		{"sdnpu.rows", "1024,1", "SDNPU_ROWS"},
 		{"sdnpu.rows", "257", "SDNPU_ROWS"},
@@ -148,9 +149,9 @@ func TestSizesOfModelsAreBounded(t *testing.T) {
 	require.Equal(t, 64, c.FirstContext)
 }
 
-// TestEachKeyOfAModelIsHarmless requires that harm describes for each key what its most
-// harmful value does if an unknown author sets the key in a model. If a new key has no line
-// in harm, the test fails.
+// TestEachKeyOfAModelIsHarmless requires that the map `harm` describes each key: what the
+// most harmful value of the key does if an unknown author sets the key in a model. The test
+// fails if a new key is not in the map.
 func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 	harm := map[string]string{
 		"sdnpu.enabled":     "runs the model on the NPU instead of in Ollama's runner, with the same text",
@@ -176,7 +177,8 @@ func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 var plainName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 
 // FuzzModelValues sets each key of a model to arbitrary text, with permission for a
-// database. No text may give the model a folder or a size beyond the model's limits.
+// database. The test fails if a text makes the config name a folder outside sdnpu's
+// databases, or contain a size beyond the limits for models.
 func FuzzModelValues(f *testing.F) {
 	for _, value := range append(noFolder, "answers", "off", "allow", "unlimited", "1024", "1", "256,1", "fixed", "1e999", "99999999999999999999") {
 		f.Add(value)

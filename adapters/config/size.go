@@ -26,8 +26,8 @@ var sizeUnits = []struct {
 	{"", 1},
 }
 
-// minDatabase is the smallest allowed size limit of a token database in bytes. With a
-// smaller limit, a long answer would not fit, and the database would drop it at once.
+// minDatabase is the smallest allowed size limit of a token database in bytes. A database
+// of less than 1 MiB could not hold a long answer, and would drop the answer at once.
 const minDatabase = 1 << 20
 
 // ParseDatabaseSize parses the size limit of a token database: at least 1MiB, or

@@ -9,9 +9,9 @@
 // five reports of a user stay. In the watched process, os.Stderr still writes to the
 // original descriptor.
 //
-// Relay writes its sentence before the crashed process ends, because the pipe is
-// smaller than a report. The process that runs Relay ends when the watched process
-// ends.
+// The pipe is smaller than a report, so the crashing process cannot end before Relay has
+// read the first line of the report and written the sentence. The process that runs Relay
+// ends when the watched process ends.
 package crash
 
 import (

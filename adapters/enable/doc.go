@@ -12,7 +12,7 @@
 //  1. [Ollama.Enable] checks everything that can be checked in advance, and changes nothing.
 //  2. The caller compiles, calibrates and checks the model, which changes only the image cache.
 //  3. A journal notes the names of the adapter and of the variant that will be created.
-//  4. The adapter is uploaded, and a variant with an unfinished name is created.
+//  4. The adapter is uploaded, and the variant is created under a temporary name (the unfinished name).
 //  5. A first short request loads the unfinished variant.
 //  6. The variant gets its final name, and the unfinished name is removed.
 //

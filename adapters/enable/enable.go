@@ -146,7 +146,9 @@ func (o Ollama) undo(ctx context.Context, j *journal, e entry) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.show(ctx, e.Base); stored && err == nil { // without its base model, the variant cannot be made again to remove the blob
+	// Ollama removes a blob only with a model that uses it, so undo makes the variant
+	// again and removes it. Without the base model, undo leaves the blob.
+	if _, err := c.show(ctx, e.Base); stored && err == nil {
 		if err := errors.Join(c.create(ctx, e.Unfinished, e.Base, e.Digest), c.remove(ctx, e.Unfinished)); err != nil {
 			return err
 		}

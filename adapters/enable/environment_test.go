@@ -12,7 +12,9 @@ import (
 func TestAdoptTakesOnlyTheVariablesThatTheRunnerReads(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", "/cache/of/this/process")
 	t.Setenv("SDNPU_RECIPE", "w8")
-	for _, name := range []string{"HOME", "XDG_CACHE_HOME"} { // Adopt removes these two variables, and the end of the test sets them again
+	// Adopt removes HOME and XDG_CACHE_HOME. Because of t.Setenv, the end of the test
+	// restores both variables.
+	for _, name := range []string{"HOME", "XDG_CACHE_HOME"} {
 		t.Setenv(name, t.TempDir())
 	}
 	t.Setenv("OLLAMA_HOST", "127.0.0.1:1")

@@ -88,9 +88,10 @@ func (o Ollama) Disable(ctx context.Context, model string) (name string, err err
 	return name, c.remove(ctx, name)
 }
 
-// choose returns the NPU variant that belongs to a name. If the model of that name is itself a
-// variant, choose returns the name itself. For the name of a base model, choose returns the
-// variant with the default name or, if there is none, the only variant of the model's weights.
+// choose returns the name of the NPU variant that a user means by a model's name. If the named
+// model is a variant, choose returns its name. If the named model is a base model, choose
+// returns the variant with the default name or, if there is none, the only variant of the
+// model's weights.
 func choose(list []Status, name string) (string, error) {
 	i := slices.IndexFunc(list, func(s Status) bool { return strings.EqualFold(s.Name, name) })
 	if i < 0 {

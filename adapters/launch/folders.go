@@ -12,8 +12,9 @@ import (
 
 // CacheFolder returns the path of a folder with the given name in sdnpu's part of the
 // user's cache. If the user has no home folder, CacheFolder returns a path among the
-// temporary files and checks the owner of the folder. Without this check, another user
-// could create the folder first and put files into it that sdnpu would execute.
+// temporary files and checks the owner of the folder. If CacheFolder did not check the
+// owner, another user could create the folder first and put files into it that sdnpu would
+// execute.
 func CacheFolder(name string) (string, error) {
 	if base, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(base, "sdnpu", name), nil

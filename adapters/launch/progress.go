@@ -40,7 +40,7 @@ func (b *Bar) Step(p engine.Progress) {
 	}
 	switch images := p.Graph != findings.Calibrating && p.Graph != findings.Comparing; {
 	case !images:
-		if p.Done < p.Total { // calibration or comparison continues with the next text
+		if p.Done < p.Total { // after the last text, a calibration or a comparison prints no line
 			fmt.Fprintln(b.w, text)
 		}
 	case p.Elapsed == 0: // before an image is prepared, it is not known whether it must be compiled

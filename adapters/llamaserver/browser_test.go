@@ -70,10 +70,10 @@ const frame = () => new Promise(done => { document.querySelector("iframe").onloa
 })();
 </script>`
 
-// TestRealBrowserCannotReachTheModel opens a page of another site in a browser, and a
-// page whose name leads to this machine (DNS rebinding). As a control, the test sends
-// the same requests to a server that does not check the site of a request, and requires
-// that they arrive.
+// TestRealBrowserCannotReachTheModel opens a page of another site in a browser, and a page
+// whose name leads to this machine (DNS rebinding). The test requires that no request of
+// these pages reaches the model. The test also opens both pages against a server that does
+// not check the site of a request, and requires that their requests reach the model.
 func TestRealBrowserCannotReachTheModel(t *testing.T) {
 	newServer := func(handler func(*Server) http.Handler) (m *fakeModel, answers *tally, port string) {
 		s, err := New(Options{Addr: "127.0.0.1:0"})

@@ -139,7 +139,7 @@ func (c *chatStream) content(p engine.Piece) error {
 	return nil
 }
 
-// flush sends the content that was kept.
+// flush sends the content that the method content has kept for the next event.
 func (c *chatStream) flush() error {
 	if p, ok := c.merger.rest(); ok {
 		return c.delta(p)
@@ -169,7 +169,8 @@ func (c *chatStream) parsed(d parse.Delta) error {
 	return nil
 }
 
-// part sends thoughts or tool calls, after the content that was kept.
+// part first sends the content that waits for the next event, and then sends thoughts or
+// tool calls.
 func (c *chatStream) part(m chatMessage) error {
 	if err := c.flush(); err != nil {
 		return err

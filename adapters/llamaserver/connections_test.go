@@ -110,7 +110,8 @@ func TestServerHasTimeouts(t *testing.T) {
 	require.Equal(t, [3]time.Duration{headerTimeout, idleTimeout, idleTimeout}, [3]time.Duration{s.http.ReadHeaderTimeout, s.http.ReadTimeout, s.http.IdleTimeout})
 }
 
-// Each answer that is given without the body is sent at once and ends the connection.
+// If a handler answers without reading the request body, the server sends the answer at
+// once and closes the connection.
 func TestAnswersDoNotWaitForTheBody(t *testing.T) {
 	address := limited(t, 20, &fakeModel{})
 	for name, request := range map[string]string{

@@ -94,8 +94,8 @@ func (s *Server) props(w http.ResponseWriter, _ *http.Request, m Model) error {
 }
 
 // slotList handles GET /slots, which lists request slots. If the query has
-// fail_on_no_slot=1 and every request slot is busy, the answer has the status 503. The
-// answer contains numbers and no text of a prompt or an answer.
+// fail_on_no_slot=1 and every request slot is busy, the answer has the status 503. The list
+// of slots contains numbers, and no text of a prompt or an answer.
 func (s *Server) slotList(w http.ResponseWriter, r *http.Request, m Model) error {
 	if s.hideSlots {
 		return refuse(http.StatusNotImplemented, "this server does not show its slots: start it without --no-slots")

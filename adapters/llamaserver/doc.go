@@ -22,7 +22,8 @@
 //   - /health answers at once, even while a model loads or generates.
 //   - A stream ends with its final event or with an aborted connection.
 //   - No event is empty, because the host drops a stream with empty events silently.
-//   - At most thirty consecutive events of a stream have the same trimmed content.
+//   - At most thirty consecutive events of a stream have contents that differ only in
+//     surrounding white space.
 //   - A request that cannot be served is rejected before its prompt is tokenized.
 //   - The memory of all requests together has a limit (limits.go, intake.go).
 //   - Package access rejects web pages of other sites and requests without a key.
@@ -31,9 +32,10 @@
 //   - No line contains text of a prompt or an answer.
 //
 // If a stream ended normally without its final event, the host would take a partial answer
-// for a complete answer. The host silently drops a stream with more than thirty consecutive
-// events of the same trimmed content. The limit on memory covers bodies, texts that are being
-// tokenized, the queue, answers that are not streamed, and connections.
+// for a complete answer. The host silently drops a stream if the contents of more than thirty
+// consecutive events differ only in surrounding white space. The limit on memory covers
+// bodies, texts that are being tokenized, the queue, answers that are not streamed, and
+// connections.
 //
 // # Chats
 //

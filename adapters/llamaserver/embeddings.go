@@ -238,7 +238,8 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// textOnly rejects the last text of the list if it is missing or holds media.
+// textOnly returns err, or an error if the last element of the list is missing or holds
+// media.
 func (t *texts) textOnly(err error) error {
 	switch last := t.list[len(t.list)-1]; {
 	case err != nil:

@@ -25,13 +25,13 @@ import (
 // token is a byte plus fakeFirst.
 type fakeModel struct {
 	pieces  []engine.Piece
-	fail    error          // fail is the error of Generate after the pieces
+	fail    error          // fail is the error that Generate returns after it has sent the pieces
 	report  *engine.Report // report, if set, replaces the result of fakeReport
 	context int
 	vocab   int
 	// template is the source of the chat template.
 	template string
-	// generate, if set, replaces the script.
+	// generate, if set, replaces the scripted answer in pieces, fail and report.
 	generate func(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error)
 
 	state     func() engine.State
@@ -169,7 +169,8 @@ func (f *fakeModel) lastSeen(t *testing.T) engine.Request {
 	return f.seen[len(f.seen)-1]
 }
 
-// console collects the lines that the server writes. A test can wait for a line.
+// console collects the lines that the server writes. A test can wait for a line with the
+// method await.
 type console struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
@@ -190,7 +191,7 @@ func (c *console) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// await returns the first write that contains part.
+// await waits until a line contains the text `part`, and returns the first such line.
 func (c *console) await(part string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -137,7 +137,7 @@ func tokenList(raw []byte, limit int) (ids []int32, count int, err error) {
 	return ids, count, nil
 }
 
-// tokenNumber reads an integer token number from JSON. Leading zeros are rejected,
+// tokenNumber reads an integer token number from JSON. tokenNumber rejects leading zeros,
 // because JSON does not allow them.
 func tokenNumber(word []byte) (id int32, ok bool) {
 	digits, negative := bytes.CutPrefix(word, []byte("-"))
@@ -176,8 +176,8 @@ func (p *preservedTexts) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// textList reads a JSON list of texts, or a single text. A list has at most `most`
-// texts, and each text at most `longest` bytes.
+// textList reads a JSON list of texts, or a single text. textList returns an error for more
+// than `most` texts, and for a text of more than `longest` bytes.
 func textList(raw []byte, field string, most, longest int) (list []string, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	if raw[0] == '[' {

@@ -39,7 +39,8 @@ func TestDialogues(t *testing.T) {
 	}
 }
 
-// play returns the script with the current effects.
+// play sends the requests of a script to a server, and returns the script with the effects
+// that the requests had.
 func play(t *testing.T, script string) string {
 	s, url, out := start(t, 1)
 	m := &fakeModel{}

@@ -130,9 +130,9 @@ func (in *intake) work(ctx context.Context, n int) (done func(), err error) {
 }
 
 // request reads a request body of at most limit bytes, decodes it into v, and then calls use.
-// The function `answer` that use returns can write an answer as large as the body. While
-// `answer` writes, the request still holds its memory from the budget for bodies, but holds no
-// unit of a work budget.
+// The function `use` returns a function `answer`, which can write an HTTP answer as large as
+// the request body. While `answer` writes, the request still holds its memory from the budget
+// for bodies, but holds no unit of a work budget.
 func (in *intake) request(w http.ResponseWriter, r *http.Request, limit int, v any, use func(ctx context.Context) (answer func() error, err error)) error {
 	body, release, err := in.read(w, r, limit)
 	if err != nil {

@@ -48,8 +48,9 @@ func TestHostParsesTheLines(t *testing.T) {
 	require.Regexp(t, `offloaded 5/5 layers to GPU`, out.all()[4])
 }
 
-// hostFailureWords lists the failure words of the host. The tests do not use the list
-// failureWords, so that they find an error in it.
+// hostFailureWords lists the words by which the host recognises failures. The tests use
+// hostFailureWords and not the server's list failureWords, so that an error in failureWords
+// makes a test fail.
 var hostFailureWords = []string{
 	"error:", "Error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
 	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", "MLX:", `"ERR"`, "signal arrived during cgo execution",

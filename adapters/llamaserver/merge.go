@@ -10,20 +10,22 @@ const (
 	// freeRepeats is the number of consecutive events that may repeat a content
 	// before events must join several pieces.
 	freeRepeats = 8
-	// heldBytes limits the bytes of text and tokens that a merger holds back. When the
-	// merger holds heldBytes bytes, it sends an event. Ollama reads lines of up to 8 MB.
+	// heldBytes limits the bytes of text and tokens that a merger holds back. When the merger
+	// holds heldBytes bytes, it sends an event. heldBytes is far below 8 MB, the longest line
+	// that Ollama reads.
 	heldBytes = 1 << 20
 )
 
-// merger joins pieces of an answer into events, so that Ollama's limit on repetitions
-// never ends a stream. After freeRepeats events with the same trimmed content, each
-// further event joins twice as many pieces as the event before. If the model repeats a
-// word, an event of two words has other trimmed content than an event of one word, so a
-// few pieces for each event suffice. If the model writes only white space, no event
-// changes the trimmed content, and twenty events hold about eight thousand pieces. A
-// piece that changes the trimmed content is sent immediately.
+// merger joins pieces of an answer into events, so that Ollama's limit on repetitions never
+// ends a stream. Ollama ends a stream if too many consecutive events have the same content,
+// compared without surrounding white space. After freeRepeats events with equal content,
+// each further event joins twice as many pieces as the event before. If the model repeats a
+// word, an event of two words differs from an event of one word, so a few pieces for each
+// event suffice. If the model writes only white space, all events are equal, and twenty
+// events hold about eight thousand pieces. If a piece makes the content differ from that of
+// the last event, merger sends the event immediately.
 type merger struct {
-	last string // last is the trimmed content of the last event that was sent
+	last string // last is the content of the last event, without surrounding white space
 	// repeats is the number of consecutive events with the same content; before the
 	// first event, Ollama assumes an empty one
 	repeats int

@@ -59,8 +59,8 @@ type Options struct {
 	// Addr is the address on which the server listens, such as "127.0.0.1:8080". Port 0
 	// selects a free port.
 	Addr string
-	// Slots is the number of generations that run at the same time. If all slots are
-	// busy, requests wait for a free slot. A value of zero means one slot.
+	// Slots is the number of generations that run at the same time. If all slots are busy,
+	// requests wait for a free slot. If Slots is 0, the server has one slot.
 	Slots int
 	// ContextShift drops the older half of a full context instead of ending the answer.
 	// Keep is the number of leading tokens that a context shift keeps if the request

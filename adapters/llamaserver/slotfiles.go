@@ -138,7 +138,7 @@ func (s *Server) moveSlot(ctx context.Context, w http.ResponseWriter, store Sequ
 }
 
 // slotRefusal returns the HTTP answer to a slot that could not be saved or restored. The
-// answer contains no path of this machine.
+// sentence in the HTTP answer names no path of this machine.
 func slotRefusal(id int, err error) error {
 	var reason *refusal
 	var path *fs.PathError

@@ -36,8 +36,8 @@ func (s *Server) statusPage(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(page.Bytes()) // Ignore the error: the client has closed the connection
 }
 
-// status is the answer of /status.json. The answer holds numbers and names of the
-// model, and no text of a prompt or of another answer.
+// status is the answer of /status.json. /status.json shows numbers and names of the model,
+// and no text of a prompt or an answer.
 type status struct {
 	Model    string `json:"model"`
 	State    string `json:"state"` // State is loading, ready or failed

@@ -113,7 +113,7 @@ func TestStatusPageShowsWhatTheServerDoes(t *testing.T) {
 	}
 	require.NotEqual(t, grounds["light"], grounds["dark"])
 
-	// The page follows the server without a reload.
+	// Without a reload, the status page must show that the slot is free again.
 	passes := text(`document.getElementById("passes").textContent`)
 	close(ended)
 	<-done

@@ -83,7 +83,7 @@ type textForm struct {
 	offset       int  // offset is the length in characters of the text that was sent
 }
 
-// textAnswer is an answer of /v1/completions, or an event of one.
+// textAnswer is a whole answer of /v1/completions, or one event of a streamed answer.
 type textAnswer struct {
 	ID          string       `json:"id"`
 	Object      string       `json:"object"`

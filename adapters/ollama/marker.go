@@ -108,9 +108,9 @@ func isLayoutPath(name string) bool {
 		inLibrary && entry != "" && entry != "." && entry != ".." && !strings.ContainsAny(entry, "/\\:\x00")
 }
 
-// adopt lists the layout of a version that wrote no marker: bin/ollama, and in
-// lib/ollama this program, its copies and symbolic links. If the folder holds any file
-// other than these, adopt returns [ErrForeign].
+// adopt lists the layout of a version that wrote no marker: bin/ollama, and in lib/ollama
+// this program, its copies and symbolic links. If the folder holds any file that such a
+// version does not write, adopt returns [ErrForeign].
 func adopt(f *folder) (files []laying, err error) {
 	err = fs.WalkDir(f.root.FS(), ".", func(rel string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -137,7 +137,7 @@ func adopt(f *folder) (files []laying, err error) {
 	return files, err
 }
 
-// writeMarker replaces the list of a folder.
+// writeMarker replaces the file [MarkerFile] of a folder, which lists the installed files.
 func writeMarker(f *folder, files []laying) error {
 	text, err := json.MarshalIndent(marker{markerSchema, files}, "", "\t")
 	if err != nil {

@@ -273,7 +273,7 @@ func (p *parser) mapping() node {
 }
 
 // items reads items between commas up to the closing bracket. A comma may follow the last
-// item. The function `item` reads one item.
+// item. The method items calls its argument `item` to read each item.
 func (p *parser) items(closing string, item func()) {
 	p.enter()
 	defer p.leave()

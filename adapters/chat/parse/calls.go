@@ -223,8 +223,8 @@ func (r *reader) value(text string, last bool) (n int, parts []Call, s status) {
 	return 0, nil, more
 }
 
-// json reads arguments that are a JSON object. White space between the parts of the object
-// is dropped.
+// json reads arguments that are a JSON object, and drops the white space outside of
+// strings.
 func (r *reader) json(text string, last bool) (n int, parts []Call, s status) {
 	piece := make([]byte, 0, len(text))
 	s = more

@@ -11,9 +11,9 @@ type channels struct {
 	sign   string // sign is a text that shows in a template that its model has channels
 	prompt string // prompt is the end of a prompt after which a header follows
 	start  string // start is the mark at the start of each further message
-	// thoughts is a text in the headers of thoughts.
+	// thoughts is a text in the header of each message that holds thoughts.
 	thoughts string
-	// content is the header of content.
+	// content is the header of a message that holds content.
 	content string
 	// ends lists the marks at the end of a message. The first mark in the list ends a
 	// message with thoughts.
@@ -32,7 +32,8 @@ type channels struct {
 // message is the mark between the header and the text of a message.
 const message = "<|message|>"
 
-// maxHeader limits the size in bytes of a header. A longer text counts as content.
+// maxHeader limits the size in bytes of a header. If no header ends within maxHeader bytes,
+// the text counts as content.
 const maxHeader = 512
 
 var (

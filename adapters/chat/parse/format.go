@@ -83,7 +83,7 @@ func FormatOf(template string, tools []Tool) Format {
 // grammar makes the answer a JSON value without marks.
 func Forced() Format { return Format{bare: true} }
 
-// WithoutThoughts returns a copy of f that leaves thoughts in the content.
+// WithoutThoughts returns a copy of the format that reads thoughts as content.
 func (f Format) WithoutThoughts() Format {
 	f.think = nil
 	return f

@@ -19,7 +19,7 @@ type shape struct {
 	// closing is the mark after the arguments that field reads. If closing is empty, the
 	// arguments end at the end mark of the form.
 	closing string
-	// marks lists the marks in the heads and the arguments.
+	// marks lists the marks inside of a call: in its head and in its arguments.
 	marks []string
 }
 
@@ -98,17 +98,18 @@ var (
 	tagForm   = &form{shapes: []*shape{jsonCall, functionCall, argKeyCall}}
 )
 
-// known is a form with the marks at the start and the end of its calls.
+// known joins a form of tool calls with the marks before and after calls of this form.
 type known struct {
 	pair
 	form *form
-	// If a template contains sign, its model has this form. If sign is empty, a template
-	// shows the form by containing its marks.
+	// sign is a text that shows in a chat template that the model has this form. If sign is
+	// empty, the marks in the template show the form.
 	sign string
 }
 
-// forms lists the forms that are known. If a template shows several forms with the same
-// start mark, its model has the first of these forms.
+// forms lists the forms of tool calls that FormatOf can find in a chat template. If a
+// template shows several forms with the same start mark, FormatOf takes the first of these
+// forms.
 var forms = []known{
 	{pair{nest + "<tool_call>", nest + "</tool_call>"}, &form{shapes: []*shape{nestedCall}}, nest},                                     // MiniMax M3
 	{pair{"<tool_call>", "</tool_call>"}, tagForm, ""},                                                                                 // Hermes, Qwen, GLM

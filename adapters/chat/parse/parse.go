@@ -27,7 +27,7 @@ type Call struct {
 	Arguments string
 }
 
-// Join joins the parts of calls that follow each other.
+// Join joins consecutive parts of the same call into one Call.
 func Join(parts []Call) (calls []Call) {
 	for _, part := range parts {
 		if n := len(calls); n > 0 && calls[n-1].Index == part.Index {
@@ -75,7 +75,7 @@ type Parser struct {
 	text   string // text holds bytes whose meaning depends on later bytes
 	end    string // end is the mark that ends the thoughts
 	start  string // start is the mark that began the calls
-	reader reader // reader reads the calls
+	reader reader // reader reads the calls after the mark start
 	space  string // space is the white space before the last mark
 	wrote  bool   // wrote is set if the present part has text
 	calls  int
@@ -126,7 +126,7 @@ func (p *Parser) run(last bool) (out Delta) {
 	}
 }
 
-// begin decides what an answer begins with.
+// begin decides whether an answer begins with thoughts, content or a tool call.
 func (p *Parser) begin(last bool) {
 	trimmed := strings.TrimLeft(p.text, " \t\r\n")
 	if trimmed == "" && !last {
@@ -256,7 +256,7 @@ func held(text string, last bool, marks ...string) int {
 	return most
 }
 
-// The method `call` reads tool calls until they end.
+// The method `call` reads tool calls up to their end mark, or as far as the text goes.
 func (p *Parser) call(last bool) (out Delta) {
 	for {
 		n, parts, s := p.reader.read(p.text, last)

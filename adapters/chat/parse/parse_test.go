@@ -98,13 +98,13 @@ var examples = []struct {
 // someTools are the tools of most tests. Their arguments may have any types.
 var someTools = []Tool{{Name: "f"}, {Name: "g"}, {Name: "h.i"}}
 
-// expected is a whole answer.
+// expected holds the content, the thoughts and the calls that a test expects in an answer.
 type expected struct {
 	Content, Reasoning string
 	Calls              []whole
 }
 
-// parsed returns the joined parts of an answer in pieces.
+// parsed gives an answer to a Parser in pieces, and returns the joined results.
 func parsed(t require.TestingT, f Format, prompt string, pieces ...string) (all expected) {
 	p := New(f, prompt)
 	add := func(d Delta) {

@@ -21,8 +21,8 @@ import (
 // pages, and requests for an address that the user typed. If a request has the header Origin,
 // Gate accepts only web sites of this machine. In an attack by DNS rebinding, the name of a
 // web site leads first to the site's own server and then to this machine, and the header Host
-// still holds the site's name. If Loopback is set, Gate therefore accepts only requests whose
-// header Host names this machine.
+// still holds the site's name. If Loopback is set, Gate protects against DNS rebinding: Gate
+// accepts only requests whose header Host names this machine.
 //
 // Programs other than browsers, such as Ollama, send neither Origin nor Sec-Fetch-Site,
 // so Gate accepts requests without these headers.

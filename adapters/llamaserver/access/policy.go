@@ -127,8 +127,8 @@ func (p *Policy) add(keys []string) bool {
 // HasKey reports whether requests need an API key.
 func (p Policy) HasKey() bool { return len(p.keys) > 0 }
 
-// allows reports whether a request has a valid API key. The time of the check does not
-// depend on how many characters of a wrong key are right.
+// allows reports whether a request has a valid API key. allows takes the same time however
+// many characters of a wrong key are right.
 func (p Policy) allows(r *http.Request) bool {
 	given := r.Header.Get("X-Api-Key")
 	if scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " "); found && strings.EqualFold(scheme, "Bearer") {

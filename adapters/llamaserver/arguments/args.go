@@ -64,7 +64,8 @@ type Args struct {
 	Pooling      string // Pooling is empty if its flag is not given
 	SplitMode    string
 	MainGPU      int // MainGPU is -1 if its flag is not given
-	// The flags about speculative decoding are for models with a DRAFT layer.
+	// Ollama gives flags about speculative decoding for models whose Modelfile has the line
+	// DRAFT.
 	SpecType, SpecDraftModel string
 	SpecDraftMax             int
 	NoJinja                  bool

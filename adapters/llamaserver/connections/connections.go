@@ -36,7 +36,7 @@ type Connection struct {
 }
 
 // patience is the time that a connection over the limit has to send its request. If the
-// reserve is used up, the server closes such a connection earlier.
+// reserve is used up, the server closes a connection before its patience ends.
 const patience = 250 * time.Millisecond
 
 // New returns a limit of the given number of connections, but of at least 512. The

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pollTime is the time between two checks whether the parent process still exists. The
-// checks are needed if the system does not report the parent's exit.
+// pollTime is the time between two checks whether the parent process still exists. pollTime
+// matters only if the system does not report the parent's exit.
 const pollTime = time.Second
 
 // Watch calls the function `gone` once when the parent of this process has exited. Call

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// rememberParent returns a function that waits for the exit of the parent. The returned
-// function reports false if ctx is done before the parent exits. If this process has no
-// right to open the parent process, it never notices that the parent exits. If no
-// process has the parent's process number, the parent has exited.
+// rememberParent returns a function that waits for the exit of the parent. The function
+// that rememberParent returns reports false if its context is done before the parent exits.
+// If this process has no right to open the parent process, it never notices that the parent
+// exits. If no process has the parent's process number, the parent has exited.
 func rememberParent() func(context.Context) bool {
 	parent, err := windows.OpenProcess(windows.SYNCHRONIZE|windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(os.Getppid()))
 	return func(ctx context.Context) bool {

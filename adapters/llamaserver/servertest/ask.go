@@ -2,8 +2,9 @@
 // [Certificate] writes what an encrypted server needs, and [Environment] stands for the
 // environment variables of a process.
 //
-// Package servertest starts no server and serves tests only. A failure of its own work ends
-// the calling test. The files that it writes belong to the test and are removed with it.
+// Package servertest starts no server and serves tests only. If a function of package
+// servertest fails, it ends the calling test. Files that the package writes lie in a folder
+// of the test, and are removed when the test ends.
 package servertest
 
 import (

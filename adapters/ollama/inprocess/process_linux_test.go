@@ -39,7 +39,9 @@ func countSockets(t *testing.T) (n int) {
 	files, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
 	for _, f := range files {
-		target, _ := os.Readlink(filepath.Join("/proc/self/fd", f.Name())) // ignore the error of the folder's own descriptor, which is already closed
+		// Ignore errors, because the list also contains the descriptor through which the list
+		// was read, which is already closed.
+		target, _ := os.Readlink(filepath.Join("/proc/self/fd", f.Name()))
 		if strings.HasPrefix(target, "socket:") {
 			n++
 		}

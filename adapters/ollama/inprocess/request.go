@@ -199,8 +199,8 @@ func logprobs(tokens []engine.TokenLogprob, asked bool, alternatives int) (list 
 	return list
 }
 
-// one converts a token's log-probability to a number that JSON can hold, because JSON has no
-// infinity.
+// The function `one` converts the log-probability of one token to Ollama's type. JSON has no
+// infinity, so `one` replaces infinite values.
 func one(t engine.TokenLogprob) llm.TokenLogprob {
 	p := float64(t.Logprob)
 	if !(p >= -math.MaxFloat32) { // the log-probability is minus infinity or NaN

@@ -157,7 +157,8 @@ func (r *Runner) within(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// use returns the requests of the loaded model, and the context of one request. The caller calls done after the request.
+// use returns the requests of the loaded model, and the context of one request. The caller calls
+// the function `done` when the request has ended.
 func (r *Runner) use(ctx context.Context) (_ context.Context, q *llamaserver.Requests, done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
