@@ -13,14 +13,17 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// vocabularies lists the measured vocabularies: the one in this repository and larger
+// vocabularies lists the measured vocabularies: two in this repository and larger
 // ones of the shared data.
-var vocabularies = []string{"stories", "llama-spm", "gpt-2", "qwen2", "llama-bpe"}
+var vocabularies = []string{"stories", "unigram", "llama-spm", "gpt-2", "qwen2", "llama-bpe"}
 
 func vocabularyPath(t testing.TB, name string) string {
 	t.Helper()
 	if name == "stories" {
 		return models + "/stories260K-f16.gguf"
+	}
+	if name == "unigram" {
+		return "testdata/unigram.gguf"
 	}
 	return data(t, "tokenizers/ggml-vocab-"+name+".gguf")
 }

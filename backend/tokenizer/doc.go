@@ -1,6 +1,6 @@
 // Package tokenizer converts text to the token ids of a model and back. The
 // tokenizer reads the vocabulary in the model's GGUF file: SentencePiece ("llama"),
-// byte-pair encoding ("gpt2") or WordPiece ("bert").
+// byte-pair encoding ("gpt2"), WordPiece ("bert") or Unigram ("t5").
 //
 // The tokenizer returns the same ids as llama.cpp, because Ollama, templates and users
 // expect them. Package tokenizer does not use chat templates and does not depend on
@@ -25,11 +25,18 @@
 // (SentencePiece). As the third step of encoding, neighbouring tokens are joined, the
 // best pair first, until no pair is in the table of merges.
 //
+// A Unigram tokenizer joins no pairs. The tokenizer normalises the text with the table of the
+// file (the precompiled charsmap), and then finds the tokens with the largest sum of scores
+// (the Viterbi algorithm). A character that is no token gets a score 10 below the smallest
+// score, and neighbouring characters of this kind become one unknown token. As in llama.cpp, a
+// Unigram tokenizer never uses byte tokens.
+//
 // # Intended differences from llama.cpp
 //
 //   - Plain text never gives a control, unknown or byte token.
 //     Tokens that together spell such a token are not joined to it.
-//   - Invalid UTF-8 is kept byte for byte; in llama.cpp it becomes U+FFFD.
+//   - Invalid UTF-8 is kept byte for byte; in llama.cpp it becomes U+FFFD. Only Unigram
+//     tokenizers replace it, too.
 //   - If a BPE file names no BOS or EOS, the tokenizer has none; llama.cpp uses token 11.
 //   - The token "</s>" ends a generation only if a key of the file says so.
 //     In llama.cpp, "</s>" ends a generation in every vocabulary that contains it, although
@@ -47,7 +54,8 @@
 //   - phi3 has the kind "llama", with special tokens that include the white space after them.
 //   - phi-4 has the pre-tokenizer dbrx, and phi-4-mini has gpt-4o.
 //   - granite has the pre-tokenizer refact.
-//   - bert and nomic-bert have the kind "bert".
+//   - bert and nomic-bert have the kind "bert". Models made from XLM-RoBERTa, such as bge-m3 and
+//     multilingual-e5, have the architecture bert and the kind "t5".
 //
 // The file pretokenizers.go lists all known pre-tokenizers as data; a new pre-tokenizer needs
 // only a row in this list.
@@ -55,6 +63,7 @@
 // # Invariants
 //
 //   - WordPiece loses case, accents and the amount of white space.
+//   - Unigram loses what its table replaces, unknown characters, and often the amount of white space.
 //   - BPE and SentencePiece vocabularies with a token for every byte lose nothing.
 //     Decode(Encode(text)) is text, after the leading blank of SentencePiece models. Only
 //     SentencePiece models read the character ▁ itself as a blank.
@@ -63,7 +72,8 @@
 // # Cost
 //
 // Encoding n bytes takes O(n log n) for any text: the patterns run on the standard
-// library's regular expressions, which take linear time. On one core, a chat of 8000
+// library's regular expressions, which take linear time. Unigram takes O(n × l), where l is the
+// length of the longest token or replaced text. On one core, a chat of 8000
 // tokens takes 6 to 20 ms and a mebibyte of one letter about 2 s (BenchmarkEncode,
 // BenchmarkHostile).
 package tokenizer

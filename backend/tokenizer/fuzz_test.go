@@ -14,7 +14,8 @@ import (
 )
 
 // vocabularyKeys makes keys of a vocabulary from a fuzzer's input: lines of
-// tokens and merges, and a byte each for types and scores.
+// tokens and merges, and a byte each for types and scores. The merges of a Unigram
+// vocabulary are the bytes of its charsMap.
 func vocabularyKeys(model, pre, tokens, merges string, types, scores []byte, special int32, flags byte) []gguf.KeyValue {
 	list := strings.Split(tokens, "\n")
 	typeOf, scoreOf := make([]int32, len(types)), make([]float32, len(scores))
@@ -35,6 +36,10 @@ func vocabularyKeys(model, pre, tokens, merges string, types, scores []byte, spe
 		{Name: "tokenizer.ggml.add_space_prefix", Value: flags&1 != 0},
 		{Name: "tokenizer.ggml.add_bos_token", Value: flags&2 != 0},
 		{Name: "tokenizer.ggml.add_eos_token", Value: flags&4 != 0},
+		{Name: "tokenizer.ggml.remove_extra_whitespaces", Value: flags&16 != 0},
+	}
+	if model == "t5" && merges != "" {
+		keys = append(keys, gguf.KeyValue{Name: "tokenizer.ggml.precompiled_charsmap", Value: []byte(merges)})
 	}
 	if flags&8 != 0 {
 		keys = append(keys, gguf.KeyValue{Name: "general.name", Value: "Phi-3"})
@@ -52,6 +57,8 @@ func FuzzVocabulary(f *testing.F) {
 	f.Add("llama", "default", "<unk>\n<s>\n</s>\n<|end|>\n<|", "", []byte{2, 3, 3, 4, 4}, []byte{0, 0, 0, 128, 127}, int32(1), byte(15), "<|end|> \n<|end|> a<|")
 	f.Add("llama", "default", "", "", []byte{1}, []byte{1}, int32(0), byte(1), "")
 	f.Add("bert", "", "[UNK]\n▁ab\nb\n▁\nc\n[CLS]\n[SEP]", "", []byte{2, 1, 1, 1, 1, 3, 3}, []byte{}, int32(5), byte(3), "abb Ábc 你[CLS]\x00")
+	f.Add("t5", "default", "<unk>\n▁\n▁a\nab\n<x>\n<y>", "", []byte{2, 1, 1, 1, 4, 3}, []byte{0, 255, 254, 253, 9, 0}, int32(5), byte(23), "ab a <x><y> \xff你你")
+	f.Add("t5", "default", "a\n\nb\n<0x41>\n▁a▁b", "\x04\x00\x00\x00\x00\x04\x00\x00\x00", []byte{1, 1, 5, 6, 1}, []byte{255, 1, 2, 3, 128}, int32(0), byte(7), "aAb a  b\x01")
 	path := filepath.Join(f.TempDir(), "vocabulary.gguf")
 	f.Fuzz(func(t *testing.T, model, pre, tokens, merges string, types, scores []byte, special int32, flags byte, text string) {
 		var b bytes.Buffer

@@ -28,12 +28,9 @@ type sentencePiece struct {
 }
 
 func newSentencePiece(f *gguf.File, v *vocabulary) (*sentencePiece, error) {
-	scores, err := f.Floats("tokenizer.ggml.scores")
+	scores, err := v.readScores(f)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	if len(scores) != len(v.texts) {
-		return nil, fmt.Errorf("%w: the file has %d tokens but %d scores", ErrVocabulary, len(v.texts), len(scores))
+		return nil, err
 	}
 	prefix, err := f.Bool("tokenizer.ggml.add_space_prefix", true)
 	if err != nil {

@@ -73,6 +73,9 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	case "bert":
 		t.encode, err = newWordPiece(f, v)
 		t.pieces = newPieces(v, sentencePiecePiece) // in BERT files, llama.cpp's converter marks the start of a word with SentencePiece's blank
+	case "t5":
+		t.encode, err = newUnigram(f, v)
+		t.pieces = newPieces(v, sentencePiecePiece)
 	default:
 		err = fmt.Errorf("tokenizer: model %q: %w", model, errors.ErrUnsupported)
 	}
@@ -147,8 +150,8 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, opts EncodeO
 func (t *Tokenizer) VocabSize() int { return len(t.vocab.texts) }
 
 // LongestPiece returns an upper bound of the bytes that one token stands for: the
-// encoding of n bytes has at least n/LongestPiece tokens. LongestPiece reads the whole
-// vocabulary.
+// encoding of n bytes has at least n/LongestPiece tokens, unless the tokenizer drops
+// characters, as WordPiece and Unigram do. LongestPiece reads the whole vocabulary.
 func (t *Tokenizer) LongestPiece() int {
 	longest := utf8.UTFMax // the unknown token can replace any character
 	for _, text := range t.vocab.texts {

@@ -93,6 +93,18 @@ func (v *vocabulary) messagesEnd() bool {
 	return has(messageEnd) && (has("<|call|>") && has("<|return|>") || (has("<|call|>") || has("<|calls|>")) && has("<|flush|>"))
 }
 
+// readScores returns the scores of all tokens.
+func (v *vocabulary) readScores(f *gguf.File) ([]float64, error) {
+	scores, err := f.Floats("tokenizer.ggml.scores")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if len(scores) != len(v.texts) {
+		return nil, fmt.Errorf("%w: the file has %d tokens but %d scores", ErrVocabulary, len(v.texts), len(scores))
+	}
+	return scores, nil
+}
+
 // id returns the token with the given text, or None.
 func (v *vocabulary) id(text string) int32 {
 	if id, ok := v.ids[text]; ok {
