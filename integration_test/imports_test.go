@@ -166,7 +166,9 @@ var walls = []wall{
 	}},
 	{folder: "adapters/lab/contact", internal: []string{"adapters/profile", "backend", "backend/engine", "backend/engine/prepare", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
-	{folder: "adapters/lab/shadow", internal: []string{"backend", "backend/chain", "backend/cpu", "backend/model", "backend/quant", "hexagon/estimator"}},
+	{folder: "adapters/lab/shadow", internal: []string{
+		"adapters/jsonfault", "backend", "backend/chain", "backend/cpu", "backend/model", "backend/quant", "graphswap", "graphswap/outoforder", "hexagon/estimator",
+	}},
 	{folder: "adapters/timeline", internal: []string{"adapters/jsonfault", "graphswap"}},
 	{folder: "adapters/doctor", internal: []string{
 		"internal/loaderpath", "internal/trust",

@@ -27,7 +27,7 @@ func newShadowCommand() *cobra.Command {
 		Args:  cmdline.NoArguments,
 		RunE:  cmdline.Help,
 	}
-	cmd.AddCommand(newShadowFormsCommand(), newShadowQualityCommand())
+	cmd.AddCommand(newShadowFormsCommand(), newShadowQualityCommand(), newShadowOrderCommand())
 	return cmd
 }
 

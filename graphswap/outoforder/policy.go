@@ -60,6 +60,12 @@ func (p Policy) String() string {
 // MarshalText returns the policy's name.
 func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
+// UnmarshalText parses a policy's name.
+func (p *Policy) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePolicy(string(text))
+	return err
+}
+
 // choose returns the index in the list of ready tasks of the task that a lane starts now,
 // or -1 if the lane waits.
 func (s *simulation) choose(lane graphswap.Lane) int {

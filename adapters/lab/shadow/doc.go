@@ -5,6 +5,9 @@
 // how long each takes on a chip. [Ways] lists precisions of a whole model, and [Bench.Measure]
 // computes what each does to the perplexity of a text on the float device.
 //
+// [NewOrder] simulates the policies of package outoforder on a prompt, with costs of the
+// stages in [KnownCosts] or in a file.
+//
 // Package shadow only measures, and no recipe uses it. The page docs/llmnpu.md gives the
 // results of package shadow.
 //
