@@ -15,9 +15,9 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/chat/parse"
 )
 
-// callTexts holds the arguments of three calls. The first element has quotes, brackets and
-// nested values, which some forms of calls cannot express; the second element is simple
-// enough for every form. The strings of the third element look like numbers and other values.
+// callTexts holds the arguments of three calls: arguments with quotes, brackets and nested
+// values, which some forms of calls cannot express; arguments that every form can express;
+// and arguments whose strings look like numbers, lists or truth values.
 var callTexts = []string{
 	`{"city":"Oslo \"x\"\n{y}, [z]: ü","n":2,"l":[1,"a",{"k":"v"}],"b":true,"d":{"f":1.5}}`,
 	`{"city":"Oslo"}`,
@@ -47,7 +47,7 @@ func written(t *testing.T, template *Template, calls []ToolCall) (prompt, turn s
 		same++
 	}
 	if mark := strings.LastIndexByte(prompt[:same], '<'); !strings.Contains(prompt[mark:same], ">") {
-		same = mark // the last mark in the common part is incomplete, so it belongs to the turn
+		same = mark // the prompt ends with an incomplete mark, which belongs to the turn
 	}
 	turn, _, ok = strings.Cut(text[same:], "Result9")
 	return prompt[:same], turn, ok && strings.Contains(turn, "Oslo") && (len(calls) == 1 || strings.Contains(turn, "Rome"))

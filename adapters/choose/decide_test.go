@@ -57,7 +57,7 @@ func TestFastestThatPassesIsChosen(t *testing.T) {
 	full := fmt.Errorf("load: %w", backend.ErrNoMemory)
 	for _, tt := range []struct {
 		name    string
-		made    [3]made // made holds the results of the recipes f16, w8 and w4a16
+		made    [3]made // made holds what the judge returns for the recipes f16, w8 and w4a16
 		want    string
 		outcome findings.Outcome // outcome is the outcome that the test expects for the recipe f16
 	}{

@@ -14,6 +14,6 @@
 //
 // # Cost
 //
-// The model is calibrated once or twice, and each recipe is compiled for one row. A
+// A comparison calibrates the model once or twice, and compiles each recipe for one row. A
 // comparison takes a few minutes for SmolLM2-135M on two cores, and seconds for stories260K.
 package choose

@@ -180,8 +180,8 @@ func OneArgument(name string) cobra.PositionalArgs { return arguments("one "+nam
 func UpToOneArgument(name string) cobra.PositionalArgs { return arguments("at most one "+name, 0, 1) }
 
 // The function `arguments` returns a check that requires at least `least` and at most
-// `most` arguments. The returned check also rejects an empty argument, which a shell makes
-// of a quoted unset variable.
+// `most` arguments. The check also rejects an empty argument, because a shell passes an
+// empty argument for a quoted variable that is not set.
 func arguments(want string, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -27,8 +27,8 @@ import (
 
 const story = "../../integration_test/models/stories260K-f16.gguf"
 
-// TestMain runs this test binary as the child process if its arguments say so.
-// The second argument selects the faulty library.
+// TestMain runs this test binary as the child process if the first argument is "child". The
+// second argument selects the fault of the library that the child process opens.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "child" {
 		err := Serve(context.Background(), os.Stdin, os.Stdout, Child{

@@ -42,7 +42,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, child Child) error 
 		return fmt.Errorf("compile: read the request: %w", err)
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, buffered) // the copy ends when the parent process exits and its pipe closes
+		// The parent process holds the other end of the pipe open, so io.Copy returns when the
+		// parent has exited.
+		_, _ = io.Copy(io.Discard, buffered)
 		child.Orphaned()
 	}()
 	a := &answerer{out: out, gob: gob.NewEncoder(out)}

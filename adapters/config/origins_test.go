@@ -151,7 +151,7 @@ func TestSizesOfModelsAreBounded(t *testing.T) {
 
 // TestEachKeyOfAModelIsHarmless requires that the map `harm` describes each key: what the
 // most harmful value of the key does if an unknown author sets the key in a model. The test
-// fails if a new key is not in the map.
+// also fails if a key is missing in `harm`.
 func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 	harm := map[string]string{
 		"sdnpu.enabled":     "runs the model on the NPU instead of in Ollama's runner, with the same text",
@@ -177,8 +177,8 @@ func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 var plainName = regexp.MustCompile(`^[a-z0-9-]{0,64}$`)
 
 // FuzzModelValues sets each key of a model to arbitrary text, with permission for a
-// database. The test fails if a text makes the config name a folder outside sdnpu's
-// databases, or contain a size beyond the limits for models.
+// database. FuzzModelValues requires that no text makes the config name a folder outside
+// sdnpu's databases, or contain a size beyond the limits for models.
 func FuzzModelValues(f *testing.F) {
 	for _, value := range append(noFolder, "answers", "off", "allow", "unlimited", "1024", "1", "256,1", "fixed", "1e999", "99999999999999999999") {
 		f.Add(value)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// sizeUnits lists the units in which a size can be given, such as MiB. The longest names of
-// units come first in the list.
+// sizeUnits lists the units in which a size can be given, such as MiB. Longer names of
+// units come first, because ParseSize takes the first unit with which a size ends.
 var sizeUnits = []struct {
 	name  string
 	bytes float64
@@ -41,8 +41,8 @@ func ParseDatabaseSize(text string) (int64, error) {
 }
 
 // ParseSize parses "8GiB", "500 MB", "20%" of total (if total is positive), or "unlimited", for
-// which the result is 0. The error of ParseSize says which values are allowed. The caller adds the
-// rejected text and its source to the error.
+// which the result is 0. The error of ParseSize says which values are allowed. The caller of
+// ParseSize adds the rejected text and its source to the error.
 func ParseSize(text string, total int64) (int64, error) {
 	wrong := errors.New("want a size such as 8GiB, 20% or unlimited")
 	if total <= 0 {

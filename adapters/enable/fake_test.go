@@ -25,7 +25,7 @@ import (
 )
 
 // fake is an HTTP server that acts as Ollama and stores a map of models and a folder of
-// blobs. The fake can stop answering after any number of requests.
+// blobs. A fake can stop answering after any number of requests.
 type fake struct {
 	t        *testing.T
 	url      *url.URL

@@ -65,9 +65,9 @@ func (s Settings) compiler(o hexagon.Options, logger *slog.Logger) (compile.Comp
 }
 
 // probeConstantSharing lets a child process find out whether the library stores equal
-// weights once. The child process compiles and loads a tiny image. If the library
-// crashes or hangs, probeConstantSharing returns an error. probeConstantSharing only
-// logs other failures, because they happen again when this process opens the library.
+// weights once. To find out, the child process compiles and loads a tiny image. If the
+// library crashes or hangs, probeConstantSharing returns an error. probeConstantSharing
+// only logs other failures, because they happen again when this process opens the library.
 func (s Settings) probeConstantSharing(ctx context.Context, o hexagon.Options) (hexagon.ConstantSharing, error) {
 	c, err := s.compiler(o, o.Logger)
 	if err != nil {

@@ -57,7 +57,8 @@ func ModelName(f *gguf.File) string {
 	return printable.Line(base)
 }
 
-// OpenModel opens a model's file and reads its tokenizer. The caller must close the file.
+// OpenModel opens a model's file and reads its tokenizer. The caller of OpenModel must
+// close the file.
 func OpenModel(path string) (*gguf.File, findings.Model, error) {
 	f, err := OpenGGUF(path)
 	if err != nil {

@@ -13,10 +13,9 @@ import (
 )
 
 // Bar shows on a terminal or in a log how far [Settings.Open] has come. On a terminal,
-// progress is shown as a bar. Without a terminal, Bar prints a line when an image is
-// ready. The line for an image says whether the image was compiled or came from the
-// cache. While an image is compiled, a line is printed after one second and then every
-// [cmdline.LineEvery].
+// progress is shown as a bar. Without a terminal, Bar prints a line when an image is ready,
+// which says whether the image was compiled or came from the cache. While an image is
+// compiled, Bar prints a line after one second and then every [cmdline.LineEvery].
 type Bar struct {
 	w        io.Writer
 	bar      *progressbar.ProgressBar
@@ -44,7 +43,7 @@ func (b *Bar) Step(p engine.Progress) {
 			fmt.Fprintln(b.w, text)
 		}
 	case p.Elapsed == 0: // before an image is prepared, it is not known whether it must be compiled
-		if b.lines, b.done = 0, p.Done; p.Done == 0 { // a step with no finished image begins a new load
+		if b.lines, b.done = 0, p.Done; p.Done == 0 { // if no image is finished, the step is the first of a new load
 			b.began = time.Now()
 		}
 	case p.Done > b.done:

@@ -23,9 +23,8 @@ type Recipe struct {
 	choice *findings.Choice // choice is the stored choice that named the recipe, or nil
 }
 
-// uncalibrated lists the recipes that need no calibration, in descending order of
-// quality and of memory. The recipe f32 is not in the list, because f32 is only for
-// comparisons.
+// uncalibrated lists the recipes that need no calibration, in descending order of quality
+// and of memory. uncalibrated leaves out f32, because f32 is only for comparisons.
 var uncalibrated = []string{"f16", "w8", "w4a16"}
 
 // Uncalibrated returns the recipes that need no calibration. If the config names no

@@ -71,9 +71,9 @@ const frame = () => new Promise(done => { document.querySelector("iframe").onloa
 </script>`
 
 // TestRealBrowserCannotReachTheModel opens a page of another site in a browser, and a page
-// whose name leads to this machine (DNS rebinding). The test requires that no request of
-// these pages reaches the model. The test also opens both pages against a server that does
-// not check the site of a request, and requires that their requests reach the model.
+// whose name leads to this machine (DNS rebinding). No request of the two pages may reach
+// the model. To show that the pages work, the test also lets the pages send requests to a
+// server without checks, and requires that these requests reach the model.
 func TestRealBrowserCannotReachTheModel(t *testing.T) {
 	newServer := func(handler func(*Server) http.Handler) (m *fakeModel, answers *tally, port string) {
 		s, err := New(Options{Addr: "127.0.0.1:0"})

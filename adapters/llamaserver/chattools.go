@@ -70,8 +70,8 @@ func (t *toolChoice) forced(tools []chat.Tool) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"anyOf": calls, "$defs": definitions})
 }
 
-// ordered is a JSON object that keeps the order of its members. The names of the members
-// come from constants in chattools.go, and contain no character that JSON must escape.
+// ordered is a JSON object that keeps the order of its members. Package llamaserver uses
+// only constant names of members, which contain no character that JSON must escape.
 type ordered []struct {
 	name  string
 	value any

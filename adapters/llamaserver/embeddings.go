@@ -201,7 +201,7 @@ func (e *embeddingsRequest) encode(ctx context.Context, m Model) error {
 // maxTexts limits the number of texts in a request for embeddings, as in OpenAI's API.
 const maxTexts = 2048
 
-// texts is the input of a request for embeddings. The input is a text, a list of
+// texts is the input of a request for embeddings. A client can send a text, a list of
 // tokens, or a list whose elements are texts or lists of tokens.
 type texts struct {
 	list  []prompt

@@ -37,8 +37,8 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, sentence: fmt.Sprintf(format, args...)}
 }
 
-// tooLong returns the answer to a prompt that is too long. The answer has
-// llama-server's form, because clients check the type of the error object. count is the
+// tooLong returns the answer to a prompt that is too long. tooLong returns an error object
+// in llama-server's form, because clients check the type of the error object. count is the
 // number of the prompt's tokens in the form that the message shows, such as "at least
 // 9000".
 func tooLong(count string, tokens, context int) *refusal {

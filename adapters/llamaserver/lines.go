@@ -193,11 +193,11 @@ func oneLine(text string) string {
 	return line
 }
 
-// failureWords lists the words that make the host keep a line as the text of a
-// failure. The host matches the words of the first group exactly, and the words of
-// the second group in upper or lower case. The host forgets the lines of a failure
-// only when the model is ready. If a harmless line contained a failure word, the
-// host would show this line with a later failure.
+// failureWords lists the words that make the host keep a line as the text of a failure. In
+// failureWords, an empty line separates two groups: the host matches words of the first
+// group exactly, and words of the second group in upper or lower case. The host forgets the
+// lines of a failure only when the model is ready. If a harmless line contained a failure
+// word, the host would show this line with a later failure.
 var failureWords = []string{
 	"error:", "panic:", "fatal error:", "GGML_ASSERT", "error loading model", "llama_init_from_model:",
 	"CUDA error", "ROCm error", "cudaMalloc failed", "mlx:", `"ERR"`, "signal arrived during cgo execution",

@@ -148,8 +148,8 @@ func (e engineMetrics) Collect(list chan<- prometheus.Metric) {
 	send(tierMetric, prometheus.GaugeValue, float64(state.Context))
 }
 
-// engineState returns the state of the engine, if a model is loaded. The caller must
-// hold no lock of the server.
+// engineState returns the state of the engine, if a model is loaded. The caller of
+// engineState must hold no lock of the server.
 func (s *Server) engineState() (state engine.State, ok bool) {
 	s.running.RLock()
 	defer s.running.RUnlock()

@@ -14,9 +14,9 @@ import (
 // Requests is for a program that opens the model itself and runs no HTTP server. A program
 // that uses Requests gets the same checks and the same answers as a client of [Server].
 //
-// The methods of Requests may be called from any goroutine. The errors of the methods say
-// what to do; [Status] returns the HTTP status that Server would send for an error. When ctx
-// is done, the methods soon return the context's error.
+// The methods of Requests may be called from any goroutine. Errors of Requests say what to
+// do; [Status] returns the HTTP status that Server would send for an error. When ctx is
+// done, the methods soon return the context's error.
 type Requests struct {
 	model    Model
 	shift    bool

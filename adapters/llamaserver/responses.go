@@ -135,8 +135,8 @@ type responseForm struct {
 	text               strings.Builder
 }
 
-// object returns the response as a JSON object with the given state. The report r is
-// nil until the answer is complete.
+// object returns the response as a JSON object with the given state. Until the answer is
+// complete, the caller passes a nil report.
 func (f *responseForm) object(state, text string, r *engine.Report) map[string]any {
 	o := map[string]any{
 		"id": f.id, "object": "response", "created_at": f.created, "model": f.model, "status": state, "error": nil,

@@ -160,10 +160,10 @@ func TestChildLaysAndRemoves(t *testing.T) {
 	}
 }
 
-// TestKilledCallsAreCompleted kills a process that lays and removes at random
-// moments. The next call of Lay or Remove must complete the work, and files of others must
-// not change.
-// SDNPU_SOAK extends the test's duration.
+// TestKilledCallsAreCompleted kills a process that lays and removes at random moments. The
+// next call of Lay or Remove must complete the work of the killed process, and files of
+// others must not change. If SDNPU_SOAK is set, TestKilledCallsAreCompleted runs for that
+// time.
 func TestKilledCallsAreCompleted(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the child's files stay open for a moment after it was killed")

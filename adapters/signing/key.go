@@ -48,7 +48,7 @@ func (k PublicKey) raw() ed25519.PublicKey {
 }
 
 // ReadKeys returns the public keys that a list names: each entry is a key, or a file with a key on
-// each line. In such a file, lines that start with # are comments.
+// each line. A line of the file that starts with # is a comment.
 func ReadKeys(list []string) (keys []PublicKey, err error) {
 	for _, entry := range list {
 		if entry == "" {

@@ -23,8 +23,9 @@ func (k PrivateKey) Sign(purpose string, content []byte) []byte {
 	return fmt.Appendf(nil, "%s\n%s\n%s\n", format, k.Public(), base64.StdEncoding.EncodeToString(signature))
 }
 
-// Verify returns the accepted key that has signed content. The error is [ErrSignature], and
-// [ErrUnknownKey] too if the signature names a key that is not accepted.
+// Verify returns the accepted key that has signed content. For an invalid signature, Verify
+// returns [ErrSignature]; if the signature names a key that is not accepted, the error is
+// [ErrUnknownKey] too.
 func Verify(accepted []PublicKey, purpose string, content, signature []byte) (PublicKey, error) {
 	lines := strings.Split(string(signature[:min(len(signature), keyFileLimit)]), "\n")
 	if len(lines) != 4 || lines[0] != format || lines[3] != "" {

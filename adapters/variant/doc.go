@@ -15,8 +15,8 @@
 //   - A preparation writes files only to the image cache.
 //   - Without an image cache, nothing is prepared.
 //
-// The configuration consists of the keys of the model, of the adapter and of the environment;
-// later values replace earlier values.
+// The model's file, the adapter and the environment set keys of the configuration: values of
+// the adapter replace those of the model, and values of the environment replace both.
 //
 // # Cost
 //

@@ -54,7 +54,8 @@ func hashable(key any) (any, bool) {
 	return nil, false
 }
 
-// Set stores a value. Values of types that cannot be a key are not stored.
+// Set stores a value under a key. If a key has a type that Python does not hash, Set stores
+// nothing.
 func (d *Dict) Set(key, value any) {
 	k, ok := hashable(key)
 	if !ok {

@@ -48,11 +48,11 @@ var (
 	}
 )
 
-// functionary is Functionary 3.2.
+// functionary describes the answers of the model Functionary 3.2.
 var functionary = &channels{sign: ">>>${recipient}", prompt: ">>>", start: ">>>", content: "all\n", recipients: true}
 
-// recipient reads a header that is a line with the recipient of the message. The line of another
-// text is content.
+// recipient reads a header that is a line with the recipient of the message. If a line names
+// neither "all" nor a tool, recipient takes the line as content.
 func (p *Parser) recipient(last bool) (out Delta) {
 	c := p.format.channels
 	text, begun := strings.CutPrefix(p.text, c.start)
@@ -75,7 +75,7 @@ func (p *Parser) recipient(last bool) (out Delta) {
 	}
 	p.place, p.wrote = inContent, true
 	if begun {
-		out.Content, p.text = p.space+c.start, text // the mark begins no message here
+		out.Content, p.text = p.space+c.start, text // no recipient follows the mark, so the mark is content
 	}
 	return out
 }

@@ -13,8 +13,8 @@ type shape struct {
 	// text arrives. The calls in an answer do not depend on how the answer is cut into
 	// pieces.
 	head *regexp.Regexp
-	// field reads one argument as a field of a JSON object. The schema is that of all
-	// arguments. If field is nil, the arguments are a JSON object.
+	// field reads one argument as a field of a JSON object. The argument `arguments` is the
+	// schema of all arguments of the call. If field is nil, the arguments are a JSON object.
 	field func(text string, last bool, arguments schema) (field string, n int, s status)
 	// closing is the mark after the arguments that field reads. If closing is empty, the
 	// arguments end at the end mark of the form.
@@ -153,8 +153,8 @@ func (k *known) shown(template string) bool {
 
 // tagged returns a shape whose arguments are written between tags: each argument starts
 // with open and ends with end, and inner matches its key, an optional mark of texts, and
-// its value. No key contains the byte <, so that the first end after the key is that of the
-// value.
+// its value. inner must match only keys without the byte <, because otherwise a key could
+// contain the text end of its own value.
 func tagged(head, closing, open, inner, end string) *shape {
 	field := regexp.MustCompile(`(?s)^` + regexp.QuoteMeta(open) + inner + regexp.QuoteMeta(end))
 	return &shape{

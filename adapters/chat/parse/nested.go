@@ -59,8 +59,9 @@ func (e *element) opened() string {
 	return rest[:at]
 }
 
-// field reads an element. If the element is an item of a list, field returns its value, and
-// otherwise a field of a JSON object.
+// field reads an element. For an item of a list, field returns the value of the element;
+// for a member of an object, field returns the name and the value as a field of a JSON
+// object.
 func (e *element) field(parent schema, item bool) string {
 	if e.depth++; e.depth > maxNesting {
 		e.last = true
@@ -112,7 +113,7 @@ func (e *element) value(of schema, closing string) string {
 }
 
 // inside reads the elements of a list or of an object, and the tag that closes it. If the schema
-// allows both or is unknown, elements that are all called item are those of a list.
+// allows a list, and the first element has the name item, inside reads a list.
 func (e *element) inside(of schema, closing string) string {
 	list := strings.HasPrefix(e.text, nest+"<item>") && of.kinds()&kindArray != 0
 	brackets := "{}"

@@ -8,7 +8,8 @@
 //
 // # Invariant
 //
-// The joined results do not depend on how the text is cut into pieces.
+// The results of a Parser, joined, do not depend on how the text of the answer is cut into
+// pieces.
 package parse
 
 import (

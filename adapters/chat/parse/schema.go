@@ -15,8 +15,8 @@ type Tool struct {
 	Parameters json.RawMessage
 }
 
-// maxTools limits the size in bytes of all names and schemas that a format keeps. Further
-// tools are unknown to the parser.
+// maxTools limits the size in bytes of all names and schemas that a format keeps. The
+// parser does not know tools beyond maxTools bytes.
 const maxTools = 1 << 20
 
 // keep returns the first tools whose names and schemas have at most maxTools bytes.
@@ -56,7 +56,7 @@ const maxSchemaSteps = 1000
 // schema is a part of a JSON schema. The zero schema allows any value.
 type schema struct {
 	root any // root is the whole schema, at which references start
-	at   any // at is the part
+	at   any // at is the part of root that this schema describes
 }
 
 // schemaOf returns the schema of the arguments of the tool with the given name.
@@ -74,7 +74,7 @@ func schemaOf(tools []Tool, name string) schema {
 	return schema{}
 }
 
-// member returns the value of a keyword, or nil.
+// member returns the value that a schema gives to a keyword, or nil.
 func (s schema) member(keyword string) any {
 	fields, _ := s.at.(map[string]any)
 	return fields[keyword]
@@ -117,7 +117,8 @@ func (s schema) kinds() kinds {
 	return k
 }
 
-// count does the work of kinds. steps is the number of schemas that may still be read.
+// count returns the types that a schema allows, and subtracts the number of schemas that it
+// reads from steps.
 func (s schema) count(steps *int) (k kinds) {
 	if *steps--; *steps <= 0 {
 		return anyKind
@@ -222,8 +223,9 @@ func (s schema) item() schema {
 	return s.part(func(one schema) any { return one.member("items") })
 }
 
-// part returns the part that the function `of` finds in a schema, in the schema that it refers
-// to, or in one of its alternatives. If there is none, part returns the zero schema.
+// part calls the function `of` with a schema, then with the schema to which the first one
+// refers and with its alternatives, and returns the first part that `of` finds. If `of` finds
+// no part, part returns the zero schema.
 func (s schema) part(of func(schema) any) schema {
 	waiting := []schema{s}
 	for steps := 0; len(waiting) > 0 && steps < maxSchemaSteps; steps++ {
@@ -247,9 +249,10 @@ func (s schema) part(of func(schema) any) schema {
 	return schema{}
 }
 
-// typed returns a text without quotes as JSON, as a value that the types allow. If the types
-// allow only a string, the text is that string. If they also allow other types, a text that
-// spells such a value counts as that value. If no type fits, the text counts as what it spells.
+// typed returns the JSON value that a text without quotes stands for, where the argument k
+// holds the allowed types. If k allows only strings, typed returns the text as a string. If k
+// also allows other types, and the text spells a value of such a type, typed returns this
+// value. If the text spells no value that k allows, typed ignores k.
 func typed(text string, k kinds) string {
 	switch k {
 	case kindString:
@@ -304,8 +307,8 @@ func spelled(text string) (value string, ok bool) {
 	return "", false
 }
 
-// untyped returns a text of which no type is known as JSON: as the value that it spells, or
-// as a string.
+// untyped returns the JSON value that a text without quotes stands for if its type is not
+// known: the value that the text spells, or a string.
 func untyped(text string) string {
 	if value, ok := spelled(strings.TrimSpace(text)); ok {
 		return value

@@ -59,9 +59,9 @@ func (g Gate) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// foreign returns the reason to reject a request from a web page of another site, or
-// "" if the request is accepted. The reason repeats nothing from the request, because
-// the web page chose the request's content.
+// foreign returns the reason to reject a request from a web page of another site, or "" if
+// the request is accepted. foreign returns fixed texts without content of the request,
+// because the web page chose that content.
 func foreign(r *http.Request, loopback, fromAllowed bool) string {
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "none" && site != "same-origin" && !fromAllowed {

@@ -167,9 +167,8 @@ const noKey = "Invalid API key: send one of the server's keys (--api-key, LLAMA_
 // Encrypts reports whether connections are encrypted.
 func (p Policy) Encrypts() bool { return p.cert != nil }
 
-// TLS returns the configuration of encrypted connections, or nil. The configuration
-// offers HTTP/1.1 only, because the limits on connections assume one request at a time
-// on each.
+// TLS returns the configuration of encrypted connections, or nil. TLS offers HTTP/1.1 only,
+// because the limits on connections assume that a connection has one request at a time.
 func (p Policy) TLS() *tls.Config {
 	if p.cert == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/access"
 )
 
-// gate returns the handler of a server that this machine only can reach. The handler
-// answers each request that the gate accepts.
+// gate returns the handler of a Gate with Loopback set, which answers each request that
+// the Gate accepts.
 func gate(t *testing.T, sites string, policy access.Policy) http.Handler {
 	list, err := access.ParseSites(sites, policy.HasKey())
 	require.NoError(t, err)

@@ -35,12 +35,12 @@ type Connection struct {
 	place *list.Element // place is the connection's position in its list, and nil when the connection is closed
 }
 
-// patience is the time that a connection over the limit has to send its request. If the
-// reserve is used up, the server closes a connection before its patience ends.
+// patience is the time that a connection over the limit has to send its request, as long as
+// the reserve has room.
 const patience = 250 * time.Millisecond
 
-// New returns a limit of the given number of connections, but of at least 512. The
-// limit is smaller if the process may not open enough files, because the process needs
+// New returns a limit of the given number of connections, but of at least 512. If the
+// process may not open enough files, New returns a smaller limit, because the process needs
 // a quarter of its file descriptors for purposes other than connections.
 func New(connections int) *Limit {
 	most := max(16, min(max(512, connections), descriptors()/2))

@@ -12,10 +12,10 @@ import (
 // rememberParent returns a function that waits for the exit of the parent. The function
 // that rememberParent returns reports false if its context is done before the parent exits.
 //
-// Linux sends the signal of the parent's death already when the thread that started
-// this process exits. In a parent written in Go, a thread may exit long before the
-// process does, so the signal of the parent's death only triggers a check whether the
-// parent still exists. The signal must not be one that kills this process.
+// Linux sends the signal of the parent's death already when the thread that started this
+// process exits. In a parent written in Go, a thread may exit long before the process does,
+// so the signal of the parent's death only triggers a check whether the parent still
+// exists. rememberParent requests a signal that does not kill this process.
 func rememberParent() func(context.Context) bool {
 	parent := os.Getppid()
 	return func(ctx context.Context) bool {
