@@ -32,7 +32,7 @@ type Device interface {
 // engine's reports count operators per lane.
 type Lane string
 
-// The constants below are the lanes that can run graphs.
+// The constants below name the units of a phone that can run graphs: its NPU and its CPU.
 const (
 	NPU Lane = "npu"
 	CPU Lane = "cpu"
@@ -73,9 +73,10 @@ type Image struct {
 	// cannot check an image against the image's own description loads only images with
 	// Own set.
 	Own bool
-	// If Swap is set, the device keeps in memory only some of the image's graphs at a time. The
-	// device swaps graphs inside the runs that need them, and these runs then take longer. If
-	// Swap is set and Capabilities.SwapsGraphs is not, Load returns [errors.ErrUnsupported].
+	// If Swap is set, the device keeps in memory only some of the image's graphs at a time. If
+	// a run needs a graph that is not in memory, the device swaps graphs inside the run, which
+	// then takes longer. If Swap is set and Capabilities.SwapsGraphs is not, Load returns
+	// [errors.ErrUnsupported].
 	Swap bool
 }
 
@@ -121,8 +122,8 @@ func (p Port) SizeBytes() int {
 	return n
 }
 
-// Binding assigns memory to a port: a part of Buffer that begins at Offset. Offset is a
-// multiple of 64.
+// Binding assigns memory to a port: a part of Buffer that begins at Offset. Offset counts
+// bytes and is a multiple of 64.
 type Binding struct {
 	Buffer Buffer
 	Offset int

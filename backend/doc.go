@@ -32,21 +32,23 @@
 //
 // # Extending the contract
 //
-// To add an operator, add the parts of each item of the following list.
+// A new operator needs the following parts.
 //
-//   - Package backend needs the operator's constant and its row in rules (op.go).
-//     Add the infer function (infer.go, or infer_fixed.go for fixed point), the method of
-//     [Builder] (builder.go) and a case in op_test.go.
-//   - Package backend/cpu needs a kernel for the operator (kernel.go).
-//   - Package backendtest needs forms (operators.go) and a definition (reference.go).
-//     If the rounding differs from that of other operators, add a tolerance (tolerance.go).
-//   - Package hexagon lowers most operators by name and parameters.
-//     If the operator needs more, extend lower.go.
-//   - Package hexagon/emulator needs the operator in C (csrc/ops/NAME.c).
-//     Add the operator to csrc/ops/ops.h and csrc/ops/table.c, and its tests to testdata/ops.
-//   - Package hexagon/forms needs rows in a table (table_*_test.go).
-//     Add a definition (reference_test.go) and, if the float device computes the operator, its
-//     parameters (float_test.go). Then write the testdata again with -update.
+//   - In package backend, a new operator needs a constant and a row in rules (op.go), an infer
+//     function (infer.go, or infer_fixed.go for fixed point), a method of [Builder] (builder.go)
+//     and a test case (op_test.go).
+//   - In package backend/cpu, a new operator needs a kernel (kernel.go).
+//   - In package backendtest, a new operator needs test forms (operators.go) and a definition
+//     (reference.go). If the operator rounds its results differently from other operators, add
+//     a tolerance (tolerance.go).
+//   - Package hexagon lowers most operators by name and parameters. An operator that needs more
+//     is lowered by code in lower.go.
+//   - In package hexagon/emulator, a new operator needs C code (csrc/ops/NAME.c), entries in
+//     csrc/ops/ops.h and csrc/ops/table.c, and tests in testdata/ops.
+//   - In package hexagon/forms, a new operator needs rows in a table (table_*_test.go), a
+//     definition (reference_test.go) and, if the float device computes the operator, parameters
+//     (float_test.go). Run the tests of hexagon/forms with -update to write their testdata
+//     again.
 //
 // A new device implements [Device] and passes backendtest.Run; optional.go lists the
 // interfaces that it may implement in addition.

@@ -37,10 +37,10 @@ func (e Encoding) Multiplied() bool { return e.Grain == PerRow && e.Block != 0 }
 // Grain is the part of a tensor that has its own scale.
 type Grain uint8
 
-// The constants below are the values of Grain. Only constants may have scales for parts
-// smaller than the whole tensor. With PerRow, each row of a weight matrix [N,K], which
-// computes one output channel, has a scale. If the constant is a vector, PerRow gives
-// each element a scale.
+// The constants below name the parts of a tensor that can share a scale and an offset: the
+// whole tensor, a row or a block. Only constants may have scales for parts smaller than the
+// whole tensor. With PerRow, each row of a weight matrix [N,K], which computes one output
+// channel, has a scale. If the constant is a vector, PerRow gives each element a scale.
 const (
 	PerTensor Grain = iota
 	PerRow

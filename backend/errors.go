@@ -18,8 +18,8 @@ var (
 	// it loses all programs, and the caller must load them again. Buffers keep their
 	// contents during a restart of the device.
 	ErrRestarted = errors.New("the device has restarted")
-	// ErrGone is returned if this process can no longer use the device. Another process
-	// may still be able to open a device that is gone.
+	// ErrGone is returned if this process can no longer use the device. After ErrGone, another
+	// process may still be able to open the device.
 	ErrGone = errors.New("this process can no longer use the device: restart the process")
 	// ErrClosed is returned by calls of a program, a buffer or a device that is closed.
 	ErrClosed = errors.New("already closed")

@@ -42,8 +42,8 @@ func encode(g *Graph) {
 	g.Nodes[1] = Node{Name: "gate", Op: Dequantize, Inputs: []TensorID{2}, Outputs: []TensorID{3}, Params: []Param{{"to", uint32(Float16)}}}
 }
 
-// changes lists changes of the sample graph; each is applied alone. A change with a refusal
-// makes the graph invalid, and the error then contains the text of the refusal.
+// changes lists changes of the sample graph; each is applied alone. If a change has a
+// refusal, the changed graph is invalid, and the error contains the text of the refusal.
 var changes = []struct {
 	name    string
 	change  func(g *Graph)

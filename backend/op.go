@@ -67,8 +67,8 @@ const (
 	Gather Op = "Gather"
 	// Concat joins its inputs along one dimension, the parameter axis (uint32).
 	Concat Op = "Concat"
-	// Cast converts a tensor between floating-point types. The parameter to (uint32) of
-	// Cast is the DataType of the result, which QNN has in the output tensor.
+	// Cast converts a tensor between floating-point types. The parameter `to` (uint32) of Cast
+	// is the DataType of the result, which QNN has in the output tensor.
 	Cast Op = "Cast"
 	// TopK selects the k largest elements of each row along D. TopK's results for x […,D] are
 	// the values […,k], the largest first, and their indices […,k] of type Uint32. The
@@ -77,12 +77,12 @@ const (
 	// device may select any of them. In TopK, a NaN counts as -Inf.
 	TopK Op = "TopK"
 	// Quantize rounds floating-point numbers to the nearest numbers that a fixed-point result
-	// can hold. The parameter to (uint32) of Quantize is Ufixed8 or Ufixed16; scale (float32)
-	// and offset (int32) define the result's encoding. In QNN, the encoding of the output
-	// tensor takes the place of Quantize's parameters.
+	// can hold. The parameter `to` (uint32) of Quantize is Ufixed8 or Ufixed16; scale
+	// (float32) and offset (int32) define the result's encoding. In QNN, the encoding of the
+	// output tensor takes the place of Quantize's parameters.
 	Quantize Op = "Quantize"
-	// Dequantize converts fixed-point elements to floating-point numbers. The parameter
-	// to (uint32) of Dequantize is the floating-point DataType of the result.
+	// Dequantize converts fixed-point elements to floating-point numbers. The parameter `to`
+	// (uint32) of Dequantize is the floating-point DataType of the result.
 	Dequantize Op = "Dequantize"
 )
 

@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// use is one application of an operator. A use describes its inputs by type and shape only.
+// use is one application of an operator. A value of type use describes the inputs of the
+// operator by type and shape only.
 type use struct {
 	name   string
 	op     Op
 	in     []Tensor
 	params []Param
-	// shape and dtype describe the result; refusal is a part of the error.
+	// shape and dtype describe the expected result; refusal is a part of the expected error.
 	shape   []int
 	dtype   DataType
 	refusal string

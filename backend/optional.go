@@ -28,9 +28,8 @@ type Cost struct {
 	// Took is the time on the device's clock, which may differ from the caller's clock:
 	// an emulator may report the time that a phone would take.
 	Took time.Duration
-	// Overrun is the time by which a call lasted longer than on a phone, on an emulator
-	// that makes calls last as long as on a phone. Measurements of calls with an
-	// overrun are less reliable.
+	// If an emulator makes calls last as long as on a phone, Overrun is the time by which this
+	// call lasted too long. A measured time is less reliable if the call has an Overrun.
 	Overrun time.Duration
 	// If an emulator simulates the times of a phone, Paced names the profile and the model
 	// from which Took is computed, for example "sd8gen2 (fitted) as qwen2.5-1.5b".
@@ -39,9 +38,9 @@ type Cost struct {
 	// calls should overlap in time, the emulator's pace must be set so that its calls
 	// last.
 	Virtual bool
-	// Scale is the factor by which a call lasts longer than Took on an emulator that
-	// simulates a phone's times. If nothing is simulated, or if the call returned at
-	// once, Scale is 0.
+	// Scale is the factor by which a call lasts longer than Took on an emulator that simulates
+	// a phone's times. If the device does not simulate times, or if the call returned at once,
+	// Scale is 0.
 	Scale float64
 }
 
@@ -56,7 +55,7 @@ type Powered interface {
 // Phase is the kind of work that a device will do next, such as prefill or decode.
 type Phase string
 
-// The constants below are the phases.
+// The constants below are the phases for which a [Powered] device accepts votes.
 const (
 	Prefill Phase = "prefill" // Prefill is the phase of passes with many rows, which arithmetic limits
 	Verify  Phase = "verify"  // Verify is the phase of passes that verify drafts

@@ -64,7 +64,7 @@ func (t DataType) String() string {
 // Kind tells where the elements of a tensor are stored.
 type Kind uint8
 
-// The constants below are the kinds of tensors.
+// The constants below tell where the elements of a tensor are stored.
 const (
 	// The elements of an Input are read from memory that the caller binds for each run.
 	Input Kind = iota + 1

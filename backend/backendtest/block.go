@@ -70,8 +70,8 @@ func block(t *testing.T, name string, dtype backend.DataType, rows int) *backend
 	return m.graph(m.Apply("y", backend.Add, []backend.TensorID{after, down}), k, v)
 }
 
-// rope adds nodes that rotate pairs of elements, one from each half of a head. The
-// tensor with rope's result has the given name.
+// rope adds nodes that rotate pairs of elements, one from each half of a head. The argument
+// `name` is the name of the tensor that rope returns.
 func (m *maker) rope(name string, x, cos, sin backend.TensorID) backend.TensorID {
 	a := m.Slice(name+".a", x, 3, 0, headDim/2)
 	b := m.Slice(name+".b", x, 3, headDim/2, headDim)

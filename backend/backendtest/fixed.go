@@ -100,7 +100,7 @@ func fixedCases() (cases []testCase) {
 	}
 	add("weights-only/offsets", backend.FullyConnected, func(m *maker, rows int) []backend.TensorID {
 		w, scales := m.weights(byBlock, 96, 160)
-		for i := range scales { // random offsets of the scales move the mean of the weights to anywhere in their range
+		for i := range scales { // random offsets shift the weights of each block by a random amount
 			scales[i].Offset = float32(8 * m.rng.NormFloat64())
 		}
 		return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, -1)}

@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// maker builds a graph for a test, with random elements for its inputs and constants.
-// Makers with equal names produce equal graphs and elements in every run.
+// maker builds a graph for a test, with random elements for its inputs and constants. Two
+// makers with equal names build equal graphs with equal elements.
 type maker struct {
 	*backend.Builder
 	t      *testing.T

@@ -74,7 +74,7 @@ func imageCases() []testCase {
 	}
 }
 
-// refuses requires that the device rejects an image.
+// refuses fails the test unless the device rejects an image.
 func (s *suite) refuses(t *testing.T, image []byte, format string, args ...any) {
 	t.Helper()
 	p, err := s.device.Load(t.Context(), backend.Image{Bytes: image})

@@ -90,8 +90,8 @@ func (p *passage) commit(past, valid, rows int, k, v []float64) {
 	}
 }
 
-// states holds the results of sending a passage through a block: hidden states, keys
-// and values.
+// states holds the hidden states, keys and values that a transformer block computes for a
+// passage.
 type states struct{ y, k, v []float64 }
 
 // The method `through` runs a block graph on the positions from 0 to n-1 of a passage. Each

@@ -11,9 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/cpu"
 )
 
-// mutant is a float device with one mistake, and the name of the case that must find
-// it. Each field that is a function changes one call of the device; nil changes
-// nothing.
+// mutant is a float device with one mistake, and the name of the case that must find it.
+// Each function in a mutant changes one call of the device; a nil function changes nothing.
 type mutant struct {
 	name, finds string
 	// rewrite changes a copy of each graph before it is compiled.

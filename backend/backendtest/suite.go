@@ -9,7 +9,7 @@ import (
 )
 
 // Options describes the promises of a device that the suite tests. The zero Options
-// describe a device that computes in float16 and promises nothing about rows.
+// describe a device that computes in float16 and does not promise RowExact.
 type Options struct {
 	// Tolerance returns the largest error, relative to the reference, that is allowed
 	// for an operator. If Tolerance is nil, [Half] is used.

@@ -47,7 +47,7 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 type survey struct {
 	config model.Config
 	ranges *model.Ranges
-	cache  map[string]bool // cache holds the names of the layer's new keys and values
+	cache  map[string]bool // cache holds the names of the tensors with the layer's new keys and values
 	// squares holds the mean squares of the tensors that were collected since the last
 	// call of finish
 	squares map[string]meanSquare

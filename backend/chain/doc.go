@@ -11,7 +11,7 @@
 //   - Each text is a sequence of its own, from position 0.
 //   - The graph of a layer is closed before the graph of the next layer is built.
 //     A failure leaves no graph open.
-//   - Padding rows are never reported.
+//   - A chain never returns or measures the results of padding rows.
 //
 // # Cost
 //

@@ -25,7 +25,7 @@ const mostRows = 4096
 
 // Keep is a function that stores the rounded integers of a matrix. The argument `constant` is
 // the name of the matrix in the graph, and `codes` holds the integers, indexed (row, column).
-// A Keep must not use the slice `codes` after it has returned.
+// A function of type Keep must not use the slice `codes` after its return.
 type Keep func(constant string, codes []byte) error
 
 // rounder first observes the activations of one layer, and then rounds the weight matrices that
@@ -34,7 +34,7 @@ type rounder struct {
 	inputs map[string]*inputs // inputs maps the name of a tensor to its kept rows
 	nodes  []*backend.Node    // nodes lists the layer's projections
 	graph  *backend.Graph
-	block  int // block is the value of [Options].Block
+	block  int // block is the number of inputs that share an integer scale factor, or 0
 }
 
 // inputs holds evenly spaced rows of an activation tensor, from which the rounding of a
@@ -244,7 +244,7 @@ func split(n int, work func(i int)) {
 	var group sync.WaitGroup
 	for part := range parts {
 		group.Go(func() {
-			for i := part; i < n; i += parts { // each core takes every parts-th number, because lower numbers may take longer
+			for i := part; i < n; i += parts { // each core gets low and high numbers, because low numbers may take longer
 				work(i)
 			}
 		})

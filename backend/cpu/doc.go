@@ -12,10 +12,10 @@
 //
 // # Invariants
 //
-//   - A row has the same bits alone and among other rows.
-//     The additions for an element of a result have one fixed order, for any number of rows and
-//     goroutines, and during other runs. Each lane of the vector unit computes one row, and
-//     rounds each product before adding it.
+//   - A row has the same bits alone and among other rows. The additions for an element of a
+//     result have one fixed order, for any number of rows and goroutines, and also while other
+//     runs are in progress. Each lane of the vector unit computes one row, and rounds each
+//     product before adding it.
 //   - Softmax gives a masked slot exactly zero.
 //     Unless the right operand is transposed, MatMul leaves exact zeros of its left operand out
 //     of the sum. Because masked slots give exact zeros, the contents of padding and unused

@@ -54,8 +54,8 @@ func dotRow(y, x, w []float32, k, lo, hi int) {
 	}
 }
 
-// put adds the sum of a block of products to *y. If the block is the first of a dot product,
-// put overwrites *y with the sum.
+// put adds the sum of a block of products to the dot product *y. For the first block of a dot
+// product, put ignores the old value of *y.
 func put(y *float32, sum float32, first bool) {
 	if first {
 		*y = sum

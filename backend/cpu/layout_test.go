@@ -33,8 +33,8 @@ func randomChain(t *testing.T, rng *rand.Rand) *backend.Graph {
 	return g
 }
 
-// TestSlotsNeverHoldTwoLivingTensors replays graphs and checks at each node
-// that every input is still in its slot.
+// TestSlotsNeverHoldTwoLivingTensors replays graphs and requires at each node that no other
+// tensor has overwritten the scratch slot of an input.
 func TestSlotsNeverHoldTwoLivingTensors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	reused := 0

@@ -75,7 +75,7 @@ func offset(i int, shape, step []int) (at int) {
 
 func concat(n *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
 	axis := int(n.Param("axis").(uint32))
-	size := make([]int, len(in)) // size counts elements of each input per index of the outer dimensions
+	size := make([]int, len(in)) // size[i] is the number of elements that input i has per outer index
 	outer, total := 1, 0
 	for _, d := range out.Shape[:axis] {
 		outer *= d

@@ -47,8 +47,8 @@ type step struct {
 	round func(w workers, x []float32)
 }
 
-// Load decodes all constants of an image. The loaded program does not need the image's
-// bytes afterwards.
+// Load decodes all constants of an image. A program does not need the image's bytes after
+// Load.
 func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
 	if d.closed.Load() {
 		return nil, fmt.Errorf("cpu: load: device %w", backend.ErrClosed)

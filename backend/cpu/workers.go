@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// grain is the number of cheap operations, such as additions, for which starting a
-// goroutine pays.
+// grain is the number of cheap operations, such as additions, from which on starting a
+// goroutine saves time.
 const grain = 16 << 10
 
 // workers is the number of goroutines that compute one operator together; its methods
@@ -43,7 +43,8 @@ func (w workers) each(n, step int, f func(lo, hi int)) {
 	group.Wait()
 }
 
-// rows calls the method `each` for n rows, each of `size` elements.
+// rows cuts n rows, each of `size` elements, into ranges of rows and calls f for each
+// range, as the method `each` does.
 func (w workers) rows(n, size int, f func(lo, hi int)) {
 	w.each(n, max(1, grain/size), f)
 }

@@ -22,7 +22,7 @@ var (
 	ErrNoKey = errors.New("gguf: the file has no such key")
 	// ErrKeyType is returned if the value of a key has another type, or is out of
 	// range.
-	ErrKeyType = errors.New("gguf: the key's value has another type")
+	ErrKeyType = errors.New("gguf: the key's value has the wrong type or is out of range")
 	// ErrNoTensor is returned if the file has no tensor with the given name.
 	ErrNoTensor = errors.New("gguf: the file has no such tensor")
 )

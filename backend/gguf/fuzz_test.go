@@ -14,13 +14,13 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// seeds adds files of every kind that the reader knows, valid and invalid.
+// seeds gives a fuzz test valid and invalid GGUF files of every kind to start from.
 func seeds(f *testing.F) {
 	f.Add(start(0, 0).Bytes())
 	f.Add(start(1, 1).put("k", uint32(gguf.Array), uint32(gguf.String), uint64(2), "a", "").tensor("t", quant.Q4_0, 0, 32, 2).data(36))
 	f.Add(start(2, 1).put("general.alignment", uint32(gguf.Uint32), uint32(64)).
 		tensor("a", quant.F16, 0, 3).tensor("b", quant.I8, 64, 1, 1, 2).data(96))
-	for kind := gguf.Uint8; kind <= gguf.Float64; kind++ { // each type is seeded as a value and as the elements of an array
+	for kind := gguf.Uint8; kind <= gguf.Float64; kind++ { // the fuzz test starts from values and from arrays of each type
 		f.Add(start(0, 2).put("n", uint32(kind), uint64(1), "v", uint32(gguf.Array), uint32(kind), uint64(1), uint64(2)).Bytes())
 	}
 	f.Add(start(1, 2).put("split.count", uint32(gguf.Uint16), uint16(3), "split.no", uint32(gguf.Uint16), uint16(0)).

@@ -198,7 +198,7 @@ func TestAbsentKeysAndWrongTypesDiffer(t *testing.T) {
 	require.False(t, f.Has("absent"))
 }
 
-// asker makes getters of different types comparable.
+// asker wraps a getter, so that a test can call getters of different types in the same way.
 func asker[T any](get func(string, ...T) (T, error), fallback T) func(string, bool) (any, error) {
 	return func(key string, withFallback bool) (any, error) {
 		if withFallback {

@@ -48,7 +48,8 @@ func (r *raw) tensor(name string, typ quant.Type, offset uint64, shape ...uint64
 	return r.put(uint32(typ), offset)
 }
 
-// data pads with zeros to the alignment and appends n bytes.
+// The method data pads the file with zeros to the alignment, appends n bytes and returns
+// the file.
 func (r *raw) data(n int) []byte {
 	for r.Len()%32 != 0 {
 		r.WriteByte(0)

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// The methods below return the value of a key and treat missing keys and wrong types in the
-// same way. If the file does not have the key, a method returns the fallback or, without a
-// fallback, [ErrNoKey]. If the value of the key has another type than the method returns, the
-// error is [ErrKeyType] even with a fallback, so that a mistyped setting is never silently
-// ignored.
+// The methods below return the value of a key. If the file does not have the key, a method
+// returns the fallback or, without a fallback, [ErrNoKey]. If the value of the key has
+// another type than the method returns, the error is [ErrKeyType] even with a fallback, so
+// that a mistyped setting is never silently ignored.
 
 // Has reports whether the file has a key, with a value of any type.
 func (f *File) Has(key string) bool {
@@ -144,12 +143,14 @@ func (f *File) Architecture() string {
 // "llama.block_count" for "block_count".
 func (f *File) ArchKey(suffix string) string { return f.Architecture() + "." + suffix }
 
-// ArchUint is like [File.Uint], for an architecture's key.
+// ArchUint returns the value of an architecture's key, such as "llama.block_count", as
+// [File.Uint] does.
 func (f *File) ArchUint(suffix string, fallback ...uint64) (uint64, error) {
 	return f.Uint(f.ArchKey(suffix), fallback...)
 }
 
-// ArchFloat is like [File.Float], for an architecture's key.
+// ArchFloat returns the value of an architecture's key, such as "llama.rope.freq_base", as
+// [File.Float] does.
 func (f *File) ArchFloat(suffix string, fallback ...float64) (float64, error) {
 	return f.Float(f.ArchKey(suffix), fallback...)
 }

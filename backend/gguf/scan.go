@@ -84,9 +84,9 @@ const (
 // of tensors that the header claims.
 func scanKeys(c *cursor) (h header, tensors int) {
 	h.version = scanVersion(c)
-	// The numbers of tensors and of keys follow. scanKeys checks that the tensors fit into
-	// the whole file, which also holds the keys. scanTensors checks again whether the tensors
-	// fit into the file after the keys.
+	// The next numbers in the header are the numbers of tensors and of keys. scanKeys checks
+	// that the tensors fit into the whole file, which also holds the keys. scanTensors checks
+	// again whether the tensors fit into the file after the keys.
 	tensors = c.count("tensors", minTensorBytes, maxTensors)
 	keys := c.count("keys", minKeyBytes, maxKeys)
 	if c.err != nil {

@@ -121,21 +121,22 @@ func copyPart(w io.Writer, f *os.File, offset, size int64) error {
 	return err
 }
 
-// openBase opens the base image of a difference, which is in the same folder, and compares the
-// sums that the headers state. openBase does not check the bytes of the base, because the
-// checksum of the image that is put together covers the bytes copied from the base.
+// openBase opens the base image of a difference, which is in the same folder, and requires
+// that the header of the base has the checksum that the header of the difference names.
+// openBase does not check the bytes of the base, because the checksum of the image that is put
+// together covers the bytes copied from the base.
 func openBase(path string, b *base) (*os.File, error) {
 	name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%x%s", b.key, suffix))
 	f, err := openRegular(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: the image %x, which holds most of the bytes, is missing", errDamaged, b.key)
+		return nil, fmt.Errorf("%w: the base image %x is missing", errDamaged, b.key)
 	}
 	if err != nil {
 		return nil, err
 	}
 	h, err := readHeader(f)
 	if err == nil && (h.base != nil || h.key != b.key || h.sum != b.sum) {
-		err = fmt.Errorf("%w: the image %x, which held most of the bytes, is another one now", errDamaged, b.key)
+		err = fmt.Errorf("%w: another image has replaced the base image %x", errDamaged, b.key)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

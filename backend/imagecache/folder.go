@@ -164,8 +164,8 @@ func (s *Store) Remove(key string) (gone bool, err error) {
 	if err == nil && info.Mode().IsRegular() {
 		gone, err = removeUnused(path)
 	} else if err == nil {
-		// a link or a folder in the place of an image file is not from the store, so Remove
-		// removes it
+		// the store never makes a link or a folder at the path of an image file, so Remove
+		// removes a link or a folder there
 		err = os.Remove(path)
 		gone = err == nil
 	}

@@ -171,7 +171,7 @@ func TestMostRecentlyUsedStay(t *testing.T) {
 	for range 30 {
 		s, _ := open(t)
 		s.limit = 5 * (headerSize + 10)
-		var order []string // order lists the names of the images that must be left, the most recently used first
+		var order []string // order lists the names of the images that must remain, the most recently used first
 		for step := range 20 {
 			name := fmt.Sprint(rng.IntN(9))
 			if _, err := os.Stat(s.path(keyOf(name))); err == nil {

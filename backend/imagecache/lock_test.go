@@ -31,8 +31,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child gets the image of a key, or makes the image if it is missing. If what is "hold",
-// child takes the lock of the key and waits until the test kills the process.
+// child gets the image of a key, or makes the image if it is missing. If the argument
+// `what` is "hold", child takes the lock of the key and waits until the test kills the
+// process.
 func child(dir, what string) error {
 	s, err := Open(dir, Options{})
 	if err != nil {

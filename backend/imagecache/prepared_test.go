@@ -65,7 +65,7 @@ func preparedFolder(t testing.TB, images map[string][]byte) (dir string, listed 
 
 // TestOnlyListedImagesOfAFolderAreUsed replaces an image of a prepared folder by a valid
 // image that the maker did not list: the image of another key, or another image of the same
-// key. The file of each replacement has a correct checksum of its own bytes.
+// key. Each replacement file is valid: its checksum matches its own bytes.
 func TestOnlyListedImagesOfAFolderAreUsed(t *testing.T) {
 	a, b, c := keyOf("a"), keyOf("b"), keyOf("c")
 	first, second := []byte("the first image"), []byte("the second image")
@@ -114,8 +114,8 @@ func TestOnlyListedImagesOfAFolderAreUsed(t *testing.T) {
 	require.False(t, s.Has(a))
 }
 
-// TestImagesOfOthersDoNotChangeAfterTheCheck: the owner of a folder overwrites an image while it is
-// used.
+// TestImagesOfOthersDoNotChangeAfterTheCheck overwrites the file of an open image in a folder that
+// others can change, and requires that the open image keeps its bytes.
 func TestImagesOfOthersDoNotChangeAfterTheCheck(t *testing.T) {
 	key, image := keyOf("a"), bytes.Repeat([]byte("image "), 5000)
 	dir, listed := preparedFolder(t, map[string][]byte{key: image})
@@ -164,7 +164,7 @@ func TestHugeFilesOfOthersAllocateNothing(t *testing.T) {
 }
 
 // TestChangedPreparedFilesAreNeverUsed flips bits and cuts files at random, and corrects the
-// header's checksum. If Get returns an image, it is the listed one.
+// header's checksum. Get must fail or return the listed image.
 func TestChangedPreparedFilesAreNeverUsed(t *testing.T) {
 	key, image := keyOf("a"), bytes.Repeat([]byte("0123456789abcdef"), 600)
 	rng := rand.New(rand.NewPCG(2, 3))

@@ -93,7 +93,7 @@ func write(f file, h header, fill func(w io.Writer) error) (err error) {
 	if w.err != nil { // the function `fill` has ignored a failed write
 		return w.err
 	}
-	if h.base == nil { // the header of a difference describes the image, which fill does not write
+	if h.base == nil { // the header of a difference already has the size and the checksum of the whole image
 		h.size, h.sum = w.summer.size, w.summer.sum()
 	}
 	if _, err := f.WriteAt(h.encode(), 0); err != nil {

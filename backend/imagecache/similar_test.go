@@ -208,7 +208,7 @@ func TestADifferenceGoesWithItsBase(t *testing.T) {
 	require.Empty(t, models(t, s))
 }
 
-// must returns the image of a key.
+// The function must returns the image of a key, and fails the test if Get fails.
 func must(t testing.TB, s *Store, key string) []byte {
 	t.Helper()
 	e, err := s.Get(key)
@@ -282,8 +282,7 @@ func TestAFailingFillStoresNoDifference(t *testing.T) {
 }
 
 // TestPreparedFoldersMayHoldDifferences reads differences from prepared folders of this user
-// and of others, and changes their files at random. If Get returns an image, it is the listed
-// one.
+// and of others, and changes their files at random. Get must fail or return the listed image.
 func TestPreparedFoldersMayHoldDifferences(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, own := range []bool{true, false} {
@@ -367,7 +366,8 @@ func BenchmarkFindPieces(b *testing.B) {
 	}
 }
 
-// watched is a file that calls check before and after each of its calls.
+// watched is a file whose methods call the function check when they begin and when they
+// end.
 type watched struct {
 	file
 	check func()

@@ -46,9 +46,9 @@ type Options struct {
 	// Prepared lists folders of images that were compiled elsewhere. Get uses prepared
 	// images if the store does not have an image of its own, and never changes them.
 	Prepared []Prepared
-	// Lost, if set, is called if another process has changed the file of an image in
-	// use and the old bytes could not be kept: see [mapped.Keeping]. The function Lost
-	// should end the process with the reason.
+	// Lost, if set, is called if another process has changed the file of an image in use and
+	// the old bytes could not be kept: see [mapped.Keeping]. Lost should end the process and
+	// report the reason.
 	Lost func(reason error)
 	// Logger receives warnings about damaged image files, and the names of removed
 	// files. If Logger is nil, nothing is logged.
@@ -113,7 +113,7 @@ func (s *Store) leftovers() []string {
 	var names []string
 	for _, pattern := range []string{tempNames, "*" + lockSuffix} {
 		found, err := filepath.Glob(filepath.Join(s.dir, pattern))
-		if err != nil { // a folder whose name is not a valid pattern keeps its leftover files
+		if err != nil { // if the folder's name is not a valid glob pattern, the leftover files in the folder stay
 			s.logger.Warn("could not look for leftover files of the image cache", "error", err)
 		}
 		names = append(names, found...)
@@ -271,8 +271,8 @@ func (s *Store) openEntry(path string, want key, lost func(error)) (*Entry, erro
 	return mapEntry(f, path, want, lost)
 }
 
-// mapEntry maps an open file that holds an image. The entry that mapEntry returns
-// closes the file.
+// mapEntry maps an open file that holds an image. Closing the entry that mapEntry returns
+// also closes the file.
 func mapEntry(f *os.File, path string, want key, lost func(error)) (*Entry, error) {
 	// Devices read images in C code, long after Get has checked them.
 	m, err := mapped.Keep(f, mapped.Keeping{Unguarded: true, Lost: lost})

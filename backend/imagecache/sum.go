@@ -28,8 +28,8 @@ func sumOf(image []byte) sum {
 // summer computes the checksum of an image that arrives in pieces.
 type summer struct {
 	sections []sum
-	open     hash.Hash // open is the hash of the incomplete section, or nil
-	filled   int       // filled is the number of bytes in the incomplete section
+	open     hash.Hash // open is the hash of the section that is not complete yet, or nil
+	filled   int       // filled is the number of bytes that `open` has hashed
 	size     uint64
 }
 
@@ -47,8 +47,8 @@ func (s *summer) Write(p []byte) {
 	}
 }
 
-// fill adds bytes to the incomplete section and returns the bytes that do not fit into
-// it.
+// fill adds bytes to the section of the image that is not complete yet, and returns the
+// bytes of the later sections.
 func (s *summer) fill(p []byte) []byte {
 	n := min(len(p), section-s.filled)
 	s.open.Write(p[:n])
@@ -76,7 +76,7 @@ func (s *summer) sum() sum {
 	return sum(h.Sum(nil))
 }
 
-// sumSections computes the SHA-256s of complete sections, on all cores.
+// sumSections computes the SHA-256 of each section of an image, on all cores.
 func sumSections(p []byte) []sum {
 	sums := make([]sum, len(p)/section)
 	var next atomic.Int64

@@ -44,7 +44,7 @@ func TestMasksThatCountChangeNoDraw(t *testing.T) {
 			if err != nil {
 				require.ErrorIs(t, err, ErrNoToken)
 				require.True(t, !ok || len(mask) == 1)
-				break // the only allowed token may have a logit of -Inf, which just the sampler of the whole row notices
+				break // a logit of -Inf of the only allowed token is an error for Sample, but not for SampleTop
 			}
 			if !ok {
 				token, err = part.Sample(logits, mask)

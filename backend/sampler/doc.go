@@ -15,9 +15,9 @@
 // # Invariants
 //
 //   - Equal options, logits, masks and accepted tokens give equal tokens.
-//   - Each token that is drawn takes one number from the random generator.
-//     A greedy draw, or a failing call of Sample, takes no number. Because each token takes the
-//     same numbers in any pass, decoding with drafts draws the same tokens as decoding without
+//   - Each token that is drawn takes one number from the random generator. A greedy draw, or a
+//     call of Sample that fails, takes no random number. Because a token takes the same random
+//     number in any pass, decoding with drafts draws the same tokens as decoding without
 //     drafts.
 //   - Equal logits are ordered by id, the lowest first.
 //   - A token with a logit of -Inf is never drawn.

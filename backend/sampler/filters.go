@@ -22,9 +22,9 @@ func (s *Sampler) keepInfinite() {
 	s.cands = kept
 }
 
-// softmax sets the probability p of each candidate. softmax returns the best logit and
-// the logarithm of the sum. With the best logit and the logarithm of the sum, ln p =
-// logit - top - lnSum can be computed even if p is too small for a float.
+// softmax sets the probability p of each candidate. softmax returns the best logit (top) and
+// the logarithm of the sum of all exp(logit - top) (lnSum). The formula ln p = logit - top -
+// lnSum also holds if p is too small for a float.
 func (s *Sampler) softmax() (top, lnSum float64) {
 	top = float64(s.best().logit)
 	sum := 0.0
@@ -49,7 +49,7 @@ func (s *Sampler) typical() {
 	entropy := 0.0
 	for i := range s.cands {
 		c := &s.cands[i]
-		c.far = lnSum + top - float64(c.logit) // far first holds the surprise of the token, -ln p
+		c.far = lnSum + top - float64(c.logit) // far holds the token's surprise, -ln p, until the entropy is known
 		entropy += c.p * c.far
 	}
 	for i := range s.cands {

@@ -25,8 +25,8 @@ type Mask interface {
 	Accept(token int32)
 }
 
-// Counter is a [Mask] that can count the tokens that it allows. If the mask is a Counter, a
-// Sampler reads fewer logits.
+// Counter is a [Mask] that can count the tokens that it allows. A Sampler reads fewer
+// logits with a Counter than with any other Mask.
 type Counter interface {
 	Mask
 	// Count returns the number of allowed tokens.
@@ -38,9 +38,9 @@ type Counter interface {
 
 // Options configures a Sampler. The zero Options choose the best token without filters.
 type Options struct {
-	// Temperature divides the logits. If Temperature is zero or less, Sample selects
-	// the best token after penalties and typical-p. Among equal tokens Sample selects
-	// the one with the lowest id.
+	// Temperature divides the logits. If Temperature is zero or less, Sample selects the best
+	// token after penalties and typical-p. Among tokens with equal logits, Sample selects the
+	// one with the lowest id.
 	Temperature float32
 	// TopK is the number of best tokens that are kept. If TopK is zero or less, all tokens are
 	// kept.

@@ -97,8 +97,9 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 			seen = seen[1:]
 		}
 		full := len(s.cands) == k
-		// The method gather reads tokens by ascending id, so of equal logits the earlier one
-		// is kept. A NaN passes the first comparison and is rejected by the second one.
+		// The method gather reads tokens by ascending id, so of equal logits the earlier one is
+		// kept. A logit of NaN passes the comparison with the worst candidate, and the next
+		// comparison rejects NaN.
 		if full && logit <= s.cands[0].logit {
 			continue
 		}
@@ -123,8 +124,8 @@ func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	return nil
 }
 
-// keep adds a candidate. If there are k candidates already, the new candidate replaces the worst
-// candidate, which is the first element of the heap.
+// keep adds a token to the candidates. If there are k candidates already, the new candidate
+// replaces the worst candidate, which is the first element of the heap.
 func (s *Sampler) keep(c candidate, k int) {
 	if len(s.cands) == k {
 		s.cands[0] = c

@@ -140,8 +140,8 @@ func TestDrawsFollowExactProbabilities(t *testing.T) {
 				chi += (seen[id] - draws*p) * (seen[id] - draws*p) / (draws * p)
 				free++
 			}
-			// The statistic chi has the mean `free` and the standard deviation √(2·free). A
-			// correct sampler exceeds the mean by five standard deviations in about one of a
+			// For n degrees of freedom, chi has the mean n and the standard deviation √(2n). With a
+			// correct sampler, chi exceeds its mean by five standard deviations in about one of a
 			// million tests.
 			require.Less(t, chi, float64(free)+5*math.Sqrt(2*float64(free)))
 		})

@@ -50,12 +50,12 @@ func (o Options) needed(n int) int {
 // returns ok=false and has drawn no random number. If SampleTop returns false, the
 // caller calls Sample with all logits.
 //
-// The logit of a token that is not in the top is at most the last logit in the top, and
-// penalties only lower that token's logit. A token of the top is among the best of the whole
-// row if its logit, after penalties and mask, is above the last logit of the top. A token
-// whose logit equals the last logit of the top may not be among the best, because a token
-// outside the top may have the same logit and a lower id. If the mask is a [Counter] that
-// allows only tokens of the top, the logits of all other tokens do not matter.
+// The logit of a token that is not in Top is at most the last logit in Top, and penalties
+// only lower that token's logit. A token of Top is among the best of the whole row if its
+// logit, after penalties and mask, is above the last logit of Top. A token whose logit
+// equals the last logit of Top may not be among the best, because a token outside Top may
+// have the same logit and a lower id. If the mask is a [Counter] that allows only tokens of
+// Top, the logits of all other tokens do not matter.
 func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	if token, ok := s.only(mask); ok {
 		return token, true
@@ -69,7 +69,7 @@ func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 		if c, counts := mask.(Counter); !counts || len(s.cands) == 0 || len(s.cands) != c.Count() {
 			return 0, false
 		}
-		// All tokens that the mask allows are in the top.
+		// All tokens that the mask allows are in Top.
 		sortCandidates(s.cands)
 		return s.choose(), true
 	}
@@ -81,15 +81,16 @@ func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 }
 
 // gatherTop sets s.cands to the k tokens of t that have the largest logits after penalties
-// and that the mask allows. If the mask allows fewer than k tokens of t, s.cands holds all of
-// these.
+// and that the mask allows. gatherTop sets s.cands to the k allowed tokens of Top that have
+// the largest logits after penalties. If the mask allows fewer than k tokens of Top, s.cands
+// holds all allowed tokens of Top.
 func (s *Sampler) gatherTop(t Top, mask Mask, k int) {
 	s.cands = s.cands[:0]
 	for i, id := range t.IDs {
 		c := candidate{id: id, logit: t.Logits[i]}
 		full := len(s.cands) == k
 		if full && c.logit < s.cands[0].logit {
-			return // no later token of t can be better, because the logits descend and penalties only lower them
+			return // later tokens of Top have no larger logit, even after penalties
 		}
 		if at, seen := slices.BinarySearchFunc(s.history.counts, id, byID); seen {
 			c.logit = s.options.penalise(c.logit, s.history.counts[at].times)
