@@ -178,7 +178,7 @@ func TestADifferenceIsUselessWithoutItsBase(t *testing.T) {
 		}
 		_, err = s.Get(keyOf("image"))
 		require.ErrorIs(t, err, ErrMiss)
-		require.Contains(t, log.String(), "most of the bytes")
+		require.Contains(t, log.String(), "the base image")
 		require.NoFileExists(t, s.path(keyOf("image")))
 	}
 }
