@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
@@ -23,7 +24,8 @@ import (
 // A change of the configuration first compiles its images into the image cache, one by one
 // while no request runs, and then loads them. A request that comes during a change runs on
 // the present graphs. If the device's memory does not hold the present and the next graphs
-// together, a request that comes during the loads waits for their end.
+// together, a request that comes during the loads waits until each block has one graph of
+// the next configuration; the other graphs are loaded later (complete.go).
 
 // chooser decides which configuration of graphs the engine has.
 type chooser struct {
@@ -38,6 +40,10 @@ type chooser struct {
 	// extra lists the keys of images that were compiled for a configuration that is not in
 	// use. The keys in extra belong to at most one configuration.
 	extra []string
+	// interrupted is the change that a request has interrupted after its first step, or nil.
+	interrupted *change
+	// moving is set while the graphs of the engine may be replaced.
+	moving atomic.Bool
 
 	ctx    context.Context //nolint:containedctx // ctx ends when the engine closes
 	cancel context.CancelFunc
@@ -110,7 +116,7 @@ func (c *chooser) finished(r *Report, s *settings.Shape, would *draft.WouldAccep
 	if would.Passes > 0 {
 		c.between.Accepted(draft.WouldRows, would.Passes, would.AcceptLength())
 	} else if r.DecodeSteps > 0 {
-		c.between.Accepted(r.Widths[1], r.DecodeSteps, r.AcceptLength())
+		c.between.Accepted(r.Widths[len(r.Widths)-1], r.DecodeSteps, r.AcceptLength())
 	}
 	if c.between.Config().Spare && s.Planned() && s.Costs.SpareRefused() {
 		c.between.Refused(c.between.Config(), true)
@@ -132,20 +138,37 @@ func (e *Engine) choice() *Choice {
 	return &Choice{Config: c.between.Config(), Reason: e.shape().Reason, Expected: c.between.Expect(c.context)}
 }
 
-// begin returns a change of the configuration if the change is expected to save more time
-// than it costs, and otherwise nil. After the change, the caller of begin must call end.
-func (c *chooser) begin() *session.Advice {
+// change is a change of the configuration.
+type change struct {
+	*session.Advice
+	// before is the shape of the graphs that the engine had before the first step of the
+	// change, or nil if the first step has not ended.
+	before *settings.Shape
+	// undone is set if a load of the second step has failed, and the graphs from before the
+	// change are loaded again.
+	undone bool
+}
+
+// begin returns the change of the configuration that a request has interrupted, or a change
+// that is expected to save more time than it costs, or nil. After the change, the caller of
+// begin must call end.
+func (c *chooser) begin() *change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running || c.rest > 0 || c.closed {
+	if c.running || c.closed {
 		return nil
 	}
-	a := c.between.Advise(c.context)
-	if a != nil {
+	x := c.interrupted
+	if x == nil && c.rest == 0 {
+		if a := c.between.Advise(c.context); a != nil {
+			x = &change{Advice: a}
+		}
+	}
+	if x != nil {
 		c.running = true
 		c.done.Add(1)
 	}
-	return a
+	return x
 }
 
 // mostRest is the largest number of requests between two attempts to change the
@@ -153,18 +176,29 @@ func (c *chooser) begin() *session.Advice {
 const mostRest = 64
 
 // end records the outcome of a change of the configuration.
-func (c *chooser) end(a *session.Advice, err error) {
+func (c *chooser) end(x *change, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.done.Done()
-	c.running = false
+	c.running, c.interrupted = false, nil
 	switch {
 	case err == nil:
 		c.failures = 0
-		c.between.Changed(a.Then.Config)
-	case !errors.Is(err, errBusy):
+		c.between.Changed(x.Then.Config)
+	case errors.Is(err, errBusy):
+		if x.before != nil {
+			c.interrupted = x
+			c.between.Changed(x.Then.Config)
+		}
+	default:
+		if x.before != nil && !x.undone { // the engine still has the graphs of the first step
+			c.interrupted = x
+			c.between.Changed(x.Then.Config)
+		} else {
+			c.between.Changed(x.Now.Config)
+		}
 		if errors.Is(err, backend.ErrNoMemory) {
-			c.between.Refused(a.Then.Config, false)
+			c.between.Refused(x.Then.Config, false)
 		}
 		c.failures++
 		c.rest = min(4<<min(c.failures, 10), mostRest)
@@ -212,7 +246,29 @@ func (e *Engine) changeConfiguration() {
 	}
 }
 
-func (e *Engine) changeTo(ctx context.Context, a *session.Advice) error {
+// changeTo carries out a change, or the second step of a change whose first step has ended.
+// If a load of the second step fails, changeTo loads the graphs from before the change
+// again.
+func (e *Engine) changeTo(ctx context.Context, x *change) error {
+	if x.before == nil {
+		before := e.shape()
+		if err := e.firstStep(ctx, x); err != nil {
+			return err
+		}
+		x.before = before
+	}
+	err := e.completeGraphs(ctx, e.idle)
+	if err == nil || errors.Is(err, errBusy) || ctx.Err() != nil {
+		return err
+	}
+	again := e.replaceWhileIdle(ctx, &replacement{shape: x.before})
+	x.undone = again == nil
+	return errors.Join(err, again)
+}
+
+// firstStep compiles the images of a configuration and changes to it. If the device cannot
+// hold the old and the next graphs together, the next graph set may be partial afterwards.
+func (e *Engine) firstStep(ctx context.Context, a *change) error {
 	next := a.Then.Config
 	s, err := e.shapeFor([]int{next.PrefillRows, next.DecodeRows}, next.Blocks, settings.PlanFor(next))
 	if err != nil {
@@ -223,20 +279,31 @@ func (e *Engine) changeTo(ctx context.Context, a *session.Advice) error {
 	if err := e.compileConfiguration(ctx, s, tier); err != nil {
 		return err
 	}
+	return e.replaceWhileIdle(ctx, &replacement{shape: s, context: tier, inSteps: true})
+}
+
+// replaceWhileIdle replaces the graphs of the engine, unless a request runs, the context grows,
+// or the context tier is not the one that r names.
+func (e *Engine) replaceWhileIdle(ctx context.Context, r *replacement) error {
 	select {
 	case e.growing <- struct{}{}:
 		defer func() { <-e.growing }()
 	default:
 		return errBusy
 	}
+	e.chooser.moving.Store(true) // requests that come after the check below wait for the change
+	defer e.chooser.moving.Store(false)
 	if err := e.idle(); err != nil {
 		return err
 	}
-	old := e.graphs.Load()
-	if old.context != tier { // the context has grown while images were compiled
+	r.old, r.mayMove = e.graphs.Load(), e.idle
+	if r.context == 0 {
+		r.context = r.old.context
+	}
+	if r.old.context != r.context { // the context has grown while images were compiled
 		return errBusy
 	}
-	return e.replaceGraphs(ctx, &replacement{old: old, shape: s, context: old.context, mayMove: e.idle})
+	return e.replaceGraphs(ctx, r)
 }
 
 // compileConfiguration compiles the images of a shape into the image cache, one by one while

@@ -49,6 +49,8 @@
 //     them.
 //   - Package settings completes the options: it chooses widths, blocks and plan of the graphs.
 //     The files graphset.go and replace.go (another graph set) load graphs.
+//   - The file choose.go changes the configuration of the graphs while no request runs, and
+//     complete.go lets such a change give way to a request.
 //   - The file plans.go or a [Policy] chooses a switch plan, and the file planned.go starts it.
 //     Package residency carries the plan out. The files window.go and drive.go compute
 //     several chunks of a plan, and idle.go loads graphs while no request runs.

@@ -43,11 +43,14 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 		return g.report, err
 	}
 	sequence := lease.Sequence
-	defer e.sequences.Release(sequence)
 	e.power.RequestStarted()
 	defer e.power.RequestEnded()
 	e.requestStarted()
 	defer e.requestEnded()
+	defer e.sequences.Release(sequence) // before requestEnded, so that no request waits for idle work to end
+	if err := e.waitForChange(ctx); err != nil {
+		return g.report, err
+	}
 	// The last token of a prompt is always computed, because its logits are needed.
 	g.item.Sequence, g.report.Sequence = sequence, sequence
 	if g.cached, err = e.reuse(ctx, lease, r.Prompt[:len(r.Prompt)-1]); err != nil {
@@ -159,6 +162,7 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 		return err
 	}
 	g.item.Tokens = g.request.Prompt[g.engine.sequences.Len(g.item.Sequence):]
+	g.completeGraphs(ctx)
 	if g.planRun, err = g.engine.planPrompt(ctx, g, g.cached, g.item.Tokens); err != nil {
 		return err
 	}

@@ -31,6 +31,10 @@ type graphSet struct {
 	// onDemand is set if the images of all graphs are compiled already. If onDemand is set,
 	// a graph that does not have to be loaded first is loaded when a plan needs the graph.
 	onDemand bool
+	// complete is nil, except while a change of the configuration is interrupted: then shape
+	// has the width of the decode graphs only, and complete is the shape that the set will
+	// have when its prefill graphs are loaded, too. See complete.go.
+	complete *settings.Shape
 }
 
 // newGraphSet allocates the memory of a shape and a context tier. After newGraphSet,

@@ -43,7 +43,7 @@ func (e *Engine) growTo(ctx context.Context, n int, r replacement) (*Growth, err
 	defer e.closing.setCancel(nil)
 	g := &Growth{From: old.context, To: e.options.ContextFor(n)}
 	begin := time.Now()
-	r.old, r.shape, r.context = old, old.shape, g.To
+	r.old, r.shape, r.context = old, old.wholeShape(), g.To
 	err := e.replaceGraphs(ctx, &r)
 	g.Took, g.Moved, g.Loads, g.PeakBytes = time.Since(begin), r.moved, r.loads, r.peakBytes
 	if err != nil {

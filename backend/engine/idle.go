@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -151,6 +152,22 @@ func (e *Engine) planIdle(s *settings.Shape, resident []graphswap.Variant, promp
 		}
 	}
 	return best, nil
+}
+
+// startFor returns the graphs that suit the next prompt, if plans switch graphs of the shape.
+// If the next prompt is unknown, or for any other shape, startFor returns nil.
+func (e *Engine) startFor(s *settings.Shape) []graphswap.Variant {
+	e.idleSwitch.mu.Lock()
+	prompts := slices.Clone(e.idleSwitch.prompts)
+	e.idleSwitch.mu.Unlock()
+	if len(prompts) == 0 || !s.SwitchesGraphs() {
+		return nil
+	}
+	forecast, err := e.planIdle(s, slices.Repeat([]graphswap.Variant{s.Start}, s.Blocks), prompts)
+	if err != nil || forecast == nil {
+		return nil
+	}
+	return forecast.Plan.After
 }
 
 // answerMs returns the weighted mean time until answers of the expected length end, for

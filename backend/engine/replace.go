@@ -27,6 +27,9 @@ type replacement struct {
 	// for both, the change fails with [backend.ErrNoMemory] instead of freeing the old set
 	// first.
 	together bool
+	// inSteps lets the next set begin with the decode graphs only, if the device cannot hold
+	// both sets. The caller then loads the other graphs with completeGraphs.
+	inSteps bool
 
 	// moved is the time in which no pass could run. peakBytes is the largest total size that
 	// programs, KV cache and other buffers had during the change. loads is the time of the
@@ -66,7 +69,9 @@ func (e *Engine) adopt(next *graphSet, r *replacement) (err error) {
 	}
 	switch {
 	case r.otherShape():
-		next.onDemand = e.options.Cache != nil && !r.shape.Costs.Measured()
+		if next.onDemand = e.options.Cache != nil && !r.shape.Costs.Measured(); next.onDemand {
+			next.start = e.startFor(r.shape)
+		}
 	case r.shape.Planned():
 		next.start = e.switcher.Resident(r.old.Set)
 	}
@@ -92,6 +97,9 @@ func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement
 		return err
 	}
 	e.options.Logger.Info("the device has no memory for two sets of graphs: all requests wait until the next one is loaded", "reason", err)
+	if r.inSteps && next.mayStartPartial() {
+		e.startPartial(next)
+	}
 	return e.moveTo(ctx, next, r, true)
 }
 

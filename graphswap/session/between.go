@@ -115,6 +115,24 @@ func (s *Session) indexOf(c graphswap.Config) int {
 	})
 }
 
+// LoadsPay reports whether a prompt ends earlier if the prefill graphs of a configuration are
+// loaded before the prompt, than on the decode graphs alone.
+func (b *Between) LoadsPay(config graphswap.Config, prompt, cached int) bool {
+	s := b.s
+	p, err := s.chooser.Cost.TurnProblem(&s.chooser.Setting, config, nil, max(prompt, 1), cached)
+	if err != nil {
+		return false
+	}
+	gain := 0.0
+	for block := range p.Blocks() {
+		gain -= p.LoadMs[graphswap.Prefill-1][block]
+		for chunk := range p.Chunks {
+			gain += p.DecodeMs[chunk][block] - p.PrefillMs[chunk][block]
+		}
+	}
+	return gain > 0
+}
+
 // Refused records that the device had no memory for the graphs of a configuration, or for
 // its spare graph slot if the argument `spare` is set. The costs had predicted that these
 // graphs fit, so the device has less free memory than the costs assume. After the call,
@@ -257,10 +275,10 @@ const (
 	// Before the configuration changes in a pause, past conversation turns must have lost at
 	// least the share lostPausing of the time that the change's loads take. The share
 	// lostPausing is small, because no request waits for loads in a pause.
-	lostPausing = 0.03
+	lostPausing = 0.01
 	// savedPausing is the share of the loads' time that a change must save in the turns to
-	// come, because a request that comes during the loads may wait for them.
-	savedPausing = 0.15
+	// come, because a request that comes during the loads may wait for some of them.
+	savedPausing = 0.05
 )
 
 // Advise returns the change that saves most time in the turns to come, or nil if the

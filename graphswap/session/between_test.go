@@ -150,3 +150,14 @@ func TestARefusedSpareSlotIsNotExpectedAgain(t *testing.T) {
 	b.Refused(b.Config(), false) // the configuration in use is loaded, so the device has room for it
 	require.Equal(t, graphswap.BothGraphs, b.Config().Residency)
 }
+
+// TestLoadsPayForLongPromptsOnly compares a prompt of one token with a prompt of many tokens,
+// which is slow on decode graphs of one row.
+func TestLoadsPayForLongPromptsOnly(t *testing.T) {
+	b := betweenOf(t, "sd8gen2", 3.75, graphswap.Setting{
+		Blocks: []int{1, 2}, PrefillRows: []int{128}, DecodeRows: []int{1}, Context: 512, Accept: 1, DecodeLogits: 32,
+	})
+	config := b.Configs()[0]
+	require.False(t, b.LoadsPay(config, 1, 0))
+	require.True(t, b.LoadsPay(config, 400, 0))
+}

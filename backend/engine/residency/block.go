@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
@@ -72,6 +73,11 @@ func (g *BoundGraph) Bindings(part int) []backend.Binding { return g.bindings[pa
 // Parts returns the largest number of slices of rows in which the graph can compute a
 // pass.
 func (g *BlockGraph) Parts() int { return len(g.ports) }
+
+// HasWidth reports whether the block has a graph of a width.
+func (b *Block) HasWidth(rows int) bool {
+	return slices.ContainsFunc(b.graphs, func(g *BlockGraph) bool { return g.Rows == rows })
+}
 
 // Bound returns the loaded graph with its memory, or nil if the graph is not loaded.
 // The caller of Bound must have acquired the block, unless graphs are never switched.

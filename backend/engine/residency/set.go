@@ -233,3 +233,15 @@ func (s *Set) LoadCost() (c backend.Cost, ok bool) {
 	}
 	return c, false
 }
+
+// AddPrefill loads the prefill graph of a block whose set was loaded with decode graphs only.
+// If the load fails, the set stays as it was. No pass may run during AddPrefill.
+func (s *Set) AddPrefill(ctx context.Context, b *Block, source *backend.Graph, rows int, ports []map[string]*arena.Region) (err error) {
+	g := &BlockGraph{Rows: rows, source: source, ports: ports}
+	if g.bound, err = g.open(ctx, s.loader.Silent()); err != nil {
+		return errors.Join(err, g.close())
+	}
+	b.graphs = append(b.graphs, g)
+	s.programBytes.Add(g.sizeBytes())
+	return nil
+}

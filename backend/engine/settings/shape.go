@@ -69,6 +69,16 @@ func (s *Shape) Begin(o *Settings, device backend.Capabilities, layers int) {
 	s.PassTimes, s.HostTimes = workload.NewPassTimes(s.Rows), workload.NewPassTimes(s.Rows)
 }
 
+// Narrowest returns a shape that has only the narrowest width of s. The shape s must have no
+// plan.
+func (s *Shape) Narrowest() *Shape {
+	n := *s
+	n.Rows = s.Rows[len(s.Rows)-1:]
+	n.ChunkOf = PlanChunks(&n)
+	n.PassTimes, n.HostTimes = workload.NewPassTimes(n.Rows), workload.NewPassTimes(n.Rows)
+	return &n
+}
+
 // Planned reports whether passes ask the switcher which graph of a block runs.
 func (s *Shape) Planned() bool { return s.Plan != "" }
 
