@@ -242,6 +242,11 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 	}
 	if !format.None() {
 		c.parser = parse.New(format, c.Prompt.text)
+		if c.Model == "" {
+			// The host names no model. It reads calls when the answer has ended, and then
+			// rejects the whole answer if the arguments of a call are not JSON.
+			c.parser.WholeCalls()
+		}
 		for _, mark := range format.Marks() {
 			c.Preserved = append(c.Preserved, mark)
 		}

@@ -172,6 +172,38 @@ func TestThoughtsAndCallsAreSplitFromTheContent(t *testing.T) {
 	require.Subset(t, saw.Preserve, []int32{300, 301}, "the marks of calls are shown")
 }
 
+// TestACutCallIsNotGivenToTheHost: Ollama reads calls at the end of the answer, and rejects an
+// answer with arguments that are not JSON. Other clients get the pieces, as from llama-server.
+func TestACutCallIsNotGivenToTheHost(t *testing.T) {
+	s, url, _ := start(t, 1)
+	s.SetModel(&fakeModel{
+		template: toolTemplate, report: &engine.Report{Stop: engine.StopLimit, OutputTokens: 2},
+		pieces: texted("x</think>I ask.<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"at\": \"Ro", "me\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"at\": \"Os"),
+	})
+	for model, want := range map[string][]string{"": {`{"at":"Rome"}`}, `"model":"m",`: {`{"at":"Rome"}`, `{"at":"Os`}} {
+		for _, stream := range []string{"true", "false"} {
+			_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{`+model+`"messages":[{"role":"user","content":"x"}],"tools":`+weatherTool+`,"stream":`+stream+`}`))
+			require.NoError(t, err)
+			var got chatMessage
+			finish := ""
+			if stream == "true" {
+				got, finish = message(t, readChat(t, raw))
+			} else {
+				var whole chatEvent
+				require.NoError(t, json.Unmarshal(raw, &whole))
+				got, finish = *whole.Choices[0].Message, *whole.Choices[0].FinishReason
+			}
+			require.Equal(t, "I ask.", *got.Content)
+			require.Equal(t, "length", finish)
+			var calls []string
+			for _, c := range got.ToolCalls {
+				calls = append(calls, c.Function.Arguments)
+			}
+			require.Equal(t, want, calls, "%s %s", model, stream)
+		}
+	}
+}
+
 // TestArgumentsBetweenTagsHaveTheTypesOfTheTool: the tool's parameter `at` is a string, and
 // the parameter `days` is unknown.
 func TestArgumentsBetweenTagsHaveTheTypesOfTheTool(t *testing.T) {

@@ -35,6 +35,7 @@ type reader struct {
 	scan   scanner // scan follows the arguments
 	fields int     // fields counts the fields that have been read
 	types  schema  // types is the schema of the arguments
+	cut    bool    // cut is set if the end of the answer has cut the arguments
 
 	held   scanner // held follows a JSON value in which the name of the call has not come yet
 	heldAt int     // heldAt counts the bytes that held has read
@@ -92,8 +93,8 @@ func (r *reader) between(text string, last bool) (n int, parts []Call, s status)
 	switch {
 	case !ok:
 		return 0, nil, more
-	case r.calls > 0 && rest == "":
-		return at, nil, ended
+	case r.calls > 0 && (rest == "" || last && begins(r.end, rest)):
+		return len(text), nil, ended
 	case r.end != "" && strings.HasPrefix(rest, r.end) && r.calls > 0:
 		return at + len(r.end), nil, ended
 	case rest == "":
@@ -249,7 +250,7 @@ func (r *reader) json(text string, last bool) (n int, parts []Call, s status) {
 		}
 	}
 	if s == more && last {
-		s = ended
+		s, r.cut = ended, true
 	}
 	if len(piece) > 0 {
 		parts = []Call{{Arguments: string(piece)}}
@@ -265,22 +266,30 @@ func (r *reader) parameters(text string, last bool) (n int, parts []Call, s stat
 		closing = r.end // parameters does not read the end mark, because the method `between` reads it
 	}
 	at := len(text) - len(rest)
+	closed := strings.HasPrefix(rest, closing)
 	switch {
-	case strings.HasPrefix(rest, closing), last && rest == "":
+	case closed, last && rest == "", r.end != "" && strings.HasPrefix(rest, r.end):
+		r.cut = !closed && rest == ""
 		r.shape, s = nil, found
 		piece := "}"
 		if r.fields == 0 {
 			piece = "{}"
 		}
-		if closing != r.end && rest != "" {
+		if closed && closing != r.end {
 			at += len(closing)
 		}
 		return at, []Call{{Arguments: piece}}, s
-	case !last && (rest == "" || begins(closing, rest)):
-		return 0, nil, more
+	case rest == "" || begins(closing, rest) || begins(r.end, rest):
+		return r.incomplete(text, last)
 	}
-	field, n, s := r.shape.field(rest, last, r.types)
-	if s != found {
+	// Even at the end of the answer, field is called as if more text followed: an argument that
+	// needs more text is cut, and is no content.
+	field, n, s := r.shape.field(rest, false, r.types)
+	switch s {
+	case found:
+	case more:
+		return r.incomplete(text, last)
+	default:
 		return 0, nil, s
 	}
 	if r.fields++; r.fields == 1 {
@@ -289,4 +298,14 @@ func (r *reader) parameters(text string, last bool) (n int, parts []Call, s stat
 		field = "," + field
 	}
 	return at + n, []Call{{Arguments: field}}, found
+}
+
+// incomplete waits for the rest of a call. At the end of the answer, incomplete drops the text,
+// because the answer's end has cut the call.
+func (r *reader) incomplete(text string, last bool) (n int, parts []Call, s status) {
+	if !last {
+		return 0, nil, more
+	}
+	r.cut = true
+	return len(text), nil, ended
 }

@@ -15,9 +15,11 @@ func check(t *testing.T, format Format, prompt, text string, seed uint64) {
 	if !utf8.ValidString(text) || len(text) > 2*maxHead {
 		return
 	}
-	once := parsed(t, format, prompt, text)
+	once, complete := parsed(t, format, prompt, text), parsedWhole(t, format, prompt, text)
+	require.LessOrEqual(t, len(complete.Calls), len(once.Calls))
 	for _, pieces := range [][]string{cut(text, rand.New(rand.NewPCG(seed, 1))), strings.Split(text, "")} {
 		require.Equal(t, once, parsed(t, format, prompt, pieces...))
+		require.Equal(t, complete, parsedWhole(t, format, prompt, pieces...))
 	}
 	for _, c := range once.Calls {
 		require.NotEmpty(t, c.name)

@@ -3,13 +3,19 @@
 //
 // Models mark thoughts and calls in different ways. [FormatOf] finds the marks in the
 // model's chat template. A call is reported in parts: its name as soon as its arguments
-// start, and then the arguments as they arrive. Text that only looks like a call stays
-// content.
+// start, and then the arguments as they arrive. After [Parser.WholeCalls], a call is reported
+// when it is complete. Text that only looks like a call stays content. The schemas of the
+// tools give types to values that a model writes without types; package parse does not check
+// that a call matches its schema.
 //
-// # Invariant
+// # Invariants
 //
-// The results of a Parser, joined, do not depend on how the text of the answer is cut into
-// pieces.
+//   - the results of a Parser, joined, do not depend on how the text of the answer is cut into
+//     pieces;
+//   - after WholeCalls, no call is reported that the end of the answer has cut.
+//
+// Parsing takes memory in proportion to the part of the answer whose meaning is not certain,
+// and to the tools (at most 1 MiB).
 package parse
 
 import (
@@ -24,7 +30,8 @@ type Call struct {
 	Index int
 	Name  string
 	// Arguments is a piece of a JSON object. If the answer ends inside of a call, or if the
-	// model writes no JSON object, the joined pieces of a call are no valid JSON.
+	// model writes no JSON object, the joined pieces of a call are no valid JSON; see
+	// [Parser.WholeCalls].
 	Arguments string
 }
 
@@ -80,6 +87,8 @@ type Parser struct {
 	space  string // space is the white space before the last mark
 	wrote  bool   // wrote is set if the present part has text
 	calls  int
+	whole  bool   // whole is set by WholeCalls
+	kept   []Call // kept holds the parts of a call that is not complete
 }
 
 // New returns a parser. prompt is the text before the answer.
@@ -95,6 +104,11 @@ func New(f Format, prompt string) *Parser {
 	}
 	return p
 }
+
+// WholeCalls makes the parser report each call only when it is complete. If the end of the answer
+// cuts a call, the parser does not report it. A caller that cannot use the parts of a call needs
+// WholeCalls before the first call of Add.
+func (p *Parser) WholeCalls() { p.whole = true }
 
 // Add returns the parts that a piece of text completes.
 func (p *Parser) Add(text string) Delta {
@@ -266,9 +280,16 @@ func (p *Parser) call(last bool) (out Delta) {
 				p.calls++
 			}
 			part.Index = p.calls - 1
-			out.add(Delta{Calls: []Call{part}})
+			p.kept = append(p.kept, part)
 		}
 		p.text = p.text[n:]
+		if complete := p.reader.shape == nil && !p.reader.cut; complete || !p.whole {
+			out.add(Delta{Calls: p.kept})
+			p.kept = nil
+		}
+		if s != found && s != more {
+			p.drop()
+		}
 		switch s {
 		case more:
 			return out
@@ -282,5 +303,12 @@ func (p *Parser) call(last bool) (out Delta) {
 			}
 			return out
 		}
+	}
+}
+
+// drop forgets a call that is not complete.
+func (p *Parser) drop() {
+	if len(p.kept) > 0 {
+		p.kept, p.calls = nil, p.calls-1
 	}
 }

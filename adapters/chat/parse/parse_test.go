@@ -105,8 +105,19 @@ type expected struct {
 }
 
 // parsed gives an answer to a Parser in pieces, and returns the joined results.
-func parsed(t require.TestingT, f Format, prompt string, pieces ...string) (all expected) {
+func parsed(t require.TestingT, f Format, prompt string, pieces ...string) expected {
+	return read(t, New(f, prompt), pieces...)
+}
+
+// parsedWhole returns the joined parts of an answer in pieces, in which each call is complete.
+func parsedWhole(t require.TestingT, f Format, prompt string, pieces ...string) expected {
 	p := New(f, prompt)
+	p.WholeCalls()
+	return read(t, p, pieces...)
+}
+
+// read returns the joined parts that a parser reports.
+func read(t require.TestingT, p *Parser, pieces ...string) (all expected) {
 	add := func(d Delta) {
 		all.Content += d.Content
 		all.Reasoning += d.Reasoning
@@ -254,4 +265,46 @@ func TestAFormatKeepsABoundedNumberOfTools(t *testing.T) {
 	f := FormatOf(hermes, tools)
 	require.Equal(t, tools[:1], f.tools)
 	require.Len(t, FormatOf(hermes, tools[1:]).calls, len(f.calls), "calls are read, but their values have no types")
+}
+
+// TestNoWholeCallIsCut cuts each answer at each byte: the calls that are reported are the first
+// calls of the whole answer.
+func TestNoWholeCallIsCut(t *testing.T) {
+	for _, e := range examples {
+		f := FormatOf(e.template, someTools)
+		all := parsedWhole(t, f, e.prompt, e.text)
+		if strings.HasPrefix(e.name, "a call") { // the calls of these answers are not complete
+			continue
+		}
+		require.Equal(t, e.want, all, e.name)
+		for i := range e.text {
+			cut := parsedWhole(t, f, e.prompt, e.text[:i])
+			require.Equal(t, cut, parsedWhole(t, f, e.prompt, strings.Split(e.text[:i], "")...), "%s at %d", e.name, i)
+			require.LessOrEqual(t, len(cut.Calls), len(e.want.Calls), "%s at %d", e.name, i)
+			for k, c := range cut.Calls {
+				require.Equal(t, e.want.Calls[k], c, "%s at %d", e.name, i)
+			}
+		}
+	}
+	for text, want := range map[string]expected{
+		"ok<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x y":                                            {Content: "ok"},
+		"<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"g\", \"arguments\": {": {Calls: []whole{{"f", "{}"}}},
+		"<tool_call><function=f><parameter=a>1</parameter><parameter=b>2</para":                                    {},
+		"<tool_call><function=f><parameter=a>1</parameter></function":                                              {},
+		"<tool_call><function=f><parameter=a>1</parameter></function></tool":                                       {Calls: []whole{{"f", `{"a":1}`}}},
+		"<tool_call><function=f><parameter=a>1</parameter></tool_call>ok":                                          {Content: "ok", Calls: []whole{{"f", `{"a":1}`}}},
+		"<tool_call><function=f>ok</tool_call>":                                                                    {Content: "ok</tool_call>"},
+	} {
+		require.Equal(t, want, parsedWhole(t, FormatOf(hermes, someTools), "", text), text)
+	}
+}
+
+func TestWholeCallsComeInOnePiece(t *testing.T) {
+	p := New(FormatOf(hermes, someTools), "")
+	p.WholeCalls()
+	require.Empty(t, p.Add("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": "))
+	require.Empty(t, p.Add("\"x\""))
+	require.Equal(t, Delta{Calls: []Call{{Name: "f"}, {Arguments: `{"a":"x"}`}}}, p.Add("}}\n</tool_call>\n<tool_call>"))
+	require.Equal(t, Delta{Calls: []Call{{Index: 1, Name: "g"}, {Index: 1, Arguments: "{}"}}}, p.Add("{\"name\": \"g\", \"arguments\": {}"))
+	require.Empty(t, p.Close())
 }
