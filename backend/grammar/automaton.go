@@ -12,8 +12,9 @@ import (
 const (
 	// maxWork limits the steps that one token, or the mask for it, may take.
 	maxWork = 1 << 20
-	// maxCells limits the total size of all states of the automaton, in items and following
-	// states. Above maxCells, the automaton forgets its states.
+	// maxCells limits the total size of all states of the automaton: their items, their links
+	// to following states, and the frames of their stacks. If the states exceed maxCells, the
+	// automaton forgets all states.
 	maxCells = 1 << 20
 	// maxMaskBytes limits the memory of the masks that the states keep.
 	maxMaskBytes = 4 << 20
@@ -31,18 +32,17 @@ type Grammar struct {
 	mu     sync.Mutex // mu guards the fields below it
 	stacks stacks
 	states map[string]*state
-	cells  int // cells is the size of all states, in items and following states
+	cells  int // cells is the size of all states, in items and in links to following states
 	first  *state
 	masked []*state // masked lists the states that hold a token mask, the oldest first
-	// maskBytes is the memory of the masks that the states in masked hold.
+	// maskBytes is the memory of the masks of all states in the list `masked`.
 	maskBytes int
 	run       closure
 	key       []byte
 }
 
-// state is a set of positions in the grammar. A state of the automaton is reached by a
-// text, and equal sets of positions are one object until the automaton forgets its
-// states.
+// state is a set of positions in the grammar. Texts that lead to equal sets of positions
+// share one state, until the automaton forgets its states.
 type state struct {
 	items []item // items is sorted by the field `at`, ascending
 	// final is set if the text matches the whole grammar.
@@ -102,8 +102,8 @@ func (g *Grammar) classify() {
 	}
 }
 
-// forget drops all states of the automaton, so that their memory can be reused. States
-// that a Matcher holds remain valid. The caller of forget holds mu.
+// forget drops all states of the automaton, so that their memory can be reused. States that
+// a Matcher holds remain valid. The caller of forget must hold Grammar.mu.
 func (g *Grammar) forget() {
 	for _, s := range g.states {
 		s.next, s.plain, s.onPlain = nil, plainUnknown, nil
@@ -118,8 +118,8 @@ func (g *Grammar) forget() {
 	g.stacks.reset()
 }
 
-// step returns the state of the automaton after a byte. If the limit of work is
-// reached, the state that step returns is wrong. The caller of step holds mu.
+// step returns the state of the automaton after a byte. If the limit of work is reached,
+// the state that step returns is wrong. The caller of step must hold Grammar.mu.
 func (g *Grammar) step(s *state, b byte) *state {
 	return g.stepClass(s, g.classes[b])
 }
@@ -172,8 +172,8 @@ func (g *Grammar) makeStep(s *state, class uint8) *state {
 	}
 }
 
-// close returns the state of those items that can be reached from the given ones
-// without reading a byte. The caller of close holds mu.
+// close returns the state of those items of the automaton that the given items reach
+// without reading a byte. The caller of close must hold Grammar.mu.
 func (g *Grammar) close(kernel []item) *state {
 	items, final := g.run.close(kernel)
 	items = g.merge(items)

@@ -116,8 +116,8 @@ func leastTimes(a, b []time.Duration) []time.Duration {
 	return b
 }
 
-// reportQuantiles reports the quantiles of all times. With -v, reportQuantiles also prints the
-// slowest masks.
+// reportQuantiles reports the quantiles of the times of all masks. With -v, reportQuantiles
+// also prints the slowest masks.
 func reportQuantiles(b *testing.B, names []string, walks []walk, tok *tokenizer.Tokenizer, times [][]time.Duration) {
 	type mask struct {
 		time time.Duration

@@ -1,32 +1,32 @@
 package grammar
 
 // closure finds the items of the automaton that can be reached from other items without
-// reading a byte. All calls of a rule at the same place of the text share one
-// activation of the rule, so the time is polynomial for every grammar.
+// reading a byte. All calls of a rule at the same place of the text share one value of type
+// activation, so the time is polynomial for every grammar.
 type closure struct {
 	grammar *Grammar
 	todo    []visit
 	seen    map[visit]struct{}
-	calls   map[int32]*activation // calls maps a rule to its activation
+	calls   map[int32]*activation // calls holds the calls of each rule at the current place of the text
 	found   []visit
 	final   bool
 }
 
-// visit is an instruction of the grammar that closure will run. The stacks of a visit
-// are those of its field activation or, if activation is not set, those in its field
-// given.
+// visit is an instruction of the grammar that closure will run. The stacks of a visit are
+// those of its field activation or, if activation is nil, those in its field calls.
 type visit struct {
 	at         int32
 	calls      *frames
 	activation *activation
 }
 
-// activation is the set of calls of one rule at one place of the text. The stacks of an
-// activation are known only when all its calls have been found.
+// activation is the set of calls of one rule at one place of the text. The stacks are known
+// only after the closure has found all calls of the rule at that place.
 type activation struct {
 	returns []visit // returns holds the instructions that follow the calls of the rule
-	// same holds calls at the end of their own rule, so that the called rule returns directly
-	// to the stacks of that rule. A rule that ends with a call of itself needs no stack.
+	// same holds the tail calls, with which other rules end: the called rule returns directly
+	// to the stacks of the calling rule. A rule that ends with a call of itself needs no
+	// stack.
 	same   []visit
 	stacks *frames
 }
@@ -106,8 +106,8 @@ func (c *closure) run(v visit) {
 	}
 }
 
-// stacksOf returns the stacks of calls of a visit. The calls of activations form no
-// cycle, because no rule is left-recursive.
+// stacksOf returns the stacks of calls of a visit. The calls of rules at one place of the
+// text form no cycle, because no rule is left-recursive.
 func (c *closure) stacksOf(v visit) *frames {
 	if v.activation == nil {
 		return v.calls

@@ -26,15 +26,15 @@
 //   - A token is allowed exactly if some continuation of text and token matches the grammar.
 //     A token that ends the text is allowed exactly if the grammar matches the text so far.
 //   - Left recursion is refused, because it calls rules without end.
-//   - Work per token, memory and nesting have limits.
-//     The limits are maxWork, maxCells, maxMaskBytes and maxDepth. A text that exceeds the
+//   - Work per token, memory and nesting have limits. The limits of work, memory and
+//     nesting are maxWork, maxCells, maxMaskBytes and maxDepth. A text that exceeds the
 //     limit of work ends with [ErrTooComplex].
 //   - States and masks that have been forgotten are computed again with equal results.
 //
 // # How the grammars differ from llama.cpp's
 //
-//   - Control tokens are never allowed, except those that end the text.
-//     The texts of other control tokens may match the grammar.
+//   - Control tokens are never allowed, except those that end the text. A control token
+//     that does not end the text is not allowed even if its text matches the grammar.
 //
 //   - A rule that is defined twice is an error.
 //     In llama.cpp, the later definition counts.

@@ -25,8 +25,8 @@ func requireExactMask(t *testing.T, m *Matcher, v *Vocabulary) {
 	require.Equal(t, count, mask.Count())
 }
 
-// oddVocabulary has tokens with parts of characters, special characters inside, and many
-// plain characters.
+// oddVocabulary has tokens with parts of characters, tokens with special characters inside,
+// and tokens of many plain characters.
 func oddVocabulary(rng *rand.Rand) *Vocabulary {
 	parts := []string{"a", "b", "id", "name", " ", "\"", "\\", "\n", "\\n", "\\u00", "é", "東", "😀", "\xc3", "\xa9", "\xe6\x9d", "\xf0\x9f\x98", "\x80", ",", ":", "{", "}", "[", "1", "-", "\x7f", "0123456789abcdef", "\xed\xa0\x80", "\xff"}
 	texts := append([]string{}, parts...)

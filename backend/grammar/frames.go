@@ -8,8 +8,8 @@ import (
 
 // frames is a set of stacks of rule calls. Each frame is an instruction at which a called rule
 // continues when it ends, together with the stacks below it. Equal sets of frames are one
-// object, and a set does not change. Because equal sets of frames are one object, stacks share
-// their lower parts, and any number of stacks takes little memory.
+// object, and a set does not change. Because equal sets are one object, stacks of rule calls
+// share their lower parts, and any number of stacks takes little memory.
 type frames struct {
 	list  []frame // list is sorted by the field `to`, ascending
 	id    uint64
@@ -28,14 +28,14 @@ const finished int32 = -1
 // call above the height maxDepth matches nothing.
 const maxDepth = 512
 
-// stacks holds the sets of frames of one automaton.
+// stacks holds the values of type frames of one automaton.
 type stacks struct {
 	sets   map[string]*frames
 	unions map[[2]*frames]*frames
 	nextID uint64
 	key    []byte
-	// work counts the steps since the caller last set it to zero. If the method `exhausted`
-	// returns true, the sets of frames are incomplete and must not be used.
+	// work counts the steps of the automaton since the caller last set work to zero. If the
+	// method `exhausted` returns true, the sets of frames are incomplete and must not be used.
 	work int
 	size int // size counts the frames in all sets, to bound their memory
 }

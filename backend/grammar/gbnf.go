@@ -10,7 +10,7 @@ import (
 // The constants below limit the source text of a grammar.
 const (
 	maxSource     = 1 << 18 // maxSource is the largest size of a grammar in bytes
-	maxNesting    = 100     // maxNesting is the largest depth of brackets in brackets
+	maxNesting    = 100     // maxNesting is the largest depth of nested brackets
 	maxRepetition = 2000    // maxRepetition limits repetitions, as in llama.cpp
 )
 
@@ -42,7 +42,7 @@ type parser struct {
 	used    []place // used holds the position of the first reference to each rule
 	defined []bool
 	nesting int
-	last    place // last is the line and column of the byte at the offset `counted`
+	last    place // last is the line and column of the byte at `counted` in the text
 	counted int
 }
 

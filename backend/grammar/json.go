@@ -125,8 +125,8 @@ func encodeJSON(v any) string {
 	return fmt.Sprint(v)
 }
 
-// quote returns a text as a JSON string. Each text has one spelling that the function
-// `quote` returns.
+// quote returns a text as a JSON string. quote always returns the same one of the spellings
+// that JSON allows for a text.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -18,7 +18,7 @@ func larkOf(rules []rule, root int) string {
 
 type lark struct {
 	text strings.Builder
-	more int // more counts the additional rules that hold deeply nested parts
+	more int // more counts the rules that were added because brackets were nested too deeply
 }
 
 func (l *lark) add(name, body string) { fmt.Fprintf(&l.text, "%s: %s\n", name, body) }

@@ -246,8 +246,8 @@ var (
 	onlyOurs = regexp.MustCompile(`\\/|[0-9][eE][-+]?0[0-9]`)
 )
 
-// otherSchemas lists llama.cpp's tests for whose schemas our grammar differs from llama.cpp's
-// in more than the texts that onlyTheirs and onlyOurs match, with the reason.
+// otherSchemas maps names of llama.cpp's tests to the reason why our grammar of the test's
+// schema differs from llama.cpp's in more than the texts that onlyTheirs and onlyOurs match.
 var otherSchemas = map[string]string{
 	"exotic formats":                         "our dates exist, and our seconds have up to 9 decimal places",
 	"regexp quote":                           "the quote is written without its escape there",
@@ -265,7 +265,8 @@ var otherSchemas = map[string]string{
 }
 
 // TestLlamaConverter compares our grammars of schemas with those that llama.cpp's converter
-// makes: random texts of each must match the other.
+// makes: our grammar must match random texts of llama.cpp's grammar, and llama.cpp's
+// grammar must match random texts of ours.
 func TestLlamaConverter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 20))
 	v := characters()

@@ -95,8 +95,8 @@ type drawn struct {
 	forced [][]byte
 }
 
-// drawWalk draws a walk of at most steps tokens. Inside a JSON string, drawWalk often draws a
-// token that may end the string.
+// drawWalk draws a walk of at most `steps` tokens. Inside a JSON string, drawWalk often draws
+// a token that may end the string.
 func drawWalk(rng *rand.Rand, g *Grammar, v *Vocabulary, steps int) (d drawn) {
 	m := g.NewMatcher(v)
 	for {
@@ -127,8 +127,9 @@ type difference struct {
 	name string
 	// ours is set if our masks allow the tokens and llguidance's masks do not.
 	ours bool
-	// text is a regular expression. A token belongs to the difference if the expression
-	// matches the end of the text, the mark `between`, and the token.
+	// text is a regular expression that matches the tokens of the difference. A token belongs
+	// to the difference if the expression matches the end of the text, the mark `between`, and
+	// the token.
 	text *regexp.Regexp
 }
 
@@ -164,7 +165,8 @@ func (v *Vocabulary) explained(text string, token int32, ours bool, used map[str
 // compareMasks compares the masks of a walk with those of llguidance. compareMasks returns
 // the number of equal masks, and that of masks where llguidance allows only one spelling of a
 // text that the grammar forces. If the map `used` is not nil, compareMasks accepts the tokens
-// that a known difference explains, and counts them by the name of the difference.
+// that a known difference from llguidance explains, and counts these tokens by the name of
+// the difference.
 func compareMasks(t *testing.T, name string, v *Vocabulary, d drawn, theirs guided, used map[string]int) (equal, forced int) {
 	t.Helper()
 	text, onlyOurs := "", false
@@ -228,8 +230,8 @@ func (w *walks) add(name string, one walk, d drawn) {
 }
 
 // compare compares all masks with those of llguidance. If the map `used` is not nil, compare
-// accepts the known differences of schemas, and counts their tokens by the name of the
-// difference.
+// accepts the tokens that a known difference from llguidance explains, and counts these
+// tokens by the name of the difference.
 func (w *walks) compare(t *testing.T, used map[string]int) {
 	t.Helper()
 	equal, forced := 0, 0
@@ -259,8 +261,8 @@ func TestRandomGrammarsEqualLLGuidance(t *testing.T) {
 	w.compare(t, nil)
 }
 
-// TestRulesOfSchemasEqualLLGuidance compares the masks of the grammars that our converter
-// makes of schemas, with white space.
+// TestRulesOfSchemasEqualLLGuidance converts schemas to rules, which allow white space, and
+// compares our masks of these rules with llguidance's.
 func TestRulesOfSchemasEqualLLGuidance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 18))
 	w := walks{vocabulary: storiesVocabulary(t)}
@@ -287,7 +289,8 @@ func TestSchemasEqualLLGuidance(t *testing.T) {
 	}
 }
 
-// schemaWalks returns random walks through the examples and random schemas.
+// schemaWalks returns random walks through the schemas of the examples, and through random
+// schemas.
 func schemaWalks(t *testing.T) *walks {
 	rng := rand.New(rand.NewPCG(13, 14))
 	w := &walks{vocabulary: storiesVocabulary(t)}

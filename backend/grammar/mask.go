@@ -69,7 +69,7 @@ func (m *Mask) Has(token int32) bool {
 // Count returns the number of tokens in the set.
 func (m *Mask) Count() int { return m.count }
 
-// Only returns the token of a set that has exactly one token. ok is false for other
+// The method Only returns the token of a set with exactly one token, and ok=false for other
 // sets.
 func (m *Mask) Only() (token int32, ok bool) {
 	if m.count != 1 || m.words != nil {
@@ -81,9 +81,9 @@ func (m *Mask) Only() (token int32, ok bool) {
 // bytes returns the memory that the mask takes.
 func (m *Mask) bytes() int { return 64 + 8*len(m.words) + 4*len(m.few) }
 
-// maskOf returns the tokens that may follow a state of the automaton. If the limit of
-// work is reached, the mask that maskOf returns is wrong. The caller of maskOf holds
-// mu.
+// maskOf returns the tokens that may follow a state of the automaton. If the limit of work
+// is reached, the mask that maskOf returns is wrong. The caller of maskOf must hold
+// Grammar.mu.
 func (g *Grammar) maskOf(s *state, v *Vocabulary) *Mask {
 	if s.mask != nil && s.of == v {
 		return s.mask
@@ -178,8 +178,8 @@ func (w *walker) children(n *treeNode, s *state) {
 	}
 }
 
-// visit adds the tokens at and below a node of the tree. s is the state before the last
-// byte of the node.
+// visit adds to the mask the allowed tokens at and below a node of the vocabulary's tree. s
+// is the state of the automaton before the node's byte `value`.
 func (w *walker) visit(index int32, s *state, value byte) {
 	n := &w.tree.nodes[index]
 	if n.plain <= w.plain {
@@ -200,7 +200,8 @@ func (w *walker) visit(index int32, s *state, value byte) {
 }
 
 // reaches reports whether all texts of at most n plain characters are allowed after a
-// state. After a state with plainMixed, reaches does not look further and returns false.
+// state. reaches returns false unless afterPlain returns plainOne for each of the n
+// characters.
 func (g *Grammar) reaches(s *state, n int) bool {
 	for range n {
 		next, to := g.afterPlain(s)

@@ -113,8 +113,8 @@ func (m *Matcher) Forced() []byte {
 	return text
 }
 
-// forcedByte returns the only byte that may follow a state of the automaton. The caller
-// of forcedByte holds mu.
+// forcedByte returns the only byte that may follow a state of the automaton. The caller of
+// forcedByte must hold Grammar.mu.
 func (g *Grammar) forcedByte(s *state) (b byte, ok bool) {
 	if s.final || s == dead {
 		return 0, false

@@ -7,10 +7,10 @@ import (
 )
 
 // In the strings of JSON, most tokens are allowed: all that consist of plain characters. A
-// character is plain if JSON strings contain it without an escape. A mask takes the tokens of
-// plain characters from a prepared set. A token with another character consists of some plain
-// characters and a tail, which begins with a character that is not plain. Many tokens share a
-// tail, and the automaton reads each tail once.
+// character is plain if JSON strings contain it without an escape. A mask takes the tokens
+// that consist of plain characters from a prepared set. A token with another character
+// consists of some plain characters and a tail, which begins with a character that is not
+// plain. Many tokens share a tail, and the automaton reads each tail once.
 
 // maxPlain is the largest number of plain characters of a token that is counted. The
 // tail of a token begins after at most maxPlain characters.
@@ -23,7 +23,8 @@ const notPlain = 255
 type plainTokens struct {
 	// plain[n] holds the tokens that consist of at most n plain characters.
 	plain [maxPlain + 1]*Mask
-	// tails[n] holds the tails that follow n plain characters, and allTails holds all tails.
+	// tails[n] holds the tails of the tokens that have n plain characters before the tail, and
+	// allTails holds the tails of all tokens.
 	tails    [maxPlain + 1]*tree
 	allTails *tree
 }
@@ -45,7 +46,7 @@ func plainLengths(piece []byte, list []uint8) {
 // preparePlain fills the fields of plainTokens from the given tokens.
 func (v *Vocabulary) preparePlain(order []int32) {
 	tails := make([][]byte, v.Size())
-	var whole, with [maxPlain + 1][]int32 // with[n] holds the tokens with a tail after n plain characters
+	var whole, with [maxPlain + 1][]int32 // with[n] holds the tokens of n plain characters and a tail
 	for _, t := range order {
 		piece, n := v.pieces[t], 0
 		for len(piece) > 0 && n < maxPlain {
@@ -105,7 +106,7 @@ var plainBytes = func() (list [][]byteRange) {
 	return list
 }()
 
-// plainNext describes where plain characters lead from a state.
+// plainNext tells whether plain characters lead from a state of the automaton to one state.
 type plainNext uint8
 
 const (
@@ -119,9 +120,9 @@ const (
 	plainMixed
 )
 
-// afterPlain returns where plain characters lead from a state. If an instruction of the
-// state reads some plain characters only, afterPlain does not look further and returns
-// plainMixed. The caller of afterPlain holds mu.
+// afterPlain tells to which state of the automaton plain characters lead from a state. If
+// an instruction of the state reads only some of the plain characters, afterPlain returns
+// plainMixed at once. The caller of afterPlain must hold Grammar.mu.
 func (g *Grammar) afterPlain(s *state) (plainNext, *state) {
 	if s.plain != plainUnknown {
 		return s.plain, s.onPlain
@@ -160,7 +161,7 @@ func (g *Grammar) afterPlain(s *state) (plainNext, *state) {
 // plainPath returns the states after 0, 1, 2 … plain characters, if each number of plain
 // characters leads to one state. The list that plainPath returns ends at a state that allows
 // no plain character, at a state to which plain characters lead back (endless), or after
-// maxPlain characters. The caller of plainPath holds mu.
+// maxPlain characters. The caller of plainPath must hold Grammar.mu.
 func (g *Grammar) plainPath(s *state) (path []*state, endless, ok bool) {
 	for path = append(path, s); ; path = append(path, s) {
 		switch next, to := g.afterPlain(s); {
@@ -179,9 +180,9 @@ func (g *Grammar) plainPath(s *state) (path []*state, endless, ok bool) {
 	}
 }
 
-// plainReach returns the largest number n, at most maxPlain, such that the grammar
-// allows every text of at most n plain characters after the state. The caller of
-// plainReach holds mu.
+// plainReach returns the largest number n, at most maxPlain, such that the grammar allows
+// every text of at most n plain characters after the state. The caller of plainReach must
+// hold Grammar.mu.
 func (g *Grammar) plainReach(s *state) int {
 	reached := []*state{s}
 	seen := map[*state]bool{s: true}

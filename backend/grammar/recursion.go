@@ -2,7 +2,7 @@ package grammar
 
 import "fmt"
 
-// checkRules reports for each rule whether it matches the empty text. If a rule can
+// checkRules returns for each rule whether the rule matches the empty text. If a rule can
 // refer to itself before it matches a byte, checkRules returns a [SyntaxError]: such a
 // grammar would call the rule without end.
 func checkRules(rules []rule) (nullable []bool, err error) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxVisits limits the number of schemas that one conversion visits. A schema is
-// counted each time that a combination such as allOf uses it.
+// maxVisits limits the number of schemas that one conversion visits. If combinations such
+// as allOf use a schema several times, each use counts.
 const maxVisits = 20_000
 
 // ParseSchema compiles a JSON schema to a grammar of the JSON texts that it allows,
@@ -20,10 +20,10 @@ const maxVisits = 20_000
 // Supported keywords are type, properties, required, additionalProperties, items,
 // prefixItems, minItems, maxItems, enum, const, anyOf, oneOf (as anyOf), allOf, $ref to a
 // place in the schema, minLength, maxLength, pattern, format (date, time, date-time, uuid),
-// and the bounds of numbers. As in llama.cpp, other keywords are ignored, and so are lengths
-// next to a pattern, and patterns that need more than a regular expression. If a schema names
-// properties, an object may have other properties only if the keyword additionalProperties
-// allows them.
+// and the bounds of numbers. As in llama.cpp, ParseSchema ignores all other keywords, and
+// patterns that need more than a regular expression. If a schema has a pattern, ParseSchema
+// ignores minLength and maxLength. If a schema names properties, an object may have other
+// properties only if the keyword additionalProperties allows them.
 //
 // If the schema is invalid, or if no text can satisfy it, the error is a [SchemaError].
 // If the schema is too large, the error wraps [ErrTooComplex].
@@ -185,7 +185,7 @@ func (c *converter) visitAny(o *object, key, path string) (expression, error) {
 	return oneOf(all), nil
 }
 
-// oneOf returns the choice of those expressions that match something.
+// oneOf returns an expression for the texts that any of the given expressions matches.
 func oneOf(all choice) expression {
 	all = slices.DeleteFunc(all, never)
 	switch len(all) {

@@ -78,9 +78,9 @@ func (c *converter) inline(schema any, path string, depth int) (any, error) {
 }
 
 // alternatives finds out whether `a` or `b` is a schema with alternatives (anyOf or oneOf).
-// The result `list` holds the alternatives. The result `rest` is the schema that had the
-// alternatives, without them, and `other` is the second schema. If neither schema has
-// alternatives, `list` is nil.
+// The result `list` holds the alternatives of anyOf or oneOf. The result `rest` is the
+// schema that had the alternatives, without them, and `other` is the second schema. If
+// neither schema has alternatives, `list` is nil.
 func alternatives(a, b *object) (rest, other *object, list []any) {
 	for range 2 {
 		for _, key := range []string{"anyOf", "oneOf"} {

@@ -44,7 +44,7 @@ func (c *converter) anyArray() expression {
 type property struct {
 	member   expression // member matches the key, a colon and the value
 	required bool
-	// many is set if an object may contain any number of members of this form.
+	// many is set if an object may contain any number of members that match the field member.
 	many bool
 }
 
@@ -124,9 +124,9 @@ func (c *converter) additional(o *object, path string) (additional, required exp
 // grammar is linear in the number of members.
 func (c *converter) members(list []property) expression {
 	s := c.space()
-	var after expression = literal("") // after matches the members that follow another member of the object
+	var after expression = literal("") // the expression `after` matches members that follow another member of the object
 	var first expression = literal("") // first matches the members if no other member of the object precedes them
-	empty := true                      // empty is set if `first` may match nothing
+	empty := true                      // empty is set if the object may have no members
 	for _, p := range slices.Backward(list) {
 		next := sequence{s, literal(","), s, p.member, after}
 		begin := sequence{p.member, after}

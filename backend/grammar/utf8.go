@@ -21,8 +21,8 @@ func byteSequences(r runeRange, visit func([]byteRange)) {
 	}
 }
 
-// splitBytes splits a range of characters with encodings of equal length, so that all
-// bytes but the first differing one take all values.
+// splitBytes splits a range of characters with encodings of equal length into parts. In
+// each part, the encodings are all combinations of one range of values for each byte.
 func splitBytes(lo, hi rune, visit func([]byteRange)) {
 	n := utf8.RuneLen(lo)
 	for i := 1; i < n; i++ {

@@ -61,13 +61,14 @@ type tree struct {
 	order  []int32 // order holds the tokens, ascending by their bytes
 }
 
-// treeNode is a node of a tree. The children of a node are neighbours in the tree, so
-// that a mask reads little memory.
+// treeNode stands for the bytes with which some tokens of the vocabulary begin. The
+// children of a node are neighbours in the tree, so that a mask reads little memory.
 type treeNode struct {
 	first int32  // first is the index of the node's first child
 	count uint16 // count is the number of the node's children
-	// plain is the largest number of plain characters in a token at or below this node; rest
-	// counts only the plain characters after this node (see plainLengths).
+	// plain is the largest number of plain characters in a token at or below this node, or
+	// notPlain. rest is the largest number of plain characters that follow this node in a
+	// token, or notPlain (see plainLengths).
 	plain, rest uint8
 	// The tokens at and below a node are order[lo:hi] of the tree; those that end at the
 	// node are order[lo:own].
@@ -79,7 +80,7 @@ type treeNode struct {
 func newTree(order []int32, pieces [][]byte) *tree {
 	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(bytes.Compare(pieces[a], pieces[b]), cmp.Compare(a, b)) })
 	t := &tree{order: order, values: []byte{0}, nodes: []treeNode{{hi: int32(len(order))}}}
-	lengths := make([][]uint8, len(order)) // lengths holds the plainLengths of each token
+	lengths := make([][]uint8, len(order)) // lengths holds what plainLengths writes for each token
 	size := 0
 	for _, token := range order {
 		size += len(pieces[token]) + 1
@@ -123,9 +124,9 @@ func (t *tree) longest(text []byte) (token int32, length int) {
 			break
 		}
 		if n = &t.nodes[n.first+int32(at)]; n.own > n.lo {
-			// A vocabulary may hold a byte token and an ordinary token with equal bytes. The
-			// ordinary token comes last in the order and is chosen, because tokenizers prefer
-			// it.
+			// A vocabulary may hold a byte token and an ordinary token with equal bytes. Split
+			// chooses the ordinary token, which comes last in `order`, because tokenizers prefer
+			// ordinary tokens.
 			token, length = t.order[n.own-1], i+1
 		}
 	}

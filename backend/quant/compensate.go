@@ -39,12 +39,12 @@ type Compensator struct {
 }
 
 // damping scales what a Compensator adds to the sum of squares of an input: that sum itself
-// plus the median of all inputs' sums of squares. Because of the damping, an input that is
-// zero in the calibration text does not count as always zero. The median is used for the
-// damping because a single input may be larger than all others together. The damping is high
-// because a calibration text is small: with 0.3 instead of 0.01, the error on another text
-// falls by 0.9 to 1.3 dB in each kind of SmolLM2-135M's projections. A damping of 1 gives no
-// smaller error than 0.3.
+// plus the median of all inputs' sums of squares. Because of the damping, the compensator
+// does not assume that an input which is zero in the calibration text is always zero. The
+// median is used for the damping because a single input may be larger than all others
+// together. The damping is high because a calibration text is small: with 0.3 instead of
+// 0.01, the error on another text falls by 0.9 to 1.3 dB in each kind of SmolLM2-135M's
+// projections. A damping of 1 gives no smaller error than 0.3.
 const damping = 0.3
 
 // NewCompensator returns a compensator for n inputs. moments is a symmetric matrix,

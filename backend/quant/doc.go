@@ -44,12 +44,12 @@
 //
 // # Invariants
 //
-//   - Every product that Dequantize computes is exact in float32.
-//     The factors are a scale of 11 bits, an integer scale of up to 7 bits and a code of up to
-//     7 bits. Therefore the result of Dequantize has the same bits on every machine, with or
-//     without fused multiply-add, and equals ggml's.
-//   - Rounding to a 16-bit float is to nearest, ties to even. Overflow gives infinity,
-//     and a NaN stays a NaN.
+//   - Every product that Dequantize computes is exact in float32. Dequantize multiplies a
+//     scale of 11 bits, an integer scale of up to 7 bits and a code of up to 7 bits. Therefore
+//     the result of Dequantize has the same bits on every machine, with or without fused
+//     multiply-add, and equals ggml's.
+//   - Rounding to a 16-bit float is to nearest, ties to even. A number beyond the range of
+//     the 16-bit float becomes infinite, and a NaN stays a NaN.
 //   - A wrong length is an error before anything is written.
 //
 // # Cost

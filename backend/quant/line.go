@@ -59,8 +59,8 @@ func Lines(dst []Line, src []byte, t Type) error {
 	return nil
 }
 
-// newLine returns a line with a positive scale. newLine reverses the line if the
-// scale is negative, which formats allow.
+// newLine returns a [Line] with a positive scale. For a negative scale, which formats
+// allow, newLine returns the same values in reverse order.
 func newLine(scale, first, steps float32) Line {
 	if scale < 0 {
 		return Line{-scale, first + steps*scale}

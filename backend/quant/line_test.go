@@ -33,7 +33,7 @@ func TestValuesAreOnTheirLines(t *testing.T) {
 				if l.Scale == 0 {
 					require.Equal(t, l.Minimum, v)
 				}
-				if float64(l.Scale) <= 1e-5*math.Abs(float64(l.Minimum)) { // the spacing is too small for float32 to distinguish neighbouring values
+				if float64(l.Scale) <= 1e-5*math.Abs(float64(l.Minimum)) { // the values of this block are too close to each other for float32
 					continue
 				}
 				q := math.Round((float64(v) - float64(l.Minimum)) / float64(l.Scale))

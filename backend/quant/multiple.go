@@ -41,8 +41,8 @@ func FitMultiples(multiples []uint8, row []float32, block int) (scale float32) {
 	return scale
 }
 
-// middleInteger stands for the integer of a block's largest magnitude while its sign is
-// unknown: it is -8 or 7.
+// middleInteger is the mean of 8 and 7. In each block, the value with the largest magnitude
+// becomes the integer -8 or 7, depending on its sign.
 const middleInteger = 7.5
 
 // bestScale returns the scale that gives the least squared error for a block.

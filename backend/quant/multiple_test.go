@@ -9,7 +9,7 @@ import (
 )
 
 // missedBy returns the squared error of rounding a row to 4-bit integers, if the scale of
-// each block is step times the block's multiple.
+// each block is `step` times the integer scale factor of the block.
 func missedBy(row []float32, block int, step float32, multiples []uint8) (sum float64) {
 	for i, v := range row {
 		s := float64(step) * float64(multiples[i/block])

@@ -28,7 +28,7 @@ type recorded struct {
 	Cases []struct {
 		Type      quant.Type
 		Name      string
-		Src, Bits string // Src and Bits are hexadecimal; Bits holds big-endian float32 numbers
+		Src, Bits string // Src and Bits hold bytes in hexadecimal; Bits holds big-endian float32 numbers
 		SHA256    string // SHA256 is the checksum of the values of 4096 random blocks
 	}
 }
@@ -45,7 +45,7 @@ func TestSizesEqualThoseOfPythonPackage(t *testing.T) {
 	known := 0
 	for _, s := range readRecorded(t).Sizes {
 		if !s.Type.Known() {
-			continue // the Python package may know newer formats than package quant
+			continue // the Python package gguf may know newer formats than package quant
 		}
 		known++
 		require.Equal(t, s.Name, s.Type.String())

@@ -4,9 +4,9 @@ import "encoding/binary"
 
 const superSize = 256 // superSize is the number of values in a block of the formats in superblock.go
 
-// The loops that decode blocks of 256 values use pointers to arrays, and shifts limited
-// to three bits, so that the compiler leaves out bounds checks. The compiler's bounds
-// checks would take longer than the arithmetic.
+// The loops that decode blocks of 256 values use pointers to arrays, and shifts limited to
+// three bits, so that the compiler leaves out bounds checks. The bounds checks that the
+// compiler would insert take longer than the arithmetic of decoding.
 
 // decodeQ2K decodes a block of 16 scale bytes (scale in the low half, minimum in the
 // high half), 64 bytes of codes, d and dmin. In Q2_K, each scale byte applies to

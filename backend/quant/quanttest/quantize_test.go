@@ -75,8 +75,8 @@ func TestQuantizeStaysWithinBounds(t *testing.T) {
 	}
 }
 
-// relativeError returns the largest error relative to the largest magnitude, or
-// to 2^-6 if all are smaller: there, scales become subnormal.
+// relativeError returns the largest error relative to the largest magnitude, or relative to
+// 2^-6 if all magnitudes are smaller, because scales become subnormal below 2^-6.
 func relativeError(want, got []float32) float64 {
 	peak, away := 0x1p-6, 0.0
 	for i, v := range want {
