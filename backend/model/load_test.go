@@ -52,6 +52,27 @@ func TestLoadAcceptsKeysOfDisabledFeatures(t *testing.T) {
 	require.Equal(t, m.Vocab, load(t, m).Config().Vocab)
 }
 
+// TestOneTokenTypeMayHaveOneDimension loads a table of one token type in both forms that
+// converters write.
+func TestOneTokenTypeMayHaveOneDimension(t *testing.T) {
+	m := modeltest.New(rand.New(rand.NewPCG(1, 2)), "bert", quant.F32, true)
+	types := m.Tensor("token_types.weight")
+	types.Data = types.Data[:4*m.Hidden]
+	embeddings := func(shape ...int) []byte {
+		types.Shape = shape
+		r, err := model.FindRecipe("f32")
+		require.NoError(t, err)
+		dst := make([]byte, 3*4*m.Hidden)
+		require.NoError(t, load(t, m).EmbedAt(dst, []int32{1, 5, 6}, []int32{0, 1, 2}, r))
+		return dst
+	}
+	require.Equal(t, embeddings(m.Hidden, 1), embeddings(m.Hidden))
+	types.Shape, types.Data = []int{m.Hidden / 2}, types.Data[:2*m.Hidden]
+	_, err := model.Load(open(t, m))
+	require.ErrorIs(t, err, model.ErrInvalid)
+	require.ErrorContains(t, err, "token_types.weight")
+}
+
 func TestLoadRejectsWhatItCannotRun(t *testing.T) {
 	key := func(name string, value any) func(m *modeltest.Model) {
 		return func(m *modeltest.Model) { m.Key("llama."+name, value) }

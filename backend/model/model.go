@@ -48,9 +48,7 @@ func Load(f *gguf.File) (*Model, error) {
 	if m.config.Vocab, err = countVocabulary(f); err != nil {
 		return nil, err
 	}
-	if t, err := f.Tensor(typesTable); err == nil && len(t.Shape) == 2 {
-		m.config.TokenTypes = min(t.Shape[1], maxSize)
-	}
+	m.config.TokenTypes = countTokenTypes(f)
 	if err := m.findTensors(); err != nil {
 		return nil, err
 	}
@@ -92,6 +90,22 @@ func countVocabulary(f *gguf.File) (int, error) {
 		return 0, fmt.Errorf("model: %w: tensor %s has shape %v: want a table with two dimensions", ErrInvalid, t.Name, t.Shape)
 	}
 	return t.Shape[1], nil
+}
+
+// countTokenTypes returns the number of rows in the table of token types. Some converters write
+// a table of one row as a tensor with one dimension. Models that were made from XLM-RoBERTa have
+// one token type.
+func countTokenTypes(f *gguf.File) int {
+	t, err := f.Tensor(typesTable)
+	switch {
+	case err != nil:
+		return 0
+	case len(t.Shape) == 1:
+		return 1
+	case len(t.Shape) == 2:
+		return min(t.Shape[1], maxSize)
+	}
+	return 0
 }
 
 // findTensors finds the tensor for each role, and checks that each tensor of the file
@@ -163,8 +177,9 @@ func (m *Model) newWeight(rule tensorRule, t gguf.Tensor) (*weight, error) {
 	if rule.rotated {
 		w.order, w.headDim, w.turned = m.arch.rows, c.HeadDim, c.RopeDim
 	}
+	oneRow := !w.vector && w.total == 1 && slices.Equal(t.Shape, want[:1])
 	switch {
-	case !slices.Equal(t.Shape, want):
+	case !oneRow && !slices.Equal(t.Shape, want):
 		return nil, fmt.Errorf("model: %w: tensor %s has shape %v: want %v (GGUF order)", ErrInvalid, t.Name, t.Shape, want)
 	case !t.Type.CanDequantize() || w.columns%t.Type.BlockSize() != 0:
 		return nil, unsupported("tensor %s has type %v", t.Name, t.Type)
