@@ -3,9 +3,11 @@ package integration_test
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -96,6 +98,35 @@ func TestOllamaEmbeds(t *testing.T) {
 	long := strings.Repeat(letters(5, 6), 2000) // Ollama cuts a text that is longer than the context
 	embeds("/api/embed", body{"model": "embedder", "input": long}, &answer)
 	require.Len(t, answer.Embeddings, 1)
+}
+
+// TestTextsOfAMultilingualModelAreEmbedded serves the small model whose tokens and embeddings
+// llama.cpp computed; see unigram.py in the folder of the tokenizer's test data. The model has
+// the form of bge-m3 and multilingual-e5: the architecture bert with a Unigram tokenizer.
+func TestTextsOfAMultilingualModelAreEmbedded(t *testing.T) {
+	folder := filepath.Join("..", "backend", "tokenizer", "testdata")
+	raw, err := os.ReadFile(filepath.Join(folder, "unigram.json"))
+	require.NoError(t, err)
+	var recorded struct {
+		Texts      []string
+		Embeddings [][]float64
+	}
+	require.NoError(t, json.Unmarshal(raw, &recorded))
+	require.Len(t, recorded.Embeddings, 12)
+	s := startServe(t, filepath.Join(folder, "unigram.gguf"))
+	input := recorded.Texts[3 : 3+len(recorded.Embeddings)]
+	request, err := json.Marshal(body{"input": input})
+	require.NoError(t, err)
+	status, answer := s.ask(t, http.MethodPost, "/v1/embeddings", string(request))
+	require.Equal(t, http.StatusOK, status, "%s", answer)
+	var got struct {
+		Data []struct{ Embedding []float64 }
+	}
+	require.NoError(t, json.Unmarshal([]byte(answer), &got))
+	require.Len(t, got.Data, len(input))
+	for i, want := range recorded.Embeddings {
+		require.GreaterOrEqual(t, cosineOf(got.Data[i].Embedding, want), 0.999, "%q", input[i])
+	}
 }
 
 func length(x []float64) float64 {
