@@ -1,8 +1,11 @@
 package integration_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,11 +79,7 @@ func TestEmbeddingsOnTheEmulatorAgreeWithTheOracle(t *testing.T) {
 				require.Less(t, report.Passes, len(texts))
 				worst := 1.0
 				for j, text := range texts {
-					x := make([]float64, e.Width())
-					for k, v := range got[j][0] {
-						x[k] = float64(v)
-					}
-					worst = min(worst, cosineOf(x, meanOf(m, text)))
+					worst = min(worst, cosineOf(float64s(got[j][0]), meanOf(m, text)))
 				}
 				require.GreaterOrEqual(t, worst, recipe.least, recipe.name)
 				row += fmt.Sprintf(" %s %.6f |", recipe.name, worst)
@@ -88,4 +87,51 @@ func TestEmbeddingsOnTheEmulatorAgreeWithTheOracle(t *testing.T) {
 			t.Log(row)
 		})
 	}
+}
+
+// TestEmbeddingsOnTheEmulatorAgreeWithTransformers compares embeddings on the emulator with
+// those that Hugging Face transformers computed with the same models; see reference.py in the
+// test data of package embed. The recipes are calibrated with other texts.
+func TestEmbeddingsOnTheEmulatorAgreeWithTransformers(t *testing.T) {
+	dev := openEmulator(t)
+	folder := filepath.Join("..", "backend", "engine", "embed", "testdata")
+	raw, err := os.ReadFile(filepath.Join(folder, "transformers.json"))
+	require.NoError(t, err)
+	var recorded map[string]struct {
+		Texts      [][]int32
+		Embeddings [][]float64
+	}
+	require.NoError(t, json.Unmarshal(raw, &recorded))
+	require.Len(t, recorded, 5)
+	for name, r := range recorded {
+		t.Run(name, func(t *testing.T) {
+			path, vocabulary := filepath.Join(folder, name+".gguf"), 24
+			if name == "xlm-roberta" {
+				path, vocabulary = filepath.Join("..", "backend", "tokenizer", "testdata", "unigram.gguf"), 565
+			}
+			calibration := modeltest.RandomTexts(rand.New(rand.NewPCG(12, 13)), 12, 60, vocabulary)
+			row := "| " + name + " |"
+			for _, recipe := range []string{"f16", "w8a16"} {
+				e := openEmbedder(t, path, dev, recipe, calibration)
+				got, report, err := e.Embed(t.Context(), r.Texts)
+				require.NoError(t, err)
+				require.Equal(t, backend.NPU, report.Lane)
+				worst := 1.0
+				for j, want := range r.Embeddings {
+					worst = min(worst, cosineOf(float64s(got[j][0]), want))
+				}
+				require.GreaterOrEqual(t, worst, 0.999, recipe)
+				row += fmt.Sprintf(" %s %.6f |", recipe, worst)
+			}
+			t.Log(row)
+		})
+	}
+}
+
+func float64s(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
 }

@@ -68,6 +68,45 @@ func TestEmbeddingsAgreeWithLlamaCpp(t *testing.T) {
 	}
 }
 
+// TestEmbeddingsAgreeWithTransformers compares embeddings with those that Hugging Face
+// transformers computed with the same models; see testdata/reference.py. The model
+// xlm-roberta is that of the Unigram tokenizer's tests.
+func TestEmbeddingsAgreeWithTransformers(t *testing.T) {
+	dev := cpu.New(cpu.Options{})
+	defer dev.Close()
+	raw, err := os.ReadFile(filepath.Join("testdata", "transformers.json"))
+	require.NoError(t, err)
+	var recorded map[string]recording
+	require.NoError(t, json.Unmarshal(raw, &recorded))
+	require.Len(t, recorded, 5)
+	for name, r := range recorded {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join("testdata", name+".gguf")
+			if name == "xlm-roberta" {
+				path = filepath.Join("..", "..", "tokenizer", "testdata", "unigram.gguf")
+			}
+			f, err := gguf.Open(path)
+			require.NoError(t, err)
+			defer f.Close()
+			m, err := model.Load(f)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, len(r.Texts), 6)
+			require.Len(t, r.Embeddings, len(r.Texts))
+			for recipe, least := range map[string]float64{"f32": 0.9999, "f16": 0.999} {
+				e := newEmbedder(t, dev, m, recipe, embed.Options{})
+				got, _, err := e.Embed(t.Context(), r.Texts)
+				require.NoError(t, err)
+				worst := 1.0
+				for j := range r.Texts {
+					worst = min(worst, cosine(got[j][0], r.Embeddings[j]))
+				}
+				t.Logf("%s: cosine at least %.7f", recipe, worst)
+				require.GreaterOrEqual(t, worst, least, recipe)
+			}
+		})
+	}
+}
+
 // record writes a random model and the embeddings that llama.cpp computes with it.
 func record(t *testing.T, server, path, arch string, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 99))
