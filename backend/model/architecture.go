@@ -46,8 +46,8 @@ var architectures = []architecture{llama, qwen2, qwen3, gemma3, phi3, granite, b
 type rowOrder uint8
 
 const (
-	// halves means that RoPE rotates elements j and j+R/2 together, if R elements are
-	// rotated. All graphs that package model writes use `halves`.
+	// halves means that RoPE rotates elements j and j+R/2 together, if R elements are rotated.
+	// All graphs that package model writes rotate elements in the order `halves`.
 	halves rowOrder = iota
 	// pairs means that RoPE rotates elements 2j and 2j+1 together.
 	pairs
@@ -92,7 +92,7 @@ const (
 	embeddingNormBias
 	denseFirst
 	denseSecond
-	roles // roles is the number of roles
+	roles // roles is the number of constants above
 )
 
 // tensorRule defines the name and the shape of the tensor that has a role.
@@ -102,14 +102,15 @@ type tensorRule struct {
 	// rows and columns return the dimensions of a matrix. If a tensor is a vector, only
 	// the field rows is set.
 	rows, columns func(Config) int
-	// If a tensor has several roles, each role has a rule. first and total then return
-	// the first row that the rule selects and the tensor's number of rows.
+	// If a tensor has several roles, each role has a rule of its own: first returns the first
+	// row that the rule selects, and total the tensor's number of rows.
 	first, total func(Config) int
 	// scale, if set, returns a factor by which the tensor's values are multiplied. Some
 	// families multiply activations by a factor. Multiplying activations by a factor
 	// costs nothing if the weights before them are multiplied instead.
 	scale func(Config) float64
-	// rotated is set if the rows of the tensor are in the family's rowOrder.
+	// rotated is set if RoPE rotates what the tensor computes, so that the architecture's
+	// rowOrder applies to the tensor's rows.
 	rotated bool
 	// optional is set if a file need not contain the tensor.
 	optional bool
@@ -188,8 +189,7 @@ var (
 	}
 )
 
-// fusedQKV lists the rules for a tensor that contains the rows of Q, K and V, in this
-// order.
+// fusedQKV is the name of a tensor that contains the rows of Q, K and V, in this order.
 const fusedQKV = "blk.%d.attn_qkv.weight"
 
 // optional returns a copy of tensor rules in which the tensors may be missing.

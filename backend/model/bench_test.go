@@ -16,7 +16,7 @@ func BenchmarkFill(b *testing.B) {
 		m := modeltest.New(rand.New(rand.NewPCG(1, 2)), "llama", format, true)
 		m.Layers, m.Hidden, m.FFN = 1, 512, 1024
 		loaded := load(b, m.Rebuild())
-		for _, recipe := range model.Recipes[:2] { // the first two recipes compute in floating point
+		for _, recipe := range model.Recipes[:2] { // the first two of model.Recipes compute in floating point
 			b.Run(format.String()+" to "+recipe.Name, func(b *testing.B) {
 				w := constant(b, loaded, recipe, "blk.0.ffn_up.weight")
 				dst := make([]byte, w.SizeBytes())

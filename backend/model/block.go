@@ -62,10 +62,10 @@ type Block struct {
 	Name string
 	// The block consists of the layers [First,End).
 	First, End int
-	// Rows is the width of the graph, called M in the package comment. Context is the
-	// number of past slots of the graph, called C in the package comment. If Context is
-	// zero, the graph belongs to embeddings: it has no ports for keys and values, rows
-	// see other rows only, and the graph of the last layers includes the final norm.
+	// Rows is the width of the graph, called M in the package comment. Context is the number
+	// of past slots of the graph, called C in the package comment. If Context is zero, the
+	// graph computes embeddings: it has no ports for keys and values, a row sees only rows of
+	// the same pass, and the graph of the last layers includes the final norm.
 	Rows, Context int
 	Recipe        Recipe
 	// If Observe is set, the inputs and results of all projections are outputs of the

@@ -45,9 +45,9 @@ type Config struct {
 	// and no RopeScale.
 	RopeDim                            int
 	RopeBase, RopeScale, LocalRopeBase float64
-	// RopeMagnitude is a factor for the cosines and sines of the angles. OriginalContext is the
-	// context length before RoPE scaling extended it. If the angles do not depend on the context
-	// length, OriginalContext is zero.
+	// RopeMagnitude is a factor for the cosines and sines of RoPE's angles. OriginalContext is
+	// the context length before RoPE scaling extended it. If the angles do not depend on the
+	// context length, OriginalContext is zero.
 	RopeMagnitude   float64
 	OriginalContext int
 	// Embeds is set if the model computes embeddings of texts and no further tokens.
@@ -131,7 +131,7 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 		}
 		return values
 	}
-	period = max(1, r.size(suffix, period)) // the key reader keeps the error of an invalid period
+	period = max(1, r.size(suffix, period)) // if the file has an invalid period, keyReader keeps the error
 	values := make([]bool, layers)
 	for i := range values {
 		values[i] = (i+1)%period != 0
@@ -142,7 +142,7 @@ func (r *keyReader) flags(suffix string, period, layers int) []bool {
 // linear reads the divisor of all rotary angles that extends the context of a model. If the
 // file names no kind of RoPE scaling, linear assumes linear scaling.
 func (r *keyReader) linear() float64 {
-	// reading the text cannot fail, because checkKeys has checked its type
+	// Str cannot fail here, because checkKeys has checked that the value is a string
 	kind, _ := r.file.Str(r.file.ArchKey("rope.scaling.type"), "linear")
 	for _, suffix := range []string{"rope.scaling.factor", "rope.scale_linear"} {
 		v, err := r.file.ArchFloat(suffix, 0)

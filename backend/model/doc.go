@@ -9,17 +9,19 @@
 //
 // # Adding an architecture
 //
-// Each architecture is one value of type architecture. The decoders are llama, qwen2, qwen3,
-// gemma3, phi3 and granite; the encoders, which compute embeddings only, are bert, nomicBert
-// (bert.go) and gemmaEmbedding. The architecture value lists the tensors and their roles, the
-// keys that a file may have and their meaning, and the activation function of the gate. The
-// code in layer.go writes the layers of all architectures: it adds a norm, a bias or a
-// partial rotation if the architecture has a tensor or a number for it. To add an
-// architecture, write the parts in the following list.
+// Each architecture is one value of type architecture. The decoders of package model are
+// llama, qwen2, qwen3, gemma3, phi3 and granite; the encoders, which compute embeddings only,
+// are bert, nomicBert (bert.go) and gemmaEmbedding. A value of type architecture lists the
+// tensors and their roles, the keys that a file may have and their meaning, and the
+// activation function of the gate. The code in layer.go writes the layers of all
+// architectures: it adds a norm, a bias or a partial rotation if the architecture has a
+// tensor or a number for it. To add an architecture, write the parts in the following list.
 //
-//   - An architecture needs a file, next to llama.go, and an entry in `architectures`.
-//   - An architecture needs formulas in modeltest, with which tests compare its graphs.
-//   - An architecture needs outputs of an independent implementation in testdata.
+//   - A new architecture needs a file of its own, next to llama.go, and an entry in
+//     `architectures`.
+//   - A new architecture needs formulas in package modeltest, with which tests compare its
+//     graphs.
+//   - A new architecture needs outputs of an independent implementation in testdata.
 //
 // To add a new role of a tensor, extend the list of roles (architecture.go) and use the
 // tensor in layer.go. A new activation function is a method of the writer, like silu
@@ -51,18 +53,17 @@
 //
 // # Why the graphs look as they do
 //
-//   - Query heads that share a key head are stacked as rows.
-//     One multiplication per layer then scores all heads. The scores keep the shape
-//     [1,KVHeads,g·M,T] from the first multiplication to the second: reshaping them around the
-//     softmax takes a quarter of a block's time on the NPU. Therefore the mask has the row
+//   - Query heads that share a key head are stacked as rows. A single multiplication per layer
+//     computes the scores of all heads. The scores keep the shape [1,KVHeads,g·M,T] from the
+//     first multiplication to the second: reshaping them around the softmax takes a quarter of
+//     a block's time on the NPU. The mask has a row for each group and each row of the graph:
 //     group·M+m for row m, with equal contents for every group.
-//   - The factor 1/√D is applied to the rotated queries, not to the scores.
-//     The tensor of the queries is smaller by T/D, and unscaled scores of large models overflow
-//     float16.
-//   - With 16-bit integer activations, graphs of 2 to 64 rows have special shapes.
-//     The special shapes are those of queries, angles and the output of attention. With the
-//     special shapes, the NPU takes 2 to 6 % less time for a layer of 32 rows, and the results
-//     have the same bits.
+//   - The factor 1/√D is applied to the rotated queries, not to the scores. The tensor of the
+//     queries has fewer elements than the tensor of the scores, by the factor D/T, and unscaled
+//     scores of large models overflow float16.
+//   - With 16-bit integer activations, graphs of 2 to 64 rows reshape queries, angles and the
+//     output of attention. On the NPU, a layer of 32 rows takes 2 to 6 % less time with the
+//     reshaped tensors, and its results have the same bits.
 //   - RoPE always rotates element j together with element j+R/2.
 //     RoPE consists of operators that every version of the vendor's library computes. Llama
 //     files pair neighbouring rows of Q and K; those rows are reordered when the weights are
@@ -71,10 +72,12 @@
 //     The vendor's validation rejects a FullyConnected that keeps rank 3 ("keep_dims … expected
 //     equal to 0"), and its float16 RmsNorm is wrong for rank 4.
 //   - If an architecture multiplies activations by a factor, the weights contain the factor.
-//     The factors of residuals are folded into attn_output and ffn_down, that of the logits
-//     into the final norm. [Model.Embed] multiplies embeddings by their factor.
-//   - If a file holds Q, K and V in one tensor, the graph has three separate projections.
-//     Gate and up become separate projections, too. Slices of a joint result would be copies.
+//     For example, attn_output and ffn_down contain the factor of the residuals, and the
+//     final norm contains the factor of the logits. [Model.Embed] multiplies embeddings by
+//     their own factor.
+//   - If a file holds Q, K and V in one tensor, the graph has three separate projections. The
+//     graph also has separate projections for gate and up. The graph does not slice the
+//     result of one joint projection, because each slice would be a copy.
 //   - Every RmsNorm has an all-zero beta, because older versions of the vendor's library need it.
 //     Every projection is a FullyConnected.
 //
@@ -90,7 +93,8 @@
 //
 //   - A file that asks for something that package model does not compute is rejected.
 //     Examples are an unknown hyper-parameter, an extra tensor, and a rope scaling that is
-//     neither linear nor given as factors. A wrong text is worse than an error.
+//     neither linear nor given as factors. Graphs without a feature
+//     of the model would write wrong texts, which are worse than an error.
 //   - Equal files and arguments give graphs with equal [backend.Graph.Digest].
 //   - A Model does not change and may be used from any goroutine.
 package model

@@ -119,9 +119,9 @@ func (d *driver) pass(tokens []int32) [][]float32 {
 	return logits
 }
 
-// mask shows valid rows the stored slots and the rows up to themselves, as far as the view's
-// window reaches, and shows padding rows themselves. Slot i of the cache holds the token at
-// position i.
+// mask returns an attention mask in which a valid row sees the past slots and the rows up to
+// itself, as far as the view's window reaches, and a padding row sees only itself. Slot i of
+// the cache holds the token at position i.
 func (d *driver) mask(v model.View, valid int) []byte {
 	c := d.m.Config()
 	width := d.context + d.rows

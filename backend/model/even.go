@@ -34,17 +34,18 @@ import (
 // during calibration may be larger in another text.
 const leastEven = 1.0 / 16
 
-// valueRoom widens the range of values after their elements were evened out, because
-// other texts exceed the range that calibration saw. SmolLM2-135M loses 2.1e-3 nats if
-// the range of values is not widened (factor 1), and 1.1e-3 nats with a factor of 1.5.
-// Keys need no wider range, because two elements share a factor: SmolLM2-135M loses
-// 1.3e-3 nats with factor 1, and 1.5e-3 nats with factor 1.25.
+// valueRoom is the factor by which the measured range of values (the V of attention) is
+// widened, because other texts exceed the range that calibration saw. SmolLM2-135M loses
+// 2.1e-3 nats if the range of values is not widened (factor 1), and 1.1e-3 nats with a
+// factor of 1.5. Keys need no wider range, because two elements share a factor:
+// SmolLM2-135M loses 1.3e-3 nats with factor 1, and 1.5e-3 nats with factor 1.25.
 const valueRoom = 1.5
 
 // evening returns the factors by which a layer's keys or values are divided, indexed (head,
-// element). The factors include `room`, by which the range of the elements is widened. If the
-// cache is not fixed-point, or calibration has not measured the elements, evening returns
-// nil. RoPE rotates the first `turned` elements of each head in pairs.
+// element). The argument `room` is the factor by which the range of the elements is widened,
+// and a part of each returned factor. If the cache is not fixed-point, or calibration has not
+// measured the elements, evening returns nil. RoPE rotates the first `turned` elements of
+// each head in pairs.
 func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	c := w.model.config
 	if !w.recipe.Cache.Fixed() || w.recipe.Ranges.Channels[tensor] == nil {
@@ -69,8 +70,8 @@ func (w *writer) evening(tensor string, turned int, room float32) []float32 {
 	return factors
 }
 
-// even multiplies or divides the tensor x, (1, head, row, element), by the factors of
-// its elements.
+// The function even multiplies or divides the tensor x, (1, head, row, element), by the
+// factors of its elements.
 func (w *writer) even(name string, x backend.TensorID, factors []float32, divide bool) backend.TensorID {
 	if factors == nil {
 		return x

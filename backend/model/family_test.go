@@ -228,12 +228,12 @@ func FuzzFamilies(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, r := range model.Recipes[:2] { // the first two recipes compute in floating point
+		for _, r := range model.Recipes[:2] { // the first two of model.Recipes compute in floating point
 			g, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: 3, Context: 5, Recipe: r})
 			require.NoError(t, err)
 			for _, tensor := range g.Tensors {
 				if tensor.Values.Fill != nil {
-					_ = tensor.Values.Fill(make([]byte, tensor.SizeBytes())) // scales may overflow the type
+					_ = tensor.Values.Fill(make([]byte, tensor.SizeBytes())) // an error is allowed: scales may overflow float16
 				}
 			}
 			for _, v := range loaded.Views(int(whole % 100)) {

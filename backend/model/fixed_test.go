@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// drawn returns a random model; qwen2 has biases.
+// drawn returns a random model of an architecture; a qwen2 model has biases.
 func drawn(arch string) *modeltest.Model {
 	return modeltest.New(rand.New(rand.NewPCG(3, 4)), arch, quant.F32, true)
 }
@@ -69,7 +69,7 @@ func TestIntegerWeightsAreNearest(t *testing.T) {
 		for _, name := range []string{"blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.0.ffn_down.weight"} {
 			c, data, scales := encodedOf(t, g, name)
 			_, wantBytes, _ := encodedOf(t, exact, name)
-			if c.Encoding.Multiplied() { // TestMultipliedWeightsAreNear tests weights with multiples
+			if c.Encoding.Multiplied() { // TestMultipliedWeightsAreNear tests weights with integer scale factors
 				continue
 			}
 			low, high := c.Encoding.Limits(c.Type)

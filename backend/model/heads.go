@@ -11,10 +11,10 @@ import (
 const tileRows, shapedRows = 4, 64
 
 // shaped reports whether the graph reshapes tensors to the shapes that cost the NPU least for
-// a few dozen rows. Reshaping changes no element. Graphs of one row keep their shapes,
-// because the NPU reshapes one row while it reads weights. Graphs of 128 rows keep their
-// shapes, because reshaping makes them faster on some chips and slower on others (form "other
-// shapes" in adapters/lab/estimate/testdata).
+// a few dozen rows. Reshaping changes no element. Graphs of one row do not reshape tensors,
+// because the NPU itself reshapes one row while it reads weights. Graphs of 128 rows do not
+// reshape tensors, because reshaping makes such graphs faster on some chips and slower on
+// others (form "other shapes" in adapters/lab/estimate/testdata).
 func (w *writer) shaped() bool {
 	return w.rows > 1 && w.rows <= shapedRows && w.recipe.Linear.Activations == backend.Ufixed16
 }

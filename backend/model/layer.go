@@ -110,9 +110,9 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
 	if w.model.arch.postNorm {
-		// Activation ranges are stored by tensor name. The name of x depends on how the
-		// layers are cut into blocks, so the projections read a copy of x whose name does
-		// not.
+		// Activation ranges are stored by tensor name. The name of x depends on how the layers
+		// are cut into blocks, so the projections read a copy of x, whose name does not depend on
+		// the blocks.
 		h := w.Reshape(p+"in", x, w.rows, w.model.config.Hidden)
 		x = w.layerNorm(p+"attn_norm", w.add(p+"attn_add", x, w.attention(p, i, h)), t[attentionPostNorm], t[attentionPostNormBias])
 		return w.layerNorm(name, w.add(p+"ffn_add", x, w.feedForward(p, t, x)), t[ffnPostNorm], t[ffnPostNormBias])
@@ -123,7 +123,8 @@ func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID 
 	return w.add(name, x, w.normIf(p+"ffn_post_norm", h, t[ffnPostNorm]))
 }
 
-// normIf normalises x if the family has a norm with this role.
+// normIf normalises x. If gamma is nil, the architecture does not have the norm, and normIf
+// returns x.
 func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.TensorID {
 	if gamma == nil {
 		return x

@@ -11,8 +11,7 @@ import (
 // layerNorm subtracts the mean of each row of x [M,N], normalises the rest like norm, and
 // adds beta. The mean is computed as a projection to one number per row. The weights of the
 // mean's projection are 1/power, where `power` is a power of two, so float16 represents the
-// weights exactly. To get the mean, layerNorm multiplies the result of the mean's projection
-// by power/N.
+// weights exactly. To get the mean, layerNorm multiplies the projection's result by power/N.
 func (w *writer) layerNorm(name string, x backend.TensorID, gamma, beta *weight) backend.TensorID {
 	n := gamma.rows
 	power := 1 << (bits.Len(uint(n)) - 1) // power is the largest power of two that is at most n
@@ -22,7 +21,7 @@ func (w *writer) layerNorm(name string, x backend.TensorID, gamma, beta *weight)
 	return w.add(name, w.norm(name+"_scaled", centred, gamma), w.weight(beta))
 }
 
-// filled returns a constant whose elements are all v. filled declares each name once.
+// If the name is declared already, filled returns the declared constant.
 func (w *writer) filled(name string, v float64, shape ...int) backend.TensorID {
 	id, ok := w.constants[name]
 	if !ok {

@@ -99,8 +99,7 @@ func (w *writer) sensitive() Linear {
 	return w.recipe.Sensitive
 }
 
-// quantized returns x in the type of the recipe's projections. quantized writes the
-// conversion of each tensor once.
+// If x is converted already, quantized returns the converted tensor.
 func (w *writer) quantized(x backend.TensorID) (backend.TensorID, backend.Encoding) {
 	name := w.Name(x)
 	e := w.encoding(name, w.projections.Activations)
@@ -122,8 +121,8 @@ func (w *writer) encoding(tensor string, t backend.DataType) backend.Encoding {
 	return e
 }
 
-// startObserving lets observe make tensors outputs of the graph, if `on` is set and the
-// recipe has no integer projections.
+// If `on` is set and the recipe has no integer projections, startObserving allows the
+// method observe to add outputs to the graph.
 func (w *writer) startObserving(on bool) {
 	if on && w.projections == (Linear{}) {
 		w.observed = make(map[backend.TensorID]bool)

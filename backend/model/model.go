@@ -155,8 +155,8 @@ func (m *Model) findLayer(l *layer, rules []tensorRule, used map[string]bool, na
 	return nil
 }
 
-// newWeight returns the weight for a tensor, after checking the tensor against its
-// rule.
+// newWeight checks a tensor of the file against a tensorRule and returns the tensor as a
+// weight.
 func (m *Model) newWeight(rule tensorRule, t gguf.Tensor) (*weight, error) {
 	c := m.config
 	w := &weight{

@@ -34,8 +34,8 @@ var phi3 = architecture{
 	gate: (*writer).silu, fixedGate: (*writer).fixedSilu,
 }
 
-// gateAndUp lists the rules for a tensor that contains the rows of gate, followed by
-// the rows of up.
+// gateAndUp is the name of a tensor that contains the rows of gate, followed by the rows of
+// up.
 const gateAndUp = "blk.%d.ffn_up.weight"
 
 func twiceFFN(c Config) int { return 2 * c.FFN }

@@ -44,8 +44,8 @@ func Embeds(f *gguf.File) bool {
 	return err == nil && (arch.encoder || f.Has(f.ArchKey(poolingKey)))
 }
 
-// causal is a check that accepts attention in which tokens see the tokens after them, but only
-// if the model computes embeddings.
+// causal is a check of the key attention.causal: the value must be true, unless the model
+// computes embeddings.
 func causal(f *gguf.File, key string) bool {
 	v, err := f.Bool(key)
 	return err == nil && (v || f.Has(f.ArchKey(poolingKey)))

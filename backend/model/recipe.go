@@ -42,13 +42,13 @@ type Recipe struct {
 
 // Linear is the precision of a projection, which multiplies by a weight matrix.
 type Linear struct {
-	// Bits is the number of bits of each weight: 8 or 4. If Bits is zero, weights keep
-	// the recipe's type. Block is the number of inputs of a projection that share a
-	// scale and an offset. If Block is 0, all inputs of an output share a scale,
-	// without an offset. With integer activations, the scale of each 4-bit block is an
-	// integer factor times its output's scale, without an offset
-	// ([backend.Encoding.Multiplied]). If the number of a matrix's inputs is not a
-	// multiple of Block, its weights have 8 bits and a scale per output.
+	// Bits is the number of bits of each weight: 8 or 4. If Bits is zero, weights keep the
+	// recipe's type. Block is the number of inputs of a projection that share a scale and an
+	// offset. If Block is 0, all inputs of an output share a scale, without an offset. With
+	// integer activations, the scale of each 4-bit block is an integer factor times the scale
+	// of the block's output, without an offset ([backend.Encoding.Multiplied]). If the number
+	// of a matrix's inputs is not a multiple of Block, its weights have 8 bits and a scale per
+	// output.
 	Bits, Block int
 	// Activations is the number type of a projection's inputs and results. The graph converts
 	// between the type of a projection and the recipe's own activation type. If Activations
@@ -211,17 +211,17 @@ type Rounded struct {
 }
 
 // Range holds the smallest and the largest number of a tensor, and the root of the mean
-// square. The root of the mean square is 0 if it was not measured.
+// square. If the root of the mean square was not measured, RMS is 0.
 type Range struct {
 	Low  float32 `json:"low"`
 	High float32 `json:"high"`
 	RMS  float32 `json:"rms,omitempty"`
 }
 
-// spike limits the ratio of a tensor's largest magnitude to its root mean square. A tensor
-// whose ratio exceeds spike is not rounded with one scale, because a scale that covers the
-// outliers is too coarse for the other numbers. In some projections, the first token of each
-// text makes single channels hundreds of times larger than the others.
+// spike limits the ratio of a tensor's largest magnitude to its root mean square. If a
+// tensor's ratio exceeds spike, the tensor is not rounded with one scale, because a scale
+// that covers the outliers is too coarse for the other numbers. In some projections, the
+// first token of each text makes single channels hundreds of times larger than the others.
 //
 // In SmolLM2-135M, 36 of the 210 projections have outliers of more than 40 times the root
 // mean square, including all 30 down projections. If the activations of all projections are

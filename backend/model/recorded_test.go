@@ -37,8 +37,8 @@ func recordings(t *testing.T) (names []string) {
 	return names
 }
 
-// agreement returns the number of equal first choices and the largest error of
-// a recorded log-probability.
+// agreement counts the tokens at which logits and recording have the same most likely next
+// token, and returns the largest error of a recorded log-probability.
 func agreement(text recordedText, logits [][]float32) (equal int, worst float64) {
 	for i, top := range text.Top {
 		var sum float64

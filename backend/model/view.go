@@ -64,10 +64,10 @@ func (v View) Rope(cos, sin []byte, positions []int32, r Recipe) {
 	}
 }
 
-// Views returns the model's views for texts of up to `context` tokens. The context length
-// matters for Views because some models use other angles for long contexts. In every model,
-// the ports of the first view are called mask, cos and sin. The number of views, and the
-// ports and windows of each view, do not depend on the context length.
+// Views returns the model's views, with the rotary angles for texts of up to `context`
+// tokens. Some models use other rotary angles for long contexts than for short ones. In
+// every model, the ports of the first view are called mask, cos and sin. The number of
+// views, and the ports and windows of each view, do not depend on the context length.
 func (m *Model) Views(context int) []View {
 	list := slices.Clone(m.views)
 	for i, v := range list {
@@ -78,13 +78,13 @@ func (m *Model) Views(context int) []View {
 	return list
 }
 
-// The constants below are indices of the list that Views returns.
+// The constants below are the indices of a model's views in the list that Views returns.
 const (
 	mainView  = 0 // mainView is the view of all layers, or of the layers that see the whole text
 	localView = 1 // localView is the view of local layers, if other layers see the whole text
 )
 
-// viewOf returns the index of layer i's view.
+// viewOf returns the index of the view that layer i uses.
 func (m *Model) viewOf(i int) int {
 	if m.config.Local != nil && m.config.Local[i] {
 		return localView
@@ -92,8 +92,8 @@ func (m *Model) viewOf(i int) int {
 	return mainView
 }
 
-// makeViews returns the model's views. If the factors in the file do not give valid
-// angles, the error wraps [ErrInvalid].
+// makeViews computes the model's views from its hyper-parameters and its RoPE factors. If
+// the factors in the file do not give valid angles, the error wraps [ErrInvalid].
 func (m *Model) makeViews() ([]View, error) {
 	c := m.config
 	if c.Bidirectional && c.Window > 0 && !m.arch.encoder {

@@ -17,7 +17,7 @@ import (
 // have in graphs.
 type weight struct {
 	name          string
-	data          []byte // data is a part of the mapped file
+	data          []byte // data holds the tensor's bytes in the mapped file
 	format        quant.Type
 	rows, columns int
 	// first is the index of the tensor's first row that belongs to this weight, and
@@ -85,8 +85,8 @@ const scratchElements = 1 << 13
 // time.
 const parallelElements = 1 << 18
 
-// fill converts all rows of a weight to elements of type t, on all cores. In addition
-// to dst, converting takes a few kilobytes for each core.
+// fill converts all rows of a weight to elements of type t, on all cores. fill allocates a
+// few kilobytes for each core.
 func (w *weight) fill(dst []byte, t backend.DataType) error {
 	rowSize := w.columns * t.Size()
 	if len(dst) != w.rows*rowSize {

@@ -38,7 +38,7 @@ func TestConstantsHoldWeightsOfFile(t *testing.T) {
 			m.Hidden, m.FFN = 64, 320 // with these sizes, the rows of ffn_gate are converted in several pieces
 			m = m.Rebuild()
 			loaded := load(t, m)
-			for _, recipe := range model.Recipes[:2] { // the first two recipes compute in floating point
+			for _, recipe := range model.Recipes[:2] { // the first two of model.Recipes compute in floating point
 				for _, part := range []string{"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_down"} {
 					name := "blk.0." + part + ".weight"
 					c := constant(t, loaded, recipe, name)
@@ -148,7 +148,7 @@ func TestInfiniteF16WeightsAreRejectedByName(t *testing.T) {
 		data := m.Tensor("blk.0.ffn_up.weight").Data
 		binary.LittleEndian.PutUint16(data[10:], 0x7bff) // the file also holds the largest finite float16, which is allowed
 		binary.LittleEndian.PutUint16(data[len(data)-2:], bits)
-		for _, recipe := range model.Recipes[:2] { // the first two recipes compute in floating point
+		for _, recipe := range model.Recipes[:2] { // the first two of model.Recipes compute in floating point
 			w := constant(t, load(t, m), recipe, "blk.0.ffn_up.weight")
 			err := w.Values.Fill(make([]byte, w.SizeBytes()))
 			require.ErrorIs(t, err, model.ErrInvalid, "%04x", bits)
@@ -187,7 +187,7 @@ func TestEmbedLooksUpRows(t *testing.T) {
 			want = append(want, float32(v))
 		}
 	}
-	for _, r := range model.Recipes[:2] { // the first two recipes compute in floating point
+	for _, r := range model.Recipes[:2] { // the first two of model.Recipes compute in floating point
 		dst := make([]byte, len(tokens)*m.Hidden*r.Activations.Size())
 		require.NoError(t, loaded.Embed(dst, tokens, r))
 		require.Equal(t, backendtest.Encode(want, r.Activations), dst)

@@ -33,8 +33,8 @@
 //
 // # Intended differences from llama.cpp
 //
-//   - Plain text never gives a control, unknown or byte token.
-//     Tokens that together spell such a token are not joined to it.
+//   - Plain text never gives a control, unknown or byte token. If ordinary
+//     tokens together spell a control token, the tokenizer does not join them to it.
 //   - Invalid UTF-8 is kept byte for byte; in llama.cpp it becomes U+FFFD. Only Unigram
 //     tokenizers replace it, too.
 //   - If a BPE file names no BOS or EOS, the tokenizer has none; llama.cpp uses token 11.
@@ -64,9 +64,9 @@
 //
 //   - WordPiece loses case, accents and the amount of white space.
 //   - Unigram loses what its table replaces, unknown characters, and often the amount of white space.
-//   - BPE and SentencePiece vocabularies with a token for every byte lose nothing.
-//     Decode(Encode(text)) is text, after the leading blank of SentencePiece models. Only
-//     SentencePiece models read the character ▁ itself as a blank.
+//   - BPE and SentencePiece vocabularies with a token for every byte can represent every
+//     text exactly. Decode(Encode(text)) is text, after the leading blank of SentencePiece
+//     models. Only SentencePiece models read the character ▁ itself as a blank.
 //   - A [Tokenizer] does not change, so any number of goroutines may use it.
 //
 // # Cost

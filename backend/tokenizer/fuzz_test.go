@@ -76,7 +76,7 @@ func FuzzVocabulary(f *testing.F) {
 			require.NoError(t, err)
 			for _, id := range ids {
 				require.True(t, id >= 0 && int(id) < tok.VocabSize(), "id %d of %d", id, tok.VocabSize())
-				if flag == 0 && model == "gpt2" { // plain text may give the unknown token in vocabularies of other kinds
+				if flag == 0 && model == "gpt2" { // other vocabularies may give the unknown token
 					require.Equal(t, tok.PieceSpecial(id), tok.Piece(id), "plain text yields the control token %d", id)
 				}
 			}

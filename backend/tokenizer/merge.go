@@ -31,9 +31,10 @@ type merger struct {
 	pair func(left, right symbol) (priority float32, id int32, ok bool)
 }
 
-// mergers keeps mergers for later texts. A merger takes 40 bytes for each character of its
-// text, so without reuse every large text would start a garbage collection. The garbage
-// collector frees mergers that are not used. Mergers of very large texts are not kept.
+// mergers keeps values of type merger, so that later texts reuse their memory. A merger
+// takes 40 bytes for each character of its text, so without reuse every large text would
+// start a garbage collection. The garbage collector frees mergers that are not used.
+// Mergers of very large texts are not kept.
 type mergers struct{ pool sync.Pool }
 
 // mostKept limits the symbols of a merger that is kept for later texts; a merger of mostKept
@@ -48,7 +49,8 @@ func (k *mergers) get() *merger {
 	return &merger{}
 }
 
-// put keeps a merger for later texts. The caller of put must not use the merger afterwards.
+// put keeps a merger for later texts. The caller of put must not use the merger after the
+// call.
 func (k *mergers) put(m *merger) {
 	if cap(m.symbols) <= mostKept {
 		m.pair = nil // the function `pair` is dropped, because it keeps the text in memory
@@ -79,7 +81,7 @@ const checkEvery = 1 << 12
 // visited by following next from the first symbol. If ctx is done, run returns the
 // error of ctx.
 func (m *merger) run(ctx context.Context) error {
-	m.queue = slices.Grow(m.queue, len(m.symbols)) // the memory is allocated at once, because growing step by step takes several times the memory
+	m.queue = slices.Grow(m.queue, len(m.symbols)) // growing step by step would take several times the memory
 	for i := 1; i < len(m.symbols); i++ {
 		m.consider(int32(i-1), int32(i))
 	}

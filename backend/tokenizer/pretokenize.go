@@ -29,8 +29,9 @@ func newPretokenizer(name string) (pretokenizer, error) {
 	return p, nil
 }
 
-// words returns the words of a text in order, one at a time. Together the words of a
-// text are the whole text. A list of all words would take more memory than the text.
+// words returns the words of a text in order, one at a time. Together the words of a text
+// are the whole text. words returns no list, because a list of all words would take more
+// memory than the text.
 func (p pretokenizer) words(text string) iter.Seq[string] {
 	return func(yield func(string) bool) { cut(text, p.patterns, yield) }
 }

@@ -13,18 +13,19 @@ const white = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202
 
 // The patterns of pre-tokenizers come from the models' own tokenizer files. In the models'
 // tokenizer files, patterns end in `\s+(?!\S)|\s+`: a run of white space leaves its last
-// character to the next word. Go has no lookahead. In the patterns of this package, white
-// space before a word is therefore the only group of the pattern, and appendCut gives the
-// last character of the group to the word. A pattern (?i:'s) would be wrong: in Go it also
-// matches the letter ſ (long s).
+// character to the next word. Go's regular expressions have no lookahead. In the patterns
+// of this package, white space before a word is the only group of the pattern, and
+// appendCut gives the last character of the group to the word. A pattern (?i:'s) would be
+// wrong: in Go it also matches the letter ſ (long s).
 const (
 	whiteEnd = `|([` + white + `]+)`
 	lineEnds = `|[` + white + `]*[\r\n]+` + whiteEnd
 
 	gpt2Words = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^` + white + `\p{L}\p{N}]+` + whiteEnd
 
-	// The strings below make the pattern of GPT-4 and later models: contractions, words
-	// with any single sign before them, digits as the rule says, signs, line ends.
+	// The strings below make the pattern of GPT-4 and later models, which matches
+	// contractions, words with at most one sign before them, groups of digits, signs, and line
+	// ends.
 	endings4  = `'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]`
 	words4    = `[^\r\n\p{L}\p{N}]?\p{L}+|`
 	wordsHead = endings4 + `|` + words4
@@ -32,8 +33,8 @@ const (
 	wordsTail = signs4 + `[\r\n]*` + lineEnds
 	gpt4Words = wordsHead + `\p{N}{1,3}` + wordsTail
 
-	// The strings below make the pattern of GPT-4o and Tekken: a new word begins at an
-	// upper-case letter after a lower-case one.
+	// The strings below make the pattern of GPT-4o and Tekken, in which an upper-case letter
+	// after a lower-case one begins a new word.
 	upper4o   = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
 	lower4o   = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
 	tail4o    = signs4 + `[\r\n/]*` + lineEnds

@@ -99,8 +99,8 @@ func (s *specials) at(start int, spelling int32) found {
 	return found{match{start, start + len(sp.text), sp.id}, spelling}
 }
 
-// matchHeap is a heap of matches. The first element of a matchHeap is the match that takes
-// precedence over all others.
+// matchHeap is a heap of matches of special tokens. The first element of a matchHeap is the
+// match that takes precedence over all others.
 type matchHeap []found
 
 func (r matchHeap) Len() int { return len(r) }
@@ -121,9 +121,10 @@ func (r *matchHeap) Pop() any {
 	return f
 }
 
-// find returns the matches that apply, in the order of the text. Of overlapping spellings,
-// the longer one wins, then the one with the lower id, then the one that starts earlier. find
-// returns the same matches as a search of the text for one special token after the other.
+// find returns the matches of special tokens in a text, in the order of the text and without
+// overlaps. Of overlapping spellings, the longer one wins, then the one with the lower id,
+// then the one that starts earlier. find returns the same matches as a search of the text for
+// one special token after the other.
 func (s *specials) find(text string) []match {
 	var all matchHeap // all holds the longest match at each place
 	overlap := false

@@ -37,8 +37,8 @@ type EncodeOptions struct {
 // Tokenizer is the tokenizer of one model.
 type Tokenizer struct {
 	vocab  *vocabulary
-	plain  specials // plain finds the special tokens that count even if ParseSpecial is not set
-	parsed specials // parsed finds the special tokens that count if ParseSpecial is set
+	plain  specials // plain finds the special tokens that are recognised even if ParseSpecial is not set
+	parsed specials // parsed finds the special tokens that are recognised if ParseSpecial is set
 	pieces pieces
 	encode encoder
 }

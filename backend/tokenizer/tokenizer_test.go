@@ -159,7 +159,7 @@ func FuzzEncodeRoundTrips(f *testing.F) {
 }
 
 func TestLongUniformTextsEncodeInTime(t *testing.T) {
-	// A quadratic step would take hours and exceed the test's limit.
+	// If encoding took quadratic time, this test would take hours and exceed its time limit.
 	sizes := map[string]int{"a": 1 << 20}
 	tok, bpe := stories(t), load(t, smallBPE(t, gguf.KeyValue{Name: "tokenizer.ggml.pre", Value: "qwen2"}))
 	for _, unit := range []string{"a", " ", "\n", "<", "\xff", " x", "<|im_start|>", "é"} {

@@ -36,7 +36,8 @@ func stories(t testing.TB) *tokenizer.Tokenizer {
 	return load(t, filepath.Join(models, "stories260K-f16.gguf"))
 }
 
-// data returns a path in the folder of shared test data, or skips.
+// data returns a path in the folder of shared test data, or skips the test if the path is
+// missing.
 func data(t testing.TB, path string) string {
 	t.Helper()
 	root := os.Getenv("SDNPU_DATA")

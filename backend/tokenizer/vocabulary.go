@@ -78,16 +78,17 @@ func readVocabulary(f *gguf.File) (*vocabulary, error) {
 	return v, nil
 }
 
-// messageEnd ends the answers of some models. Models that answer in several messages write
-// messageEnd after each message, and another token after the last.
+// messageEnd is the token that ends the answers of some models. Models that answer in
+// several messages write messageEnd after each message, and another token after the last.
 const messageEnd = "<|end|>"
 
-// headers lists names of tokens in the headers of messages. Their text belongs to the answer,
-// because it separates thoughts, content and calls of tools.
+// headers lists names of tokens in the headers of messages. Header tokens belong to the
+// answer's text, because they separate thoughts, content and calls of tools.
 var headers = map[string]bool{"<|channel|>": true, "<|message|>": true, "<|start|>": true, "<|constrain|>": true}
 
 // messagesEnd reports whether [messageEnd] ends a message and not the answer. As in llama.cpp,
-// that is so if the vocabulary has tokens that end answers and calls of gpt-oss or of Solar.
+// messagesEnd returns true if the vocabulary has tokens that end answers and calls of gpt-oss
+// or of Solar.
 func (v *vocabulary) messagesEnd() bool {
 	has := func(text string) bool { return slices.Contains(v.texts, text) }
 	return has(messageEnd) && (has("<|call|>") && has("<|return|>") || (has("<|call|>") || has("<|calls|>")) && has("<|flush|>"))

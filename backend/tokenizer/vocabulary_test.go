@@ -26,8 +26,7 @@ const (
 	idPad
 )
 
-// smallBPE writes a byte-pair vocabulary of all bytes and a few merges. changes
-// adds or replaces keys.
+// The argument `changes` adds or replaces keys of the file.
 func smallBPE(t testing.TB, changes ...gguf.KeyValue) string {
 	t.Helper()
 	const normal, control, user, unused = 1, 3, 4, 5

@@ -46,7 +46,7 @@ func TestWordByWordAgreesWithTheWholeText(t *testing.T) {
 	}
 }
 
-// endsAfter is a context that is done once it was asked n times.
+// endsAfter is a context that is done after n calls of its method Err.
 type endsAfter struct {
 	context.Context
 	left int
@@ -89,15 +89,16 @@ func TestEncodingWordsTakesLittleMemory(t *testing.T) {
 	require.Less(t, used, uint64(16*len(text)), "%d bytes of text", len(text))
 }
 
-// TestReusedMemoryChangesNoTokens encodes texts at the same time and one after another. A
-// text must get the same tokens as from a new tokenizer, which has no memory to reuse.
+// TestReusedMemoryChangesNoTokens encodes texts at the same time and one after another.
+// Each text must get the same tokens as from a new tokenizer, which cannot reuse the memory
+// of an earlier text.
 func TestReusedMemoryChangesNoTokens(t *testing.T) {
 	tok := storiesTokenizer(t)
 	var texts []string
 	var want [][]int32
 	for i := range 20 {
 		texts = append(texts, strings.Repeat(string(rune('a'+i)), 1+997*i%5000)+" once upon a time")
-		ids, err := storiesTokenizer(t).Encode(texts[i], EncodeOptions{}) // a new tokenizer has no memory to reuse
+		ids, err := storiesTokenizer(t).Encode(texts[i], EncodeOptions{}) // a new tokenizer has no memory of other texts
 		require.NoError(t, err)
 		want = append(want, ids)
 	}

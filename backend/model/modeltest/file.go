@@ -189,8 +189,7 @@ func (m *Model) matrix(name string, rows, columns int) {
 	m.Tensors = append(m.Tensors, gguf.NewTensor{Name: name, Type: m.Format, Shape: []int{columns, rows}, Data: data})
 }
 
-// must panics if err is not nil. The reason for such a panic is a test whose sizes do not fit
-// a format.
+// must panics if err is not nil, for example if a test chooses sizes that do not fit a format.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -7,8 +7,8 @@ import (
 
 // Forward computes the logits that the model should give. Forward follows the papers' formulas:
 // it computes in float64, for the whole text at once, without cache, graph or grouped heads. The
-// rotary angles that Forward uses are those for texts of up to context tokens. Forward returns
-// one row of logits for each position.
+// argument context is the context length for which Forward computes the rotary angles. Forward
+// returns one row of logits for each position.
 func (m *Model) Forward(tokens []int32, context int) [][]float64 {
 	x := m.states(tokens, context)
 	head := "output"
@@ -106,9 +106,9 @@ func (m *Model) seen(i, n, window int) (from, to int) {
 	return max(0, i-window/2), min(n, i+window/2+1)
 }
 
-// turn applies RoPE. If the family normalises heads, turn first normalises every head. RoPE
-// rotates neighbouring elements in llama and granite, and elements of the two halves in other
-// families.
+// The function turn applies RoPE. If the family normalises heads, the function turn first
+// normalises every head. RoPE rotates neighbouring elements in llama and granite, and
+// elements of the two halves in other families.
 func (m *Model) turn(x []float64, l, position, context int, gamma string) {
 	n := m.RopeDim()
 	for start := 0; start < len(x); start += m.Dim {

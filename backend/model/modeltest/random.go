@@ -48,7 +48,7 @@ type Special struct {
 	// Stretch divides angles. Factors is set if the model has the tensor rope_freqs.weight,
 	// whose elements divide the angles. Original is the longest context for which the short
 	// factors apply, or zero if there are no short factors. Magnitude is a factor for the
-	// cosines and sines of the angles.
+	// cosines and sines of RoPE's angles.
 	Stretch, Magnitude float64
 	Factors            bool
 	Original           int
