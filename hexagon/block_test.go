@@ -50,7 +50,7 @@ type passage struct {
 type outcome struct {
 	y       []byte // (token, hidden)
 	cache   keysAndValues
-	choices []int32 // next tokens, computed by a head on the float device
+	choices []int32 // choices holds the next tokens, computed by a head on the float device
 }
 
 // setting is one way to run a passage: graph width, tokens per pass, and the slot of the
@@ -88,13 +88,13 @@ func load(t testing.TB, d backend.Device, g ...*backend.Graph) backend.Program {
 	return p
 }
 
-// through runs a passage through the block in passes and commits the keys and values of
-// each, as the engine does.
+// The method through runs the tokens of a passage through the block in several passes, as
+// the engine does, and commits the keys and values of each pass.
 func (b *block) through(t *testing.T, p passage, s setting) outcome {
 	t.Helper()
 	c, element := b.Config(), b.recipe.Activations.Size()
 	width, half := c.Hidden*element, c.HeadDim/2*element
-	view := b.Views(slots)[0] // all layers of SmolLM2 share one view: one mask and one set of angles
+	view := b.Views(slots)[0] // all layers of SmolLM2 share one mask and one set of angles, to which the first view refers
 	out := outcome{cache: p.past.clone()}
 	for at, n := 0, len(p.x)/width; at < n; at += s.valid {
 		valid := min(s.valid, n-at)
@@ -123,7 +123,7 @@ func (b *block) through(t *testing.T, p passage, s setting) outcome {
 	return out
 }
 
-// place writes cached rows at an offset into an empty cache.
+// place copies rows of keys or values into an empty cache, from the slot `offset` on.
 func (b *block) place(heads [][]byte, offset int) []byte {
 	c := b.Config()
 	row := c.HeadDim * b.recipe.Cache.Size()
@@ -145,8 +145,8 @@ func (b *block) commit(cache keysAndValues, port string, rows []byte, valid int)
 	}
 }
 
-// mask returns the mask of a pass. A valid row sees the past and the rows up to itself, a
-// padding row sees itself.
+// mask returns the attention mask of a pass. A valid row sees the past and the rows up to
+// itself, a padding row sees itself.
 func (b *block) mask(past, valid, offset int) []byte {
 	c := b.Config()
 	var seen []float32

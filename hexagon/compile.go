@@ -58,7 +58,7 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 	if err != nil {
 		return err
 	}
-	if err := c.Close(); err != nil { // frees the context before the trial load
+	if err := c.Close(); err != nil { // the context is freed before the trial load
 		return err
 	}
 	d.tryLoad(contextBinary)

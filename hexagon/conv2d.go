@@ -61,7 +61,7 @@ func (l *lowering) asRank4(id backend.TensorID) (*qnn.Tensor, error) {
 }
 
 // declareRank4 declares a tensor of shape [1,1,M,K] for the elements of a tensor of shape
-// [M,K]. The declared tensor's name is part of the compiled image, so a new naming rule
+// [M,K]. A compiled image contains the name of the declared tensor, so a new naming rule
 // would change the images.
 func declareRank4(t *qnn.Tensor) *qnn.Tensor {
 	return &qnn.Tensor{

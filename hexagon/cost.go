@@ -13,7 +13,7 @@ const (
 	eventPaced   qnn.EventType = 9100 // eventPaced is a text event: the name of the simulated device
 	eventCharged qnn.EventType = 9101 // eventCharged is the simulated time of the call in ns
 	eventOverrun qnn.EventType = 9102 // eventOverrun is the time in ns by which the call really took longer than its simulated time
-	eventScale   qnn.EventType = 9103 // eventScale is the wall time per simulated time, in millionths
+	eventScale   qnn.EventType = 9103 // eventScale is the factor from simulated time to wall time, in millionths
 )
 
 // pacedVirtual is the value of the event eventPaced if the emulator computes the simulated

@@ -3,14 +3,14 @@
 // same entry points, such as this project's emulator.
 //
 // On the NPU, a node becomes one QNN node with the operator of the same name, because
-// package backend uses QNN's operators. The only exception is a FullyConnected whose
-// weights have block scales, which becomes a Conv2d with Reshapes. Package hexagon lets the
-// library validate each node before it adds the node, because the vendor's addNode and
-// finalize accept nodes that they then compute wrongly. If the library refuses a node,
-// Compile returns an error that matches [errors.ErrUnsupported]. For an RmsNorm whose beta
-// is not zero, Compile returns [errors.ErrUnsupported], because the vendor's library would
-// accept it and compute it wrongly. Package hexagon never repeats a failed execute and
-// never computes a refused node on the CPU instead.
+// package backend uses QNN's operators. Only a FullyConnected whose weights have block
+// scales becomes other operators: a Conv2d with Reshapes. Package hexagon lets the library
+// validate each node before it adds the node, because the vendor's addNode and finalize
+// accept nodes that they then compute wrongly. If the library refuses a node, Compile
+// returns an error that matches [errors.ErrUnsupported]. For an RmsNorm whose beta is not
+// zero, Compile returns [errors.ErrUnsupported], because the vendor's library would accept
+// it and compute it wrongly. Package hexagon never repeats a failed execute and never
+// computes a refused node on the CPU instead.
 //
 // # Images
 //
@@ -31,10 +31,10 @@
 //
 // One Device uses one library, one backend and one chip. Two Devices with the same library
 // path use the same loaded library. A goroutine may compile, load and close programs while
-// other programs execute. In the vendor's library, however, a compilation waits for
-// executes, and an execute waits for compilations. [Device.Load] rejects an image whose
-// fingerprint names another chip, library or lowering version, because the vendor's x86-64
-// library would load and run such an image.
+// other programs execute. In the vendor's library, a compilation waits for executes, and an
+// execute waits for compilations. [Device.Load] rejects an image whose fingerprint names
+// another chip, library or lowering version, because the vendor's x86-64 library would load
+// and run such an image.
 //
 // # Where things are
 //

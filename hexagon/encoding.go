@@ -28,8 +28,8 @@ func quantization(t *backend.Tensor, scales []backend.ScaleOffset) *qnn.Quantiza
 		q.Scales = append(q.Scales, s.Scale)
 	}
 	if e.Multiplied() {
-		// this function cannot make an encoding with integer scale factors, because it does not get
-		// the elements; blockwiseExpansion makes such an encoding
+		// quantization cannot make an encoding with integer scale factors, because it does not
+		// get the elements; blockwiseExpansion makes such an encoding
 		return nil
 	}
 	if e.Grain == backend.PerRow { // an encoding per row has one scale per index of axis 0, with offsets of zero

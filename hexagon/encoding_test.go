@@ -46,7 +46,7 @@ func TestElementsWithoutBlockScaleAreRejected(t *testing.T) {
 		_, err := blockScale(block, 4)
 		require.ErrorIs(t, err, errBlockScale, wrong)
 	}
-	m, err := blockScale([]byte{0x80, 112, 0}, 4) // 0x80 stands for -128
+	m, err := blockScale([]byte{0x80, 112, 0}, 4) // as an element of 8 bits, 0x80 is -128
 	require.NoError(t, err)
 	require.Equal(t, int8(16), m)
 }

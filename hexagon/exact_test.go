@@ -19,7 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// open returns an engine for the lab's model and a recipe that needs no calibration.
+// open returns an engine for the model of recipeLab and a recipe that needs no calibration.
 func (l *recipeLab) open(t *testing.T, d backend.Device, r model.Recipe, o engine.Options) *engine.Engine {
 	t.Helper()
 	o.Recipe, o.FirstContext = r, o.Context
@@ -51,8 +51,9 @@ func answered(t *testing.T, e *engine.Engine, prompt []int32, n int) (o answer) 
 	return o
 }
 
-// answeredTwice generates text for a repetitive prompt on one exact width, without and with
-// drafts. answeredTwice requires that some of the drafts are accepted and some are not.
+// answeredTwice generates text for a repetitive prompt with Options.Exact and one width,
+// first without and then with drafts. answeredTwice requires that some of the drafts are
+// accepted and some are not.
 func (l *recipeLab) answeredTwice(t *testing.T, d backend.Device, name string) (plain, drafted answer) {
 	t.Helper()
 	mode, err := draft.Parse("default")

@@ -44,10 +44,11 @@ func TestBuffersEndInFrontOfAGuard(t *testing.T) {
 // the test's output.
 const lyingLibrary, lyingColumns = "HEXAGON_LYING_LIBRARY", 40_000
 
-// TestBinariesThatLieDoNotReachOtherMemory changes the shape of an output in the description that a
-// context binary gives of itself. No check can detect a changed shape in the description, and the
-// vendor's library writes as many bytes as the graph's true shape has. The test requires that the
-// write ends the process at the guarded addresses after the buffer.
+// TestBinariesThatLieDoNotReachOtherMemory changes the shape of an output in the description that
+// a context binary gives of itself. No check can detect a changed shape in the description, and
+// the vendor's library writes as many bytes as the graph's true shape has. The test requires that
+// a write past the end of the buffer reaches the guarded addresses after the buffer, which ends
+// the process.
 func TestBinariesThatLieDoNotReachOtherMemory(t *testing.T) {
 	if library := os.Getenv(lyingLibrary); library != "" {
 		runLyingBinary(t, library)
@@ -73,7 +74,7 @@ func runLyingBinary(t *testing.T, library string) {
 	m, contextBinary, err := readImage(compile(t, d, g))
 	require.NoError(t, err)
 	shape := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, 1), lyingColumns)
-	at := bytes.Index(contextBinary, shape) // the first match is in the description of the binary
+	at := bytes.Index(contextBinary, shape) // the first occurrence of the shape is in the description that the binary gives of itself
 	require.Positive(t, at)
 	contextBinary = bytes.Clone(contextBinary)
 	binary.LittleEndian.PutUint32(contextBinary[at+4:], 64)

@@ -19,7 +19,8 @@ import (
 )
 
 // BenchmarkHead runs SmolLM2's head on the emulator with and without top-k of 128 logits.
-// BenchmarkHead reports the CPU time of all threads, which other load changes little.
+// BenchmarkHead reports the CPU time of all threads, on which other programs have little
+// effect.
 func BenchmarkHead(b *testing.B) {
 	path := filepath.Join(os.Getenv("SDNPU_DATA"), "models", "smollm2-135m-instruct-q4_1.gguf")
 	if _, err := os.Stat(path); err != nil {

@@ -167,8 +167,8 @@ func (g *graphManifest) check() error {
 	return nil
 }
 
-// check validates a port. QNN stores the number of bytes of a tensor in 32 bits, so check
-// rejects ports of 4 GiB and more.
+// check returns an error if an execute could not use a port of the manifest. QNN stores the
+// number of bytes of a tensor in 32 bits, so check rejects ports of 4 GiB and more.
 func (p *portManifest) check() error {
 	size := p.Type.Size()
 	if p.ID == 0 || size == 0 || len(p.Shape) == 0 || len(p.Shape) > backend.MaxRank {

@@ -159,8 +159,8 @@ func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	return nil
 }
 
-// described returns descriptions of the manifest's graphs that contain only what the
-// manifest says.
+// described makes descriptions of the graphs from the manifest alone, without the context
+// binary.
 func (m *manifest) described() []qnn.GraphInfo {
 	list := make([]qnn.GraphInfo, len(m.Graphs))
 	for i, g := range m.Graphs {

@@ -73,9 +73,10 @@ func TestSwappedPortsAreRejected(t *testing.T) {
 	})
 }
 
-// TestTheVendorsLibraryWritesTheTrueSize swaps two ports and bypasses the check of the manifest:
-// the vendor's library must write the logits past the end of the buffer for one number. The test
-// also shows that canaries, the bytes after each buffer of a test, detect a write past the end.
+// TestTheVendorsLibraryWritesTheTrueSize swaps the ports of a large and a small output, bypasses
+// the check of the manifest, and requires that the vendor's library writes the large output past
+// the end of the small output's buffer. The test also shows that canaries, the bytes after each
+// buffer of a test, detect a write past the end.
 func TestTheVendorsLibraryWritesTheTrueSize(t *testing.T) {
 	d, err := Open(Options{Library: librarytest.Vendor(t), SoC: soc, SystemLibrary: filepath.Join(t.TempDir(), "libQnnSystem.so")})
 	require.NoError(t, err)
@@ -131,7 +132,7 @@ func overwritten(t testing.TB, p backend.Program, graph string) (counts []int) {
 	return counts
 }
 
-// lie makes one random change to a manifest.
+// The function lie makes one random change to a manifest.
 func lie(rng *rand.Rand, m *manifest) {
 	g := &m.Graphs[rng.IntN(len(m.Graphs))]
 	lists := []*[]portManifest{&g.Inputs, &g.Outputs}

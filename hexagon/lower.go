@@ -75,7 +75,7 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 			return nil, inGraph(l.source.Name, err)
 		}
 	}
-	if cap(buffer) >= collectAbove { // finalize needs this memory for the library's own copies of the constants
+	if cap(buffer) >= collectAbove { // without the buffer, finalize has more memory for the library's own copies of the constants
 		buffer = nil
 		debug.FreeOSMemory()
 	}
@@ -280,8 +280,8 @@ func (l *lowering) impliedParams(n *backend.Node) []backend.Param {
 	return nil
 }
 
-// unset returns a parameter with the value false for each of the named flags that the node
-// does not set. The lowering passes every flag of a MatMul explicitly, because the vendor's
+// For each flag in `names` that the node does not set, unset returns a parameter with the
+// value false. The lowering passes every flag of a MatMul explicitly, because the vendor's
 // validation crashes on a MatMul with a missing flag and weights with a scale per channel.
 func unset(n *backend.Node, names ...string) (flags []backend.Param) {
 	for _, name := range names {

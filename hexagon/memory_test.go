@@ -80,7 +80,7 @@ func TestLibraryThatRefusesMemoryGetsAddresses(t *testing.T) {
 func TestSessionCountsRegisteredBuffers(t *testing.T) {
 	paced(t, "profile=sd8gen2,pace=virtual", func(t *testing.T, library string) {
 		d := openPaced(t, library)
-		const size = 2_000_000_000 // more than half of the session's 3.75 GB; untouched pages take no memory
+		const size = 2_000_000_000 // two buffers of this size exceed the 3.75 GB of a DSP session; pages that are never touched take no memory
 		large := func() backend.Buffer {
 			b, err := d.NewBuffer(size)
 			require.NoError(t, err)

@@ -25,7 +25,7 @@ import (
 // per process, so each setting needs a child process of its own.
 const pacedLibrary = "SDNPU_TEST_PACED_LIBRARY"
 
-// paced runs body in a child process with SDNPU_EMULATOR=setting.
+// The function paced runs body in a child process with SDNPU_EMULATOR=setting.
 func paced(t *testing.T, setting string, body func(t *testing.T, library string)) {
 	if library := os.Getenv(pacedLibrary); library != "" {
 		body(t, library)
@@ -52,7 +52,8 @@ func openPaced(t *testing.T, library string) *Device {
 const pastSlots = 1100
 
 // standIn returns a graph with the ports of a block of the given number of layers. Each
-// output of the graph is twice an input, because only the graph's cost matters.
+// output of the graph is just an input times two, because the test needs only the graph's
+// cost.
 func standIn(t *testing.T, block, layers, total, rows int) *backend.Graph {
 	b := backend.NewBuilder(fmt.Sprintf("block%d_rows%d_layers%dof%d", block, rows, layers, total))
 	double := func(name string, shape ...int) {
@@ -78,8 +79,8 @@ func headStandIn(t *testing.T, rows int) *backend.Graph {
 	return g
 }
 
-// masked binds a block graph with a mask that shows the first past slots to the first
-// valid rows, and each row itself.
+// masked binds buffers to a block graph, with a mask that lets the first `valid` rows see
+// the first `past` slots, and lets every row see itself.
 func masked(t *testing.T, d *Device, g *backend.Graph, rows, valid, past int) []backend.Binding {
 	bindings := bound(t, d, g.Signature())
 	mask := bindings[1].Buffer.Bytes()
@@ -101,13 +102,15 @@ func runCost(t *testing.T, p backend.Program, graph string, bindings []backend.B
 	return p.(backend.Timed).RunCost()
 }
 
-// same requires that two times are equal, up to the rounding of doubles and of nanoseconds.
+// The function same requires that two times are equal, up to the rounding of doubles and of
+// nanoseconds.
 func same(t *testing.T, wantMs float64, got time.Duration, what string) {
 	t.Helper()
 	require.InEpsilon(t, wantMs, float64(got)/1e6, 1e-6, what)
 }
 
-// TestEmulatorCostsAgreeWithTheCostModel checks every phone, variant and model.
+// TestEmulatorCostsAgreeWithTheCostModel compares the emulator's costs with those of
+// package graphswap for several phones, profiles and models.
 func TestEmulatorCostsAgreeWithTheCostModel(t *testing.T) {
 	for _, device := range []string{"sd8gen2", "sd8gen3", "sd8elite", "sd8gen2+fast-load", "sd8gen2+fit-sam"} {
 		for _, model := range []string{"qwen2.5-0.5b", "qwen2.5-1.5b", "llama3.2-3b"} {
@@ -167,8 +170,9 @@ func wallCost(t *testing.T) *graphswap.Cost {
 	return cost
 }
 
-// lasts checks that a call took its simulated time plus its reported overrun. Because the system
-// may delay any single call, lasts makes many calls and compares the fastest one.
+// The function lasts checks that a call took its simulated time plus its reported overrun.
+// Because the system may delay any single call, lasts makes many calls and compares the fastest
+// one.
 func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
 	t.Helper()
 	least := math.Inf(1)
@@ -224,7 +228,7 @@ func TestLoadsOverlapRunsButNotEachOther(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(start), time.Duration(10*cost.Exec(2.0/24, 32, 516)*wallScale*1e6), "two executes at once")
 
 		runs := 0
-		// the loop tries again if no more than 5 executes ran during the two loads
+		// the loop runs again if no more than 5 executes ended during the two loads
 		for attempt := 0; runs <= 5 && attempt < 100; attempt++ {
 			done := make(chan struct{})
 			start = time.Now()
@@ -281,7 +285,8 @@ func TestExecuteDuringALoadIsSlower(t *testing.T) {
 			}
 		}()
 		slower := 0
-		// on a busy machine, few executes may fall into a load, so the loop runs until three did
+		// on a busy machine, few executes overlap a load, so the loop runs until three executes
+		// did
 		for runs := 0; slower < 3 && (runs < 500 || loads.Load() < 500) && !t.Failed(); runs++ {
 			if got := runCost(t, p, g.Name, bindings).Took; float64(got)/1e6 > 1.1*alone {
 				same(t, 1.25*alone, got, "during a load")
@@ -295,8 +300,8 @@ func TestExecuteDuringALoadIsSlower(t *testing.T) {
 	})
 }
 
-// TestSessionIsLimited requires that two halves of a 3B model (2.82 GB) fit into a DSP
-// session of 3.75 GB, and that a third half does not.
+// TestSessionIsLimited requires that a DSP session of 3.75 GB holds two halves of a 3B
+// model (2.82 GB), and has no room for another half.
 func TestSessionIsLimited(t *testing.T) {
 	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {
 		d := openPaced(t, library)

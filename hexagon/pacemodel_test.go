@@ -53,7 +53,7 @@ func TestSmallModelCostsLikeALargeOne(t *testing.T) {
 }
 
 // TestModelThatDoesNotFitGetsAdvice runs a 3B model, of which one graph of each block fits
-// into a session of 3.75 GB, and two graphs do not. The session's memory includes
+// into a session of 3.75 GB, and two graphs do not. The memory of a DSP session includes
 // registered memory.
 func TestModelThatDoesNotFitGetsAdvice(t *testing.T) {
 	paced(t, "profile=sd8gen2,as=llama3.2-3b,pace=virtual", func(t *testing.T, library string) {

@@ -11,7 +11,7 @@ import (
 
 func TestLibrariesAcceptTheVotesOfEveryPhase(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
-		// chip 57 has no votes for the matrix unit, chip 69 has
+		// chip 69 has power votes for the matrix unit, and chip 57 has none
 		for _, soc := range []uint32{57, 69} {
 			d, err := Open(Options{Library: path, SoC: soc})
 			require.NoError(t, err)
@@ -20,7 +20,8 @@ func TestLibrariesAcceptTheVotesOfEveryPhase(t *testing.T) {
 				require.Equal(t, p == backend.Idle, d.power == nil)
 			}
 			require.Error(t, d.Vote("sleep"))
-			// A restart of the DSP loses the vote's ID.
+			// Like a restart of the DSP, closing d.power makes the ID of the power vote
+			// invalid.
 			require.NoError(t, d.power.Close())
 			require.NoError(t, d.Vote(backend.Decode))
 			require.NoError(t, d.Close())

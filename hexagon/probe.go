@@ -8,13 +8,13 @@ import (
 )
 
 // probeOnce returns a function that runs the probe at its first call and remembers the
-// answer. The parameter `what` completes the log line "the library does not ...", which
+// answer. The parameter `what` completes the log line "the library cannot ...", which
 // reports a failed probe.
 func (d *Device) probeOnce(what string, probe func() error) func() bool {
 	return sync.OnceValue(func() bool {
 		err := probe()
 		if err != nil {
-			d.options.Logger.Debug("the library does not "+what, "reason", err)
+			d.options.Logger.Debug("the library cannot "+what, "reason", err)
 		}
 		return err == nil
 	})

@@ -21,7 +21,7 @@ type program struct {
 	mu                sync.Mutex
 	context           *qnn.Context // context is nil after Close has freed the QNN context
 	graphs            map[string]*loadedGraph
-	image             []byte       // image keeps the image alive if the library uses it without a copy
+	image             []byte       // image keeps the memory of the image alive, because the library may use it without a copy
 	profile           *qnn.Profile // profile measures the load and the executes; profile is nil without Options.Costs
 	loadCost, runCost backend.Cost
 }

@@ -52,7 +52,8 @@ func TestExecuteWithTheSameBuffersAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { run(other); run(bindings) }), "rebinding")
 }
 
-// TestRunsFollowTheirBuffers alternates between two sets of buffers and mixes them.
+// TestRunsFollowTheirBuffers executes a graph with two sets of buffers in turn, and with
+// the input of one set and the output of the other.
 func TestRunsFollowTheirBuffers(t *testing.T) {
 	d := openDevice(t, librarytest.Emulator(t))
 	g := square(t, "g", 64)
@@ -114,8 +115,9 @@ func TestGraphsAreCompiledDuringAnExecute(t *testing.T) {
 	})
 }
 
-// TestFailedCompileNamesGraphAndNode covers refusals of a library, of this package, and
-// constants that cannot be read.
+// TestFailedCompileNamesGraphAndNode requires that the error of a failed compilation names
+// the graph and the node, whether the library or package hexagon refuses the node, or a
+// constant cannot be read.
 func TestFailedCompileNamesGraphAndNode(t *testing.T) {
 	lost := errors.New("the file is gone")
 	graphs := map[string]struct {

@@ -26,8 +26,8 @@ import (
 // of the sequence, which decides in which cache slots the past tokens are.
 type way struct{ rows, sequence int }
 
-// Each of the ways is compared with the first one, from which it differs in the width or
-// in the cache slots of past tokens.
+// Each entry of ways is compared with the first entry, from which it differs in the graph
+// width or in the cache slots of past tokens.
 var ways = []way{{32, 0}, {1, 0}, {8, 0}, {32, 2}}
 
 // measuredRecipes returns all recipes, and in addition f16 and w8a16 with a KV cache of 8
@@ -42,7 +42,7 @@ func measuredRecipes(t *testing.T) []model.Recipe {
 	return list
 }
 
-// recipeTokens is the length of the text.
+// recipeTokens is the number of tokens in the text of a recipeLab.
 const recipeTokens = 64
 
 // recipeContext is the number of cache slots of a sequence.
@@ -60,8 +60,8 @@ func calibratedRecipe(t *testing.T, m *model.Model, r model.Recipe, text []int32
 	return r
 }
 
-// outcomes reads the lab's text in each of the ways in the list `ways`, and returns the
-// logits.
+// outcomes feeds the text of a recipeLab to an engine in each of the ways in the list
+// `ways`, and returns the logits.
 func (l *recipeLab) outcomes(t *testing.T, d backend.Device, r model.Recipe) (logits [][][]float32) {
 	t.Helper()
 	e, err := engine.New(t.Context(), d, l.model, l.tokenizer, engine.Options{
@@ -190,7 +190,7 @@ func writtenWidths(t *testing.T) (first, second, third string) {
 	return first, second, third
 }
 
-// flips counts the choices that differ.
+// flips counts the rows whose most likely token differs between two lists of logits.
 func flips(want, got [][]float32) (n int) {
 	for i := range want {
 		if argmax(want[i]) != argmax(got[i]) {
@@ -200,7 +200,7 @@ func flips(want, got [][]float32) (n int) {
 	return n
 }
 
-// recipeRow compares the logits of one way with the logits of the first way.
+// recipeRow compares the logits of one entry of ways with the logits of the first entry.
 func recipeRow(recipe string, w way, want, got [][]float32) string {
 	equal, all := 0, 0
 	for i := range want {

@@ -36,7 +36,7 @@ func TestGigabyteReloadsWithinASecond(t *testing.T) {
 	for i := range layers {
 		weights := make([]byte, 2*side*side)
 		for at := 0; at < len(weights); at += 2 {
-			weights[at], weights[at+1] = byte(rng.Uint32()), 0x20 // the float16 number is about 0.01
+			weights[at], weights[at+1] = byte(rng.Uint32()), 0x20 // with this high byte, the float16 number is about 0.01
 		}
 		name := fmt.Sprint("w", i)
 		x = b.FullyConnected("fc"+name, x, b.Constant(name, backend.Float16, backend.Literal(weights), side, side), -1)

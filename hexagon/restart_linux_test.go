@@ -35,7 +35,7 @@ type conversation struct {
 	Lost      []int // Lost holds how much registered memory each closed program had
 	Held      []int // Held holds how much registered memory each open program has
 	Mapped    int   // Mapped counts the shared mappings of this process: ours and the library's
-	Unmapped  int   // Unmapped counts the shared mappings of this process after everything is closed
+	Unmapped  int   // Unmapped is the number of shared mappings of this process after everything is closed
 	Addresses bool  // Addresses is set if memory was passed by address instead of registered
 }
 
@@ -130,7 +130,7 @@ func (p *program) registered() (n int) {
 	return n
 }
 
-// talk runs a conversation of two turns and prints its report.
+// The function talk runs a conversation of two turns and prints its report.
 func talk(t *testing.T, library, folder string) {
 	cache, err := imagecache.Open(folder, imagecache.Options{})
 	require.NoError(t, err)

@@ -33,7 +33,7 @@ func openFiles(t *testing.T) int {
 	return len(files)
 }
 
-// spoil damages a random file of the cache if it is an image.
+// The function spoil damages a random file of the cache if the file is an image.
 func spoil(t *testing.T, rng *rand.Rand, dir string) (spoilt int) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)

@@ -105,7 +105,7 @@ func judge(t *testing.T, where string, float []float32, want, got int32) (same b
 	return false
 }
 
-// storyModels are the models with texts of llama.cpp.
+// storyModels lists the models for which texts of llama.cpp are recorded.
 var storyModels = []string{"f32", "f16", "ffn192-f16", "qwen2-f16"}
 
 // onFreshAndCachedImages opens a library and a model twice: first it compiles everything,
@@ -127,8 +127,8 @@ func onFreshAndCachedImages(t *testing.T, path, name string, o engine.Options, t
 }
 
 // TestStoriesAreChosenTokenForToken feeds recorded texts in full AR-32 passes and compares the
-// greedy choice at each position. A pass costs the vendor's library the same at any width,
-// so smaller widths, and all texts from cached images, run in the long version only.
+// greedy choice at each position. Only the long version feeds texts at small widths or from
+// cached images, because a pass takes the vendor's library the same time at any width.
 func TestStoriesAreChosenTokenForToken(t *testing.T) {
 	groups := [][]int{{128, 32}}
 	if librarytest.Full() {
@@ -162,7 +162,8 @@ func TestStoriesAreChosenTokenForToken(t *testing.T) {
 	})
 }
 
-// chosen feeds one text, judges each choice and returns all logits.
+// The function chosen feeds one recorded text to an engine, judges the most likely token at
+// each position and returns all logits.
 func chosen(t *testing.T, float, e *engine.Engine, number int, s story, rows int) [][]float32 {
 	t.Helper()
 	text, last := s.text(), len(s.Prompt)-1
@@ -198,8 +199,8 @@ func TestEngineGeneratesTheStories(t *testing.T) {
 	})
 }
 
-// told generates one text. After the first token that differs and is accepted, told
-// compares no further tokens.
+// The function told generates one text and compares its tokens with the recorded ones. If
+// judge accepts a token that differs from the recorded one, told compares no later tokens.
 func told(t *testing.T, float, e *engine.Engine, number int, s story) {
 	t.Helper()
 	r, err := e.Generate(t.Context(), engine.Request{Prompt: s.Prompt, MaxTokens: len(s.Greedy)}, func(engine.Piece) error { return nil })

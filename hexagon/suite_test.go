@@ -29,7 +29,7 @@ func TestVendorsLibraryPassesTheSuite(t *testing.T) {
 
 // TestVendorsCPULibraryPassesTheSuite runs the test suite of package backendtest on
 // libQnnCpu in float32. The library must refuse the nodes that refusedByCPULibrary names,
-// which have other types.
+// because it does not support their types.
 func TestVendorsCPULibraryPassesTheSuite(t *testing.T) {
 	path := librarytest.VendorCPUAtLength(t)
 	backendtest.Run(t, func(t *testing.T) backend.Device { return openLibrary(t, path) },

@@ -45,7 +45,7 @@ func TestGraphsSwappedByTheLibraryGiveTheSameBits(t *testing.T) {
 		for _, swap := range []bool{false, true} {
 			p, err := d.Load(t.Context(), backend.Image{Bytes: append([]byte(nil), image...), Swap: swap})
 			require.NoError(t, err)
-			for range 2 { // each round executes one graph and then the other
+			for range 2 { // each round executes both graphs of the image
 				got = append(got, runGraph(t, d, p, "rows1", map[string][]byte{"x": x})["y"])
 				wideX := append(make([]byte, 7*len(x)), x...)
 				got = append(got, runGraph(t, d, p, "rows8", map[string][]byte{"x": wideX})["y"])

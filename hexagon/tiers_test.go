@@ -17,9 +17,9 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// TestWeightsOfContextTiersAreStoredOnce prepares a model for three context tiers and grows
-// through them. The text must be the same as from an engine that compiles each context
-// tier.
+// TestWeightsOfContextTiersAreStoredOnce prepares a model for three context tiers and
+// generates a text that outgrows two of them. The text must be the same as from an engine
+// that compiles each context tier.
 func TestWeightsOfContextTiersAreStoredOnce(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		skipSlow(t, path)

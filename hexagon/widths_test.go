@@ -31,13 +31,14 @@ var update = flag.Bool("update", false, "measure on the vendor's library and wri
 
 const widthsFile = "testdata/vendor_widths.md"
 
-// The constants below are the number of tokens of the passage, and of tokens before it.
+// passageTokens is the number of tokens of the passage, and passageStart the number of
+// tokens before it.
 const (
 	passageStart  = 48
 	passageTokens = 32
 )
 
-// The table below lists pairs of settings that are compared.
+// Each entry of comparisons is a pair of settings whose results the test compares.
 var comparisons = [][2]setting{
 	{{8, 8, 0}, {1, 1, 0}},
 	{{32, 32, 0}, {1, 1, 0}},
@@ -154,7 +155,7 @@ type difference struct {
 	// as large as y's rms
 	ulps    int
 	largest float64 // largest is the largest difference of any element, in units of y's rms
-	flips   int     // flips counts tokens that the head chooses differently
+	flips   int     // flips counts the tokens that the head chooses differently for the two outcomes
 }
 
 // none is the value of difference for two equal outcomes.
@@ -252,7 +253,7 @@ func TestBlockDoesNotDependOnItsWidthOnTheEmulator(t *testing.T) {
 	}
 }
 
-// shares matches the percentages of a row.
+// shares matches the percentages in a row of testdata/vendor_widths.md.
 var shares = regexp.MustCompile(`(\d+\.\d\d) %`)
 
 // sameReading requires that two rows agree: 100 % stays 100 %, and other shares differ by at

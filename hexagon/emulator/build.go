@@ -151,7 +151,7 @@ func build(ctx context.Context, compiler string, args, link []string, library st
 		return err
 	}
 	built := filepath.Join(work, name)
-	if err := os.Chmod(built, 0o755); err != nil { // sets the file's mode, because the linker chooses it by the umask
+	if err := os.Chmod(built, 0o755); err != nil { // Chmod sets a fixed mode, because the linker applies the umask
 		return err
 	}
 	return os.Rename(built, library)

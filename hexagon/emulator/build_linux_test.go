@@ -178,7 +178,7 @@ func TestCancelledBuildKillsTheCompiler(t *testing.T) {
 		_, err := Build(ctx, Options{Dir: t.TempDir(), CC: compiler})
 		done <- err
 	}()
-	_, err := os.ReadFile(pipe) // ReadFile returns when the fake compiler has started
+	_, err := os.ReadFile(pipe) // ReadFile returns when the fake compiler has opened the pipe
 	require.NoError(t, err)
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)

@@ -82,8 +82,8 @@
 // have the part _layers<K>of<T>, the share is the graph's number of past_k inputs divided by
 // the number of layers of the model that the key `as` names. The rows of a block graph are
 // the rows of its input x, including padding rows. The number of past tokens of an execute
-// is the number of slots that its input mask makes visible: the mean over the rows that see
-// any slot, plus half of the rows.
+// is computed from its input mask: the mean number of visible slots over the rows that see
+// any slot, plus half of the number of rows.
 //
 // A graph whose name begins with "head" is charged for all of its rows, but not for the
 // submission of an execute, because profiles count submissions per block. For a graph that
@@ -101,7 +101,7 @@
 // window=0.5 (in 10^9 bytes), limits the size of the DSP session. Without the key `as`, the
 // size of a context is that of its constants, packed to the bits of their encodings, and of
 // their scales. A context that would exceed the window fails with code 1002, and registered
-// memory with code 8003. Contexts that are being compiled do not count for the window.
+// memory with code 8003. Contexts that are being compiled do not use up the window.
 //
 // Profile events report the cost of a call. The event of the whole call is in µs; with pace=wall it
 // is the real duration. Event 9100 names the simulated device and the profile's kind. Event 9101 is

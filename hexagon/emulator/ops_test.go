@@ -14,14 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// operatorSources are the files with operators. Operators compile without the files of
-// csrc/api.
+// operatorSources lists the C files that the operator tests compile. Operators compile
+// without the files of csrc/api.
 var operatorSources = []string{
 	"*.c", "kernels/*.c", "ops/*.c",
 }
 
-// operatorSettings must not change results. If the machine does not support the code path
-// of a setting, the emulator uses the machine's best code path.
+// operatorSettings lists settings of SDNPU_EMULATOR that must not change results. If the
+// machine does not support the code path of a setting, the emulator uses the machine's best
+// code path.
 var operatorSettings = []string{
 	"cpu=c,threads=1", "cpu=c,threads=3", "cpu=avx2,threads=1", "cpu=avx2,threads=2",
 	"cpu=avx512,threads=3", "cpu=vnni,threads=2",

@@ -93,8 +93,8 @@ func walkSources(visit func(path string, text []byte) error) error {
 	})
 }
 
-// sourceHash returns the name of a build of the emulator. Equal sources, flags and
-// compilers give equal names.
+// sourceHash returns the name of a build of the emulator. Builds with equal sources, flags
+// and compilers have the same name.
 func sourceHash(compiler string, args []string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n%s\n", compiler, strings.Join(args, "\x00"))

@@ -28,8 +28,8 @@ func openDevice(t *testing.T, path string) *hexagon.Device {
 	return d
 }
 
-// linear is one layer with float16 weights. Its weights are random, because the compiler
-// stores equal parts of a constant only once, which would change the time.
+// linear returns a graph of one layer with float16 weights. The weights are random, because
+// the compiler stores equal parts of a constant only once, which would change the time.
 func linear(t *testing.T, rows, in, out int) *backend.Graph {
 	b := backend.NewBuilder("linear")
 	weights := make([]byte, 2*in*out)
@@ -123,7 +123,7 @@ func TestSharesAddUpToTheTime(t *testing.T) {
  "Hextimate Configuration":{"sim_core_freq":1000}}`))
 	require.NoError(t, err)
 	require.Equal(t, []Share{
-		{Operator: "conv", Unit: Matrix, Busy: 40, Cycles: 30}, // conv: 20 cycles alone, and half of 20 shared with add
+		{Operator: "conv", Unit: Matrix, Busy: 40, Cycles: 30}, // conv runs alone for 20 cycles, and shares another 20 cycles equally with add
 		{Operator: "pause", Unit: Nothing, Cycles: 20},
 		{Operator: "weights", Unit: Control, Busy: 20, Cycles: 20},
 		{Operator: "weights", Unit: Memory, Busy: 40, Cycles: 20},

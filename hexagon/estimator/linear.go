@@ -20,8 +20,9 @@ import (
 // refuses.
 type Linear struct {
 	Rows, In, Out int
-	// Edge is the type of x and y in main memory. If Edge differs from X or Y, the graph
-	// contains nodes that convert x or y, and the estimate includes the time of these nodes.
+	// Edge is the type that the activations x and the result y have in main memory. If Edge
+	// differs from the type X or from the type Y of the product, the graph also converts x
+	// or y, and the estimate includes the time of the conversion.
 	Edge backend.DataType
 	// Operator is the QNN operator of the product: FullyConnected, MatMul or Conv2d.
 	Operator string
@@ -85,8 +86,8 @@ type sketch struct {
 	err    error
 }
 
-// tensor creates a tensor. Without an encoding, a tensor of a fixed-point type gets the
-// encoding of [encodingOf].
+// tensor creates a tensor with the next free name in the graph of the sketch. Without an
+// encoding, a tensor of a fixed-point type gets the encoding of [encodingOf].
 func (s *sketch) tensor(kind qnn.TensorKind, t qnn.DataType, q *qnn.Quantization, data []byte, dims ...int) *qnn.Tensor {
 	s.count++
 	x := &qnn.Tensor{Name: fmt.Sprintf("t%d", s.count), Kind: kind, Type: t, Quantization: q, Data: data}

@@ -20,8 +20,8 @@ var update = flag.Bool("update", false, "simulate all forms of a projection and 
 // projectionsFile compares the operators that can compute a projection.
 const projectionsFile = "testdata/projections.md"
 
-// projections are the compared forms of x·W: the operator, and the types of activations and
-// weights.
+// projections lists the ways to compute x·W that the test compares: the operator, and the
+// types of activations and weights.
 var projections = []struct{ op, types string }{
 	{"FullyConnected", "f16"},
 	{"MatMul", "f16"},
@@ -140,7 +140,7 @@ func projectionWeights(op, types string, in, out, rank int) *qnn.Tensor {
 }
 
 // projectionRow simulates a projection in all widths and returns a row of the table
-// projectionsFile. The row calls a form that does not compile "refused".
+// projectionsFile. For a graph that does not compile, the row contains "refused".
 func projectionRow(d *hexagon.Device, chip hexagon.Chip, op, types string, in, out int) string {
 	var us, read []string
 	for _, rows := range projectionRows {

@@ -30,9 +30,10 @@ type Share struct {
 	Busy float64
 	// Cycles is the part of the graph's time that is charged to the operator. A moment in which
 	// events run on the matrix unit or the vector units is divided equally among these events.
-	// A moment in which neither unit works is charged to the running transfers, or, without
-	// transfers, to the running control events. A moment without any event is charged to the
-	// operator "pause". The sum of Cycles over all shares is the time of the graph.
+	// A moment in which neither the matrix unit nor the vector units work is charged to the
+	// running transfers, or, without transfers, to the running control events. A moment without
+	// any event is charged to the operator "pause". The sum of Cycles over all shares is the
+	// time of the graph.
 	Cycles float64
 }
 
@@ -47,7 +48,7 @@ type event struct {
 	} `json:"args"`
 }
 
-// unit returns the unit on which an event runs.
+// unit returns the unit of the chip on which an event of the trace runs.
 func (e *event) unit() Unit {
 	switch flags := e.Arguments.Flags; {
 	case slices.Contains(flags, "uses_hmx"):

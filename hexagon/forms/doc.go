@@ -22,9 +22,9 @@
 //
 // The emulator and the vendor's library must end with the same call and code, unless the
 // form declares a known difference with its reason. A second execute, and an execute after
-// saving and loading, must give the same bits. Compared with the reference, float results
-// must be within a relative rms error, quantized results within a number of units of the
-// output's scale (LSB), and integers must be equal.
+// saving and loading, must give the same bits as the first execute. Compared with the
+// reference, float results must be within a relative rms error, quantized results within a
+// number of units of the output's scale (LSB), and integers must be equal.
 //
 // The reference of a form computes with the inputs after quantization, so only
 // arithmetic and the rounding of the output count as errors.

@@ -27,7 +27,8 @@ type Encoding struct {
 	Bits uint32
 	// Axis is the dimension of channels. BlockAxis is divided into blocks of Block elements.
 	Axis, BlockAxis, Block int
-	// Scales has one scale per tensor, channel or [channel][block].
+	// Scales has one scale for the tensor, for each channel, or for each block of a channel
+	// ([channel][block]).
 	Scales  []float32
 	Offsets []int32
 	// BlockScales [channel][block] multiply the scale of their channel (lpbq).
@@ -77,8 +78,8 @@ func coordinate(dims []int, axis, i int) int {
 	return i % dims[axis]
 }
 
-// encode converts real values to stored elements, and returns their bytes and the real
-// values after rounding.
+// encode rounds real values to stored elements, and returns the bytes of the elements and
+// the rounded real values.
 func encode(t qnn.DataType, e *Encoding, dims []int, wish []float64) ([]byte, []float64) {
 	size := t.Size()
 	data := make([]byte, size*len(wish))

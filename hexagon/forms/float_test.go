@@ -60,8 +60,8 @@ func toContract(g *Graph) (*backend.Graph, error) {
 	return graph, nil
 }
 
-// contractParams returns a node's parameters in the contract's form. ok is false if the contract
-// does not have them.
+// contractParams returns a node's parameters as package backend defines them. ok is false if
+// package backend has no such parameters.
 func contractParams(g *Graph, n *Node) (params []backend.Param, ok bool) {
 	out := g.Tensors[n.Out[0]]
 	switch backend.Op(n.Op) {

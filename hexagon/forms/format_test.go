@@ -10,7 +10,8 @@ import (
 type format struct {
 	Type   qnn.DataType
 	scheme scheme
-	// middle is set if zero is in the middle of an unsigned type's integers.
+	// middle is set if the real number zero is in the middle of an unsigned type's
+	// integers.
 	middle bool
 	bits   int // bits is the number of significant bits
 	block  int

@@ -92,10 +92,10 @@ type runner interface {
 	try(g *Graph) (*Result, error)
 }
 
-// turn orders forms: large forms run late, and the forms that the function `lives` adds run
-// last. The last form of `lives` requests an unknown chip: after the vendor's library has
-// refused an unknown chip, it validates every graph of the process for its oldest chip,
-// which does not support float16.
+// The method turn orders forms: large forms run late, and the forms that the function
+// `lives` adds run last. The last form of `lives` requests an unknown chip: after the
+// vendor's library has refused an unknown chip, it validates every graph of the process for
+// its oldest chip, which does not support float16.
 func turn(t *trial) int {
 	switch {
 	case strings.HasPrefix(t.row, "life:"):
@@ -132,7 +132,7 @@ func runAll(t *testing.T, runners []runner, trials []*trial) {
 				trial.accept(r.label(), results[i])
 			}
 		}
-		trial.graph = nil // lets the garbage collector free the graph, which may be large
+		trial.graph = nil // without this reference, the garbage collector can free the graph, which may be large
 		show.after(trial)
 	}
 }

@@ -66,7 +66,7 @@ func count(dims []int) int {
 	return n
 }
 
-// add appends a tensor.
+// add appends a tensor to the graph.
 func (g *Graph) add(kind qnn.TensorKind, f format, dims []int, wish []float64, enc Encoding) *Tensor {
 	t := &Tensor{Name: fmt.Sprintf("t%d", len(g.Tensors)), Kind: kind, Type: f.Type, Dims: dims, Enc: enc}
 	if wish != nil {
@@ -105,7 +105,7 @@ func (g *Graph) given(kind qnn.TensorKind, f string, dims []int, wish []float64)
 // values.
 func (g *Graph) output(f string, dims ...int) *Tensor { return g.result(qnn.AppRead, f, dims) }
 
-// between declares an intermediate result.
+// The method between declares an intermediate result.
 func (g *Graph) between(f string, dims ...int) *Tensor { return g.result(qnn.Native, f, dims) }
 
 func (g *Graph) result(kind qnn.TensorKind, f string, dims []int) *Tensor {
@@ -133,7 +133,8 @@ func (g *Graph) place(t *Tensor) int {
 	panic("forms: the tensor belongs to another graph")
 }
 
-// apply adds a node, computes its results and calibrates their encodings.
+// apply adds a node to the graph, computes the node's results in float64, and calibrates
+// the encodings of these results.
 func (g *Graph) apply(op string, in, out []*Tensor, params ...Param) {
 	n := Node{Name: fmt.Sprintf("n%d", len(g.Nodes)), Op: op, Params: params}
 	for _, t := range in {

@@ -11,8 +11,8 @@ import (
 // the output's scale (LSB) for quantized results.
 type grade struct {
 	relrms, lsb float64
-	quantized   bool // quantized: some results are quantized, so the field lsb is set
-	wrong       int  // wrong is the number of integers that differ
+	quantized   bool // quantized is set if some results are quantized, so that the field lsb holds their error
+	wrong       int  // wrong is the number of integers that differ from the expected ones
 }
 
 func (g grade) String() string {
@@ -27,9 +27,10 @@ func (g grade) String() string {
 	return fmt.Sprintf("%.1e", g.relrms)
 }
 
-// within reports whether an error keeps the limits relrms and lsb. If the limit lsb is
-// positive, a quantized result must keep lsb. If lsb is not positive or the result is a
-// float, it must keep relrms. Results that are plain integers must be equal.
+// within reports whether an error is within the limits relrms and lsb. If the limit lsb is
+// positive, a quantized result must be within lsb. If lsb is not positive, or if the result
+// is a float, the result must be within relrms. Results that are plain integers must be
+// equal.
 func (g grade) within(relrms, lsb float64) bool {
 	if g.quantized && lsb > 0 {
 		return g.wrong == 0 && g.lsb <= lsb
@@ -41,7 +42,7 @@ func (g grade) worst(other grade) grade {
 	return grade{max(g.relrms, other.relrms), max(g.lsb, other.lsb), g.quantized || other.quantized, g.wrong + other.wrong}
 }
 
-// judge compares outputs with the reference.
+// judge compares a graph's outputs with the expected values.
 func judge(g *Graph, outputs [][]byte) (worst grade, err error) {
 	for _, t := range g.Tensors {
 		if t.Kind != qnn.AppRead {

@@ -98,7 +98,7 @@ func (l *library) start() error {
 	l.child.Env = append(os.Environ(), workerLibrary+"="+l.path)
 	l.child.Stdin, l.child.Stderr = toChild, os.Stderr
 	if l.name == "vendor" {
-		l.child.Stderr = nil // drops what the vendor's library prints when it crashes
+		l.child.Stderr = nil // without Stderr, what the vendor's library prints when it crashes is dropped
 	}
 	l.child.ExtraFiles = []*os.File{fromChild}
 	err = l.child.Start()

@@ -19,7 +19,8 @@ var integers = map[qnn.DataType]struct{ low, high float64 }{
 	qnn.Bool8: {0, 1},
 }
 
-// store writes one element. Integers are rounded half to even and saturate.
+// store writes the number v as an element of the type t. Integer types round v to the
+// nearest integer (half to even) and clamp it to their range.
 func store(to []byte, t qnn.DataType, v float64) {
 	switch t {
 	case qnn.Float32:
@@ -39,7 +40,7 @@ func store(to []byte, t qnn.DataType, v float64) {
 	}
 }
 
-// load reads one element.
+// load returns one element of the type t as a float64.
 func load(from []byte, t qnn.DataType) float64 {
 	switch t {
 	case qnn.Float32:

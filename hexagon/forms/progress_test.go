@@ -31,7 +31,7 @@ type progress struct {
 	slowest     *trial
 }
 
-// pause is the time between two reports.
+// pause is the time between two progress reports.
 const pause = 15 * time.Second
 
 func (p *progress) after(t *trial) {

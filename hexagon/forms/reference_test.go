@@ -11,7 +11,7 @@ type definition func(n *Node, in, out []*Tensor)
 // definitions holds the definition of each operator.
 var definitions map[string]definition
 
-func init() { // init fills definitions, because some of the functions read definitions
+func init() { // init fills definitions, because some of the functions in the map read the map, which Go forbids in its initializer
 	definitions = map[string]definition{
 		"FullyConnected": defineFullyConnected, "MatMul": defineMatMul, "Conv2d": defineConv2d,
 		"RmsNorm": defineRmsNorm, "LayerNorm": defineLayerNorm, "Softmax": defineSoftmax,
@@ -30,7 +30,7 @@ func init() { // init fills definitions, because some of the functions read defi
 	}
 }
 
-// operations are the operations of ElementWiseBinary by number.
+// operations maps the numbers of ElementWiseBinary's operations to functions.
 var operations = map[int]func(a, b float64) float64{
 	0:  func(a, b float64) float64 { return a + b },
 	2:  func(a, b float64) float64 { return a / b },
@@ -43,8 +43,8 @@ var operations = map[int]func(a, b float64) float64{
 func same(x float64) float64    { return x }
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// at returns an element by its index. Dimensions of 1 and missing leading dimensions are
-// broadcast.
+// at returns the element of a tensor that has the given index. Dimensions of 1 and missing
+// leading dimensions are broadcast.
 func (t *Tensor) at(index ...int) float64 { return t.real[t.offset(index)] }
 
 func (t *Tensor) offset(index []int) int {
@@ -58,7 +58,7 @@ func (t *Tensor) offset(index []int) int {
 	return i
 }
 
-// fill computes each element from its index.
+// fill sets each element of a tensor to the number that f returns for the element's index.
 func (t *Tensor) fill(f func(index []int) float64) {
 	index := make([]int, len(t.Dims))
 	for i := range t.real {
@@ -197,8 +197,8 @@ func defineSoftmax(n *Node, in, out []*Tensor) {
 	})
 }
 
-// lines calls f with the indices of all elements along one axis, for each position on the
-// other axes.
+// For each position on the other axes, the function lines calls f with the indices of all
+// elements along one axis.
 func lines(dims []int, axis int, f func(places []int)) {
 	stride := count(dims[axis+1:])
 	for outer := range count(dims[:axis]) {

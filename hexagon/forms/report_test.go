@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// line sums up all forms of one operator and one choice of types.
+// line sums up all forms that have the same operator and types.
 type line struct {
 	row, types           string
 	forms, ran, refusals int
-	floats               int // forms that the float device ran
+	floats               int // floats is the number of forms that the float device ran
 	worst                map[string]grade
 	notes                []string
 }

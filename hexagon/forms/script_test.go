@@ -78,7 +78,8 @@ func (b *build) steps(calls ...func() error) error {
 	return calls[len(calls)-1]()
 }
 
-// image saves the graph and loads the image that change returns.
+// image saves the graph, passes the image to the function change, and loads the image that
+// change returns.
 func (b *build) image(change func(image []byte) []byte) error {
 	return b.steps(b.create, b.nodes, b.finalize, func() error {
 		size, err := b.context.BinarySize()
@@ -98,7 +99,7 @@ func (b *build) image(change func(image []byte) []byte) error {
 	})
 }
 
-// lives adds one form for each script to the table of forms.
+// The method lives adds one form for each script to the table of forms.
 func (t *table) lives() {
 	for i, s := range scripts {
 		f := t.add("life: "+s.name, "f16", "8x64x96", limit{}, func(g *Graph) {

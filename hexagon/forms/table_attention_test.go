@@ -12,8 +12,8 @@ func attentionSizes() [][4]int {
 	return list
 }
 
-// operandRows lists the pairs of types a and b of the two products in attention. `scores` is
-// the allowed error of Q·Kᵀ, and `values` that of P·V.
+// operandRows lists the types a and b of the two operands of each product in attention. The
+// field `scores` is the allowed error of Q·Kᵀ, and the field `values` that of P·V.
 var operandRows = []struct {
 	a, b           string
 	scores, values limit
@@ -80,7 +80,8 @@ func (t *table) attention() {
 	}
 }
 
-// second returns the type of the right operand, where u16 needs its zero in the middle.
+// The function second returns the type of the right operand, where u16 needs its zero in
+// the middle.
 func second(types string) string {
 	if types == "u16" {
 		return "u16z"
@@ -120,8 +121,8 @@ func (g *Graph) probabilities(types string, dims ...int) *Tensor {
 	return g.add(0, f, dims, wish, e)
 }
 
-// unit returns the encoding of numbers from 0 to 1: scale 1/255 or 1/65535, or with more = 1
-// the scale 1/256 or 1/65536 that a Sigmoid needs.
+// unit returns the encoding of numbers from 0 to 1. The scale is 1/255 or 1/65535 if `more`
+// is 0, and 1/256 or 1/65536, which a Sigmoid needs, if `more` is 1.
 func unit(f format, more float64) Encoding {
 	r := integers[f.Type]
 	return fixed(float32(1/(r.high-r.low+more)), -int32(r.low))

@@ -2,7 +2,8 @@ package forms
 
 import "github.com/sdnpu/sdnpu/hexagon/qnn"
 
-// bad adds invalid graphs, with the call that refuses them, with and without validation.
+// The method bad adds invalid graphs, with the call that refuses them, with and without
+// validation.
 func (t *table) bad() {
 	linear := func(change func(g *Graph, n *Node)) func(g *Graph) {
 		return func(g *Graph) {
@@ -14,8 +15,8 @@ func (t *table) bad() {
 	early, late, never := Outcome{"addNode", 6005}, &Outcome{"finalize", 1002}, &Outcome{}
 	for _, x := range []struct {
 		what     string
-		validate uint32   // the code that validation returns, or 0 if validation accepts the graph
-		without  Outcome  // without is the outcome if validation is skipped
+		validate uint32   // validate is the code that validation returns, or 0 if validation accepts the graph
+		without  Outcome  // without is the expected outcome of a run that skips validation
 		vendor   *Outcome // vendor is the outcome of the vendor's library, or nil if it equals `without`
 		build    func(g *Graph)
 	}{

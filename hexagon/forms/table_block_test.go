@@ -6,7 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// blockSize is the size of a transformer block.
+// blockSize holds the dimensions of a transformer block.
 type blockSize struct {
 	hidden, inner, heads, groups, d, past, rows, layers int
 }
@@ -26,7 +26,7 @@ type block struct {
 	cos, sin, mask *Tensor
 }
 
-// blocks adds complete transformer blocks.
+// The method blocks adds forms that are complete transformer blocks.
 func (t *table) blocks() {
 	for _, x := range []struct {
 		name, act, weight string
@@ -123,7 +123,8 @@ func (b *block) norm(x *Tensor) *Tensor {
 	return b.node("RmsNorm", []*Tensor{x, b.static(b.act, b.hidden), zero}, nil, x.Dims, f32("epsilon", 1e-5), u32s("axes", 2))
 }
 
-// project multiplies by weights of typical size, optionally with a bias as in Qwen2.
+// project multiplies x by a matrix of random weights of typical size, and optionally adds a
+// bias as in Qwen2.
 func (b *block) project(x *Tensor, out int, biased bool) *Tensor {
 	in := x.Dims[len(x.Dims)-1]
 	w := b.weightsOf(b.weight, 0, 1, []int{out, in}, b.normal([]int{out, in}, 1/math.Sqrt(float64(in))))
@@ -155,8 +156,8 @@ func (b *block) rotate(x, result *Tensor) {
 	b.apply("Concat", []*Tensor{first, second}, []*Tensor{result}, u32("axis", 3))
 }
 
-// join appends new rows to a random past. The past and the new rows have one encoding,
-// which suits the second operand of a product.
+// join appends new rows to a random past. The past and the new rows have the same symmetric
+// encoding, because both become the second operand of a product.
 func (b *block) join(fill func(result *Tensor)) *Tensor {
 	n, d := b.groups, b.d
 	past := b.given(qnn.AppWrite, second(b.act), []int{1, n, b.past, d}, b.normal([]int{1, n, b.past, d}, 1))

@@ -11,10 +11,10 @@ import (
 // error, the tests do not run the operator with this type.
 type perType map[string]limit
 
-// activations are the types of activations, in order.
+// activations lists the types of activations, in the order of the table of forms.
 var activations = []string{"f16", "f32", "u16", "u8", "s16", "s8"}
 
-// each calls f for each type with a limit.
+// The method each calls f for every type of activations that has an allowed error.
 func (p perType) each(f func(types string, l limit)) {
 	for _, types := range activations {
 		if l, ok := p[types]; ok {
@@ -70,8 +70,9 @@ func (t *table) elementwise() {
 	t.singles()
 }
 
-// second returns the right operand of a pair. If the right operand is one number or a row,
-// it is a constant. If the operator divides, no element of the right operand is near zero.
+// The function second returns the right operand of a pair. If the right operand is one
+// number or a row, it is a constant. If the operator divides, no element of the right
+// operand is near zero.
 func (g *Graph) second(types, row string, dims []int) *Tensor {
 	wish := g.normal(dims, 1)
 	if row == "ElementWiseDivide" || row == "ElementWiseBinary 2" {
@@ -95,7 +96,7 @@ type singleRow struct {
 	limits  perType
 }
 
-// apply adds the operator to a graph.
+// apply adds the tested operator to a graph.
 func (r *singleRow) apply(g *Graph, types string, s []int) {
 	wish := g.normal(s, 2)
 	for i := range wish {
@@ -192,7 +193,7 @@ func (t *table) selects() {
 	})
 }
 
-// like draws a tensor at random and gives it the encoding of another tensor.
+// The method like draws a tensor at random and gives it the encoding of another tensor.
 func (t *Tensor) like(other *Tensor) *Tensor {
 	t.Enc = other.Enc
 	t.Data, t.real = encode(t.Type, &t.Enc, t.Dims, t.real)

@@ -40,8 +40,8 @@ func (t *table) otherEncodings() {
 	}
 }
 
-// masks adds forms in which a mask is added to the scores before a Softmax. The
-// probability of hidden elements must be zero.
+// masks adds forms in which a mask is added to the scores before a Softmax. The Softmax
+// must give each element that the mask hides the probability zero.
 func (t *table) masks() {
 	s := []int{1, 2, 8, 40}
 	for _, types := range []string{"f16", "f32"} {

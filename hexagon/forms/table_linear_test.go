@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// linearRows are the types of linear layers. The allowed error is the same for all
-// operators of linear layers.
+// linearRows lists the combinations of types in linear layers. The allowed error is the
+// same for all operators of linear layers.
 var linearRows = []struct {
 	act, weight string
 	limit       limit
@@ -98,9 +98,9 @@ func linearRefusals(f *form, row, act, weight string) {
 	}
 }
 
-// linearSizes returns sizes of linear layers: rows, inputs and outputs. The short sweep gets
-// two small sizes. The long sweep adds random sizes, sizes of a real model, and large sizes
-// for forms of our models.
+// linearSizes returns sizes of linear layers: rows, inputs and outputs. The short sweep
+// (without SDNPU_FULL) uses only two small sizes. The long sweep adds random sizes, sizes of
+// a real model, and large sizes for forms of our models.
 func linearSizes(row, act, weight string) [][3]int {
 	list := [][3]int{{8, 64, 96}, {1, 128, 64}}
 	if !full {
@@ -117,10 +117,10 @@ func linearSizes(row, act, weight string) [][3]int {
 	return list
 }
 
-// linearOfModels are the forms of our models' graphs. Only the forms in linearOfModels run at
-// the large sizes, which take the vendor's library about ten seconds each. At the size
-// 128x896x4864, the vendor's MatMul of u8 by s8c, a form that our models do not use, was
-// wrong (relative error 1.2).
+// linearOfModels lists those forms of linear layers that our models' graphs contain. Only the
+// forms in linearOfModels run at the large sizes, which take the vendor's library about ten
+// seconds each. At the size 128x896x4864, the vendor's MatMul of u8 by s8c, a form that our
+// models do not use, was wrong (relative error 1.2).
 var linearOfModels = []string{
 	"FullyConnected f16·f16", "FullyConnected f16·s8c", "FullyConnected f16·fb32",
 	"FullyConnected u16·s8c", "FullyConnected u8·s8c", "Conv2d 1x1 u16·lpbq32",

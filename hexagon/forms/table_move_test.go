@@ -11,8 +11,8 @@ import (
 // vendor's library copies f32 through f16.
 var exact = perType{"f16": {}, "f32": {relrms: 3e-4}, "u16": {lsb: 0.001}, "u8": {lsb: 0.001}, "s16": {lsb: 0.001}, "s8": {lsb: 0.001}}
 
-// moves adds the operators that move elements. The output of an operator that moves elements
-// has the encoding of the first input.
+// The method moves adds forms of the operators that move elements. The output of an operator
+// that moves elements has the encoding of the first input.
 func (t *table) moves() {
 	exact.each(func(types string, l limit) {
 		one := func(op string, x, y []int, params ...Param) { t.move(op, types, "", l, x, y, params...) }
@@ -89,7 +89,7 @@ func (t *table) join(types, name string, l limit, axis int, x, more, joined []in
 
 // rotary adds RotaryEmbedding with its options.
 func (t *table) rotary() {
-	// each shape holds the heads, the rows and the size of a head
+	// each shape holds the number of heads, the number of rows and the size of a head
 	shapes := [][3]int{{2, 8, 16}, {3, 5, 64}}
 	if full {
 		shapes = append(shapes, [3]int{14, 32, 64}, [3]int{2, 1, 128})

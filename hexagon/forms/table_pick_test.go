@@ -17,7 +17,8 @@ func (g *Graph) unitCircle(types string, dims []int) (cos, sin *Tensor) {
 	return g.given(qnn.AppWrite, types, dims, c), g.given(qnn.AppWrite, types, dims, s)
 }
 
-// places draws different integers below a bound as an i32 input.
+// The method places declares an input of type i32 whose elements are distinct random
+// integers below a bound.
 func (g *Graph) places(dims []int, below int) *Tensor { return g.placesOf("i32", dims, below) }
 
 func (g *Graph) placesOf(types string, dims []int, below int) *Tensor {
@@ -28,7 +29,7 @@ func (g *Graph) placesOf(types string, dims []int, below int) *Tensor {
 	return g.given(qnn.AppWrite, types, dims, wish)
 }
 
-// picks adds the operators that select elements by index or size.
+// picks adds forms of the operators that select elements by index or size.
 func (t *table) picks() {
 	exact.each(func(types string, l limit) {
 		before := len(t.forms)
@@ -95,7 +96,8 @@ func gather(g *Graph, types, index string, rows, d, n int) {
 	g.apply("Gather", []*Tensor{x, g.placesOf(index, []int{n}, rows)}, []*Tensor{g.output(types, n, d).encoded(x.Enc)}, i32("axis", 0))
 }
 
-// topK draws different numbers, because the order of equal numbers is not defined.
+// topK draws numbers that are all different, because TopK may return equal numbers in any
+// order.
 func topK(g *Graph, types, index string, rows, d, k int) {
 	wish := make([]float64, 0, rows*d)
 	for range rows {
@@ -103,7 +105,7 @@ func topK(g *Graph, types, index string, rows, d, k int) {
 			wish = append(wish, float64(p-d/2))
 		}
 	}
-	if d > 2048 { // float16 cannot hold d different integers, so only the largest ones differ
+	if d > 2048 { // float16 cannot represent every integer up to d, so all but the largest 1500 numbers become zero
 		for i, v := range wish {
 			wish[i] = max(v-float64(d/2-1500), 0)
 		}
@@ -121,7 +123,7 @@ func (t *table) scatters(types, index string, l limit) {
 	})
 	f := t.add("ScatterElements", types+" "+index, "24x16 5x16", l, func(g *Graph) {
 		data := g.input(types, 24, 16)
-		// In each column, the indices name five different rows.
+		// The five indices of each column are all different.
 		wish := make([]float64, 5*16)
 		for c := range 16 {
 			for r, p := range g.rng.Perm(24)[:5] {

@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// random repeats the operators with random shapes: from one seed in the short sweep, from more
-// in the long sweep.
+// The method random adds forms with random shapes for each operator: from one seed in the
+// short sweep, from eight seeds in the long sweep.
 func (t *table) random() {
 	seeds := 1
 	if full {
@@ -23,7 +23,7 @@ func (t *table) random() {
 	}
 }
 
-// draw draws random shapes.
+// draw is a source of random shapes.
 type draw struct {
 	*rand.Rand
 	name string // name is "seed" with the seed's number

@@ -13,7 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// full selects the long sweep: the models' large shapes, every chip, more seeds.
+// full selects the long sweep: large shapes of the models, every chip, and eight random
+// seeds.
 var full = os.Getenv("SDNPU_FULL") != ""
 
 // form is an operator with its types, shape and chip.
@@ -38,18 +39,19 @@ type form struct {
 // deliberately better or stricter.
 type quirk struct {
 	reason string
-	// want is the outcome of the vendor's library. If want is nil, the outcome and the error
-	// of the vendor's library are not compared.
+	// want is the expected outcome of the vendor's library. If want is nil, the outcome and
+	// the error of the vendor's library are not compared.
 	want *Outcome
 }
 
-// unlike sets a quirk with a known outcome.
+// The method unlike declares a known difference, with the call and the code that the
+// vendor's library returns.
 func (f *form) unlike(reason, stage string, code uint32) *form {
 	f.quirk = &quirk{reason, &Outcome{stage, code}}
 	return f
 }
 
-// unjudged sets a quirk without a fixed outcome.
+// unjudged declares a known difference for which the vendor's library may have any outcome.
 func (f *form) unjudged(reason string) *form {
 	f.quirk = &quirk{reason: reason}
 	return f
@@ -59,8 +61,9 @@ func (f *form) unjudged(reason string) *form {
 // (LSB) for quantized numbers. Integers must be equal.
 type limit struct {
 	relrms, lsb float64
-	// vendor multiplies the limit for the vendor's library, because its error was larger at other
-	// shapes than the shape of the limit. 0 means 1.
+	// For the vendor's library, the limit is multiplied by the field vendor, because the
+	// library's error was larger at other shapes than at the shape for which the limit was
+	// measured. The factor 0 means 1.
 	vendor float64
 }
 
@@ -72,14 +75,14 @@ const (
 	// limit for float32 arithmetic.
 	exactLSB = 0.6
 	exactF32 = 2e-6
-	// coarseLSB is added for the vendor's oldest chip, whose 16-bit products are less
-	// precise.
+	// coarseLSB is added to the limit lsb for the vendor's oldest chip, whose 16-bit
+	// products are less precise than those of newer chips.
 	coarseLSB = 30
 )
 
-// of returns the allowed error of a runner's results. The emulator and the float device
-// round quantized forms correctly and compute float32 in float32, so stricter limits apply
-// to them.
+// The method of returns the allowed error of a runner's results. The emulator and the float
+// device round quantized forms correctly and compute float32 in float32, so stricter limits
+// apply to them.
 func (l limit) of(runner string, g *Graph) (relrms, lsb float64) {
 	if runner != "vendor" {
 		relrms, lsb = l.relrms*margin, min(l.lsb*margin, exactLSB*float64(len(g.Nodes)))
@@ -135,7 +138,7 @@ func (t *table) add(row, types, shape string, l limit, build func(g *Graph)) *fo
 	return f
 }
 
-// on makes a form compile for another chip.
+// The method on makes a form compile for another chip than SM8650.
 func (f *form) on(soc uint32) *form {
 	f.soc = soc
 	return f
@@ -169,7 +172,8 @@ func volume(shape string) int {
 
 var number = regexp.MustCompile(`\d+`)
 
-// elsewhere repeats the last n forms of the table of forms for each chip except SM8650.
+// The method elsewhere repeats the last n forms of the table of forms for each chip except
+// SM8650.
 func (t *table) elsewhere(n int) {
 	for _, f := range t.forms[len(t.forms)-n:] {
 		if full && volume(f.shape) > everywhere || !full && !onEveryChip.MatchString(f.name()) {

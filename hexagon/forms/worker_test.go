@@ -229,7 +229,7 @@ func (b *build) finalize() error {
 	return b.graph.Finalize(nil)
 }
 
-// execute runs the graph twice.
+// execute runs the graph twice and requires that both runs give the same bits.
 func (b *build) execute() error {
 	b.stage = "execute"
 	outputs, err := b.once(b.graph)
@@ -240,7 +240,7 @@ func (b *build) execute() error {
 	return b.again("second run", b.graph)
 }
 
-// again runs a graph that must give the same bits as before.
+// The method again runs a graph once more and requires the same bits as in its first run.
 func (b *build) again(name string, g *qnn.Graph) error {
 	outputs, err := b.once(g)
 	if err != nil {

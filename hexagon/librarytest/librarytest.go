@@ -61,7 +61,7 @@ func Vendor(t testing.TB) string {
 	return vendorFile(t, "onnxruntime_qnn", "libQnnHtp.so")
 }
 
-// VendorAtLength returns the same path as Vendor, for tests that take minutes.
+// VendorAtLength returns the path of the vendor's libQnnHtp to tests that take minutes.
 // VendorAtLength skips the test unless SDNPU_REQUIRE names the vendor's library, as in make
 // test-vendor, or SDNPU_FULL=1 is set.
 func VendorAtLength(t testing.TB) string {
@@ -72,7 +72,7 @@ func VendorAtLength(t testing.TB) string {
 	return Vendor(t)
 }
 
-// VendorCPUAtLength returns the same path as VendorCPU, for tests that take half a minute.
+// VendorCPUAtLength returns the path of libQnnCpu to tests that take half a minute.
 // VendorCPUAtLength skips the test under the same condition as VendorAtLength.
 func VendorCPUAtLength(t testing.TB) string {
 	t.Helper()

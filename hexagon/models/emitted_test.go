@@ -115,7 +115,8 @@ func extract(from *backend.Graph, n *backend.Node) *emitted {
 	return e
 }
 
-// word describes a tensor: type, encoding, rank, and whether it is a constant.
+// word returns a text that describes a tensor: type, encoding, rank, and whether the tensor
+// is a constant.
 func word(t *backend.Tensor) string {
 	text := t.Type.String()
 	switch e := t.Encoding; {

@@ -25,7 +25,8 @@ const formsFile = "testdata/emitted.md"
 type tried struct {
 	place
 	tolerance backendtest.Tolerance
-	// only restricts a place that supports a single floating-point type to this type.
+	// The field `only` is the one floating-point type that the library supports, or 0 if
+	// the library supports all types.
 	only backend.DataType
 }
 
@@ -162,7 +163,7 @@ func (e *emitted) compare(in, got, want map[string][]byte, tolerance backendtest
 	return wrong, limit
 }
 
-// units returns the largest difference of unsigned integers.
+// units returns the largest difference between the unsigned integers in a and those in b.
 func units(a, b []byte, size int) (most float64) {
 	for at := 0; at < len(a); at += size {
 		var x, y [8]byte
@@ -174,8 +175,8 @@ func units(a, b []byte, size int) (most float64) {
 }
 
 // misplaced returns the share of TopK's indices that point to another value than the returned
-// one, or that occur twice. The order of equal values is not defined, and the vendor's library
-// rounds to float16.
+// one, or that occur twice. Correct indices may differ, because TopK may return equal values
+// in any order, and the vendor's library rounds values to float16.
 func (e *emitted) misplaced(in, got map[string][]byte) float64 {
 	n := e.graph.Nodes[0]
 	x, values, indices := &e.graph.Tensors[n.Inputs[0]], &e.graph.Tensors[n.Outputs[0]], &e.graph.Tensors[n.Outputs[1]]

@@ -17,7 +17,7 @@ import (
 // treeRows is the size of the draft tree that each model verifies.
 const treeRows = 8
 
-// run is the result of a subject on one device.
+// run holds the results of running a subject on one device.
 type run struct {
 	hidden [][]float32 // hidden holds the outputs of each block for the prompt's rows
 	// logits holds the logits after each token of the prompt and after each decode pass
@@ -30,7 +30,7 @@ type run struct {
 	promptPass, oneStep time.Duration
 }
 
-// drafts is a random draft tree after a sequence.
+// drafts returns a pass whose rows are a random draft tree.
 func drafts(vocabulary int) engine.Pass {
 	rng := rand.New(rand.NewPCG(7, 11))
 	var p engine.Pass
@@ -77,8 +77,9 @@ func forward(t *testing.T, e *engine.Engine, p engine.Pass) (logits [][]float32)
 type course struct {
 	// If tree is set, the run verifies a draft tree before its decode passes.
 	tree bool
-	// steps is the number of decode passes. The tokens of decode passes come from the list
-	// `forced`, the float device's choices, or from the run itself if `forced` is nil.
+	// steps is the number of decode passes. The tokens of decode passes are those of the
+	// list `forced`, which the float device has chosen. If `forced` is nil, the run chooses
+	// the tokens itself.
 	steps  int
 	forced []int32
 }
@@ -123,11 +124,11 @@ func (l *lab) measure(t *testing.T, d backend.Device, recipe string, cache *imag
 	return r, append(chosen, best(last))
 }
 
-// verdict compares a run with the float device's run.
+// verdict holds the differences between a run and the float device's run.
 type verdict struct {
 	layers []float64 // layers holds the relative error of each block's output
 	logits float64   // logits is the relative error of all logits
-	tree   float64   // tree is the relative error of the logits of the tree's rows
+	tree   float64   // tree is the relative error of the logits of the draft tree's rows
 	// same counts equal choices. first is the position of the first different choice, or -1.
 	// gap is the largest gap by which the float device prefers its own choice. off is the
 	// largest error of a logit.

@@ -74,8 +74,8 @@ type visit struct {
 	steps             int
 }
 
-// Lists of recipes: the integer recipes, the integer recipes of short runs on each chip, the
-// recipes of the NPU, and all recipes.
+// The constants below are lists of recipes: integer recipes of short runs, all integer
+// recipes, the recipes of the NPU, and all recipes.
 const (
 	usual    = "w8 w8a16 w8a8 w4a16"
 	integers = usual + " w4a16-lpbq"
@@ -167,7 +167,7 @@ func (c *comparison) ideal(t *testing.T, recipe string) verdict {
 	return judge(c.exact[recipe], c.float)
 }
 
-// compare runs a subject twice in a place: newly compiled, and from the cache.
+// compare runs a subject twice on one library and chip: newly compiled, and from the cache.
 func (c *comparison) compare(t *testing.T, p visit, recipe string) {
 	t.Helper()
 	cache, err := imagecache.Open(t.TempDir(), imagecache.Options{})

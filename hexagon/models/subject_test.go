@@ -32,7 +32,7 @@ const (
 
 // subject is a complete model to run.
 type subject struct {
-	// name is the name of the subject in testdata/models.md.
+	// name is the name of the model in testdata/models.md.
 	name string
 	// file returns the path of the model's GGUF file. layers is the number of layers that run,
 	// 0 for all.
@@ -68,7 +68,7 @@ func smollm(layers int, called string) subject {
 }
 
 // sized returns a random model of one layer in Q4_0 with matrices of realistic sizes, because
-// the vendor's compiler treats sizes differently.
+// the vendor's compiler compiles small and large matrices differently.
 func sized(called string, hidden, feed, heads, kvHeads int) subject {
 	s := randommodel.Shape{Name: called, Layers: 1, Hidden: hidden, FFN: feed, Heads: heads, KVHeads: kvHeads, Vocabulary: 512, Context: 512}
 	file := func(t testing.TB) string {

@@ -72,7 +72,7 @@ func (r *row) order() string {
 	return fmt.Sprintf("%02d %02d %s %03d", subject, recipe, r.Library, r.SoC)
 }
 
-// readRows returns the rows measured so far.
+// readRows returns the rows in measuredFile, which earlier test runs have measured.
 func readRows(t *testing.T) (rows []row) {
 	t.Helper()
 	data, err := os.ReadFile(measuredFile)

@@ -54,8 +54,8 @@ type memory interface {
 }
 
 // ownMemory gives access to this process's memory. ownMemory returns an error for an
-// address at which no process can have memory. Reading another address that has no memory
-// causes a fault, which readBinaryInfo turns into an error.
+// address at which no process can have memory. Any other address without memory causes a
+// fault when it is read, which readBinaryInfo turns into an error.
 type ownMemory struct{}
 
 // firstPage is the size of the first page of a process, which is never mapped.
@@ -87,8 +87,9 @@ func fetch[T any](m memory, address uintptr) (v T, err error) {
 }
 
 // infoReader reads the description of an image. The fields `tensors` and `letters` count
-// the tensors and the bytes of text that the reader has read so far. The reader limits both
-// counts, because a damaged description may refer to the same bytes many times.
+// the tensors and the bytes of text that the reader has read so far. The reader limits the
+// numbers of tensors and bytes, because a damaged description may refer to the same bytes
+// many times.
 type infoReader struct {
 	memory
 	tensors, letters int

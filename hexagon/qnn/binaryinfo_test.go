@@ -106,10 +106,10 @@ func put[T any](m *imageMemory, values ...T) uintptr {
 
 func putText(m *imageMemory, text string) uintptr { return put(m, append([]byte(text), 0)...) }
 
-// described returns memory with a description of a version at its start.
+// described returns memory that starts with an image description of the given version.
 func described(version uint32) imageMemory {
 	m := imageMemory{base: imageBase}
-	put(&m, cBinaryInfoV3{}) // reserves the size of the longest version of the struct
+	put(&m, cBinaryInfoV3{}) // cBinaryInfoV3 is the longest version of the struct, so its size is enough for every version
 	quantize := cQuantizeParams{definition: 1, encoding: uint32(ScaleOffset)}
 	*(*cScaleOffset)(unsafe.Pointer(&quantize.union)) = cScaleOffset{0.5, -3}
 	x := put(&m, cTensorImage{

@@ -135,7 +135,7 @@ func (o *ContextOptions) encodeCustom(c *configs) error {
 // closed, the library frees the graphs and weights.
 type Context struct {
 	handle handle
-	image  []byte // image keeps the image alive for a persistent context
+	image  []byte // image keeps the memory of the image alive for a persistent context
 }
 
 // NewContext creates an empty context for new graphs. If the device is nil, the

@@ -39,8 +39,8 @@ type DeviceOptions struct {
 // custom returns a device option that is specific to Hexagon. The union in the C struct of
 // a device option moved from offset 4 to offset 8 between core API 2.32 and 2.36. Every
 // library reads either offset 4 or offset 8. If the option's value is a single word, custom
-// writes it to both offsets. At both offsets, values of two words would overlap, so custom
-// writes two words only to the offset that the version of the open library reads.
+// writes the word to both offsets. At both offsets, values of two words would overlap, so
+// custom writes two words only to the offset that the version of the open library reads.
 func (l *Library) custom(option uint32, words ...uint32) cCustomConfig {
 	c := cCustomConfig{option: option, early: words[0], value: [7]uint64{uint64(words[0])}}
 	if len(words) > 1 {

@@ -77,8 +77,8 @@
 // The vendor's library prints to stdout when it is loaded and, before core API 2.37, in every
 // [Graph.Finalize]. To keep the library's lines out of stdout on Linux, package qnn makes
 // file descriptor 1 a duplicate of stderr while the library is loaded and while a library
-// before core API 2.37 finalizes a graph. Package qnn flushes C's output buffers before it
-// restores the descriptor. While stdout is redirected, text that other goroutines write to
+// before core API 2.37 finalizes a graph. Before package qnn restores file descriptor 1, it
+// flushes C's output buffers. While stdout is redirected, text that other goroutines write to
 // stdout also goes to stderr.
 //
 // # Logging
@@ -97,9 +97,9 @@
 //
 // # Platforms
 //
-// Package qnn works on Linux, macOS and Windows on amd64 and arm64, with CGO_ENABLED=0 and
-// 1. On Android, package qnn works on arm64 and amd64, only with cgo, because purego needs
-// cgo there. On any other system or processor, [Open] returns [errors.ErrUnsupported].
+// Package qnn works on Linux, macOS and Windows on amd64 and arm64, with and without cgo.
+// On Android, package qnn works on arm64 and amd64, only with cgo, because purego needs cgo
+// there. On any other system or processor, [Open] returns [errors.ErrUnsupported].
 //
 // Facts about QNN's interface were found by calling the library (core API 2.36, 2.37
 // and 2.40) or, if calls could not show them, in the public headers of 2.32. In

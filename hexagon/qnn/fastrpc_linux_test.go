@@ -18,9 +18,9 @@ func buildFastRPC(t *testing.T) string {
 	return library
 }
 
-// TestSharedMemoryIsSharedAndFreed maps FastRPC's memory and anonymous files a second time. The
-// test requires that each mapping sees the writes of the other mapping, and that all memory is
-// freed.
+// TestSharedMemoryIsSharedAndFreed maps the memory of FastRPC, and anonymous files, a second
+// time by their file descriptors. The test requires that each mapping sees the writes of the
+// other mapping, and that all memory is freed.
 func TestSharedMemoryIsSharedAndFreed(t *testing.T) {
 	fastRPC := buildFastRPC(t)
 	for name, library := range map[string]string{"FastRPC": fastRPC, "files": filepath.Join(t.TempDir(), "none.so")} {

@@ -72,7 +72,7 @@ func float16(bits uint16) float64 {
 	case 0:
 		return sign * math.Ldexp(fraction, -24)
 	case 31:
-		return sign * math.Inf(1) // a NaN is decoded as infinity, too, which also differs from every expected result
+		return sign * math.Inf(1) // both infinity and NaN are decoded as infinity, which differs from every expected result
 	}
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
@@ -105,7 +105,7 @@ func (l *linear) info(name string) GraphInfo {
 	return GraphInfo{Name: name, Inputs: []Tensor{l.x}, Outputs: []Tensor{l.y}}
 }
 
-// run executes the graph and compares the output with Go's sums.
+// run executes the graph and compares the output with sums that are computed in Go.
 func (l *linear) run(t *testing.T, g *Graph) []byte {
 	t.Helper()
 	output := make([]byte, 2*linearRows*linearOut)

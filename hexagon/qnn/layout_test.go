@@ -166,7 +166,8 @@ func compiler(t *testing.T) string {
 	return ""
 }
 
-// compileLayouts compiles and runs testdata/abi.c.
+// compileLayouts compiles and runs testdata/abi.c, which prints the layouts of QNN's C
+// structs.
 func compileLayouts(t *testing.T) map[string]cStruct {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "abi")

@@ -10,8 +10,8 @@ import (
 )
 
 // The constants below are the supported versions of the core API. Versions before
-// coreMinorOldest have another order of the functions in the function table. In all tested
-// versions from coreMinorOldest to coreMinorTested, the order is the same.
+// coreMinorOldest have another order of the functions in the function table. All tested
+// versions from coreMinorOldest to coreMinorTested have the same order of functions.
 const (
 	coreMajor       = 2
 	coreMinorOldest = 32
@@ -181,8 +181,8 @@ func (l *Library) callWithoutStdout(f function, args ...uintptr) (err error) {
 // callByValue calls a C function whose second argument is an operator config that C passes
 // by value. In the System V calling convention of amd64, the ten words of the operator
 // config are on the stack, so callByValue fills the six argument registers before it passes
-// these words. In all other calling conventions, the caller passes the address of the
-// operator config, so callByValue passes the address of call.config.
+// these words. In every calling convention except System V on amd64, the caller passes the
+// address of the operator config, so callByValue passes the address of call.config.
 func (l *Library) callByValue(f function, handle uintptr, call *opCall) error {
 	defer runtime.KeepAlive(call)
 	op := &call.config

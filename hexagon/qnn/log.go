@@ -108,8 +108,8 @@ func (s *logSlot) release() {
 }
 
 // line is the function that the C callback calls for each log line. If a log line is longer
-// than lineLimit, line drops the end of the text: it cannot format the line again into a
-// larger buffer, because a va_list can be read only once.
+// than lineLimit, its end is dropped: a va_list can be read only once, so the line cannot
+// be formatted again into a larger buffer.
 func (s *logSlot) line(format *byte, level uint32, _ uint64, args uintptr) uintptr {
 	target := s.target.Load()
 	if target == nil || format == nil {
@@ -158,16 +158,16 @@ func (e *errorLines) add(text string) {
 	e.count++
 }
 
-// mark returns how many error lines have been logged since the library was opened. The
-// caller passes the returned number to the method `since`.
+// mark returns how many error lines have been logged since the library was opened. To get
+// the later lines, a caller passes the result of mark to the method since.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.count
 }
 
-// since returns the kept error lines that were logged after a call of mark, the oldest
-// first.
+// The method since returns the kept error lines that were logged after a call of mark, the
+// oldest first.
 func (e *errorLines) since(mark uint64) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

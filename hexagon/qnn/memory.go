@@ -79,8 +79,7 @@ func (c *Context) RegisterMemory(o MemoryOptions) (*Memory, error) {
 	return m, nil
 }
 
-// Close ends the registration of the memory. Ending the registration does not free the
-// memory itself.
+// Close ends the registration of the memory. Close does not free the memory itself.
 func (m *Memory) Close() error {
 	id := m.handle.id.Swap(0)
 	if id == 0 {

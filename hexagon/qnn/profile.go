@@ -15,7 +15,7 @@ const (
 // ProfileLevel selects the times that a [Profile] measures.
 type ProfileLevel uint32
 
-// The constants below are the levels of a profile.
+// The constants below are the values of ProfileLevel.
 const (
 	ProfileBasic    ProfileLevel = 1    // ProfileBasic measures the times of whole calls
 	ProfileDetailed ProfileLevel = 2    // ProfileDetailed also measures the time of each node

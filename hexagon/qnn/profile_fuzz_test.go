@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// madeUpEvents makes up profile events from any bytes. A made-up event may be a part of
-// itself, of many events, or of none.
+// madeUpEvents makes up profile events from any bytes. An event that madeUpEvents invents
+// may be a part of itself, of many events, or of none.
 type madeUpEvents struct{ data []byte }
 
 var errMadeUp = errors.New("no such event")
@@ -28,12 +28,12 @@ func (m madeUpEvents) numbers(owner uintptr, _ int) (list []uint64, err error) {
 
 func (m madeUpEvents) event(number uint64) (Event, error) { return Event{Value: number}, nil }
 
-// FuzzProfileEvents reads arbitrary events. The eventReader must end, with no more events
-// than its limits allow.
+// FuzzProfileEvents reads profile events that are made from arbitrary bytes. The
+// eventReader must end, with no more events than its limits allow.
 func FuzzProfileEvents(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{2, 3, 0, 0})
-	f.Add([]byte{3, 0, 0, 0}) // three events, each of which is a part of itself
+	f.Add([]byte{3, 0, 0, 0}) // the seed makes three events, each of which is a part of itself
 	f.Add([]byte{1, 0})
 	f.Add([]byte{2, 4, 4, 255, 255})
 	f.Fuzz(func(t *testing.T, data []byte) {

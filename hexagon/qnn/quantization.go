@@ -42,9 +42,10 @@ const (
 // decides which other fields are used.
 type Quantization struct {
 	Encoding Encoding
-	// Bits is the number of significant bits of a stored value. The higher bits of an element,
-	// which do not count, are copies of the sign bit or zero. Only BlockwiseExpansion, Vector
-	// and the encodings named Bits... use the field Bits.
+	// Bits is the number of significant bits of a stored value. If Bits is smaller than the
+	// size of an element, the higher bits of the element do not count; they are copies of the
+	// sign bit or zero. Only BlockwiseExpansion, Vector and the encodings named Bits... use
+	// the field Bits.
 	Bits uint32
 	// Axis is the dimension along which each index has its own scale.
 	Axis int32

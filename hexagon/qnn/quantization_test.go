@@ -177,7 +177,7 @@ func TestInvalidQuantizationsAreRejected(t *testing.T) {
 	require.ErrorIs(t, unknown.encode(&cTensor{}, &keeper{}), errors.ErrUnsupported)
 }
 
-// concerns reports whether an encoding uses the field that a change damages.
+// concerns reports whether the encoding uses the field that a change of the test damages.
 func concerns(q *Quantization, change string) bool {
 	axis := slices.Contains([]Encoding{AxisScaleOffset, BitsAxisScaleOffset, BlockwiseExpansion, Vector}, q.Encoding)
 	switch change {
@@ -204,8 +204,8 @@ type quantized struct {
 
 const quantizedIn, quantizedOut = 64, 32
 
-// TestQuantizedLayersAgreeWithGo computes with every supported encoding, and again from a saved
-// image.
+// TestQuantizedLayersAgreeWithGo runs a layer in every supported encoding, first newly compiled
+// and then from a saved image, and compares the outputs with sums that are computed in Go.
 func TestQuantizedLayersAgreeWithGo(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) { runQuantizedLayers(t, openSession(t, path)) })
 }

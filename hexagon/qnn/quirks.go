@@ -46,7 +46,7 @@ var quirks = [...]quirkRow{
 	},
 	quirkRmsNormBeta: {
 		name: "RmsNorm of float16 without beta does not compile", first: 32, last: 39,
-		seen: "in x86-64 libraries 2.36 and 2.37, finalize returns 1002 for such a node; library 2.40 compiles it",
+		seen: "in x86-64 libraries 2.36 and 2.37, finalize returns 1002 for an RmsNorm of float16 without beta; library 2.40 compiles it",
 		act:  "package qnn does nothing, because package hexagon gives every RmsNorm a third input of zeros",
 	},
 	quirkOption66: {
@@ -63,8 +63,8 @@ var quirks = [...]quirkRow{
 
 const option66 = "unexpected GraphHtpSettings option 66"
 
-// in reports whether libraries with the given minor version of the core API have the quirk
-// q.
+// The method in reports whether libraries with the given minor version of the core API have
+// the quirk q.
 func (q *quirkRow) in(minor uint32) bool { return minor >= q.first && (q.last == 0 || minor <= q.last) }
 
 // has reports whether the open library has a quirk.

@@ -81,8 +81,8 @@ typedef struct emu_quant {
   uint32_t block_scale_bits; /* for LPBQ, block_scale_bits is the number of bits of a block scale */
   const float *scales;       /* for block encodings, scales are in the client's order */
   const int32_t *offsets;    /* if offsets is NULL, all offsets are 0 */
-  const float *zeros;        /* zeros holds the float offsets of the FLOAT_BLOCK encodings. If zeros
-                                is NULL, all of them are 0 */
+  const float *zeros;        /* zeros holds the float offsets of the FLOAT_BLOCK encodings. If the
+                                pointer zeros is NULL, all float offsets are 0 */
   /* for LPBQ, block_scales is indexed [channel][block]: the scale of a block is scales[channel] *
    * block_scales[channel][block]. */
   const uint16_t *block_scales;
@@ -144,9 +144,9 @@ enum emu_verdict {
 /* emu_op describes one operator; ops/table.c has one entry per operator. */
 typedef struct emu_op {
   const char *type; /* type is the vendor's name of the operator, such as "FullyConnected" */
-  /* check returns an emu_verdict. If the verdict is not EMU_VALID, check writes the reason to
-   * `reason`. check looks at counts, ranks, dimensions, data types, parameters, and at which inputs
-   * must be static. */
+  /* The function check checks a node and returns an emu_verdict. If the verdict is not EMU_VALID,
+   * check writes the reason to `reason`. check looks at counts, ranks, dimensions, data types,
+   * parameters, and at which inputs must be static. */
   int (*check)(const emu_node *node, char *reason, size_t reason_size);
   /* If an operator packs no constants, packed_size and pack are NULL. After pack, run does not read
    * the static inputs whose bits are set in packs_input (bit i stands for input i). */
@@ -189,7 +189,7 @@ const char *emu_code_path(void);
 /* emu_code_paths lists all values of cpu=, the fastest first, followed by NULL. */
 extern const char *const emu_code_paths[];
 int emu_select_code_path(
-    const char *name); /* the function returns 0 if this machine supports the code path; only tests
-                          call it */
+    const char *name); /* emu_select_code_path chooses a code path, and returns 0 if this machine
+                          supports the path; only tests call emu_select_code_path */
 
 #endif

@@ -62,7 +62,7 @@ typedef struct {
 #undef pthread_sigmask
 #define pthread_sigmask(how, set, before) ((void)(set), (void)(before))
 #define sched_getaffinity(pid, size, set)                                                          \
-  ((void)(set), -1) /* the number of processors is unknown here; the pool then uses one thread */
+  ((void)(set), -1) /* without the number of processors, the thread pool uses one thread */
 #define CPU_COUNT(set) 1
 
 static inline void pause(void) { nanosleep(&(struct timespec){.tv_sec = 1}, NULL); }

@@ -52,8 +52,8 @@ typedef struct api_object {
   uint32_t id;
   uint32_t holders;         /* holders is the number of calls that hold the object; guarded by the
                                registry lock */
-  struct api_object *owner; /* owner is set for a graph: it is its context, which is held as long as
-                             * the graph is held */
+  struct api_object *owner; /* owner is the context of a graph; the context is held as long as the
+                             * graph is held */
 } api_object;
 
 qnn_handle api_register(api_kind kind, api_object *object); /* api_register registers an object and

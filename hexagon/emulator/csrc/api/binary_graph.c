@@ -43,8 +43,8 @@ static qnn_status use_chunk(api_binary_reader *l, uint32_t index, uint64_t size,
   return QNN_OK;
 }
 
-/* read_form reads all fields of a quantization except its arrays. If a pointer in the result of
- * read_form is not NULL, this only means that the array exists. */
+/* read_form reads all fields of a quantization except its arrays. A pointer in the result of
+ * read_form that is not NULL means only that the array exists. */
 static void read_form(api_cursor *c, emu_quant *q) {
   q->encoding = get_u32(c);
   q->bitwidth = get_u32(c);

@@ -148,9 +148,9 @@ static bool known_custom(const qnn_htp_config *custom) {
 }
 
 /* grants_switching reports whether a load may ask the library to switch graphs itself. With
- * SDNPU_EMULATOR=switching=on, loads with a memory hint are accepted, as they may be on a phone. A
- * granted request changes neither results nor times, because all graphs of the emulator stay
- * loaded. */
+ * SDNPU_EMULATOR=switching=on, loads with a memory hint are accepted, as they may be on a phone. If
+ * the emulator grants the request to switch graphs, neither results nor times change, because all
+ * graphs of the emulator stay loaded. */
 static bool grants_switching(uint32_t call) {
   char value[8];
   return call == AT_LOAD && emu_setting("switching", value, sizeof value) &&

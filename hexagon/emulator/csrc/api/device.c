@@ -62,7 +62,8 @@ static qnn_status read_config(uint32_t log, const qnn_config *const *config, uin
       return api_fail(log, QNN_DEVICE_CONFIG, "deviceCreate: unknown option %u", (*config)->option);
     }
     if (custom->option == OPTION_SIGNED_PD || custom->option == OPTION_SECURE_PD) {
-      continue; /* both options ask for a signed process on the DSP, and the emulator has no DSP */
+      continue; /* OPTION_SIGNED_PD and OPTION_SECURE_PD ask for a signed process on the DSP, and
+                   the emulator has no DSP */
     }
     if (custom->option == OPTION_ARCH) {
       api_log(log, QNN_LOG_WARN, "deviceCreate: the arch option is deprecated: use the SoC option");

@@ -87,8 +87,8 @@ void api_graph_destroy(api_graph *graph) {
 
 enum { HTP_GRAPH_OPTIONS = 18, GRAPH_OPTIONS = 7 };
 
-/* known_options rejects unknown options of a graph. The known options of graphs tune a compiler and
- * a chip that do not exist in the emulator, so they have no effect. */
+/* known_options rejects unknown options of a graph. Known options have no effect, because the
+ * emulator has no compiler and no chip that they could tune. */
 static bool known_options(uint32_t log, const char *name, const qnn_config *const *config) {
   for (; config != NULL && *config != NULL; config++) {
     uint32_t option = (*config)->option;

@@ -5,7 +5,8 @@
  * one graph at a time; an execute holds the device lock for its full time on the phone. The
  * simulated loader loads one context at a time. An execute that starts during a load is slower by
  * the profile's factor. With pace=wall, a call sleeps until its time on the phone has passed. With
- * pace=virtual no call sleeps; a client that simulates time must know which calls overlap.
+ * pace=virtual, no call sleeps, so a client that simulates time must compute itself which calls
+ * overlap.
  *
  * The emulator finds out from names and inputs which part of a model a graph computes. A block's
  * graph has inputs past_k<layer> and the part _layers<K>of<T> in its name. The name of the graph of

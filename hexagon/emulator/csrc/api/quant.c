@@ -5,8 +5,8 @@
  * in this order.
  *
  * The emulator rejects scales that are zero or NaN, counts that do not fit, wrong axes, and block
- * sizes of zero. The vendor's library accepts encodings with all of these errors, and later divides
- * by a block size of zero.
+ * sizes of zero. The vendor's library accepts invalid scales, counts, axes and block sizes, and
+ * later divides by a block size of zero.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>

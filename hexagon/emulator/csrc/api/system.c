@@ -143,7 +143,8 @@ static qnn_status metadata(qnn_handle handle, const void *blob, uint64_t size,
       *out = &d->info;
     } else if (status != QNN_MEMORY) {
       status =
-          QNN_BLOB_TRUNCATED; /* as the vendor's library does for every malformed binary */
+          QNN_BLOB_TRUNCATED; /* the vendor's library returns QNN_BLOB_TRUNCATED for every malformed
+                                 binary */
     }
   }
   api_release(d);

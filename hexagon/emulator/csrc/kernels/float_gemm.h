@@ -75,8 +75,8 @@ WIDE_TILES(TILE)
 typedef void (*tile_fn)(const emu_float_gemm *b, const void *panel, float *out);
 
 /* tile_set holds the tile functions for one number of rows and for each type of weights.
- * run[type][0] sums over all k; run[type][1] sums over the k that the list b->index holds. For s8
- * weights there is no function with a list: s8 weights are static, and only a MatMul of two
+ * run[type][0] sums over all k; run[type][1] sums over the k that the list b->index holds.
+ * run[type][1] is NULL for s8 weights, because s8 weights are static, and only a MatMul of two
  * activations makes lists. */
 typedef struct {
   uint32_t panels;
@@ -98,7 +98,8 @@ static const tile_set middle_tiles[EMU_GEMM_ROWS + 1] = {[0] = {0, {{NULL}}},
 static const tile_set wide_tiles[EMU_GEMM_ROWS + 1] = {[0] = {0, {{NULL}}}, WIDE_TILES(TILE_ENTRY)};
 
 /* widest_tile returns the tile with the most panels, but at most `left` panels. A tile of one panel
- * is slower, because each row has only one chain of dependent additions. */
+ * takes more time per panel than a wider tile, because each row has only one chain of dependent
+ * additions. */
 KERNEL const tile_set *widest_tile(uint32_t rows, uint32_t left) {
   const tile_set *wide = &wide_tiles[rows], *middle = &middle_tiles[rows];
   if (wide->panels != 0 && left >= wide->panels) {

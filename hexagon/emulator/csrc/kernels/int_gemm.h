@@ -71,8 +71,8 @@ KERNEL uint32_t int_panels_of(uint32_t rows, enum emu_int_type a_type) {
 enum { MAX_PANELS = 8 };
 
 /* int_sums computes the sums of one tile in f64, chunk by chunk: first 256 times the plane of high
- * bytes, then the plane of low bytes. If the weights have one plane and one chunk covers it, the
- * 32-bit sums stay in `part`, and int_sums returns false. */
+ * bytes, then the plane of low bytes. If the weights have one plane, and one chunk covers all of K,
+ * the 32-bit sums stay in `part`, and int_sums returns false. */
 KERNEL bool int_sums(const emu_int_gemm *b, const int8_t *w, const int_tile_set *tile,
                      int32_t *part, double *sums) {
   size_t n = (size_t)b->rows * tile->panels * EMU_LANES;

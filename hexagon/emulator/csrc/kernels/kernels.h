@@ -83,9 +83,9 @@ static inline size_t emu_int_row_bytes(size_t n) { return (2 * n + 63) / 64 * 64
  * The sum of an integer GEMM is exact in any order: |t| stays below 2^52, so f64 holds it. A weight
  * of an integer GEMM is one s8; if the weights have two planes of s8, a weight is 256 * high + low.
  * The weights of an integer GEMM are packed in panels of 16 columns and in pairs of k: pair s holds
- * k = 2s and 2s + 1, and zero for a k beyond an odd K. In each plane of panel c / 16, the weight
- * (s, c, i) is byte s * 32 + c % 16 * 2 + i. A kernel may read up to 32 bytes past the end of the
- * weights. */
+ * k = 2s and 2s + 1, and zero for a k beyond an odd K. In each plane of panel c / 16, weight number
+ * i of pair s in column c is byte s * 32 + c % 16 * 2 + i. A kernel may read up to 32 bytes past
+ * the end of the weights. */
 typedef struct emu_int_gemm {
   const char *a;            /* a holds rows of type a_type, packed by pack_int_row of the same code
                                path */

@@ -132,8 +132,9 @@ typedef struct {
   int32x4_t a, b, c, d;
 } i16;
 
-/* The struct below holds one pair of k in each of 16 lanes. `first` and `second` are the first and
- * the second k of lanes 0 to 7, `third` and `fourth` those of lanes 8 to 15. */
+/* In each of 16 lanes, the struct below holds a pair of elements with neighbouring k. For lanes 0
+ * to 7, `first` holds the first element of each pair and `second` the second one; `third` and
+ * `fourth` hold those of lanes 8 to 15. */
 typedef struct {
   int16x8_t first, second, third, fourth;
 } pairs;

@@ -16,7 +16,7 @@ enum { PREFETCH_DISTANCE = 2048, LINE_BYTES = 64 };
 
 typedef struct {
   const char *from, *end;
-  size_t step; /* step is the number of bytes that are prefetched per step */
+  size_t step; /* step is the number of bytes to prefetch in each step of the pass */
 } prefetch_stream;
 
 /* prefetch_stream_of returns the part of the weights that pass number `pass` over a tile
@@ -34,10 +34,10 @@ KERNEL_INLINE prefetch_stream prefetch_stream_of(const emu_prefetch *prefetch, s
 
 /* prefetch_line prefetches the part of the weights that belongs to step s. A Zen 4 processor
  * ignores a prefetch if the address of its page is not in the TLB. A load is never ignored, so
- * every TOUCH_PERIOD steps a load reads (touches) a line of the weights one page ahead. Without the
- * touching loads, a product of 8 rows of f16 takes 10 to 50 % longer on a Zen 4, and 3 to 6 %
- * longer on a Zen 5, although a Zen 5 ignores no prefetch. Measurements showed that one touching
- * load per page is not enough. */
+ * every TOUCH_PERIOD steps a load reads (touches) a line of the weights one page ahead. Without
+ * the loads that touch the next page, a product of 8 rows of f16 takes 10 to 50 % longer on a Zen
+ * 4, and 3 to 6 % longer on a Zen 5, although a Zen 5 ignores no prefetch. Measurements showed that
+ * more than one load per page is needed. */
 KERNEL_INLINE void prefetch_line(const prefetch_stream *f, size_t s) {
   enum { TOUCH_DISTANCE = 4096, TOUCH_PERIOD = 16 };
   const char *line = f->from + s * f->step, *lead = line + TOUCH_DISTANCE;

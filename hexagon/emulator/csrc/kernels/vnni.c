@@ -31,7 +31,7 @@ enum { MAX_SUMS = EMU_GEMM_ROWS * 4 * EMU_LANES };
 
 typedef struct {
   uint32_t bytes; /* per element */
-  double base;    /* base is the difference between a stored value and its true value */
+  double base;    /* base is the number by which a stored element of A exceeds its true value */
 } byte_form;
 
 static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
@@ -41,8 +41,9 @@ static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
 
 /* stacked reports whether each 16-bit row is computed as two rows of bytes. The low bytes of a
  * 16-bit row are stored half a stride after its high bytes. Up to EMU_GEMM_ROWS / 2 rows of 16 bits
- * are computed as twice as many byte rows, at a distance of half a stride. With more rows of 16
- * bits, one pass reads the high bytes of all rows and the next pass the low bytes. */
+ * are computed as twice as many byte rows, at a distance of half a stride. More than EMU_GEMM_ROWS
+ * / 2 rows of 16 bits take two passes: the first reads the high bytes of all rows, and the second
+ * the low bytes. */
 static bool stacked(uint32_t rows, enum emu_int_type a_type) {
   return byte_forms[a_type].bytes == 2 && 2 * rows <= EMU_GEMM_ROWS;
 }
@@ -60,12 +61,12 @@ static uint32_t int_panels_of(uint32_t rows, enum emu_int_type a_type) {
 /* ---- GEMM ---- */
 
 /* prefetch_walks_pages is true if a prefetch looks up page tables when an address is not in the
- * TLB; then no load has to touch the page first. */
+ * TLB. On such a processor no load has to touch the page before the prefetch. */
 static bool prefetch_walks_pages;
 
 /* prefetch_walks returns true for Intel's processors (optimization manual, 3.7.1) and for AMD's
- * since Zen 5. Without the touching loads, a Zen 5 takes 5 % less time for 8 rows of u8; a Zen 4
- * gains nothing from prefetches alone. */
+ * since Zen 5. Without loads that touch the next page, a Zen 5 takes 5 % less time for 8 rows of
+ * u8; a Zen 4 gains nothing from prefetches alone. */
 static bool prefetch_walks(void) {
   enum { ZEN_5 = 26 };
   uint32_t a, b, c, d;
@@ -75,8 +76,8 @@ static bool prefetch_walks(void) {
   return __get_cpuid(1, &a, &b, &c, &d) && (a >> 8 & 15) + (a >> 20 & 255) >= ZEN_5;
 }
 
-/* prefetch_of_pass leaves out the touching loads if computing is so fast that the loads would
- * slow it down. */
+/* prefetch_of_pass leaves out the loads that touch the next page if computing is so fast that these
+ * loads would slow it down. */
 KERNEL prefetch_stream prefetch_of_pass(const emu_int_gemm *b, const int8_t *w, size_t steps,
                                         uint32_t i, uint32_t passes) {
   prefetch_stream next = prefetch_stream_of(&b->prefetch, i, passes, steps, w, QUAD_BYTES);
@@ -100,8 +101,9 @@ KERNEL tile_pass tile_pass_of(const emu_int_gemm *b, const int8_t *w, uint32_t b
                      .next = prefetch_of_pass(b, w, bytes * quads, i, passes)};
 }
 
-/* sum_f64 adds up in f64 the sums of several passes, each of which fits into 32 bits: for each
- * plane of the weights and each byte of A, high ones first. */
+/* sum_f64 computes the sums of a tile in f64 from several passes, whose own sums fit into 32 bits.
+ * Each pass multiplies one plane of the weights by one byte of A's elements; passes over high bytes
+ * come first. */
 KERNEL void sum_f64(const emu_int_gemm *b, const int8_t *w, const tile_set *tile, double *all) {
   int32_t part[MAX_SUMS] __attribute__((aligned(LINE_BYTES)));
   bool is_stacked = stacked(b->rows, b->a_type);

@@ -62,9 +62,10 @@ KERNEL_INLINE void put(char *out, __m512i x, size_t bytes, size_t n) {
   }
 }
 
-/* The struct below holds the sums of a tile after its passes: `low`, plus 256 * `high` if that is
- * not NULL; or `all` in f64 if the sums may exceed 32 bits. `row` is the distance in elements
- * between the sums of one row of the tile and those of the next. */
+/* The struct below holds the sums of a tile after its passes. If the sums fit into 32 bits, a
+ * sum is 256 * high + low, or only low if `high` is NULL; otherwise `all` holds the sums in f64.
+ * The field row is the distance in elements between the sums of one row of the tile and those of
+ * the next. */
 typedef struct {
   const int32_t *low, *high;
   const double *all;

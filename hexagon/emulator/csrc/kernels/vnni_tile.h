@@ -22,10 +22,10 @@ enum {
 #define RAISE(r, p) sum##r##_##p = _mm512_slli_epi32(sum##r##_##p, 8);
 #define RAISE_ROW(P, r) P(RAISE, r)
 
-/* tile_pass describes one pass over a tile, which reads `quads` quads of byte rows and of one plane
- * of the weights. If `bytes` is 2, the pass sums the products of the high bytes of A, multiplies
- * the sums by 256, and adds the products of the low bytes, which start `half` bytes after the high
- * bytes. */
+/* tile_pass describes one pass over a tile. A pass reads `quads` quads of k from the byte rows of A
+ * and from one plane of the weights. If `bytes` is 2, the pass sums the products of the high bytes
+ * of A, multiplies the sums by 256, and adds the products of the low bytes, which start `half`
+ * bytes after the high bytes. */
 typedef struct {
   const char *left;
   size_t stride; /* stride is the distance between two rows in bytes */

@@ -198,8 +198,8 @@ static rounding rounding_of(const emu_tensor *t, enum emu_ties ties) {
 
 static inline int32_t rounded(float value, const rounding *r) {
   float x = value / r->scale;
-  x = x < r->highest ? x : r->highest; /* for NaN the comparison is false, so NaN becomes the
-                                          highest value */
+  x = x < r->highest ? x : r->highest; /* a comparison with NaN is false, so NaN becomes the highest
+                                          value */
   x = x > r->lowest ? x : r->lowest;
   int32_t whole = (int32_t)x;
   float rest = x - (float)whole;

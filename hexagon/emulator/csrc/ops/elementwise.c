@@ -181,7 +181,8 @@ int emu_check_select(const emu_node *node, char *text, size_t size) {
   return check_broadcast(node, reason);
 }
 
-/* select_piece copies elements; it converts those whose encoding differs from the output's. */
+/* select_piece copies selected elements, and converts an element if its input's encoding differs
+ * from the output's. */
 static void select_piece(const void *arg, const emu_loop *loop, const uint64_t *at, uint64_t n) {
   const emu_node *node = arg;
   const emu_tensor *y = node->out[0];

@@ -20,8 +20,8 @@ enum { EMU_MOST_TERMS = 1 << 17, EMU_MOST_OFFSET = 1 << 17 };
 typedef struct emu_linear {
   const emu_tensor *x, *w, *bias, *y; /* bias is NULL if the operator has no bias */
   uint32_t rows, in, out;
-  uint32_t in_axis, out_axis; /* in_axis is the axis of w along the inputs, out_axis along the
-                                 outputs */
+  uint32_t in_axis, out_axis; /* in_axis is the axis of w that counts the inputs, and out_axis the
+                                 axis that counts the outputs */
 } emu_linear;
 
 /* In linear_check.c, emu_check_linear checks data types and encodings; the operators themselves
@@ -39,7 +39,8 @@ typedef struct emu_packing {
   uint32_t planes;        /* integer products */
   double offset;          /* for integer products, offset is the number that must be added to every
                              packed weight */
-  uint32_t k_pairs;       /* for integer products, k_pairs is the number of pairs of k */
+  uint32_t k_pairs;       /* for integer products, k_pairs is the number of pairs of neighbouring
+                             k */
   size_t panel_bytes, weight_bytes, column_bytes, bytes;
   bool scaled; /* for float products, scaled tells whether there is one scale per column */
 } emu_packing;
@@ -59,11 +60,12 @@ void emu_run_linear(const emu_linear *l, const void *packed, void *scratch);
 enum emu_int_type emu_int_type_of(uint32_t dtype);
 /* emu_a_center returns the number that pack_int_row subtracts from an element of A. emu_b_center
  * returns the number by which a packed element of B is smaller than its stored integer: unsigned
- * types are packed as signed ones, and two planes are packed with 128 less. */
+ * types are packed as signed ones, and 16-bit types, which take two planes, are packed with 128
+ * less. */
 int32_t emu_a_center(uint32_t dtype);
 int32_t emu_b_center(uint32_t dtype);
-uint32_t emu_planes(uint32_t dtype);  /* emu_planes returns the number of planes of a packed
-                                         operand: 1 for 8 bits, 2 for 16 bits */
+uint32_t emu_planes(uint32_t dtype);  /* emu_planes returns the number of byte planes of a packed
+                                         operand: 1 for types of 8 bits, 2 for types of 16 bits */
 uint32_t emu_k_chunk(uint32_t dtype); /* emu_k_chunk returns the value of emu_int_gemm.chunk_pairs
                                          for a type of A */
 double emu_scale_of(const emu_tensor *t, uint32_t channel);

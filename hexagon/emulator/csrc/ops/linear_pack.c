@@ -135,7 +135,8 @@ typedef struct {
   const emu_linear *l;
   emu_packing p;
   char *dst;
-  atomic_uint max_l1; /* max_l1 is the largest L1 norm of any column of weights in any plane */
+  atomic_uint max_l1; /* max_l1 is the largest sum of magnitudes in one column of one plane of the
+                         packed weights */
 } pack_job;
 
 /* channel_scale returns the factor by which the sums of a column are multiplied. For float blocks,
@@ -194,8 +195,8 @@ static void pack_float_panel(const pack_job *job, uint32_t panel, uint32_t colum
   }
 }
 
-/* packed_value returns a weight in the form that the planes hold: centered, and multiplied by the
- * scale of its block. */
+/* packed_value returns the integer that is packed for a weight: moved into the signed range, and
+ * multiplied by the scale of its block if the encoding is LPBQ. */
 static int32_t packed_value(const emu_linear *l, uint32_t k, uint32_t c) {
   int32_t v = stored(l->w, weight_at(l, k, c));
   if (l->w->quant.encoding == EMU_Q_LPBQ) {

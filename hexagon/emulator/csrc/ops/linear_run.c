@@ -10,8 +10,8 @@
 
 enum {
   FEW_BLOCKS = 4,
-  MANY_BLOCKS = 32,         /* with MANY_BLOCKS row blocks, each block prefetches one byte per pair
-                               of k and panel */
+  MANY_BLOCKS = 32,         /* MANY_BLOCKS row blocks each prefetch one of the 32 bytes that a panel
+                               has for two values of k */
   GROUP_BYTES = 192 * 1024, /* GROUP_BYTES is the size of a task's panels, so that they stay in the
                                second-level cache */
   TASKS_PER_THREAD = 4,
@@ -25,10 +25,10 @@ typedef struct {
   uint32_t blocks;       /* blocks is the number of row blocks, each small enough for one call of a
                             kernel */
   uint32_t row_parts;    /* row_parts is the number of tasks along the rows */
-  uint32_t unit_panels;  /* unit_panels is the number of panels that stay in one task: those of a
-                            wide tile */
-  bool wide_tile;        /* wide_tile tells whether a tile spans unit_panels panels and prefetches
-                            the next ones */
+  uint32_t unit_panels;  /* unit_panels is the number of neighbouring panels that are never divided
+                            between tasks, such as those of a wide tile */
+  bool wide_tile;        /* wide_tile is true if a tile spans unit_panels panels and prefetches the
+                            panels of the next tile */
   uint32_t panel_groups; /* panel_groups is the number of groups into which the panels are evenly
                             divided */
   uint32_t panels, tasks;
@@ -198,8 +198,8 @@ typedef struct {
 } task_range;
 
 /* group_in_memory_order numbers the groups of panels such that each thread reads contiguous memory,
- * if threads take tasks in turn. With the order of group_in_memory_order, a task prefetches past
- * its end the memory that its thread reads next. */
+ * if threads take tasks in turn. A task prefetches the memory past its own end, which in this order
+ * is the memory that its thread reads next. */
 static uint32_t group_in_memory_order(uint32_t group, uint32_t panel_groups) {
   uint32_t threads = emu_pool_threads(), thread = group % threads, longer = panel_groups % threads;
   return thread * (panel_groups / threads) + (thread < longer ? thread : longer) + group / threads;
@@ -252,9 +252,9 @@ static void run_panels_outer(const linear_job *job, const task_range *range) {
 
 /* multiply computes one task of a linear operator. For a few row blocks, the outer loop runs over
  * panels, so that all blocks share the wait for memory: with row blocks in the outer loop, the
- * first block alone would read all panels from memory. An integer product keeps the panels in the
- * outer loop for more blocks (up to MANY_BLOCKS): its panels are twice as large as the rows of a
- * block, so it is better that the rows move through the cache. */
+ * first block alone would read all panels from memory. An integer product has panels in the outer
+ * loop for up to MANY_BLOCKS row blocks: its panels are twice as large as the rows of a block, so
+ * the panel should stay in the cache while the rows pass through. */
 static void multiply(void *arg, uint32_t task) {
   const linear_job *job = arg;
   task_range range = task_range_of(&job->tiling, task);

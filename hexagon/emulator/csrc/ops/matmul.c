@@ -52,7 +52,8 @@ uint32_t emu_matmul_parts(const emu_matmul *p, uint32_t blocks) {
   uint32_t tasks = p->batches * blocks, min_tasks = TASKS_PER_THREAD * emu_pool_threads();
   uint64_t work = (uint64_t)p->m * p->n * p->k / blocks / PART_WORK + 1;
   uint32_t parts = tasks < min_tasks ? (min_tasks + tasks - 1) / tasks : 1;
-  uint32_t panels = (emu_matmul_panels(p) + 3) / 4; /* panels is the number of full wide tiles */
+  uint32_t panels = (emu_matmul_panels(p) + 3) / 4; /* panels is the number of groups of four
+                                                       panels, the width of a wide tile */
   parts = parts < panels ? parts : panels;
   return parts < work ? parts : (uint32_t)work;
 }
@@ -265,7 +266,7 @@ typedef struct {
   size_t k_stride, panel_stride, batch_stride;
   const float *bias;
   char *slots;
-  uint32_t blocks;      /* blocks is the number of row blocks in each batch */
+  uint32_t blocks;      /* blocks is the number of row blocks in each output matrix of the batch */
   uint32_t panel_parts; /* panel_parts is the number of tasks into which the columns are divided */
 } matmul_job;
 

@@ -2,8 +2,8 @@
  *
  * The two quantized operands are converted to signed integers around zero and multiplied exactly;
  * the right operand is packed again in every run. Let a' and b' be the packed numbers, and x and w
- * the parts of the operands' offsets that packing has not absorbed: the result is sum (a' + x)(b' +
- * w) = sum a'b' + w sum a' + x (sum b' + K w).
+ * the parts of the offsets of A and B that the packed numbers do not include: the result is sum (a'
+ * + x)(b' + w) = sum a'b' + w sum a' + x (sum b' + K w).
  */
 #include <math.h>
 #include <string.h>
@@ -59,7 +59,8 @@ int emu_check_matmul_int(const emu_matmul *p, emu_reason reason) {
 
 typedef struct {
   const emu_matmul *p;
-  double x, w; /* x and w are the parts of the offsets of A and B that packing has not absorbed */
+  double x, w; /* x is the part of A's offset, and w the part of B's offset, that the packed
+                  integers do not include */
   uint32_t planes, panels, blocks, panel_parts;
   size_t row_bytes, panel_bytes;
   char *rows, *packed_panels;

@@ -2,17 +2,17 @@
  * copy each element once. Each of the operators in move.c is a loop over the written elements, with
  * the strides of the source.
  *
- * The operators in move.c copy elements without a change. If the output has another encoding than
- * the input, StridedSlice and the operators in other files convert the elements, as the vendor's
- * library does. Reshape and Transpose reject an output with another encoding than the input,
- * because the vendor's library would keep the stored integers and so change their values.
+ * The operators in move.c copy elements without a change. If the encodings of output and input
+ * differ, StridedSlice converts the elements, as the vendor's library does. Reshape and Transpose
+ * reject an output with another encoding than the input, because the vendor's library would keep
+ * the stored integers and so change their values.
  */
 #include <string.h>
 
 #include "ops/ops.h"
 
-/* move describes a copy. Operand 0 of the copying loop is written, from element `to_at` on, and
- * operand 1 is read. */
+/* move describes a copy of the elements of a tensor. Operand 0 of the copying loop is written, from
+ * element `to_at` on, and operand 1 is read. */
 typedef struct {
   const emu_tensor *to, *from;
   uint64_t to_at, from_at;

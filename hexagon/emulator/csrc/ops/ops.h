@@ -181,8 +181,8 @@ void emu_strides(const emu_tensor *t, uint64_t *strides);
 
 /* emu_move in move.c copies elements in a loop. Operand 0 of the loop is written to `to`, from
  * element to_at on; operand 1 is read from `from`. If the encodings of input and output differ,
- * emu_move converts the elements. emu_check_move checks that there is one input and one output,
- * both of one of the given types. */
+ * emu_move converts the elements. emu_check_move checks that there is one input and one output, and
+ * that each has one of the given types. */
 enum {
   EMU_T_MOVED = EMU_T_FLOAT | EMU_T_FIXED
 }; /* EMU_T_MOVED has the types that every copying operator supports */

@@ -107,9 +107,9 @@ static void rotate_fixed(const rotary_job *job, uint64_t at, uint64_t angle, flo
 
 enum { ROTARY_ROWS = 64 }; /* ROTARY_ROWS is the number of rows that one task rotates */
 
-/* rotate_rows rotates the rows of one task. If the tables of cosines and sines do not contain a
- * row's position, the row becomes all ones (NaN, or the largest value), so that the error is
- * visible. */
+/* rotate_rows applies the rotary embedding to the rows of one task. If the tables of cosines and
+ * sines do not contain a row's position, the row becomes all ones (NaN, or the largest value), so
+ * that the error is visible. */
 static void rotate_rows(void *arg, uint32_t task, uint32_t slot) {
   const rotary_job *job = arg;
   const emu_tensor *x = job->node->in[0], *angles = job->node->in[1];

@@ -43,8 +43,8 @@ void emu_run_tile(const emu_node *node, void *scratch) {
 
 /* ---- Pad adds a constant before and after each dimension ---- */
 
-/* The constant of Pad is checked here, because it may be a float or an integer, and a rule of
- * emu_check_params names one type only. */
+/* emu_check_pad checks the constant of Pad itself, because the constant may be a float or an
+ * integer, and a rule of emu_check_params names one type only. */
 int emu_check_pad(const emu_node *node, char *text, size_t size) {
   emu_reason reason = {text, size};
   const emu_param *constant = emu_find_param(node, "pad_constant_value");

@@ -94,7 +94,7 @@ static void make_heap(const float *row, uint32_t *heap, uint32_t k) {
 
 /* lower_bound returns a number such that at least k elements of a row are not below it: the k-th
  * largest of the blocks' largest elements, which are written to block_max. If a row has fewer than
- * k blocks, lower_bound returns -inf. The array heap serves lower_bound as working memory. */
+ * k blocks, lower_bound returns -inf. lower_bound uses the array heap as working memory. */
 static float lower_bound(const float *row, uint32_t n, uint32_t *heap, uint32_t k,
                          float *block_max) {
   uint32_t blocks = blocks_of(n);
@@ -121,8 +121,8 @@ static void select_top_k(float *row, uint32_t n, uint32_t *heap, uint32_t k, flo
   float bound = lower_bound(row, n, heap, k, block_max);
   uint32_t filled = 0;
   for (uint32_t i = 0; bound == -INFINITY && i < n; i++) {
-    row[i] = row[i] != row[i] ? bound : row[i]; /* if the bound is -inf, the result of TopK may
-                                                   contain NaN elements, so NaN becomes -inf */
+    row[i] = row[i] != row[i] ? bound : row[i]; /* if `bound` is -inf, NaN elements may be among the
+                                                   results of TopK, so each NaN becomes -inf */
   }
   for (uint32_t from = 0, b = 0; from < n; from += BLOCK, b++) {
     if (block_max[b] < bound) {

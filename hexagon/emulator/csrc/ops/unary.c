@@ -31,7 +31,8 @@ static void gelu(float *x, size_t n) {
   emu_kernel()->exponentials(e, n, 0, 1);
   for (size_t i = 0; i < n; i++) {
     float tail = t[i] * e[i];   /* tail is erfc(|x| / sqrt 2) */
-    bool vanishes = x[i] < -20; /* vanishes avoids -inf times 0, which is NaN */
+    bool vanishes = x[i] < -20; /* vanishes is set if gelu(x) rounds to zero, so that -inf is not
+                                   multiplied by 0, which gives NaN */
     x[i] = vanishes ? -0.0f : 0.5f * x[i] * (x[i] < 0 ? tail : 2 - tail);
   }
 }
@@ -57,7 +58,7 @@ static void rsqrt(float *x, size_t n) {
   }
 }
 
-/* ---- running the functions ---- */
+/* ---- the code below runs the functions above on all elements ---- */
 
 typedef struct {
   const emu_node *node;
