@@ -35,7 +35,10 @@ const patience = 5 * time.Minute
 // plain, selected and expected are files that TestMain makes. Their paths are absolute,
 // because package llm looks for its program below the working folder, and TestMain changes
 // that folder.
-var plain, selected, expected string
+var plain, selected, calling, expected string
+
+// callPieces is the answer of the model `calling`.
+var callPieces = []string{"Let me see.", "\n<tool_call>\n{\"name\": \"weather\",", " \"arguments\": {\"at\": \"", "Oslo", "\"}}\n</tool_call>"}
 
 func TestMain(m *testing.M) {
 	work, err := os.MkdirTemp("", "sdnpu-client-")
@@ -75,6 +78,12 @@ func install(work string) error {
 	if err := os.Link(program, command); err != nil {
 		return err
 	}
+	calling = filepath.Join(work, "calling.gguf")
+	write := exec.Command("go", append([]string{"run", "./integration_test/scriptmodel", calling, "{# <tool_call> </tool_call> #}"}, callPieces...)...)
+	write.Dir, write.Env = root, build.Env
+	if out, err := write.CombinedOutput(); err != nil {
+		return fmt.Errorf("go run ./integration_test/scriptmodel: %w: %s", err, out)
+	}
 	if out, err := exec.Command(command, "select", plain, "-o", selected).CombinedOutput(); err != nil {
 		return fmt.Errorf("sdnpu select: %w: %s", err, out)
 	}
@@ -102,11 +111,16 @@ func start(t *testing.T, model string) llm.LlamaServer {
 
 // load starts the program and waits until it serves or has failed.
 func load(t *testing.T, model string) (llm.LlamaServer, error) {
+	return loadWith(t, model, llm.LlamaServerConfig{DisableJinja: true, ContextShift: true})
+}
+
+// loadWith does the work of load with any settings of Ollama.
+func loadWith(t *testing.T, model string, config llm.LlamaServerConfig) (llm.LlamaServer, error) {
 	f, err := llm.LoadModel(model, 0)
 	require.NoError(t, err)
 	options := api.DefaultOptions()
 	options.NumCtx = 512
-	server, err := llm.NewLlamaServer(ml.SystemInfo{}, nil, model, f, nil, nil, options, 1, llm.LlamaServerConfig{DisableJinja: true, ContextShift: true})
+	server, err := llm.NewLlamaServer(ml.SystemInfo{}, nil, model, f, nil, nil, options, 1, config)
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
 	_, err = server.Load(t.Context(), ml.SystemInfo{}, nil, false)
@@ -196,6 +210,34 @@ func TestFormatHoldsTheAnswer(t *testing.T) {
 		Prompt: "Once upon a time", Format: json.RawMessage(`{"type": "number of sheep"}`), Options: greedy(20), Shift: true,
 	}, func(llm.CompletionResponse) {})
 	require.ErrorContains(t, err, "number of sheep")
+}
+
+// TestACutCallIsNoError: Ollama rejects an answer with arguments that are not JSON. If
+// num_predict cuts the answer inside of a call, the answer has no call.
+func TestACutCallIsNoError(t *testing.T) {
+	server, err := loadWith(t, calling, llm.LlamaServerConfig{ContextShift: true})
+	require.NoError(t, err)
+	require.NoError(t, server.WaitUntilRunning(t.Context()))
+	tool := api.Tool{Type: "function", Function: api.ToolFunction{Name: "weather"}}
+	for tokens := 1; tokens <= len(callPieces)+1; tokens++ {
+		var text string
+		var last llm.ChatResponse
+		err := server.Chat(t.Context(), llm.ChatRequest{
+			Messages: []api.Message{{Role: "user", Content: "Hi"}}, Tools: api.Tools{tool}, Options: greedy(tokens),
+		}, func(r llm.ChatResponse) { text, last = text+r.Message.Content, r })
+		require.NoError(t, err, "%d tokens", tokens)
+		require.True(t, last.Done)
+		require.True(t, strings.HasPrefix(text, "Let me see."), text)
+		if tokens < len(callPieces) {
+			require.Empty(t, last.Message.ToolCalls, "%d tokens", tokens)
+			require.Equal(t, llm.DoneReasonLength, last.DoneReason)
+			continue
+		}
+		require.Len(t, last.Message.ToolCalls, 1)
+		require.Equal(t, "weather", last.Message.ToolCalls[0].Function.Name)
+		require.Equal(t, `{"at":"Oslo"}`, last.Message.ToolCalls[0].Function.Arguments.String())
+		require.Equal(t, "Let me see.", text)
+	}
 }
 
 func TestUnselectedModelSaysWhyItDoesNotLoad(t *testing.T) {
