@@ -8,6 +8,8 @@
 // contains prompts, decoding, and loads for which a request waits. For each pass with
 // drafts, the time also contains the profile's time for drafting. If a load lasts
 // longer than the pause in which it begins, only the rest of the load counts.
+// The rest counts in full, although the engine lets a request run between the loads of
+// a change's second step.
 // Compiling images does not count, because the engine changes its configuration only
 // after the images are compiled.
 //
