@@ -131,7 +131,7 @@ func (b *Builder) FullyConnected(name string, x, weight, bias TensorID) TensorID
 }
 
 // EncodedFullyConnected computes the same product as FullyConnected for a fixed-point x. The
-// argument e is the encoding of the result.
+// argument e is the encoding of the operator's result.
 func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e Encoding) TensorID {
 	in := []TensorID{x, weight}
 	if bias >= 0 {
@@ -141,7 +141,7 @@ func (b *Builder) EncodedFullyConnected(name string, x, weight, bias TensorID, e
 }
 
 // ApplyEncoded adds a node of an operator on fixed-point tensors. The argument e is the encoding
-// of the result.
+// of the operator's result.
 func (b *Builder) ApplyEncoded(name string, op Op, e Encoding, inputs ...TensorID) TensorID {
 	return b.Apply(name, op, inputs, Param{"scale", e.Scale}, Param{"offset", e.Offset})
 }

@@ -15,8 +15,8 @@ type Encoding struct {
 	// PerRow or PerBlock, the constant's [Values] contain the scales and offsets.
 	Scale  float32
 	Offset int32
-	// Block is a number of neighbouring elements along the last dimension. The elements
-	// of a block share a scale (PerBlock) or an integer scale factor (PerRow, see
+	// Block is the number of neighbouring elements along the last dimension that form a block.
+	// The elements of a block share a scale (PerBlock) or an integer scale factor (PerRow, see
 	// [Encoding.Multiplied]).
 	Block int
 	// Bits is the number of significant bits of an element; the other bits are copies of the

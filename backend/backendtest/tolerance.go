@@ -70,9 +70,9 @@ func moves(op backend.Op) bool {
 	return false
 }
 
-// relativeError returns the root mean square of got-want, divided by that of want. The
-// relative error is infinite if got is not finite, and 0 only if all elements are
-// equal.
+// relativeError returns the root mean square of got-want, divided by that of want.
+// relativeError returns infinity if an element of `got` is not finite, and 0 only if all
+// elements of `got` and `want` are equal.
 func relativeError(got, want []float64) float64 {
 	var wrong, size float64
 	for i := range want {

@@ -27,7 +27,7 @@ func (c *Chain) Head(ctx context.Context) (*Head, error) {
 	return &Head{c, r}, nil
 }
 
-// Rows returns the limit of positions for one call of Logits.
+// Rows returns the largest number of positions for one call of Logits.
 func (h *Head) Rows() int { return h.chain.options.Rows }
 
 // Logits computes the logits of a text for up to Rows positions, starting at the

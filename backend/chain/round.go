@@ -31,7 +31,7 @@ type Keep func(constant string, codes []byte) error
 // rounder first observes the activations of one layer, and then rounds the weight matrices that
 // multiply these activations.
 type rounder struct {
-	inputs map[string]*inputs // inputs maps the name of a tensor to its kept rows
+	inputs map[string]*inputs // inputs maps the name of a tensor to the rows of the tensor that are kept
 	nodes  []*backend.Node    // nodes lists the layer's projections
 	graph  *backend.Graph
 	block  int // block is the number of inputs that share an integer scale factor, or 0

@@ -9,10 +9,10 @@ const blockK = 256
 //
 //	y[r*ldy+c] = Σ x[r*k+i]·w[c*k+i]   for r < rows, lo ≤ c < hi
 //
-// dotTile adds the products of an output in the order of i, in blocks of blockK, for any values
-// of rows, lo and hi. Because the order is fixed, a row has the same bits in a matrix product of
-// many rows and alone. The float32 conversions around products keep compilers from fusing a
-// product with the sum, which would make results differ between machines.
+// dotTile adds the products of an output in ascending order of their index, in blocks of blockK,
+// for any values of rows, lo and hi. Because the order is fixed, a row has the same bits in a
+// matrix product of many rows and alone. The float32 conversions around products keep compilers
+// from fusing a product with the sum, which would make results differ between machines.
 func dotTile(y []float32, ldy int, x []float32, rows int, w []float32, k, lo, hi int) {
 	triples := rows - rows%3
 	for k0 := 0; k0 < k && triples > 0; k0 += blockK {
@@ -125,9 +125,9 @@ func dotSextet(y, x, w []float32, ldw int, first bool) {
 //
 //	y[n] += Σ a[i]·b[i*len(y)+n]
 //
-// accumulate adds in the order of i and skips elements of `a` that are exactly zero, so a masked
-// slot costs no time and its contents do not change the result. The argument `taken` is scratch
-// memory of len(a) elements.
+// accumulate adds the products in ascending order of their index and skips elements of `a` that
+// are exactly zero, so a masked slot costs no time and its contents do not change the result.
+// The argument `taken` is scratch memory of len(a) elements.
 func accumulate(y, a, b []float32, taken []int) {
 	used := taken[:0]
 	for i, v := range a {

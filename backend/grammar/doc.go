@@ -36,8 +36,8 @@
 //   - Control tokens are never allowed, except those that end the text. A control token
 //     that does not end the text is not allowed even if its text matches the grammar.
 //
-//   - A rule that is defined twice is an error.
-//     In llama.cpp, the later definition counts.
+//   - A rule that is defined twice is an error. In llama.cpp, the later definition of the
+//     rule counts.
 //
 //   - Grammars that contain tokens, such as <think>, are refused.
 //

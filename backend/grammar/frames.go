@@ -35,7 +35,7 @@ type stacks struct {
 	nextID uint64
 	key    []byte
 	// work counts the steps of the automaton since the caller last set work to zero. If the
-	// method `exhausted` returns true, the sets of frames are incomplete and must not be used.
+	// work exceeds its limit, the sets of frames are incomplete and must not be used.
 	work int
 	size int // size counts the frames in all sets, to bound their memory
 }

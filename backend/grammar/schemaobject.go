@@ -42,7 +42,7 @@ func (c *converter) anyArray() expression {
 
 // property is a member of a JSON object in a schema.
 type property struct {
-	member   expression // member matches the key, a colon and the value
+	member   expression // member is the expression for the key, a colon and the value
 	required bool
 	// many is set if an object may contain any number of members that match the field member.
 	many bool
@@ -125,7 +125,7 @@ func (c *converter) additional(o *object, path string) (additional, required exp
 func (c *converter) members(list []property) expression {
 	s := c.space()
 	var after expression = literal("") // the expression `after` matches members that follow another member of the object
-	var first expression = literal("") // first matches the members if no other member of the object precedes them
+	var first expression = literal("") // the expression `first` matches the members if no other member of the object precedes them
 	empty := true                      // empty is set if the object may have no members
 	for _, p := range slices.Backward(list) {
 		next := sequence{s, literal(","), s, p.member, after}

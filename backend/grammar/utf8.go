@@ -26,7 +26,7 @@ func byteSequences(r runeRange, visit func([]byteRange)) {
 func splitBytes(lo, hi rune, visit func([]byteRange)) {
 	n := utf8.RuneLen(lo)
 	for i := 1; i < n; i++ {
-		low := rune(1)<<(6*i) - 1 // low has the bits of a character that its last i bytes encode
+		low := rune(1)<<(6*i) - 1 // low has the bits that the last i bytes of a character's encoding hold
 		if lo&^low != hi&^low {
 			if lo&low != 0 {
 				splitBytes(lo, lo|low, visit)

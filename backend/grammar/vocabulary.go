@@ -53,8 +53,8 @@ func (v *Vocabulary) Split(text []byte) (tokens []int32) {
 // Size returns the number of tokens in the vocabulary.
 func (v *Vocabulary) Size() int { return len(v.pieces) }
 
-// tree is a tree of bytes: tokens that begin alike share the beginning. The first node
-// of a tree is its root.
+// tree is a tree of bytes: tokens that begin alike share the beginning. The first node of a
+// vocabulary's tree is the root.
 type tree struct {
 	nodes  []treeNode
 	values []byte  // values holds the last byte of each node

@@ -6,8 +6,8 @@ var (
 	// ErrInvalid is returned if the hyper-parameters, tensors or weights of a file do
 	// not form a valid model.
 	ErrInvalid = errors.New("invalid model")
-	// ErrRounded is returned if the weights that calibration rounded are missing or
-	// damaged. A new calibration makes the rounded weights again.
+	// ErrRounded is returned if the weights that calibration rounded are missing or damaged.
+	// Each calibration rounds the weights again.
 	ErrRounded = errors.New("the rounded weights of the calibration are missing or damaged")
 	// ErrToken is returned for a token outside the vocabulary.
 	ErrToken = errors.New("the token is not in the vocabulary")

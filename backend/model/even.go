@@ -30,8 +30,8 @@ import (
 // cache, because package backend has neither the operators nor the cache layout for them.
 
 // leastEven is the lower limit of the factors by which elements of keys and values are divided.
-// Without the limit, rounding could cut off large values, because an element that is nearly zero
-// during calibration may be larger in another text.
+// Without the lower limit leastEven, rounding could cut off large values, because an element
+// that is nearly zero during calibration may be larger in another text.
 const leastEven = 1.0 / 16
 
 // valueRoom is the factor by which the measured range of values (the V of attention) is

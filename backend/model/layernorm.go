@@ -11,7 +11,7 @@ import (
 // layerNorm subtracts the mean of each row of x [M,N], normalises the rest like norm, and
 // adds beta. The mean is computed as a projection to one number per row. The weights of the
 // mean's projection are 1/power, where `power` is a power of two, so float16 represents the
-// weights exactly. To get the mean, layerNorm multiplies the projection's result by power/N.
+// weights exactly. The mean is power/N times the result of the mean's projection.
 func (w *writer) layerNorm(name string, x backend.TensorID, gamma, beta *weight) backend.TensorID {
 	n := gamma.rows
 	power := 1 << (bits.Len(uint(n)) - 1) // power is the largest power of two that is at most n

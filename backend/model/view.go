@@ -23,8 +23,7 @@ type View struct {
 
 	frequencies []float64 // frequencies holds the angle per position of each pair of elements that RoPE rotates
 	magnitude   float64   // magnitude is a factor for the cosines and sines; it is 1 in most models
-	// long holds the angles per position for contexts longer than original. long is nil
-	// if the angles do not depend on the context.
+	// long holds the angles per position for contexts longer than the field original.
 	long     []float64
 	original int
 }

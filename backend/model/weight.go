@@ -127,8 +127,9 @@ func (w *weight) fillRows(dst []byte, t backend.DataType, first, end int) error 
 	return nil
 }
 
-// convert converts rows of the file to floats, starting at row, until scratch is full.
-// If the file has become shorter since it was mapped, the error wraps [mapped.ErrGone].
+// convert converts rows of the file to floats, starting at the row `row`, until `scratch`
+// is full. If the file has become shorter since it was mapped, the error wraps
+// [mapped.ErrGone].
 func (w *weight) convert(dst []byte, t backend.DataType, row int, scratch []float32) error {
 	err := mapped.Guard(func() error { return w.read(dst, t, row, scratch) })
 	if errors.Is(err, mapped.ErrGone) {

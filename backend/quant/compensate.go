@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// LeastScale is the smallest useful scale for integers. LeastScale is a normal number
-// in every type in which hardware multiplies by scales.
+// LeastScale is the smallest scale that package quant gives to integers. LeastScale is a
+// normal number in every type in which hardware multiplies by scales.
 const LeastScale = 1e-7
 
 // SymmetricScale returns the scale with which integers from -high to high cover the

@@ -15,7 +15,7 @@ const superSize = 256 // superSize is the number of values in a block of the for
 func decodeQ2K(dst []float32, src []byte) {
 	for ; len(dst) > 0; dst, src = dst[superSize:], src[84:] {
 		d, dmin := half(src[80:]), half(src[82:])
-		for g := range 16 { // g counts groups of 16 values
+		for g := range 16 { // g is the index of a group of 16 values
 			scale := src[g]
 			dl, ml := d*float32(scale&15), dmin*float32(scale>>4)
 			shift := uint(g) / 2 % 4 * 2

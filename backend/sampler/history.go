@@ -9,8 +9,8 @@ import (
 // history counts how often each token occurs among the last n accepted tokens.
 type history struct {
 	n int // n is the number of recent tokens that penalties count; -1 means all tokens
-	// window holds the last tokens in a ring buffer of n tokens; it is empty if all
-	// tokens count
+	// window holds the last tokens in a ring buffer of n tokens; window is empty if all tokens
+	// count
 	window []int32
 	next   int     // next is the index of the oldest token, if the ring buffer is full
 	counts []count // counts is sorted by token id, in the same order as the logits

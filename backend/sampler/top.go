@@ -80,10 +80,9 @@ func (s *Sampler) SampleTop(t Top, mask Mask) (token int32, ok bool) {
 	return s.choose(), true
 }
 
-// gatherTop sets s.cands to the k tokens of t that have the largest logits after penalties
-// and that the mask allows. gatherTop sets s.cands to the k allowed tokens of Top that have
-// the largest logits after penalties. If the mask allows fewer than k tokens of Top, s.cands
-// holds all allowed tokens of Top.
+// gatherTop sets s.cands to the k allowed tokens of Top that have the largest logits after
+// penalties. If the mask allows fewer than k tokens of Top, s.cands holds all allowed tokens
+// of Top.
 func (s *Sampler) gatherTop(t Top, mask Mask, k int) {
 	s.cands = s.cands[:0]
 	for i, id := range t.IDs {

@@ -12,18 +12,20 @@ import (
 // A SentencePiece model contains a charsMap as a double array followed by the replacements.
 //
 // Each unit of the double array is a node of a trie. A unit has a label in bits 0 to 7, a mark in
-// bit 8 if a text ends at the node, and in bits 9 to 30 the distance to its children. The child
-// for byte b is at the node's index, XOR the distance, XOR b, and has the label b. The child for
-// byte 0 holds the place of the replacement in bits 0 to 30, and has bit 31 set.
+// bit 8 if a text ends at the node, and in bits 9 to 30 the distance to its children. The node's
+// child for byte b has the index (node's index XOR distance XOR b) and the label b. If a text
+// ends at the node, the node's child for byte 0 has bit 31 set, and holds the place of the text's
+// replacement in bits 0 to 30.
 type charsMap struct {
 	units []uint32
-	// replacements holds texts that each end with a zero byte.
+	// replacements holds all replacements; each ends with a zero byte.
 	replacements string
 }
 
 const charsMapKey = "tokenizer.ggml.precompiled_charsmap"
 
-// readCharsMap reads the charsMap of a file. A file without a charsMap replaces nothing.
+// readCharsMap reads the charsMap of a file. If a file has no charsMap, readCharsMap
+// returns a charsMap that replaces nothing.
 func readCharsMap(f *gguf.File) (charsMap, error) {
 	if !f.Has(charsMapKey) {
 		return charsMap{}, nil
@@ -85,14 +87,15 @@ func (c *charsMap) check() error {
 	return nil
 }
 
-// The constants below are bits of a unit.
+// The constants below are bits of a unit of the double array.
 const (
 	endsHere = 1 << 8  // endsHere is set if a text ends at the unit
 	farther  = 1 << 9  // farther is set if the distance to the children counts in steps of 256 units
 	isValue  = 1 << 31 // isValue is set if the unit is the place of a replacement
 )
 
-// children returns the index that, XOR a byte, is the index of the node's child for that byte.
+// children returns the number that a byte is XORed with to get the index of the node's child
+// for that byte.
 func (c *charsMap) children(node uint32) uint32 {
 	unit := c.units[node]
 	distance := unit >> 10
@@ -122,8 +125,9 @@ func (c *charsMap) value(node uint32) (string, bool) {
 	return text[:strings.IndexByte(text, 0)], true
 }
 
-// longest returns the replacement of the longest text with which `text` begins, and the size of
-// the replaced text, or 0 if there is none. longest also returns the bytes that it has read.
+// longest finds the longest text of the charsMap with which `text` begins. longest returns the
+// text's replacement and size, or size 0 if there is no such text, and the number of bytes that
+// it has read.
 func (c *charsMap) longest(text string) (replacement string, size, read int) {
 	if len(c.units) == 0 {
 		return "", 0, 0
@@ -141,7 +145,7 @@ func (c *charsMap) longest(text string) (replacement string, size, read int) {
 		}
 	}
 	if size > 0 {
-		replacement, _ = c.value(end) // check has found that the replacement exists
+		replacement, _ = c.value(end) // the method check has found that every replacement exists
 	}
 	return replacement, size, read
 }

@@ -12,8 +12,8 @@
 // leftmost first, so "33333" becomes 33+333 instead of 333+33. Ollama's patterns recognise
 // only ASCII white space. Ollama replaces every word that is itself a token, although only
 // some models do so. Of the 46 test vectors of llama.cpp, Ollama's tokenizer fails 7 for
-// GPT-2, 2 for Qwen2 and 1 for Llama-3. If Ollama's tokenizer returns wrong ids, its caller
-// cannot correct them. The loop of package tokenizer that joins pairs also serves
+// GPT-2, 2 for Qwen2 and 1 for Llama-3. If Ollama's tokenizer returned wrong ids, sdnpu
+// could not correct them. The loop of package tokenizer that joins pairs also serves
 // SentencePiece. For SentencePiece, Ollama's tokenizer gives the same ids, and the tests
 // compare with it.
 //
@@ -33,10 +33,10 @@
 //
 // # Intended differences from llama.cpp
 //
-//   - Plain text never gives a control, unknown or byte token. If ordinary
-//     tokens together spell a control token, the tokenizer does not join them to it.
-//   - Invalid UTF-8 is kept byte for byte; in llama.cpp it becomes U+FFFD. Only Unigram
-//     tokenizers replace it, too.
+//   - Plain text never gives a control, unknown or byte token. If ordinary tokens together
+//     spell a control token, they stay ordinary tokens.
+//   - Invalid UTF-8 is kept byte for byte; in llama.cpp it becomes U+FFFD. Of the
+//     tokenizers of this package, only Unigram replaces invalid UTF-8 by U+FFFD.
 //   - If a BPE file names no BOS or EOS, the tokenizer has none; llama.cpp uses token 11.
 //   - The token "</s>" ends a generation only if a key of the file says so.
 //     In llama.cpp, "</s>" ends a generation in every vocabulary that contains it, although
@@ -71,9 +71,8 @@
 //
 // # Cost
 //
-// Encoding n bytes takes O(n log n) for any text: the patterns run on the standard
-// library's regular expressions, which take linear time. Unigram takes O(n × l), where l is the
-// length of the longest token or replaced text. On one core, a chat of 8000
-// tokens takes 6 to 20 ms and a mebibyte of one letter about 2 s (BenchmarkEncode,
-// BenchmarkHostile).
+// Encoding n bytes takes O(n log n) for any text: the patterns run on the standard library's
+// regular expressions, which take linear time. For n bytes, Unigram takes O(n × l), where l is
+// the length of the longest token or replaced text. On one core, a chat of 8000 tokens takes 6
+// to 20 ms and a mebibyte of one letter about 2 s (BenchmarkEncode, BenchmarkHostile).
 package tokenizer

@@ -13,9 +13,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// vocabularyKeys makes keys of a vocabulary from a fuzzer's input: lines of
-// tokens and merges, and a byte each for types and scores. The merges of a Unigram
-// vocabulary are the bytes of its charsMap.
+// vocabularyKeys makes keys of a vocabulary from a fuzzer's input: lines of tokens and
+// merges, and a byte each for types and scores. For a Unigram vocabulary, the argument
+// merges holds the bytes of the charsMap.
 func vocabularyKeys(model, pre, tokens, merges string, types, scores []byte, special int32, flags byte) []gguf.KeyValue {
 	list := strings.Split(tokens, "\n")
 	typeOf, scoreOf := make([]int32, len(types)), make([]float32, len(scores))
@@ -76,7 +76,7 @@ func FuzzVocabulary(f *testing.F) {
 			require.NoError(t, err)
 			for _, id := range ids {
 				require.True(t, id >= 0 && int(id) < tok.VocabSize(), "id %d of %d", id, tok.VocabSize())
-				if flag == 0 && model == "gpt2" { // other vocabularies may give the unknown token
+				if flag == 0 && model == "gpt2" { // vocabularies other than gpt2's may give the unknown token
 					require.Equal(t, tok.PieceSpecial(id), tok.Piece(id), "plain text yields the control token %d", id)
 				}
 			}

@@ -9,8 +9,8 @@ import (
 // symbol is a part of the text that was joined so far: text[start:end].
 type symbol struct {
 	start, end int32
-	prev, next int32 // prev and next are the indices of the neighbours, or -1
-	id         int32 // id is the token of the symbol, or None
+	prev, next int32 // prev and next are the indices of the neighbouring symbols, or -1
+	id         int32 // id is the token that the symbol's text spells, or None
 }
 
 // candidate is a pair of neighbouring symbols that may be joined.
@@ -81,7 +81,7 @@ const checkEvery = 1 << 12
 // visited by following next from the first symbol. If ctx is done, run returns the
 // error of ctx.
 func (m *merger) run(ctx context.Context) error {
-	m.queue = slices.Grow(m.queue, len(m.symbols)) // growing step by step would take several times the memory
+	m.queue = slices.Grow(m.queue, len(m.symbols)) // growing the queue step by step would take several times the memory
 	for i := 1; i < len(m.symbols); i++ {
 		m.consider(int32(i-1), int32(i))
 	}

@@ -79,7 +79,7 @@ var rules = []rule{
 		patterns: []string{gpt2Words},
 	},
 	{
-		// granite's files name refact, and from version 4 on dbrx
+		// granite's files name the pre-tokenizer refact, and from version 4 on dbrx
 		names:    []string{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
 		patterns: []string{`\p{N}`, gpt2Words},
 	},

@@ -15,8 +15,8 @@ func newTrie(texts []string, id func(text string) int32) trie {
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
 	t := trie{labels: []byte{0}, ids: []int32{None}}
-	// ranges holds, by node, the texts that begin with the bytes on the way to the node. Those
-	// bytes are texts[start][:depth].
+	// ranges holds, by node, the texts that begin with the bytes of the node,
+	// texts[start][:depth].
 	type textRange struct{ start, end, depth int }
 	ranges := []textRange{{0, len(texts), 0}}
 	for n := 0; n < len(ranges); n++ {

@@ -157,26 +157,27 @@ func firstChar(text string) (char string, size int) {
 	return text[:size], size
 }
 
-// splitter splits the words of one text. The score of a word continues that of the words before
-// it, so that rounding chooses between equal sums as if the text were one word.
+// splitter splits the words of one text. The sum of scores continues from word to word, so that
+// rounding errors are the same as if the text were one word.
 type splitter struct {
 	*unigram
 	ctx   context.Context
-	sum   float64 // sum is the score of the words before
+	sum   float64 // sum is the sum of the scores of all words so far
 	ends  []ending
 	ids   []int32
 	steps int // steps counts the bytes that were compared with tokens
 }
 
-// ending is the best way to split the bytes of a word before a place. The last token begins
-// at `start`.
+// ending describes the best split of a word's bytes up to one place. The last token of the
+// split begins at `start`.
 type ending struct {
 	sum   float64
 	start int32
 	id    int32
 }
 
-// split returns the tokens of a word. The slice is valid until the next call of split.
+// split returns the tokens of a word. The slice that split returns is valid until the next
+// call of split.
 func (s *splitter) split(word string) ([]int32, error) {
 	s.ends = slices.Grow(s.ends[:0], len(word)+1)[:len(word)+1]
 	for i := range s.ends {
@@ -203,8 +204,8 @@ func (s *splitter) split(word string) ([]int32, error) {
 	return s.ids, nil
 }
 
-// extend offers the tokens that begin at pos. extend reports whether the next `size` bytes, which
-// are a character, are a token.
+// extend calls the method offer with each token that begins at pos. extend reports whether the
+// next character, of `size` bytes, is a token.
 func (s *splitter) extend(word string, pos, size int) (isToken bool, err error) {
 	node := int32(0)
 	for end := pos; end < len(word); {
@@ -224,7 +225,7 @@ func (s *splitter) extend(word string, pos, size int) (isToken bool, err error) 
 }
 
 // offer makes the token word[start:end] the last token before `end`, if that increases the score.
-// Of equal scores, the first one stays.
+// Of two splits with equal scores, offer keeps the first one.
 func (s *splitter) offer(start, end int, id int32, score float64) {
 	if sum := s.ends[start].sum + score; sum > s.ends[end].sum {
 		s.ends[end] = ending{sum, int32(start), id}

@@ -18,7 +18,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// buildCharsMap writes a charsMap of the given rules. No key is empty or contains a zero byte.
+// buildCharsMap writes a charsMap of the given rules. No key of the rules may be empty or
+// contain a zero byte.
 func buildCharsMap(rules map[string]string) []byte {
 	keys, offsets, replacements := []string{}, map[string]uint32{}, []byte{0}
 	for key, value := range rules {
@@ -29,10 +30,10 @@ func buildCharsMap(rules map[string]string) []byte {
 	slices.Sort(keys)
 	units, used := make([]uint32, 256), make([]bool, 256)
 	used[0] = true
-	parents := map[uint32]bool{} // no two nodes may look for their children at the same place
+	parents := map[uint32]bool{} // two nodes must not have their children at the same place
 	var place func(node uint32, prefix string)
 	place = func(node uint32, prefix string) {
-		var labels []byte // the labels of the children; the label 0 stands for the end of a key
+		var labels []byte // labels holds the labels of the children; the label 0 stands for the end of a key
 		for _, key := range keys {
 			if rest, ok := strings.CutPrefix(key, prefix); ok {
 				label := byte(0)
@@ -87,7 +88,8 @@ func pick(rng *rand.Rand, n int, choices ...string) string {
 	return b.String()
 }
 
-// replaced applies rules to a text: at each place the longest rule, by trying all.
+// replaced applies rules to a text. At each place, replaced tries all rules and applies the
+// longest one that matches.
 func replaced(rules map[string]string, text string) string {
 	var b strings.Builder
 	for text != "" {
@@ -109,7 +111,8 @@ func replaced(rules map[string]string, text string) string {
 	return b.String()
 }
 
-// blanked replaces blanks by ▁, as the two keys of a file say.
+// blanked replaces blanks by ▁, as the keys add_space_prefix and remove_extra_whitespaces
+// of a file say.
 func blanked(text string, prefix, merge bool) string {
 	if merge {
 		var b strings.Builder
@@ -158,7 +161,7 @@ func TestNormalisationAgreesWithAllRules(t *testing.T) {
 }
 
 // slowSplit returns the best tokens of a normalised text. For each place in the text, slowSplit
-// looks up all parts that end there.
+// looks up all parts of the text that end there.
 func slowSplit(v *vocabulary, scores []float64, unknown float64, text string) (ids []int32, sum float64) {
 	tokens := map[string]int32{}
 	for id, token := range v.texts {
@@ -246,7 +249,7 @@ func TestUnigramFindsTheBestTokens(t *testing.T) {
 		seen := map[string]float64{}
 		for range 2 + rng.IntN(25) {
 			text := pick(rng, 4, letters...)
-			if round%2 == 0 { // in half of the vocabularies, blanks are only at the start of tokens
+			if round%2 == 0 { // in half of the random vocabularies, tokens have blanks only at their start
 				text = pick(rng, 1, blank) + strings.ReplaceAll(text, blank, "")
 			}
 			if _, ok := seen[text]; ok || text == "" {
@@ -393,8 +396,9 @@ func TestLongReplacementsAreLimited(t *testing.T) {
 	require.Len(t, ids, 1<<20)
 }
 
-// FuzzCharsMap parses any bytes as a charsMap and normalises any text with it. A replacement never
-// contains its end, and no blank is left in a normalised text.
+// FuzzCharsMap parses any bytes as a charsMap and normalises any text with it. A replacement
+// contains no zero byte, because a zero byte marks its end, and a normalised text contains no
+// blank.
 func FuzzCharsMap(f *testing.F) {
 	good := buildCharsMap(map[string]string{"a": "b", "ab": "c d", "é": "", " ": "_", "ﬁ": "fi"})
 	f.Add(good, "abé aﬁ\xff")

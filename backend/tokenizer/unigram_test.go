@@ -41,9 +41,9 @@ func unigramTokenizer(t testing.TB, prefix, merge bool) *tokenizer.Tokenizer {
 	return tok
 }
 
-// TestUnigramAgreesWithLlamaCpp compares with tokens that llama.cpp computed; see
-// testdata/unigram.py. For texts without special tokens, SentencePiece gives the same
-// tokens as llama.cpp.
+// TestUnigramAgreesWithLlamaCpp compares the tokens of texts with those that llama.cpp
+// computed; see testdata/unigram.py. For texts without special tokens, SentencePiece gives
+// the same tokens as llama.cpp.
 func TestUnigramAgreesWithLlamaCpp(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("testdata", "unigram.json"))
 	require.NoError(t, err)

@@ -86,8 +86,8 @@ func TestRecordedPromptsEncodeAlike(t *testing.T) {
 	require.GreaterOrEqual(t, compared, 16)
 }
 
-// The folder may hold more of llama.cpp's vocabularies than the four in the
-// shared data.
+// TestVocabulariesAgreeWithLlamaCpp tests all vocabularies in the folder tokenizers. A user
+// may add vocabularies of llama.cpp to the four of the shared data.
 func TestVocabulariesAgreeWithLlamaCpp(t *testing.T) {
 	folder := data(t, "tokenizers")
 	required := map[string]bool{}

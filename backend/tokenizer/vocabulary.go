@@ -23,7 +23,7 @@ const (
 
 // vocabulary holds the tokens of a model file.
 type vocabulary struct {
-	texts []string // texts holds the spellings in the file, by token id
+	texts []string // texts holds the spelling of each token in the file, by token id
 	types []tokenType
 	ids   map[string]int32 // ids holds the tokens that ordinary text can produce
 
