@@ -18,6 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
+	"github.com/sdnpu/sdnpu/hexagon"
 )
 
 // openEmbedder opens the embedder of a model file. A recipe that needs activation ranges
@@ -93,7 +94,9 @@ func TestEmbeddingsOnTheEmulatorAgreeWithTheOracle(t *testing.T) {
 // those that Hugging Face transformers computed with the same models; see reference.py in the
 // test data of package embed. The recipes are calibrated with other texts.
 func TestEmbeddingsOnTheEmulatorAgreeWithTransformers(t *testing.T) {
-	dev := openEmulator(t)
+	dev, err := hexagon.Open(hexagon.Options{Library: emulatorLibrary(t), Name: "emulator", SoC: 57})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, dev.Close()) }()
 	folder := filepath.Join("..", "backend", "engine", "embed", "testdata")
 	raw, err := os.ReadFile(filepath.Join(folder, "transformers.json"))
 	require.NoError(t, err)
