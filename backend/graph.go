@@ -9,7 +9,8 @@ import (
 )
 
 // Graph describes a static computation. A Graph holds tensors, and nodes in topological
-// order. A [Builder] makes a Graph, which must not change afterwards.
+// order. A [Builder] makes a Graph. The caller must not change a Graph that [Builder.Graph]
+// has returned.
 type Graph struct {
 	// Name is the name of the graph, and differs from the names of all other graphs in
 	// the same image.

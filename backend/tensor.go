@@ -119,9 +119,9 @@ func (t *Tensor) PackedBytes() int {
 // from a mapped file, so a device calls Fill or FillScaled while it compiles, and not
 // before.
 type Values struct {
-	// ID identifies the elements of a constant. Within a process, constants with equal
-	// ID, type and shape have equal elements. Devices store equal constants once, and
-	// image caches use the ID in their keys.
+	// ID identifies the elements of a constant. Within a process, constants with equal ID,
+	// type and shape have equal elements. Devices store equal constants once, and image caches
+	// use the IDs of constants in their keys.
 	ID string
 	// Fill writes all elements of the constant to dst, whose length is the tensor's
 	// size in bytes. The device may call Fill several times, from one goroutine at a

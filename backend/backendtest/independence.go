@@ -164,9 +164,9 @@ func validRows(x []float64, valid, rows int) (out []float64) {
 	return out
 }
 
-// same requires equal results of equal rows if RowExact is set. If RowExact is not set,
-// same logs how many elements differ and requires that the differences are within a
-// block's tolerance.
+// The method same requires equal results of equal rows if RowExact is set. If RowExact is
+// not set, same logs how many elements differ and requires that the differences are within
+// a block's tolerance.
 func (s *suite) same(t *testing.T, dtype backend.DataType, what string, want, got []float64) {
 	t.Helper()
 	if s.options.RowExact {

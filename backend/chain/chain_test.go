@@ -40,7 +40,7 @@ func exact(t *testing.T) model.Recipe {
 	return r
 }
 
-// all runs the texts through all layers and returns the logits of each position.
+// The method all runs the texts through all layers and returns the logits of each position.
 func all(t *testing.T, m *model.Model, texts [][]int32, o Options) (logits [][][]float32) {
 	t.Helper()
 	c, err := New(cpu.New(cpu.Options{}), m, texts, o)

@@ -33,8 +33,8 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.Dequantize:     same,
 }
 
-// same returns a kernel that copies elements. The kernel of a conversion only copies, because the
-// rounding of each node's result converts it to the type of its tensor.
+// The function same returns a kernel that copies elements. The kernel of a conversion only
+// copies, because the rounding of each node's result converts it to the type of its tensor.
 func same(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 	return func(_ workers, out []float32, in [][]float32) { copy(out, in[0]) }
 }

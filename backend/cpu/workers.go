@@ -13,9 +13,9 @@ const grain = 16 << 10
 // divide the work.
 type workers int
 
-// The method `each` cuts [0,n) into ranges of at most step elements, calls f for each
-// range, and returns when all calls have returned. Each goroutine takes the next range
-// when it is free, so a busy core does not delay the others.
+// The method `each` cuts [0,n) into ranges of at most `step` elements, calls f for each
+// range, and returns when all calls have returned. Each goroutine takes the next range when
+// it is free, so a busy core does not delay the others.
 func (w workers) each(n, step int, f func(lo, hi int)) {
 	step = max(step, 1)
 	tasks := (n + step - 1) / step

@@ -37,7 +37,7 @@ func seeds(f *testing.F) {
 // same keys.
 func FuzzOpenKeys(f *testing.F) {
 	seeds(f)
-	path := filepath.Join(f.TempDir(), "hostile.gguf") // all runs use the same path, because making folders takes most of the time
+	path := filepath.Join(f.TempDir(), "hostile.gguf") // all runs share one path, because making folders takes most of the time
 	f.Fuzz(func(t *testing.T, b []byte) {
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 		whole, wholeErr := gguf.Open(path)

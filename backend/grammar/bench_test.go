@@ -40,11 +40,12 @@ func qwenVocabulary(t testing.TB) (*tokenizer.Tokenizer, *Vocabulary) {
 	return tok, v
 }
 
-// BenchmarkMask reports the times of the masks before each token of the examples' texts:
-// of grammars that are new for each text (cold), of grammars that have seen the text
-// (warm), and of llguidance in the same run, which keeps no masks. The time of a mask is
-// the least of all repetitions, so that other load on the machine counts little.
-// SDNPU_MASKS may name another file with examples: [{"name", "schema", "texts"}].
+// BenchmarkMask reports the times of the masks before each token of the examples' texts: of
+// grammars that are new for each text (cold), of grammars that have seen the text (warm),
+// and of llguidance in the same run, which keeps no masks. The time of a mask is the least
+// of all repetitions, so that other load on the machine counts little. The environment
+// variable SDNPU_MASKS may name another file of examples, in the format [{"name", "schema",
+// "texts"}].
 func BenchmarkMask(b *testing.B) {
 	tok, v := qwenVocabulary(b)
 	list := examples(b)

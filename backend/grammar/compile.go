@@ -27,7 +27,8 @@ type operation uint8
 const (
 	// opReturn ends a rule.
 	opReturn operation = iota
-	// opBytes is an instruction that reads a byte of one of its edges.
+	// opBytes is an instruction that reads one byte; each of its edges leads from a range of
+	// bytes to another instruction.
 	opBytes
 	// opSplit is an instruction that continues at both of the instructions a and b.
 	opSplit

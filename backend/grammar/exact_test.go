@@ -40,8 +40,8 @@ func oddVocabulary(rng *rand.Rand) *Vocabulary {
 	return testVocabulary(texts...)
 }
 
-// TestMasksAreExact walks through the examples and compares each mask with the tokens that the
-// automaton reads one by one.
+// TestMasksAreExact walks through the texts of the examples and compares each mask with the
+// tokens that the automaton reads one by one.
 func TestMasksAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	list := examples(t)

@@ -136,9 +136,9 @@ func TestHugeGrammarsAreRefusedSoon(t *testing.T) {
 }
 
 func TestWorkOfATokenIsBounded(t *testing.T) {
-	// The grammar of this test has many nested repetitions with counts. After n bytes of
-	// text, a repetition may have matched its part any number of times up to n, and the
-	// automaton needs a stack for each of these numbers.
+	// TestWorkOfATokenIsBounded reads a text with a grammar that has many nested repetitions
+	// with counts. After n bytes of text, a repetition may have matched its part any number of
+	// times up to n, and the automaton needs a stack for each of these numbers.
 	var b strings.Builder
 	b.WriteString("root ::= (r0 | r1)*\n")
 	for i := range 100 {

@@ -34,7 +34,7 @@ func (o *object) set(key string, value any) {
 	o.values[key] = value
 }
 
-// without returns a copy of the object without the given keys.
+// The method without returns a copy of the object without the given keys.
 func (o *object) without(keys ...string) *object {
 	c := &object{}
 	for _, key := range o.keys {

@@ -242,7 +242,8 @@ func (w *walks) compare(t *testing.T, used map[string]int) {
 	t.Logf("%d masks of %d walks are equal; %d of llguidance hold only one spelling of forced text; differences: %v", equal, len(w.list), forced, used)
 }
 
-// TestRandomGrammarsEqualLLGuidance compares the masks of random grammars on random walks.
+// TestRandomGrammarsEqualLLGuidance compares our masks of random grammars with those of
+// llguidance, on random walks.
 func TestRandomGrammarsEqualLLGuidance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	w := walks{vocabulary: testVocabulary("a", "b", "c", "ab", "ba", "aa", "abab", "é", "\xc3", "\xa9", "éa", "\xa9b", "aé", "\xc4", "\x80", "bbbb", "ca", "cab")}

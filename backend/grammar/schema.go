@@ -10,7 +10,7 @@ import (
 )
 
 // maxVisits limits the number of schemas that one conversion visits. If combinations such
-// as allOf use a schema several times, each use counts.
+// as allOf use a schema several times, maxVisits limits the number of uses.
 const maxVisits = 20_000
 
 // ParseSchema compiles a JSON schema to a grammar of the JSON texts that it allows,
@@ -72,7 +72,7 @@ type converter struct {
 	visits int
 }
 
-// never reports whether an expression matches nothing.
+// The function never reports whether an expression matches nothing.
 func never(e expression) bool {
 	c, ok := e.(class)
 	return ok && len(c) == 0

@@ -9,14 +9,14 @@ import (
 // decimalBound is a limit for the absolute value of numbers, in decimal digits.
 type decimalBound struct {
 	whole    *big.Int
-	fraction string // fraction has no zeros at its end
+	fraction string // the digits in `fraction` do not end with a zero
 	strict   bool   // strict is set if the bound itself is not allowed
 }
 
 // maxFraction is the largest number of digits of a bound after its point.
 const maxFraction = 30
 
-// decimal returns the expression of numbers with bounds.
+// The function reads reports whether a grammar matches a whole text.
 func (c *converter) decimal(o *object, path string) (expression, error) {
 	least, lowStrict, err := numberBound(o, "minimum", "exclusiveMinimum", path, 1)
 	if err != nil {
@@ -152,7 +152,7 @@ func fraction(b digitBounds) expression {
 	return oneOf(all)
 }
 
-// more returns the expression of one digit and at most `depth` further digits.
+// The function more returns the expression of one digit and at most `depth` further digits.
 func (b digitBounds) more(depth int) expression {
 	digit := class{{'0', '9'}}
 	if !b.lowTight && !b.highTight {

@@ -181,7 +181,7 @@ func (c *converter) array(o *object, path string) (expression, error) {
 		}
 	}
 	if !never(item) {
-		item = c.addRule(item) // the item becomes a rule, so a repetition copies only references to that rule
+		item = c.addRule(item) // a repetition copies only references to the rule of the items
 	}
 	if len(tuple) > 0 && !o.has("minItems") {
 		least = len(tuple) // as in llama.cpp, an array must contain all items of its tuple

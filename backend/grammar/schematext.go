@@ -134,8 +134,9 @@ func (c *converter) keyChar() expression {
 	return c.shared("key character", func() expression { return encoded(anyRune) })
 }
 
-// otherKey returns the expression for all keys except the given names. Each character
-// of a key has one spelling, so that an escape cannot spell a name.
+// otherKey returns the expression for all keys except the given names. Each character of a
+// key has one spelling, so that a key with escapes cannot equal the name of another
+// property.
 func (c *converter) otherKey(names []string) expression {
 	if len(names) == 0 {
 		return c.anyText()

@@ -33,10 +33,10 @@
 //
 // # A block's ports
 //
-// In the table of ports, M is the number of rows of a graph, C its number of past
-// slots, and T = C+M. In the table of ports, D is the number of elements in a head, of
-// which R are rotated. g query heads share a key head. Elements at the ports have the
-// recipe's activation type, and keys and values its cache type.
+// In the table of ports, M is the number of rows of a graph, C its number of past slots,
+// and T = C+M. In the table of ports, D is the number of elements in a head, of which R are
+// rotated. g query heads share a key head. The elements of the ports have the recipe's
+// activation type; keys and values have its cache type.
 //
 //	in   x       [M,hidden]             hidden states
 //	     cos sin [1,1,M,R/2]            angles of the rows' positions

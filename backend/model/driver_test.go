@@ -26,7 +26,7 @@ type driver struct {
 	program       backend.Program
 	blocks        []string
 	rows, context int
-	longest       int // longest is the context length in tokens for which the angles are made
+	longest       int // longest is the context length in tokens for which the rotary angles are computed
 	length        int
 	cache         map[string][]byte // cache holds the past keys and values, by the name of their port
 }

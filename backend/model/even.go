@@ -8,12 +8,14 @@ import (
 
 // A KV cache with 8 bits has one scale for all keys of a layer and one for all values. Some
 // elements of a key or value vector are ten times larger than other elements. Before an
-// element is rounded, it is divided by a factor: its size during calibration, relative to the
-// largest element. Queries are multiplied by the factors of the keys, and the output of
-// attention is multiplied by the factors of the values. The factors of keys and values do not
-// change the result of attention, because a score is a sum over elements, and attention mixes
-// values element by element. Two elements of a key that RoPE rotates together have the same
-// factor, because each of the two is the larger one at some positions.
+// element of a key or a value is rounded, it is divided by a factor: its size during
+// calibration, relative to the largest element. Queries are multiplied by the factors by
+// which keys are divided, and the output of attention by the factors by which values are
+// divided. Factors that divide keys and multiply queries, or divide values and multiply the
+// output, do not change the result of attention, because a score is a sum over elements, and
+// attention mixes values element by element. Two elements of a key that RoPE rotates together
+// are divided by the same factor, because each of the two is the larger one at some
+// positions.
 
 // Recipes with an 8-bit cache still fail their quality gates. By sdnpu check on SmolLM2-135M,
 // f16+kv8 keeps 97.07 % of 1059 top tokens (the gate is 99.7 %), and w8a16+kv8 keeps 96.69 %

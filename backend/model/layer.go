@@ -35,7 +35,7 @@ type writer struct {
 type viewInputs struct {
 	rotation
 	mask backend.TensorID
-	wide map[int]rotation // wide holds the angles repeated for n heads, indexed by n
+	wide map[int]rotation // wide holds the rotary angles that are repeated for n heads, indexed by n
 }
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
@@ -146,8 +146,9 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	evenK, evenV := w.evening(NewKey(i), c.RopeDim, 1), w.evening(NewValue(i), 0, valueRoom)
 	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, w.rotationFor(view, c.Heads)), w.queryScale(p, evenK))
 	k = w.even(p+"k_even", w.rope(newK, p+"k", k, w.rotationFor(view, c.KVHeads)), evenK, true)
-	// Values are computed with more precision: rounding values costs more quality than rounding
-	// queries or keys, whose errors a softmax smooths, and values take little of the work.
+	// Values are computed with more precision than queries and keys: a softmax smooths the
+	// errors of rounded queries and keys but not those of values, and values take little of the
+	// work.
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	v = w.even(p+"v_even", v, evenV, true)

@@ -18,7 +18,7 @@ import (
 // recordedText is the output of Hugging Face transformers for a text and one of
 // the models in testdata; see reference.py there.
 type recordedText struct {
-	Context int     `json:"context"` // Context is the context length in tokens for which the angles are made
+	Context int     `json:"context"` // Context is the context length in tokens for which the rotary angles are computed
 	Tokens  []int32 `json:"tokens"`
 	// Top holds the most likely next tokens of each position with their
 	// log-probabilities, the best first.

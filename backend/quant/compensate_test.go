@@ -36,7 +36,8 @@ func related(rng *rand.Rand, rows, n int) (inputs [][]float32, moments []float32
 	return inputs, moments
 }
 
-// noise returns the squared error of a row's products with inputs.
+// noise returns the squared error that rounding a row causes in the row's products with
+// inputs.
 func noise(inputs [][]float32, row []float32, codes []int8, step float32) (sum float64) {
 	for _, x := range inputs {
 		d := 0.0

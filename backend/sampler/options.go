@@ -31,8 +31,8 @@ type Counter interface {
 	Mask
 	// Count returns the number of allowed tokens.
 	Count() int
-	// Only returns the allowed token if the mask allows exactly one token, and ok=false if
-	// the mask allows another number of tokens.
+	// The method Only returns the allowed token if the mask allows exactly one token, and
+	// ok=false if the mask allows another number of tokens.
 	Only() (token int32, ok bool)
 }
 

@@ -35,8 +35,8 @@ func TestMergingAgreesWithPlainScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	joined := 0
 	for range 3000 {
-		// The texts have few letters, so that pairs of equal rank often overlap. Each joined
-		// token gets the next free id.
+		// The random texts have few letters, so that pairs of equal rank often overlap. Each
+		// joined token gets the next free id.
 		joins := map[[2]int32]join{}
 		letters := 1 + rng.Int32N(3)
 		known := letters

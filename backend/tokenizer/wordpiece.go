@@ -102,8 +102,8 @@ var ideographs = &unicode.RangeTable{
 	},
 }
 
-// encodeWord appends the tokens of a word. If a part of the word is no token, the whole
-// word becomes the unknown token.
+// encodeWord appends the tokens of a word. If WordPiece finds no token for a part of a
+// word, the whole word becomes the unknown token.
 func (w *wordPiece) encodeWord(ids []int32, word string) []int32 {
 	before := len(ids)
 	for word != "" {
