@@ -12,17 +12,13 @@ import (
 // meaningless, but its layers compute like those of the complete model. A cut model serves
 // tests on devices that need seconds per layer.
 func Cut(w io.Writer, f *gguf.File, layers int) error {
-	var keys []gguf.KeyValue
-	for k := range f.Keys() {
-		v, err := value(f, k)
-		if err != nil {
-			return fmt.Errorf("randommodel: %s: %w", k.Name, err)
-		}
-		if k.Name == f.ArchKey("block_count") {
-			v = uint32(layers)
-		}
-		if v != nil {
-			keys = append(keys, gguf.KeyValue{Name: k.Name, Value: v})
+	keys, err := keysOf(f)
+	if err != nil {
+		return err
+	}
+	for i := range keys {
+		if keys[i].Name == f.ArchKey("block_count") {
+			keys[i].Value = uint32(layers)
 		}
 	}
 	var tensors []gguf.NewTensor
@@ -34,4 +30,19 @@ func Cut(w io.Writer, f *gguf.File, layers int) error {
 		tensors = append(tensors, gguf.NewTensor{Name: t.Name, Type: t.Type, Shape: t.Shape, Data: t.Bytes()})
 	}
 	return gguf.Write(w, keys, tensors)
+}
+
+// keysOf returns the keys of a file, except for kinds of keys that [value] does not read.
+func keysOf(f *gguf.File) ([]gguf.KeyValue, error) {
+	var keys []gguf.KeyValue
+	for k := range f.Keys() {
+		v, err := value(f, k)
+		if err != nil {
+			return nil, fmt.Errorf("randommodel: %s: %w", k.Name, err)
+		}
+		if v != nil {
+			keys = append(keys, gguf.KeyValue{Name: k.Name, Value: v})
+		}
+	}
+	return keys, nil
 }

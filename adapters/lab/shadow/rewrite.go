@@ -154,7 +154,7 @@ func (r *rewriter) projection(n *backend.Node) backend.TensorID {
 	for i := range parts {
 		from, to := i*columns/parts, (i+1)*columns/parts
 		name := fmt.Sprintf("%s_part%d", n.Name, i)
-		weight := r.Constant(name+"_w", backend.Float32, rounded(w, from, to, func(c int) bool { return hot != nil && hot[c] }), w.Shape[0], to-from)
+		weight := r.Constant(name+"_w", backend.Float32, rounded(w, from, to, func(c int) bool { return hot != nil && hot[c] }, false), w.Shape[0], to-from)
 		part := r.ids[x]
 		if parts > 1 {
 			part = r.Slice(name+"_x", part, 1, from, to)
@@ -177,7 +177,7 @@ func (r *rewriter) projection(n *backend.Node) backend.TensorID {
 		terms = append(terms, y)
 	}
 	if hot != nil {
-		weight := r.Constant(n.Name+"_hot_w", backend.Float32, rounded(w, 0, columns, func(c int) bool { return !hot[c] }), w.Shape...)
+		weight := r.Constant(n.Name+"_hot_w", backend.Float32, rounded(w, 0, columns, func(c int) bool { return !hot[c] }, r.way.HotScale), w.Shape...)
 		wide := r.ids[x]
 		if !r.probe {
 			wide = r.round(n.Name+"_hot_x", wide, 16, seen, 0, columns, nil)
@@ -202,11 +202,14 @@ func (r *rewriter) round(name string, x backend.TensorID, bits int, o *observed,
 
 // rounded returns the columns [from,to) of a float32 matrix, rounded to 8-bit
 // integers with a scale per row and converted back to float32. Skipped columns of
-// the matrix become zero.
-func rounded(w *backend.Tensor, from, to int, skip func(column int) bool) backend.Values {
+// the matrix become zero. With ownScale, skipped columns do not count for the scale.
+func rounded(w *backend.Tensor, from, to int, skip func(column int) bool, ownScale bool) backend.Values {
 	values := w.Values
 	rows, columns := w.Shape[0], w.Shape[1]
 	id := fmt.Sprintf("%s rounded to 8 bits %d:%d", values.ID, from, to)
+	if ownScale {
+		id += " with a scale of their own"
+	}
 	for c := from; c < to; c++ {
 		if skip(c) {
 			id += fmt.Sprint(" ", c)
@@ -221,6 +224,9 @@ func rounded(w *backend.Tensor, from, to int, skip func(column int) bool) backen
 		for i := range rows {
 			for c := range row {
 				row[c] = math.Float32frombits(binary.LittleEndian.Uint32(all[4*(i*columns+c):]))
+				if ownScale && skip(c) {
+					row[c] = 0
+				}
 			}
 			scale := quant.SymmetricScale(row, 127)
 			for c := from; c < to; c++ {

@@ -18,6 +18,9 @@ type Way struct {
 	// Hot is the share of the channels of each input that a second product multiplies in 16
 	// bits: those with the largest numbers in the calibration text.
 	Hot float64
+	// HotScale gives the weights of the second product scales of their own. Without HotScale,
+	// the weights of both products have the same scales.
+	HotScale bool
 }
 
 // alike is the value of [Way].Spiked that gives projections with outliers the
@@ -34,6 +37,7 @@ var Ways = []Way{
 	{Name: "a: 2 parts", In: 8, Out: 8, Spiked: alike, Parts: 2},
 	{Name: "a: 4 parts", In: 8, Out: 8, Spiked: alike, Parts: 4},
 	{Name: "a: 1 part, 4 % hot", In: 8, Out: 8, Spiked: alike, Hot: 0.04},
+	{Name: "a: 1 part, 4 % hot with scales of their own", In: 8, Out: 8, Spiked: alike, Hot: 0.04, HotScale: true},
 	{Name: "a: 2 parts, 4 % hot", In: 8, Out: 8, Spiked: alike, Parts: 2, Hot: 0.04},
 	{Name: "a: 4 parts, 4 % hot", In: 8, Out: 8, Spiked: alike, Parts: 4, Hot: 0.04},
 	{Name: "b: u8 → u8, outliers u16 → u16", In: 8, Out: 8, Spiked: 16},
