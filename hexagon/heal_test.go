@@ -16,7 +16,7 @@ import (
 
 // TestImagesWithWrongManifestsAreCompiledAgain exchanges the IDs of two ports in every image of a
 // cache, with correct checksums. The engine must log the name of each changed image, compile the
-// image again, and compute the same bits.
+// image again, and compute the same bits as before the change.
 func TestImagesWithWrongManifestsAreCompiledAgain(t *testing.T) {
 	library, dir := librarytest.Emulator(t), t.TempDir()
 	open := func(log io.Writer) (*engine.Engine, *imagecache.Store) {

@@ -175,8 +175,8 @@ func TestImagesOfOtherDevicesAreRejected(t *testing.T) {
 	})
 }
 
-// TestRefusedBinariesAreImageErrors uses correct checksums with invalid bytes, and with the
-// context binary of another graph.
+// TestRefusedBinariesAreImageErrors loads images with correct checksums whose context
+// binary is invalid or belongs to another graph.
 func TestRefusedBinariesAreImageErrors(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		d := openDevice(t, path)

@@ -75,7 +75,7 @@ func (d *Device) lower(ctx context.Context, c *qnn.Context, sources []*backend.G
 			return nil, inGraph(l.source.Name, err)
 		}
 	}
-	if cap(buffer) >= collectAbove { // without the buffer, finalize has more memory for the library's own copies of the constants
+	if cap(buffer) >= collectAbove { // freeing the buffer leaves finalize more memory for the library's own copies of the constants
 		buffer = nil
 		debug.FreeOSMemory()
 	}

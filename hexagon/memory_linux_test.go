@@ -17,8 +17,8 @@ import (
 // TestLoadWithoutMemoryIsErrNoMemory and holds the path of the child's library.
 const smallMemory = "HEXAGON_SMALL_MEMORY"
 
-// TestLoadWithoutMemoryIsErrNoMemory loads an image in a child whose address space is
-// limited to a little more than it uses.
+// TestLoadWithoutMemoryIsErrNoMemory loads an image in a child process that may use only a
+// little more address space than it has mapped already.
 func TestLoadWithoutMemoryIsErrNoMemory(t *testing.T) {
 	path := os.Getenv(smallMemory)
 	if path == "" {

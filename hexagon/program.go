@@ -294,8 +294,8 @@ func slice(b backend.Binding, p *backend.Port) ([]byte, error) {
 	return bytes[b.Offset : b.Offset+size : b.Offset+size], nil
 }
 
-// SizeBytes returns the size of the program's context binary. The library does not
-// report how much other memory the context allocates.
+// SizeBytes returns the size of the program's context binary. The library does not report
+// how much memory the context allocates in addition to its binary.
 func (p *program) SizeBytes() int64 { return p.size }
 
 // Close frees the program's context with all of its graphs. Close waits until a running

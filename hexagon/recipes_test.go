@@ -131,9 +131,9 @@ func TestEveryRecipeIsExactOnTheEmulator(t *testing.T) {
 	require.Len(t, slices.Collect(maps.Keys(digests)), len(recipes))
 }
 
-// TestRecipesOnTheVendorsLibrary measures how many logits have the same bits and how many
-// choices differ. With the flag -update, the test writes the second part of
-// testdata/vendor_widths.md.
+// TestRecipesOnTheVendorsLibrary measures how many logits have the same bits at different
+// graph widths, and how often the most likely token differs. With the flag -update, the
+// test writes the second part of testdata/vendor_widths.md.
 func TestRecipesOnTheVendorsLibrary(t *testing.T) {
 	recipes := measuredRecipes(t)
 	var table string

@@ -136,7 +136,7 @@ func TestSwitchedGraphsLeakNothing(t *testing.T) {
 		}
 		require.NoError(t, e.Close())
 		require.NoError(t, d.Close())
-		if rounds == 1 { // after the first round, all files and goroutines exist that are created only once
+		if rounds == 1 { // files and goroutines that are created only once exist after the first round
 			files, goroutines, memory = openFiles(t), runtime.NumGoroutine(), residentMB(t)
 		}
 		if rounds > 1 {

@@ -20,8 +20,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/recorded"
 )
 
-// tie is the largest gap between the float device's two best logits at which another choice
-// is accepted.
+// tie is the largest difference between the float device's logits of two tokens at which a
+// test accepts either token.
 const tie = 0.02
 
 // skipSlow skips the vendor's library in short runs, because a pass takes 0.25 s on it.
@@ -127,8 +127,9 @@ func onFreshAndCachedImages(t *testing.T, path, name string, o engine.Options, t
 }
 
 // TestStoriesAreChosenTokenForToken feeds recorded texts in full AR-32 passes and compares the
-// greedy choice at each position. Only the long version feeds texts at small widths or from
-// cached images, because a pass takes the vendor's library the same time at any width.
+// greedy choice at each position. Only the long version of the test feeds texts at small
+// widths or from cached images, because a pass takes the vendor's library the same time at any
+// width.
 func TestStoriesAreChosenTokenForToken(t *testing.T) {
 	groups := [][]int{{128, 32}}
 	if librarytest.Full() {

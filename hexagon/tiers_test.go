@@ -18,8 +18,8 @@ import (
 )
 
 // TestWeightsOfContextTiersAreStoredOnce prepares a model for three context tiers and
-// generates a text that outgrows two of them. The text must be the same as from an engine
-// that compiles each context tier.
+// generates a text that outgrows two of them. The test requires the text of an engine that
+// compiles each context tier.
 func TestWeightsOfContextTiersAreStoredOnce(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		skipSlow(t, path)

@@ -40,10 +40,11 @@
 // # Rule of sums
 //
 // The emulator computes every sum in one fixed order, with fused multiply-add in float32
-// and one rounding to the output type at the end. The order of the emulator's additions is
-// the same on every code path, thread count and graph width. The emulator skips a slot of
-// the KV cache whose attention probability is zero. Because of the fixed order and the
-// skipped slots, padding, graph width and machine change no bit of the emulator's results.
+// and one rounding to the output type at the end. The order of the emulator's additions
+// does not depend on the code path, the thread count or the graph width. The emulator skips
+// a slot of the KV cache whose attention probability is zero. Because of the fixed order
+// and the skipped slots, padding, graph width and machine change no bit of the emulator's
+// results.
 //
 // # Ownership and threads
 //
@@ -92,9 +93,9 @@
 // weights of their block or head, so a load is charged once for these weights.
 //
 // The emulator runs only one execute and only one load at a time. With pace=wall, an execute
-// that starts during a load is slower by the profile's factor, or by the factor of the key
-// slowdown=1.2. With pace=virtual, calls do not influence each other; a caller that
-// simulates overlap applies the factor itself.
+// that starts during a load takes longer by the profile's factor, or by the factor of the
+// key slowdown, such as slowdown=1.2. With pace=virtual, calls do not influence each other;
+// a caller that simulates overlapping calls applies the factor slowdown itself.
 //
 // A simulated DSP session holds the memory that loaded contexts would take on the phone, and
 // the files of registered memory, each counted once. The profile's window, or a key such as

@@ -65,7 +65,7 @@ var scripts = []struct {
 	}, Outcome{"deviceCreate", 14001}, Outcome{}},
 }
 
-// errFirst is returned if an earlier call than the tested one failed.
+// errFirst is returned if a call before the tested call failed.
 var errFirst = errors.New("an earlier call failed")
 
 // steps makes calls in order; the last call must fail, and no earlier one.

@@ -131,7 +131,7 @@ func (f *form) graph() *Graph {
 // table collects forms.
 type table struct{ forms []*form }
 
-// add appends a form for SM8650 and returns it for changes.
+// add appends a form for SM8650 and returns the form, so that the caller can change it.
 func (t *table) add(row, types, shape string, l limit, build func(g *Graph)) *form {
 	f := &form{row: row, types: types, shape: shape, soc: sm8650, limit: l, build: build}
 	t.forms = append(t.forms, f)
@@ -156,7 +156,7 @@ var onEveryChip = regexp.MustCompile(`^(FullyConnected|MatMul|Conv2d 1x1)/(f16·
 	`^(RmsNorm|Softmax|ElementWiseAdd)/(f16|f32|u16)(·(f16|f32|u16))?/1x|^block/`)
 
 // everywhere is the largest number of elements of a form that the long sweep repeats on
-// the other chips. Small forms show the differences between chips.
+// chips other than SM8650. Small forms show the differences between chips.
 const everywhere = 50_000
 
 // volume is the product of the numbers in a shape.

@@ -22,8 +22,8 @@ type Result struct {
 	Text string
 	// Outputs holds the elements of the graph's outputs in order.
 	Outputs [][]byte
-	// Differs is the name of a later run whose outputs have other bits, "second run" or
-	// "reload: …", or empty.
+	// Differs names a later run whose outputs differ from those of the first run ("second
+	// run" or "reload: …"); it is empty if all outputs are equal.
 	Differs string
 }
 

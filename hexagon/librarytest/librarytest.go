@@ -83,7 +83,7 @@ func VendorCPUAtLength(t testing.TB) string {
 }
 
 // VendorCPU returns the path of libQnnCpu, the vendor's float library for the CPU, from an
-// older release.
+// older release than the vendor's libQnnHtp.
 func VendorCPU(t testing.TB) string {
 	t.Helper()
 	return vendorFile(t, "2.3.0", "onnxruntime_qnn", "libQnnCpu.so")

@@ -137,8 +137,8 @@ func word(t *backend.Tensor) string {
 	return text
 }
 
-// flags returns those parameters of a node that make libraries compute in another way,
-// such as transposed operands and the permutation.
+// flags returns those parameters of a node that change how libraries compute, such as
+// transposed operands and the permutation.
 func flags(n *backend.Node) (text string) {
 	for _, p := range n.Params {
 		switch v := p.Value.(type) {

@@ -129,9 +129,9 @@ type verdict struct {
 	layers []float64 // layers holds the relative error of each block's output
 	logits float64   // logits is the relative error of all logits
 	tree   float64   // tree is the relative error of the logits of the draft tree's rows
-	// same counts equal choices. first is the position of the first different choice, or -1.
-	// gap is the largest gap by which the float device prefers its own choice. off is the
-	// largest error of a logit.
+	// same counts the tokens that both runs choose. first is the position of the first token
+	// that they choose differently, or -1. gap is the largest gap by which the float device
+	// prefers its own token. off is the largest error of a logit.
 	same, all, first int
 	gap, off         float64
 	treeSame         int

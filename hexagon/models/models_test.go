@@ -33,8 +33,8 @@ const (
 	// error: if a library rounds an integer the other way than exact arithmetic, its error is
 	// about as large as the recipe's error.
 	tolerance, growth = 0.02, 1.5
-	// tie is the largest gap between the float device's logits of two tokens at which another
-	// choice is accepted.
+	// tie is the largest difference between the float device's logits of two tokens at which
+	// a test accepts either token.
 	tie = 0.1
 )
 

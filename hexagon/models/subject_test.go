@@ -40,12 +40,12 @@ type subject struct {
 	layers int
 	// blocks is the number of blocks, 0 for one per layer.
 	blocks int
-	// text is the prompt as text. If text is empty, the prompt is the beginning of the
-	// recorded story whose name is in the field `story`.
+	// text is the prompt. If text is empty, the prompt is the beginning of the recorded
+	// story whose name is in the field `story`.
 	text, story string
 }
 
-// story returns one of the repository's models.
+// story returns one of the repository's small models that write stories.
 func story(name string, blocks int, called string) subject {
 	file := func(testing.TB) string {
 		return filepath.Join("..", "..", "integration_test", "models", "stories260K-"+name+".gguf")
@@ -134,7 +134,7 @@ func storyOf(t *testing.T, name string) []int32 {
 	return slices.Concat(texts[0].PromptIDs, texts[0].GreedyIDs)
 }
 
-// calibrate takes the ranges from the text of the comparison itself, because this test judges
+// calibrate takes the ranges from the text of the comparison itself, because the test judges
 // arithmetic. sdnpu check measures how well the ranges of another text fit.
 func (l *lab) calibrate(t *testing.T, chosen []int32) {
 	t.Helper()

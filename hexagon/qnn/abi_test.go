@@ -10,7 +10,8 @@ import (
 )
 
 // isEmulator reports whether the library is our emulator. Some answers of the emulator
-// differ from those of the vendor's x86-64 library, because the emulator supports more.
+// differ from those of the vendor's x86-64 library, because the emulator supports options
+// that this library refuses.
 func (s *session) isEmulator() bool { return s.library.Provider().Name == "HTP_EMULATOR_SDNPU" }
 
 func requireCode(t *testing.T, want Code, err error, what any) {

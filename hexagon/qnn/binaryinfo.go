@@ -54,8 +54,8 @@ type memory interface {
 }
 
 // ownMemory gives access to this process's memory. ownMemory returns an error for an
-// address at which no process can have memory. Any other address without memory causes a
-// fault when it is read, which readBinaryInfo turns into an error.
+// address at which no process can have memory. If an address could hold memory but does
+// not, reading it causes a fault, which readBinaryInfo turns into an error.
 type ownMemory struct{}
 
 // firstPage is the size of the first page of a process, which is never mapped.
@@ -64,7 +64,7 @@ const firstPage = 4096
 // lastAddress returns the highest address that ownMemory reads. On x86-64, Go reports a
 // fault above 1<<47 without the faulting address, so readBinaryInfo could not distinguish
 // such a fault from a programming error. On processors other than x86-64, lastAddress
-// excludes no address.
+// returns the highest possible address.
 func lastAddress() uintptr {
 	if runtime.GOARCH == "amd64" {
 		return 1<<47 - 1

@@ -126,7 +126,7 @@ const (
 // library claims to have features and then refuses the calls that use these features.
 type Capability uint32
 
-// The capabilities below matter for static graphs.
+// The constants below are the capabilities that matter for static graphs.
 const (
 	CapabilityComposition      Capability = 107
 	CapabilityCaching          Capability = 202

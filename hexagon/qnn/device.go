@@ -26,8 +26,8 @@ type DeviceOptions struct {
 	// library finds the phone's own chip. If SoC is zero on a PC, the vendor's x86-64 library
 	// compiles for its oldest chip, SoC 30, on which RmsNorm does not support float32.
 	SoC uint32
-	// Arch is the Hexagon version of the chip, for example 75. If SoC is set too, the
-	// library ignores Arch.
+	// Arch is the Hexagon version of the chip, for example 75. If both SoC and Arch are
+	// set, the library ignores Arch.
 	Arch uint32
 	// If SignedPD is set, the library asks for a signed process on the DSP.
 	SignedPD bool

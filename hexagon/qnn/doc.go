@@ -26,7 +26,7 @@
 // persistent context, which [Context] keeps alive. The library does not check the lengths of
 // static data and of buffers for executes, so package qnn compares each length with the size
 // of its tensor. Package qnn rejects names that contain a NUL byte. Package qnn copies
-// strings and arrays that the library owns before it makes another call. If the library
+// strings and arrays that the library owns before it calls the library again. If the library
 // reports a count above a fixed limit, the call fails. If a library does not have a
 // function, or if a call returns code 1000, the method of package qnn returns an error that
 // matches [errors.ErrUnsupported].
@@ -49,9 +49,9 @@
 // executes deadlocked in library 2.36. Contexts may be created and freed while an execute
 // runs.
 //
-// Lock order: stdoutLock, Library.executeMu and System.mu may be held during a call
-// into a library, whose log callback takes errorLines.mu. No other two locks of package
-// qnn are held together. idleSlots has its own lock for log callbacks.
+// Lock order: stdoutLock, Library.executeMu and System.mu may be held during a call into a
+// library, whose log callback takes errorLines.mu. Only stdoutLock, Library.executeMu,
+// System.mu and errorLines.mu are ever held together with another lock of package qnn.
 //
 // # Which parts of QNN are not bound
 //
@@ -99,7 +99,8 @@
 //
 // Package qnn works on Linux, macOS and Windows on amd64 and arm64, with and without cgo.
 // On Android, package qnn works on arm64 and amd64, only with cgo, because purego needs cgo
-// there. On any other system or processor, [Open] returns [errors.ErrUnsupported].
+// there. On a system or processor that this section does not name, [Open] returns
+// [errors.ErrUnsupported].
 //
 // Facts about QNN's interface were found by calling the library (core API 2.36, 2.37
 // and 2.40) or, if calls could not show them, in the public headers of 2.32. In

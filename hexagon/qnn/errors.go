@@ -11,8 +11,8 @@ import (
 // graphs, 7000 tensors, ...).
 type Code uint32
 
-// The constants below are the error codes that callers distinguish. To test an error for
-// one of these codes, callers pass the error variable of the code to [errors.Is].
+// The constants below are the error codes that callers distinguish. To test an error for a
+// code, callers pass the error variable of the code to [errors.Is].
 const (
 	codeNotSupported       Code = 1000
 	codeNoMemory           Code = 1002

@@ -120,13 +120,13 @@ func (c *cTensor) setData(data []byte, size uint32) error {
 // memoryHandle is the value of Qnn_TensorMemType_t for registered memory.
 const memoryHandle = 1
 
-// SetInput binds other memory to the graph's input i.
+// SetInput replaces the memory that is bound to the graph's input i.
 func (b *Binding) SetInput(i int, t ExecTensor) error { return b.rebind(&b.inputs, i, t) }
 
-// SetOutput binds other memory to the graph's output i.
+// SetOutput replaces the memory that is bound to the graph's output i.
 func (b *Binding) SetOutput(i int, t ExecTensor) error { return b.rebind(&b.outputs, i, t) }
 
-// rebind binds other memory to one input or output.
+// rebind replaces the memory that is bound to one input or output.
 func (b *Binding) rebind(to *boundTensors, i int, t ExecTensor) error {
 	if i < 0 || i >= len(to.tensors) || t.ID != to.tensors[i].id {
 		return fmt.Errorf("qnn: bind graph %s: it has no %v %d with ID %d: %w", b.graph.name, to.kind, i, t.ID, ErrGraphTensor)

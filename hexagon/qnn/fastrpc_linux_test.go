@@ -19,8 +19,8 @@ func buildFastRPC(t *testing.T) string {
 }
 
 // TestSharedMemoryIsSharedAndFreed maps the memory of FastRPC, and anonymous files, a second
-// time by their file descriptors. The test requires that each mapping sees the writes of the
-// other mapping, and that all memory is freed.
+// time by their file descriptors. The test requires that a write through one of the two
+// mappings is visible in the other, and that all memory is freed.
 func TestSharedMemoryIsSharedAndFreed(t *testing.T) {
 	fastRPC := buildFastRPC(t)
 	for name, library := range map[string]string{"FastRPC": fastRPC, "files": filepath.Join(t.TempDir(), "none.so")} {

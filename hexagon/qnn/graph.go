@@ -22,8 +22,8 @@ const (
 	finalizeLevel = 3 // finalizeLevel is the value of htpOptimization that selects the effort of finalize
 )
 
-// GraphOptions configures a [Graph]. For each field that is zero, the library chooses a
-// value.
+// GraphOptions configures a [Graph]. For each field of GraphOptions that is zero, the
+// library chooses a value.
 type GraphOptions struct {
 	// Priority orders graphs that compete for the device.
 	Priority Priority

@@ -274,7 +274,7 @@ func TestBrokenGraphsReturnTheirCodes(t *testing.T) {
 		g := l.build(t, s.backend, c, "g", nil)
 		_, err := c.NewGraph("g", GraphOptions{})
 		require.ErrorIs(t, err, ErrGraphName, "the name is already used")
-		// 1100 is the vendor's general error
+		// 1100 is the vendor's code for an unspecified error
 		if err := g.AddNode(l.op); !errors.Is(err, &Error{Code: 1100}) {
 			require.ErrorIs(t, err, ErrFinalized)
 		}

@@ -7,8 +7,8 @@ import "unsafe"
 // a tag. Padding is never left to the Go compiler: the compiler's padding could hide a
 // forgotten field of the same size. A blank field with a tag is a C field that package qnn
 // does not read. Pointers into Go memory have Go pointer types: the garbage collector
-// follows them, so the outer struct keeps everything alive. TestLayoutsEqualTheirCStructs
-// compares every tagged field with testdata/abi.c.
+// follows them, so the outer struct keeps all memory alive to which it points.
+// TestLayoutsEqualTheirCStructs compares every tagged field with testdata/abi.c.
 
 // cVersion is Qnn_Version_t.
 type cVersion struct {

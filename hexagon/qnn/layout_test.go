@@ -123,7 +123,7 @@ func goField(t *testing.T, goType reflect.Type, tag string, grown bool, want cFi
 		}
 		got := cField{offset: f.Offset, size: f.Type.Size(), kind: goKind(f.Type)}
 		if grown && want.kind == "other" {
-			if got.kind == "u32" { // in the old device config, the union starts at this field
+			if got.kind == "u32" { // in device options up to core API 2.32, the union starts at the field `early`
 				got.kind = "other"
 			}
 			if got.size > want.size || tag == "early" {

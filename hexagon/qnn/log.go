@@ -158,8 +158,8 @@ func (e *errorLines) add(text string) {
 	e.count++
 }
 
-// mark returns how many error lines have been logged since the library was opened. To get
-// the later lines, a caller passes the result of mark to the method since.
+// mark returns how many error lines have been logged since the library was opened. A caller
+// that wants the lines after a call of mark passes the result of mark to the method since.
 func (e *errorLines) mark() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

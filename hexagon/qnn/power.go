@@ -22,8 +22,8 @@ const (
 // maxPolling is the longest time for polling that the library accepts.
 const maxPolling = 9999 * time.Microsecond
 
-// Corner is a voltage level of the chip (the vendor calls it a corner). A higher
-// corner is faster and takes more power.
+// Corner is a voltage level of the chip (the vendor calls it a corner). A higher corner
+// makes the chip faster, but takes more power, than a lower corner.
 type Corner uint32
 
 // The corners.

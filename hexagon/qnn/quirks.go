@@ -67,7 +67,7 @@ const option66 = "unexpected GraphHtpSettings option 66"
 // the quirk q.
 func (q *quirkRow) in(minor uint32) bool { return minor >= q.first && (q.last == 0 || minor <= q.last) }
 
-// has reports whether the open library has a quirk.
+// The method has reports whether the open library has a quirk.
 func (l *Library) has(q quirk) bool { return quirks[q].in(l.provider.Core.Minor) }
 
 // isNoise reports whether a log line at error level is known to be meaningless.

@@ -13,9 +13,9 @@ import (
 var stdoutLock sync.Mutex
 
 // stdoutToStderr makes file descriptor 1 a duplicate of stderr, calls f and restores the
-// descriptor. Before stdoutToStderr restores the descriptor, it flushes C's output buffers,
-// because C would otherwise write their text to the real stdout when the process ends. If
-// stdout or stderr is closed, stdoutToStderr calls f without redirection.
+// descriptor. Before stdoutToStderr restores file descriptor 1, it flushes C's output
+// buffers, because C would otherwise write their text to the real stdout when the process
+// ends. If stdout or stderr is closed, stdoutToStderr calls f without redirection.
 func stdoutToStderr(f func()) {
 	stdoutLock.Lock()
 	defer stdoutLock.Unlock()
@@ -33,8 +33,8 @@ func stdoutToStderr(f func()) {
 		if flush := libc("fflush"); flush != 0 {
 			invoke(flush, 0)
 		}
-		// The file descriptor was open before, so restoring it hardly fails; if
-		// restoring fails, nothing can be done.
+		// Restoring file descriptor 1 hardly fails, because the descriptor was open before;
+		// if restoring fails, nothing can be done.
 		_ = unix.Dup3(saved, 1, 0)
 	}()
 	f()

@@ -12,9 +12,9 @@
  *
  * The emulator computes every sum in one fixed order (along K; over the KV slots in Softmax and in
  * the product of probabilities and values) with fused multiply-add in float32. The order of
- * additions is the same on every code path, thread count and graph width. A KV slot whose
- * probability is exactly zero is skipped everywhere. Because of these rules, padding, graph width
- * and machine never change a bit of the emulator's results.
+ * additions does not depend on the code path, the thread count or the graph width. A KV slot whose
+ * probability is exactly zero is skipped everywhere. Padding, graph width and machine never change
+ * a bit of the emulator's results.
  */
 #ifndef SDNPU_EMU_H
 #define SDNPU_EMU_H
@@ -36,7 +36,7 @@ enum emu_dtype {
   EMU_U32 = 0x0132,
   EMU_F16 = 0x0216,
   EMU_F32 = 0x0232,
-  EMU_QS8 = 0x0308, /* EMU_QS8 is signed fixed point; such tensors always have a quantization */
+  EMU_QS8 = 0x0308, /* a tensor of signed fixed point always has a quantization */
   EMU_QS16 = 0x0316,
   EMU_QS32 = 0x0332,
   EMU_QU8 = 0x0408, /* EMU_QU8 is unsigned fixed point */

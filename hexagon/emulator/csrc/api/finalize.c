@@ -118,7 +118,7 @@ static qnn_status pack(api_graph *graph) {
       free(pending);
       return QNN_MEMORY;
     }
-    memset(memory, 0, size); /* the gaps between constants are zeroed too, so that equal graphs give
+    memset(memory, 0, size); /* the gaps between constants are zeroed, so that equal graphs give
                                 equal binaries */
     node->n.op->pack(&node->n, memory);
     node->packed = api_store_adopt(&graph->context->store, memory, size);

@@ -231,7 +231,7 @@ static void free_node(api_node *node) {
   free(node);
 }
 
-/* Memory is allocated for an empty array too, because operators may compute its address. */
+/* Memory is allocated even for an empty array, because operators may compute its address. */
 static void *duplicate(const void *data, size_t size) {
   void *copy = calloc(1, size > 0 ? size : 1);
   if (copy != NULL && size > 0) {

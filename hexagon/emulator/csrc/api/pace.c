@@ -3,10 +3,10 @@
  *
  * The paced clock simulates two resources, the device and the loader. The simulated device executes
  * one graph at a time; an execute holds the device lock for its full time on the phone. The
- * simulated loader loads one context at a time. An execute that starts during a load is slower by
- * the profile's factor. With pace=wall, a call sleeps until its time on the phone has passed. With
- * pace=virtual, no call sleeps, so a client that simulates time must compute itself which calls
- * overlap.
+ * simulated loader loads one context at a time. An execute that starts during a load takes longer
+ * by the profile's factor. With pace=wall, a call sleeps until its time on the phone has passed.
+ * With pace=virtual, no call sleeps, so a client that simulates time must compute itself which
+ * calls overlap.
  *
  * The emulator finds out from names and inputs which part of a model a graph computes. A block's
  * graph has inputs past_k<layer> and the part _layers<K>of<T> in its name. The name of the graph of

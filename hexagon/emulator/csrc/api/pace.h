@@ -10,7 +10,7 @@
 #include "pace/pace.h"
 
 /* api_charge holds the time that a call takes on the phone, before the setting scale is applied,
- * and the time at which the call began here. */
+ * and the time at which the call began on this machine. */
 typedef struct {
   double ms;
   uint64_t start_ns;

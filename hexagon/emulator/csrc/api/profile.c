@@ -1,7 +1,7 @@
 /* profile.c implements profiles, each of which records the times of the last call that used it.
  *
- * Times in a profile are measured on this machine around the emulation. Without a paced clock, the
- * times in a profile say nothing about a phone.
+ * The times in the emulator's profile events are measured on this machine. Without a paced clock,
+ * the times in a profile say nothing about a phone.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>

@@ -205,10 +205,11 @@ KERNEL_INLINE v16 exponential(v16 x) {
   const v16 magic = v_set1(0x1.8p23f);
   x = v_min(v_set1(89), v_max(v_set1(-104), x));
   v16 shifted = v_fma(x, v_set1(0x1.715476p0f), magic); /* adding `magic` rounds to the integer n,
-                                                           which is in the low bits of `shifted` */
+                                                           whose bits are the low bits of
+                                                           `shifted` */
   v16 n = v_sub(shifted, magic);
-  v16 r = v_fma(n, v_set1(-0x1.62e4p-1f), x); /* ln 2 is subtracted in two parts, the first of
-                                                 which has 13 bits, so that n times it is exact */
+  v16 r = v_fma(n, v_set1(-0x1.62e4p-1f), x); /* ln 2 is subtracted in two parts; the first part has
+                                                 13 bits, so that its product with n is exact */
   r = v_fma(n, v_set1(-0x1.7f7d1cp-20f), r);
   v16 p = v_fma(v_set1(1.0f / 5040), r, v_set1(1.0f / 720));
   p = v_fma(p, r, v_set1(1.0f / 120));

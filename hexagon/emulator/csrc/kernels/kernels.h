@@ -17,7 +17,7 @@ enum {
   EMU_GEMM_ROWS = 8,     /* EMU_GEMM_ROWS is the largest number of rows of a GEMM call on any
                             path */
   EMU_PREFETCH_ROWS = 4, /* from EMU_PREFETCH_ROWS rows on, tiles of several panels prefetch the
-                            next weights */
+                            weights of the next tile */
   EMU_SUM_ROWS = 8,      /* EMU_SUM_ROWS is the number of rows whose sequential sums are computed
                             interleaved */
 };

@@ -133,8 +133,8 @@ typedef struct {
 } i16;
 
 /* In each of 16 lanes, the struct below holds a pair of elements with neighbouring k. For lanes 0
- * to 7, `first` holds the first element of each pair and `second` the second one; `third` and
- * `fourth` hold those of lanes 8 to 15. */
+ * to 7, `first` holds the first element of each pair, and `second` the second element; `third` and
+ * `fourth` hold the first and second elements for lanes 8 to 15. */
 typedef struct {
   int16x8_t first, second, third, fourth;
 } pairs;

@@ -2,7 +2,7 @@
  *
  * select.c takes the fastest path that the machine supports, or the path that
  * SDNPU_EMULATOR=cpu=NAME names, if the machine supports that one. A path with wide vectors is used
- * only if it gives the same bits as the simpler path on pseudorandom numbers.
+ * only if it gives the same bits as a simpler path on pseudorandom numbers.
  */
 #include "kernels/kernels.h"
 

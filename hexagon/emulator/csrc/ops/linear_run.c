@@ -198,8 +198,8 @@ typedef struct {
 } task_range;
 
 /* group_in_memory_order numbers the groups of panels such that each thread reads contiguous memory,
- * if threads take tasks in turn. A task prefetches the memory past its own end, which in this order
- * is the memory that its thread reads next. */
+ * if threads take tasks in turn. A task prefetches the memory past its own end;
+ * group_in_memory_order makes this the memory that its thread reads next. */
 static uint32_t group_in_memory_order(uint32_t group, uint32_t panel_groups) {
   uint32_t threads = emu_pool_threads(), thread = group % threads, longer = panel_groups % threads;
   return thread * (panel_groups / threads) + (thread < longer ? thread : longer) + group / threads;

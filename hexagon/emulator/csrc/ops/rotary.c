@@ -52,8 +52,8 @@ int emu_check_rotary_embedding(const emu_node *node, char *text, size_t size) {
   if (emu_check_ports(node, 3, 4, 1, 1, reason) || emu_check_params(node, rules, 2, reason)) {
     return 1;
   }
-  emu_node values = *node; /* the input with the positions has another type, so it is checked
-                              separately */
+  emu_node values = *node; /* the input with the positions has another type than the other inputs,
+                              so it is checked separately */
   values.n_in = 3;
   return emu_check_types(&values, EMU_T_FLOAT | EMU_T_UNSIGNED, reason) ||
          check_shapes(node, reason);

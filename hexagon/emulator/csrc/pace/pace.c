@@ -43,7 +43,7 @@ static double generic_ms(const pace_profile *p, const pace_part *part, double ti
 }
 
 /* In the profiles, the submission cost of a pass is part of the blocks' cost. In the emulator a
- * head is a graph of its own, so it gets no submission cost. */
+ * head is a graph of its own, so its time includes no submission cost. */
 double pace_execute(const pace_settings *s, const pace_part *part, double context) {
   const pace_profile *p = s->profile;
   const pace_model *m = s->as;
