@@ -20,8 +20,8 @@ type Verified struct {
 	unread, kept []string
 }
 
-// Add adds an image to the result. Callers pass Add to [imagecache.Store.Verify], which calls Add
-// for each image.
+// Add adds the result of checking one image to Verified. Callers pass Add to
+// [imagecache.Store.Verify], which calls Add for each image.
 func (v *Verified) Add(i imagecache.Info) error {
 	e := imageEntry(i)
 	e.verified = true

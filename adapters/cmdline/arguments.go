@@ -85,8 +85,9 @@ func missingFlags(cmd *cobra.Command) error {
 	return fmt.Errorf("%s: missing %s", cmd.Name(), strings.Join(missing, " and "))
 }
 
-// exclusiveFlags returns an error if the user gave two flags that exclude each
-// other. cobra stores such groups in this annotation, as names separated by spaces.
+// exclusiveFlags returns an error if the user gave two flags that exclude each other. cobra
+// stores each group of exclusive flags in the annotation
+// cobra_annotation_mutually_exclusive, as names separated by spaces.
 func exclusiveFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		for _, group := range f.Annotations["cobra_annotation_mutually_exclusive"] {

@@ -69,8 +69,8 @@ type reply struct {
 	// the child could not make an image; otherwise Failure is nil.
 	Done    bool
 	Failure *failure
-	// Shares answers a request with Ask: it tells whether graphs of one image store
-	// equal weights once.
+	// If the request has Ask set, Shares tells whether graphs of one image store equal weights
+	// once.
 	Shares bool
 }
 

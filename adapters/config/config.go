@@ -29,10 +29,10 @@ type Config struct {
 	// is "on", every prompt is calibrated, even if that is expected to cost more time
 	// than it saves.
 	Calibration, Extension string
-	// Database is the folder of the token database, in the form that the user gave.
-	// DatabaseName is the name of a database in the folder of sdnpu's databases. A
-	// model gave the database's name, and the user permits models to do so. If
-	// Database and DatabaseName are both empty, the database stays in memory.
+	// Database is the folder of the token database, in the form that the user gave. If a model
+	// names a database, and the user permits this, DatabaseName is the name of a database in
+	// the folder of sdnpu's databases. If Database and DatabaseName are both empty, the
+	// database stays in memory.
 	Database, DatabaseName string
 	// DatabaseSize is the size limit of the database in bytes; 0 means no limit.
 	DatabaseSize int64

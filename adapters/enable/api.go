@@ -48,8 +48,8 @@ func (c client) upload(ctx context.Context, content []byte) error {
 	return body.Close()
 }
 
-// create makes a model from the layers of another model and from an adapter. Ollama
-// must have stored the adapter's blob.
+// create makes a model from the layers of another model and from an adapter. Before a call
+// of create, Ollama must have stored the adapter's blob.
 func (c client) create(ctx context.Context, name, from, adapter string) error {
 	return c.stream(ctx, "/api/create", map[string]any{
 		"model": name, "from": from, "adapters": map[string]string{"npu.gguf": adapter},

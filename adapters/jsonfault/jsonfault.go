@@ -1,10 +1,10 @@
 // Package jsonfault rewords errors of encoding/json for the people who wrote the
 // JSON.
 //
-// The errors of encoding/json name Go types and struct fields. The reworded errors name
-// the field in the file, the JSON type found and the JSON type expected. The caller
-// adds the file name and the line to the error. encoding/json still decides which texts
-// are accepted.
+// The errors of encoding/json name Go types and struct fields. The reworded errors name the
+// field in the file, the JSON type found and the JSON type expected. Callers add the file
+// name and the line to an error of package jsonfault. encoding/json still decides which
+// texts are accepted.
 package jsonfault
 
 import (

@@ -107,8 +107,8 @@ func FlagValue(n int) string {
 	return strconv.Itoa(n)
 }
 
-// ConfigSource returns a source of the config keys in a GGUF file. Errors of
-// ConfigSource call the file by the given name.
+// ConfigSource returns a source of the config keys in a GGUF file. The argument `name` is
+// the name of the file in errors.
 func ConfigSource(name, path string) (config.Source, error) {
 	f, err := gguf.OpenKeys(path)
 	if err != nil {

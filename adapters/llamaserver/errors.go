@@ -71,8 +71,8 @@ func (r *refusal) object() map[string]any {
 	return map[string]any{"error": fields}
 }
 
-// hostPaths lists the endpoints that Ollama calls. If one of these endpoints answers with an
-// error, Ollama shows the raw body of the answer to its user.
+// hostPaths lists the endpoints that Ollama calls. If an endpoint in hostPaths answers with
+// an error, Ollama shows the raw body of the answer to its user.
 var hostPaths = map[string]bool{
 	"/completion": true, "/tokenize": true, "/detokenize": true, "/apply-template": true,
 	"/v1/chat/completions": true, "/v1/embeddings": true,

@@ -64,8 +64,8 @@ func (p *Loading) Step(what string, done, total int) {
 	}
 }
 
-// The method print prints a line. The caller of print holds p.mu, unless p was just made
-// and no other goroutine knows it.
+// The method print prints the step and its progress in one line. The caller of print holds
+// p.mu, unless p was just made and no other goroutine knows it.
 func (p *Loading) print() {
 	p.printed = time.Now()
 	p.lines.write(fmt.Sprintf("sdnpu loading step=%q done=%d total=%d seconds=%.1f",

@@ -26,8 +26,8 @@ const (
 // the last event, merger sends the event immediately.
 type merger struct {
 	last string // last is the content of the last event, without surrounding white space
-	// repeats is the number of consecutive events with the same content; before the
-	// first event, Ollama assumes an empty one
+	// repeats is the number of consecutive events with the same content; Ollama counts a first
+	// event without content as a repetition
 	repeats int
 
 	text    strings.Builder // text is the text that waits for the next event

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// answer is a stream as the host's client reads it.
+// answer holds what the host's client reads from a stream.
 type answer struct {
 	text     string
 	events   int

@@ -120,8 +120,8 @@ type Server struct {
 	running sync.RWMutex
 }
 
-// state is the state of the model. If the fields model and failed are both nil, the
-// model is still loading.
+// state says whether the model is loading, loaded or failed. If the fields model and failed
+// are both nil, the model is still loading.
 type state struct {
 	model  Model
 	failed error

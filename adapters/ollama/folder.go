@@ -116,10 +116,10 @@ func (f *folder) create(name string, from io.Reader, mode fs.FileMode) error {
 	return rootfile.Create(f.root, name, from, mode)
 }
 
-// linkOrCopy creates name as a hard link of a file outside the folder, or as a copy if they are
-// on different file systems. The caller of linkOrCopy makes sure that no file called name
-// exists. The system call for a hard link does not follow a symbolic link called name, and
-// openTrusted has checked the folders on the way.
+// linkOrCopy creates the file `name` of a layout as a hard link of a file outside the layout,
+// or as a copy if the layout is on another file system. The caller of linkOrCopy makes sure
+// that no file called name exists. The system call for a hard link does not follow a symbolic
+// link called name, and openTrusted has checked the folders on the way.
 func (f *folder) linkOrCopy(from, name string) error {
 	if os.Link(from, f.path(name)) == nil {
 		return nil
@@ -132,7 +132,8 @@ func (f *folder) linkOrCopy(from, name string) error {
 	return f.create(name, in, 0o755)
 }
 
-// isHardLink reports whether name is a hard link of a file outside the folder.
+// isHardLink reports whether the file `name` of a layout is a hard link of the given file
+// outside the layout.
 func (f *folder) isHardLink(name, from string) bool {
 	x, errX := f.root.Lstat(name)
 	y, errY := os.Stat(from)

@@ -34,7 +34,7 @@ type marker struct {
 
 // laying is one file of a layout.
 type laying struct {
-	// Path is relative to the folder, with slashes.
+	// Path is the path of the file relative to the folder of the layout, with slashes.
 	Path string `json:"path"`
 	// From is the absolute path of the file that a link leads to or that was copied.
 	From string `json:"from"`
@@ -76,9 +76,9 @@ func sumOf(path string) (string, error) {
 // installation of Ollama needs a MarkerFile of 20 kB.
 const markerLimit = 1 << 20
 
-// readMarker returns the list of a folder. If the folder has no [MarkerFile],
-// readMarker lists the files of a layout that an earlier version made. For an
-// empty or missing folder, readMarker returns an empty list.
+// readMarker returns the installed files that the file [MarkerFile] of a folder lists. If
+// the folder has no [MarkerFile], readMarker lists the files of a layout that an earlier
+// version made. For an empty or missing folder, readMarker returns an empty list.
 func readMarker(f *folder) ([]laying, error) {
 	text, err := f.read(MarkerFile, markerLimit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,8 +109,8 @@ func isLayoutPath(name string) bool {
 }
 
 // adopt lists the layout of a version that wrote no marker: bin/ollama, and in lib/ollama
-// this program, its copies and symbolic links. If the folder holds any file that such a
-// version does not write, adopt returns [ErrForeign].
+// this program, its copies and symbolic links. If the folder holds any other file, adopt
+// returns [ErrForeign].
 func adopt(f *folder) (files []laying, err error) {
 	err = fs.WalkDir(f.root.FS(), ".", func(rel string, e fs.DirEntry, err error) error {
 		if err != nil {

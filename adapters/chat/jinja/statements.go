@@ -132,8 +132,8 @@ func (p *parser) forLoop(line int) statement {
 	return f
 }
 
-// iterable reads the values of a for loop. An "if" after the values belongs to the
-// loop.
+// iterable reads the values of a for loop. An "if" after the values is a condition of the
+// loop, and not part of the values.
 func (p *parser) iterable() node {
 	first := p.or()
 	if !p.is(tokenOperator, ",") {

@@ -32,7 +32,7 @@ type reader struct {
 	calls int    // calls counts the calls that have begun
 	depth int    // depth counts the JSON brackets that are open around the arguments
 
-	scan   scanner // scan follows the arguments
+	scan   scanner // scan finds the end of the JSON arguments
 	fields int     // fields counts the fields that have been read
 	types  schema  // types is the schema of the arguments
 	cut    bool    // cut is set if the end of the answer has cut the arguments

@@ -15,8 +15,8 @@ type channels struct {
 	thoughts string
 	// content is the header of a message that holds content.
 	content string
-	// ends lists the marks at the end of a message. The first mark in the list ends a
-	// message with thoughts.
+	// ends lists the marks at the end of a message. The first mark in `ends` ends a message
+	// with thoughts.
 	ends []string
 	// tool matches the header of a message that holds the arguments of a tool call. Group 1
 	// of the expression `tool` matches the name of the tool. If tool is nil, messages hold

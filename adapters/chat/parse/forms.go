@@ -180,7 +180,7 @@ func tagged(head, closing, open, inner, end string) *shape {
 				value = quote(value)
 			case isText && strings.HasSuffix(text, "]]>"):
 				value = quote(strings.TrimSuffix(text, "]]>"))
-			case len(m) == 4 && m[2] != "": // the mark says that the value is no string
+			case len(m) == 4 && m[2] != "": // the tag of the argument says that its value is no string
 				value = typed(value, arguments.property(m[1]).kinds()&^kindString)
 			default:
 				value = typed(value, arguments.property(m[1]).kinds())

@@ -83,7 +83,7 @@ type Parser struct {
 	text   string // text holds bytes whose meaning depends on later bytes
 	end    string // end is the mark that ends the thoughts
 	start  string // start is the mark that began the calls
-	reader reader // reader reads the calls after the mark start
+	reader reader // reader reads the calls after the mark in the field start
 	space  string // space is the white space before the last mark
 	wrote  bool   // wrote is set if the present part has text
 	calls  int

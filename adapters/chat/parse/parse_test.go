@@ -95,7 +95,7 @@ var examples = []struct {
 	{"generic list", "", "", "{\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}}]}", expected{Calls: []whole{{"f", `{"a":1}`}}}},
 }
 
-// someTools are the tools of most tests. The arguments of these tools may have any types.
+// someTools lists tools, used by most tests, whose arguments may have any types.
 var someTools = []Tool{{Name: "f"}, {Name: "g"}, {Name: "h.i"}}
 
 // expected holds the content, the thoughts and the calls that a test expects in an answer.

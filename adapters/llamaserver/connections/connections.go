@@ -73,8 +73,8 @@ func (l *Limit) Changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// find returns the record of an open connection, and makes one for a new connection.
-// The caller of find holds the lock.
+// find returns the record of an open connection, and makes one for a new connection. The
+// caller of find holds the lock of the Limit.
 func (l *Limit) find(conn net.Conn) *Connection {
 	if l.open[conn] == nil {
 		l.open[conn] = &Connection{all: l, conn: conn}
@@ -83,7 +83,7 @@ func (l *Limit) find(conn net.Conn) *Connection {
 }
 
 // victim returns the connection that is closed to make room for a new one, or nil. The
-// caller of victim holds the lock.
+// caller of victim holds the lock of the Limit.
 func (l *Limit) victim() *Connection {
 	over := len(l.open) - l.Most
 	if over <= 0 {
@@ -103,7 +103,7 @@ func (l *Limit) victim() *Connection {
 }
 
 // move puts an open connection at the end of a list of connections. The caller of move
-// holds the lock.
+// holds the lock of the Limit.
 func (q *Connection) move(to *list.List) {
 	if q == nil || q.in != nil && q.place == nil {
 		return // ignore a new state of a connection that is already closed
@@ -115,7 +115,7 @@ func (q *Connection) move(to *list.List) {
 	q.place = to.PushBack(q)
 }
 
-// forget removes a connection. The caller of forget holds the lock.
+// forget removes a connection. The caller of forget holds the lock of the Limit.
 func (q *Connection) forget() {
 	if q == nil || q.place == nil {
 		return

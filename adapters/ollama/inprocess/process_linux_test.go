@@ -39,8 +39,8 @@ func countSockets(t *testing.T) (n int) {
 	files, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
 	for _, f := range files {
-		// Ignore errors, because the list also contains the descriptor through which the list
-		// was read, which is already closed.
+		// Ignore errors, because ReadDir also lists the descriptor through which it has read
+		// /proc/self/fd, and this descriptor is already closed.
 		target, _ := os.Readlink(filepath.Join("/proc/self/fd", f.Name()))
 		if strings.HasPrefix(target, "socket:") {
 			n++

@@ -70,7 +70,7 @@ type Runner struct {
 	loaded  chan struct{} // loaded is closed when Load has ended
 	ended   context.Context
 	end     context.CancelCauseFunc // end cancels all requests
-	running sync.WaitGroup          // running counts the requests
+	running sync.WaitGroup          // running counts the running requests, for which Close waits
 
 	mu       sync.Mutex // mu guards the fields below, and calls of running.Add
 	started  bool

@@ -333,7 +333,9 @@ func TestCancelAndCloseEndRequests(t *testing.T) {
 	once := sync.Once{}
 	err = r.Completion(t.Context(), llm.CompletionRequest{Prompt: "Once", Options: greedy(5000)}, func(llm.CompletionResponse) {
 		once.Do(func() { go func() { closed <- r.Close() }() })
-		_, _ = r.Tokenize(t.Context(), "a") // like Ollama's routes, send a request while another one runs; the request must not wait for Close
+		// Ollama sends requests for tokens while a completion runs. Such a request must not
+		// wait for Close.
+		_, _ = r.Tokenize(t.Context(), "a")
 	})
 	require.ErrorIs(t, err, ErrClosed)
 	require.NoError(t, <-closed)
