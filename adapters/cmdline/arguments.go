@@ -161,8 +161,8 @@ func CheckGroups(root *cobra.Command, args []string) error {
 // given.
 func Help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-// NoArguments rejects all arguments of a command. For a group of commands, the
-// error calls the first argument an unknown command.
+// NoArguments rejects all arguments of a command. If the command is a group of commands,
+// the error of NoArguments says that the first argument is an unknown command.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -181,8 +181,8 @@ func OneArgument(name string) cobra.PositionalArgs { return arguments("one "+nam
 func UpToOneArgument(name string) cobra.PositionalArgs { return arguments("at most one "+name, 0, 1) }
 
 // The function `arguments` returns a check that requires at least `least` and at most
-// `most` arguments. The check also rejects an empty argument, because a shell passes an
-// empty argument for a quoted variable that is not set.
+// `most` arguments, none of them empty: a shell passes an empty argument for a quoted
+// variable that is not set.
 func arguments(want string, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -42,7 +42,7 @@ func setMode(c *Config, v string) error {
 }
 
 // Resolve reads all keys from the sources, like the function [Resolve]. A source may also
-// select one of the modes in m.
+// select a mode that the receiver m adds.
 func (m Modes) Resolve(sources ...Source) (Config, error) {
 	c := Config{Origin: map[string]string{}, ofMode: map[string]string{}}
 	for _, k := range Keys {
@@ -153,8 +153,8 @@ func (c *Config) setMode(name string, set map[string]string, s Source) error {
 }
 
 // Enabled reports whether the sources select the model for the NPU, like the function
-// [Enabled]. A source may select one of the modes in m, such as a mode of the laboratory,
-// and this mode may select the model.
+// [Enabled]. The model is also selected if a source names a mode of the receiver m, such as
+// a mode of the laboratory, that selects models.
 func (m Modes) Enabled(sources ...Source) (bool, error) {
 	k, c := Keys[0], Config{Origin: map[string]string{}}
 	mode, _ := find(modeKey)

@@ -26,7 +26,9 @@ func TestRunnerOpensNoPortAndStartsNoProcess(t *testing.T) {
 	require.Equal(t, sockets, countSockets(t))
 	require.Equal(t, before, children(t), "no child process has run")
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // open a socket and start a process, to show that the checks above would notice them
+	// To show that countSockets and children notice a socket and a process, the test opens
+	// a socket and starts a process.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
 	require.NotEqual(t, sockets, countSockets(t))
