@@ -3,6 +3,7 @@ package shadow
 import (
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,4 +104,20 @@ func TestInjectedOutliersBreak8BitsOfRandomModels(t *testing.T) {
 			requireOutliersBreak8Bits(t, path, []int{5, 77}, text, 2.0/128)
 		})
 	}
+}
+
+func TestInjectedOutliersBreak8BitsOfSmolLM2(t *testing.T) {
+	path := filepath.Join(os.Getenv("SDNPU_DATA"), "models", "smollm2-135m-instruct-q4_1.gguf")
+	if os.Getenv("SDNPU_FULL") != "1" {
+		t.Skip("the test takes more than a minute of processor time: set SDNPU_FULL=1")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no SmolLM2: %v", err)
+	}
+	text := make([]int32, 32)
+	rng := rand.New(rand.NewPCG(7, 8))
+	for i := range text {
+		text[i] = 1000 + rng.Int32N(40000)
+	}
+	requireOutliersBreak8Bits(t, path, []int{5, 300}, text, 2.0/576)
 }
