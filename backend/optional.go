@@ -34,9 +34,8 @@ type Cost struct {
 	// If an emulator simulates the times of a phone, Paced names the profile and the model
 	// from which Took is computed, for example "sd8gen2 (fitted) as qwen2.5-1.5b".
 	Paced string
-	// Virtual is set if the call returned at once and only reported the time Took. If
-	// calls should overlap in time, the emulator's pace must be set so that its calls
-	// last.
+	// Virtual is set if the call returned at once and only reported the time Took. To let
+	// calls overlap in time, set the emulator's pace so that calls do not return at once.
 	Virtual bool
 	// Scale is the factor by which a call lasts longer than Took on an emulator that simulates
 	// a phone's times. If the device does not simulate times, or if the call returned at once,

@@ -17,10 +17,9 @@ type Options struct {
 	// RowExact requires that the result of a row has the same bits in graphs of any
 	// width and with any padding.
 	RowExact bool
-	// Refuses describes the part of a graph that the device cannot compute; for other
-	// graphs it returns "". Compiling a refused graph must fail with
-	// [errors.ErrUnsupported], and any other graph must run. If Refuses is nil, the
-	// device computes every graph.
+	// Refuses describes the part of a graph that the device cannot compute; for other graphs,
+	// Refuses returns "". Compiling a refused graph must fail with [errors.ErrUnsupported],
+	// and any other graph must run. If Refuses is nil, the device computes every graph.
 	Refuses func(g *backend.Graph) string
 	// Type is the element type of test cases that do not check arithmetic. If Type is
 	// zero, float16 is used.

@@ -72,7 +72,7 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	if o.Context == 0 {
 		o.Context = 512
 	}
-	if m.Config().Bidirectional { // a token sees the whole text, so one run computes all tokens of a text
+	if m.Config().Bidirectional { // tokens of a bidirectional model see the whole text, so one run computes a text
 		o.Rows = o.Context
 	}
 	c := &Chain{dev: dev, model: m, options: o, texts: texts}

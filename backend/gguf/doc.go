@@ -19,9 +19,9 @@
 //   - No count or length in the header may exceed the size of the file.
 //   - Unknown value types and arrays of arrays are rejected.
 //   - The name of a key or of a tensor may not be empty or repeated.
-//   - A file may have at most 16,384 keys, 100,000 tensors and 40 MiB of keys.
-//     A name may have at most 256 bytes. Published models stay far below these limits, and
-//     Open can read that many bytes for every model.
+//   - A file may have at most 16,384 keys, 100,000 tensors and 40 MiB of keys. A name may
+//     have at most 256 bytes. Published models stay far below the limits of package gguf,
+//     and Open may read a header of the largest allowed size for every model.
 //   - The format of each tensor must be known.
 //   - A tensor may have at most four dimensions, none of them empty.
 //   - A row of a tensor consists of whole blocks.

@@ -20,8 +20,7 @@ var (
 	ErrUnsupported = fmt.Errorf("unsupported file: %w", errors.ErrUnsupported)
 	// ErrNoKey is returned if the file has no key with the given name.
 	ErrNoKey = errors.New("gguf: the file has no such key")
-	// ErrKeyType is returned if the value of a key has another type, or is out of
-	// range.
+	// ErrKeyType is returned if the value of a key has the wrong type, or is out of range.
 	ErrKeyType = errors.New("gguf: the key's value has the wrong type or is out of range")
 	// ErrNoTensor is returned if the file has no tensor with the given name.
 	ErrNoTensor = errors.New("gguf: the file has no such tensor")

@@ -97,8 +97,8 @@ func (f *File) WriteWith(w io.Writer, changes []KeyValue) error {
 	if err != nil {
 		return err
 	}
-	// The offsets in the table of tensors are relative to the start of the tensor data,
-	// so they stay valid in the copy.
+	// The offsets in the table of tensors are relative to the start of the tensor data, so
+	// they stay valid in a copy of the file.
 	head = append(head, f.data[f.header.keysEnd:f.header.tensorsEnd]...)
 	if err := writePadded(w, head, f.header.alignment); err != nil {
 		return err

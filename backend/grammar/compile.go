@@ -43,7 +43,7 @@ type instruction struct {
 	edges []edge
 }
 
-// edge is the way to another instruction by a byte from lo to hi.
+// edge leads to another instruction if the next byte is from lo to hi.
 type edge struct {
 	lo, hi byte
 	to     int32

@@ -81,8 +81,8 @@ func (p *parser) fail(at int, format string, args ...any) {
 	panic(&SyntaxError{where.line, where.column, fmt.Sprintf(format, args...)})
 }
 
-// place returns the line and column of a byte of the text. The method place counts
-// lines from the last place on if it can, because each reference to a rule needs a
+// place returns the line and column of a byte of the text. The method place counts lines
+// from the place of its previous call if it can, because each reference to a rule needs a
 // place.
 func (p *parser) place(at int) place {
 	if p.counted == 0 || at < p.counted {

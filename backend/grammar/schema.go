@@ -161,8 +161,8 @@ func (c *converter) visitAll(parts []any, path string) (expression, error) {
 	return c.visit(all, path)
 }
 
-// visitAny returns the expression for values that satisfy one of the schemas of a
-// keyword, and the other keywords of o.
+// visitAny returns the expression for values that satisfy one of the schemas of a keyword,
+// and the other keywords of the schema o.
 func (c *converter) visitAny(o *object, key, path string) (expression, error) {
 	parts, err := list(o, key, path)
 	if err != nil {

@@ -118,7 +118,7 @@ func decimals(low, high *decimalBound) (all choice) {
 }
 
 // followed returns a choice of the texts of `first`, each followed by the expression `then`. If
-// `first` or `then` matches nothing, the result is empty.
+// `first` or `then` matches nothing, followed returns an empty choice.
 func followed(first choice, then expression) choice {
 	if len(first) == 0 || never(then) {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// space returns a reference to the white space that may be around JSON values: nothing,
-// a blank, or new lines with an indentation. As in llama.cpp, the white space is short,
-// so that a model cannot fill an answer with it.
+// space returns a reference to the white space that may be around JSON values: nothing, a
+// blank, or new lines with an indentation. As in llama.cpp, a grammar allows only short
+// white space, so that a model cannot fill an answer with white space.
 func (c *converter) space() expression {
 	return c.shared("space", func() expression {
 		indent := repeat{class{{'\t', '\t'}, {' ', ' '}}, 0, 20}

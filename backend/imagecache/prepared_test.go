@@ -137,9 +137,9 @@ func TestImagesOfOthersDoNotChangeAfterTheCheck(t *testing.T) {
 	require.ErrorIs(t, err, ErrMiss)
 }
 
-// TestHugeFilesOfOthersAllocateNothing: a sparse file costs its owner no disk and says that it
-// holds a terabyte. The file's header holds the checksum that the maker of the folder has
-// listed.
+// TestHugeFilesOfOthersAllocateNothing opens a sparse file that takes no disk space and whose
+// header claims a terabyte. The file's header holds the checksum that the maker of the folder
+// has listed.
 func TestHugeFilesOfOthersAllocateNothing(t *testing.T) {
 	key := keyOf("a")
 	dir, listed := preparedFolder(t, map[string][]byte{key: []byte("small")})

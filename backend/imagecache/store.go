@@ -320,9 +320,9 @@ func discard(path string, e *Entry) error {
 	if closed := e.Close(); err != nil || closed != nil {
 		return errors.Join(err, closed)
 	}
-	// Another process may have replaced the damaged file by a valid one in the
-	// meantime. If the file is replaced only after discard's check, the valid image is
-	// removed, which costs one more compilation.
+	// Before discard runs, another process may have replaced the damaged file by a valid one.
+	// If the file is replaced only after discard's check, the valid image is removed, which
+	// costs one more compilation.
 	there, err := os.Stat(path)
 	if err == nil && os.SameFile(ours, there) {
 		err = os.Remove(path)

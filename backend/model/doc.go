@@ -62,8 +62,8 @@
 //     queries has fewer elements than the tensor of the scores, by the factor D/T, and unscaled
 //     scores of large models overflow float16.
 //   - With 16-bit integer activations, graphs of 2 to 64 rows reshape queries, angles and the
-//     output of attention. On the NPU, a layer of 32 rows takes 2 to 6 % less time with the
-//     reshaped tensors, and its results have the same bits.
+//     output of attention. On the NPU, reshaping shortens a layer of 32 rows by 2 to 6 %, and
+//     changes no bit of the layer's results.
 //   - RoPE always rotates element j together with element j+R/2.
 //     RoPE consists of operators that every version of the vendor's library computes. Llama
 //     files pair neighbouring rows of Q and K; those rows are reordered when the weights are

@@ -8,8 +8,8 @@ import (
 // gemma3 is the text model of Gemma 3. gemma3 has norms before and after attention and
 // feed-forward network, normalised heads, a GELU gate, and embeddings scaled by the root of
 // their width. In Gemma 3, five of six layers have a sliding window, and other rotary angles
-// than the sixth layer. Gemma 3 files store the weights of the norms with 1 added, as the
-// family's own code does before it multiplies.
+// than the sixth layer. Gemma 3 files store the weights of the norms with 1 added, because
+// Gemma's own code adds 1 to each weight.
 //
 // Gemma 3 files from Ollama's converter also contain the vision model, and omit keys
 // that are equal in all models of the family; see [configureGemma3].

@@ -33,8 +33,8 @@ func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) ba
 
 // queries returns the tensor of the queries of all heads, [1,heads,M,D]. Queries are
 // converted from integers to floats after the split into heads and before the reordering of
-// the dimensions. If the queries were converted at any other place, a layer of 32 rows would
-// take up to 4 % longer on the NPU.
+// the dimensions. If the queries were converted before the split or after the reordering, a
+// layer of 32 rows would take up to 4 % longer on the NPU.
 func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.TensorID {
 	l := w.linearFor(name, h)
 	m, n, d := w.rows, w.model.config.Heads, w.model.config.HeadDim

@@ -143,7 +143,7 @@ func (r Recipe) Multiples() int {
 	return r.Linear.Block
 }
 
-// compensated reports whether [Ranges.Rounded] may contain matrices with this
+// compensated reports whether [Ranges.Rounded] may contain matrices with the given
 // precision.
 func compensated(l Linear) bool { return l.Bits == 8 && l.Block == 0 || l.Activations != 0 }
 

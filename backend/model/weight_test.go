@@ -35,7 +35,7 @@ func TestConstantsHoldWeightsOfFile(t *testing.T) {
 	for _, arch := range []string{"llama", "qwen2"} {
 		for _, format := range []quant.Type{quant.F32, quant.F16, quant.Q8_0} {
 			m := modeltest.New(rand.New(rand.NewPCG(1, 2)), arch, format, true)
-			m.Hidden, m.FFN = 64, 320 // with these sizes, the rows of ffn_gate are converted in several pieces
+			m.Hidden, m.FFN = 64, 320 // ffn_gate has 320 rows, which are converted in several pieces
 			m = m.Rebuild()
 			loaded := load(t, m)
 			for _, recipe := range model.Recipes[:2] { // the first two of model.Recipes compute in floating point

@@ -44,7 +44,7 @@ type Compensator struct {
 // median is used for the damping because a single input may be larger than all others
 // together. The damping is high because a calibration text is small: with 0.3 instead of
 // 0.01, the error on another text falls by 0.9 to 1.3 dB in each kind of SmolLM2-135M's
-// projections. A damping of 1 gives no smaller error than 0.3.
+// projections. A damping of 1 gives no smaller error than a damping of 0.3.
 const damping = 0.3
 
 // NewCompensator returns a compensator for n inputs. moments is a symmetric matrix,

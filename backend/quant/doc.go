@@ -10,11 +10,11 @@
 // # Adding a format
 //
 // To add a format, write its exported constant and its row in formats (type.go), a decoder in
-// the table of dequantize.go, and recorded vectors in testdata (vectors.py). Package model
-// needs no change, because it reads every format of package quant. The tests of a new format
-// also need an encoder (package quanttest). If the values of a block are evenly spaced and
-// have 4 or 8 bits, extend [Type.LineBits] and [Lines] (line.go), too: then recipes with
-// block scales round each weight to the file's own evenly spaced values.
+// the table of dequantize.go, and recorded vectors in testdata (vectors.py). A new format
+// needs no change of package model, which reads every format of package quant. The tests of a
+// new format also need an encoder (package quanttest). If the values of a block are evenly
+// spaced and have 4 or 8 bits, extend [Type.LineBits] and [Lines] (line.go), too: then
+// recipes with block scales round each weight to the file's own evenly spaced values.
 //
 // The precision in which graphs compute is not a format of package quant: it is a
 // Recipe in backend/model/recipe.go.
@@ -45,9 +45,9 @@
 // # Invariants
 //
 //   - Every product that Dequantize computes is exact in float32. Dequantize multiplies a
-//     scale of 11 bits, an integer scale of up to 7 bits and a code of up to 7 bits. Therefore
-//     the result of Dequantize has the same bits on every machine, with or without fused
-//     multiply-add, and equals ggml's.
+//     scale of 11 bits, an integer scale of up to 7 bits and a code of up to 7 bits. The
+//     result of Dequantize has the same bits on every machine, with or without fused
+//     multiply-add, and equals ggml's result.
 //   - Rounding to a 16-bit float is to nearest, ties to even. A number beyond the range of
 //     the 16-bit float becomes infinite, and a NaN stays a NaN.
 //   - A wrong length is an error before anything is written.

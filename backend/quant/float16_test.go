@@ -48,7 +48,7 @@ func TestF32ToF16RoundsTiesToEven(t *testing.T) {
 		if high < 0x7c00 {
 			above = slowHalf(high)
 		}
-		middle := float32((slowHalf(low) + above) / 2) // float32 represents the middle exactly, because it has only one bit more than a float16
+		middle := float32((slowHalf(low) + above) / 2) // float32 can hold the middle between two float16 numbers
 		even := low + low&1
 		for _, sign := range []float32{1, -1} {
 			bit := uint16(math.Float32bits(sign) >> 16 & 0x8000)

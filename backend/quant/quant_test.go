@@ -151,7 +151,7 @@ func TestDequantizeAgreesWithDefinition(t *testing.T) {
 			src[i] = byte(rng.Uint32())
 		}
 		for b := 0; b < len(src); b += typ.TypeSize() {
-			src[b+1] &^= 0x04 // with this bit cleared, the float16 scale and minimum are finite
+			src[b+1] &^= 0x04 // with one bit of each exponent cleared, the float16 scale and minimum are finite
 			src[b+3] &^= 0x04
 		}
 		got := make([]float32, blocks*typ.BlockSize())

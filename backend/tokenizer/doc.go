@@ -41,8 +41,9 @@
 //   - The token "</s>" ends a generation only if a key of the file says so.
 //     In llama.cpp, "</s>" ends a generation in every vocabulary that contains it, although
 //     Qwen's contains it as a word of HTML.
-//   - The pre-tokenizers gpt-4o and tekken use the patterns of the models' own files.
-//     These patterns distinguish upper and lower case outside ASCII; those of llama.cpp do not.
+//   - The pre-tokenizers gpt-4o and tekken use the patterns of the models' own files. Unlike
+//     llama.cpp's patterns, the models' own patterns distinguish upper and lower case outside
+//     ASCII.
 //
 // # Which models
 //

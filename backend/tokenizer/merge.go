@@ -27,7 +27,8 @@ type candidate struct {
 type merger struct {
 	symbols []symbol
 	queue   queue
-	// pair returns the token that two neighbours become, and whether there is one.
+	// pair returns the token that two neighbouring symbols become, and whether there is such a
+	// token.
 	pair func(left, right symbol) (priority float32, id int32, ok bool)
 }
 

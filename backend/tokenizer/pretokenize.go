@@ -14,7 +14,7 @@ import (
 type pretokenizer struct {
 	patterns   []*regexp.Regexp // each pattern splits the parts that the earlier patterns have left whole
 	wholeWords bool             // wholeWords is set if a word that is a token is never split
-	addBOS     bool             // addBOS is the default, unless a key of the file sets it
+	addBOS     bool             // if no key of the file decides, addBOS tells whether BOS is added
 }
 
 func newPretokenizer(name string) (pretokenizer, error) {
@@ -51,8 +51,8 @@ func cut(text string, patterns []*regexp.Regexp, yield func(string) bool) bool {
 		}
 		start, end := m[0], m[1]
 		if len(m) > 2 && m[2] >= 0 && end < len(text) {
-			// If a match is white space before a word, its last character belongs to
-			// that word, unless it is the only character.
+			// If a match is white space before a word, the last character of the match belongs to
+			// the word, unless the match has only one character.
 			if _, n := utf8.DecodeLastRuneInString(text[start:end]); n < end-start {
 				end -= n
 			}

@@ -134,7 +134,8 @@ var endings = map[string]bool{
 
 // readSpecial reads the keys that name special tokens. Before readSpecial is called, the reader
 // of the kind of tokenizer has set the defaults of the special tokens. An id outside the
-// vocabulary, such as the -1 that some converters write, means that there is no such token.
+// vocabulary, such as the -1 that some converters write, means that the vocabulary does not
+// have the token.
 func (v *vocabulary) readSpecial(f *gguf.File) error {
 	eot, eom := None, None
 	for _, s := range []struct {
@@ -144,7 +145,7 @@ func (v *vocabulary) readSpecial(f *gguf.File) error {
 		{"tokenizer.ggml.bos_token_id", &v.bos},
 		{"tokenizer.ggml.eos_token_id", &v.eos},
 		{"tokenizer.ggml.unknown_token_id", &v.unk},
-		{"tokenizer.ggml.seperator_token_id", &v.separator}, // all GGUF files misspell the word "separator" in this key
+		{"tokenizer.ggml.seperator_token_id", &v.separator}, // all GGUF files misspell "separator" in the name of the key
 		{"tokenizer.ggml.eot_token_id", &eot},
 		{"tokenizer.ggml.eom_token_id", &eom},
 	} {
