@@ -64,7 +64,7 @@ var mutants = []mutant{
 	}},
 	{name: "one element of a copy", finds: "operator/Reshape/heads/f32/rows=128", spoil: func(_ backend.Signature, b []backend.Binding) { flip(b[1], 4) }},
 	{name: "width shows", finds: "independence/rows/f16/8-of-8", spoil: func(s backend.Signature, b []backend.Binding) {
-		if len(s.Outputs) == 3 && s.Inputs[0].Shape[0] == 8 { // scales belong to blocks of eight rows
+		if len(s.Outputs) == 3 && s.Inputs[0].Shape[0] == 8 { // the mistake changes only transformer blocks of eight rows
 			flip(b[len(s.Inputs)], 0)
 		}
 	}},

@@ -47,7 +47,7 @@ func (g *graph) store(w workers, i int, dst []byte) {
 	}
 	size, scale, offset := t.Type.Size(), float64(t.Encoding.Scale), float64(t.Encoding.Offset)
 	w.each(len(g.memory[i]), grain, func(lo, hi int) {
-		// v is already a multiple of the scale, so the division gives an exact integer
+		// the element v is a multiple of the scale, so the division gives an exact integer
 		for j, v := range g.memory[i][lo:hi] {
 			n := int64(math.RoundToEven(float64(v)/scale) - offset)
 			at := dst[(lo+j)*size:]

@@ -21,7 +21,7 @@ const (
 )
 
 // Grammar is a compiled grammar. Several goroutines may use a Grammar at the same time. A Grammar
-// keeps computed states and masks, so each goroutine can use the work of the others.
+// keeps computed states and masks, which all goroutines share.
 type Grammar struct {
 	program *program
 	// A class is a set of bytes that no instruction of the grammar distinguishes.

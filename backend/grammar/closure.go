@@ -92,8 +92,8 @@ func (c *closure) run(v visit) {
 		}
 	case opReturn:
 		if v.activation != nil {
-			// if a rule can match the empty text, its callers have already continued after
-			// the call
+			// if a rule can match the empty text, the instructions after its calls have been
+			// visited already
 			return
 		}
 		for _, f := range v.calls.list {

@@ -22,8 +22,8 @@ var supportedFiles = []string{
 	"prefixItems", "properties", "ref", "required", "type",
 }
 
-// wider lists the groups of supported files in which a value is allowed that the standard
-// rejects, with the reason.
+// wider maps groups of the standard's tests to the reason why our grammar allows a value that
+// the standard rejects.
 var wider = map[string]string{
 	"allOf: allOf combined with anyOf, oneOf": "multipleOf is ignored",
 	"oneOf: oneOf":                                                                "oneOf is a choice",

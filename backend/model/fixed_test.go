@@ -137,7 +137,7 @@ func TestMultipliedWeightsAreNear(t *testing.T) {
 	require.NotZero(t, seen)
 }
 
-// quantized returns all recipes of integers, with ranges.
+// quantized returns all recipes whose projections use integers, with activation ranges.
 func quantized(t *testing.T, loaded *model.Model) (list []model.Recipe) {
 	t.Helper()
 	ranges := widest(t, loaded)

@@ -60,7 +60,7 @@ func (w *weight) source(i int) int {
 }
 
 // transform returns a text that describes how the weight's tensor is converted. The
-// description of the conversion is part of the constant's ID.
+// text that transform returns is part of the constant's ID.
 func (w *weight) transform() string {
 	name := "rows"
 	if w.order == pairs {

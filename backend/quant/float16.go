@@ -34,7 +34,7 @@ func F32ToF16(f float32) uint16 {
 		return sign | 0x7e00 | uint16(magnitude>>13&0x01ff)
 	case magnitude >= 0x47800000: // 2^16 and more
 		return sign | 0x7c00
-	case magnitude < 0x38800000: // for numbers below 2^-14, the result is subnormal or zero
+	case magnitude < 0x38800000: // a number below 2^-14 becomes subnormal or zero in float16
 		// float32 numbers near 1/2 have the spacing of float16 subnormals, 2^-24. Adding 1/2
 		// to a float32 rounds it to a multiple of 2^-24, and the low bits of the sum are the
 		// bits of the float16 number.

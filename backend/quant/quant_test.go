@@ -157,8 +157,8 @@ func TestDequantizeAgreesWithDefinition(t *testing.T) {
 		got := make([]float32, blocks*typ.BlockSize())
 		require.NoError(t, quant.Dequantize(got, src, typ))
 		for i, v := range got {
-			// A float64 holds the sum exactly, so the conversion to float32 rounds the sum
-			// only once.
+			// slowValue computes exactly in float64, so the result is rounded to float32 only
+			// once.
 			require.Equal(t, float32(slowValue(src, typ, i)), v, "%s value %d", typ, i)
 		}
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// wordPiece is BERT's tokenizer: it takes from each word the longest token with which
-// the rest of the word begins. A token that begins a word has a blank at its start.
+// wordPiece is BERT's tokenizer: it takes from each word the longest token with which the rest
+// of the word begins. In BERT's GGUF files, a token that begins a word has the character ▁ at
+// its start.
 type wordPiece struct {
 	vocab   *vocabulary
 	longest int // longest is the size in bytes of the longest token
