@@ -76,7 +76,7 @@ func (l *recipeLab) answeredTwice(t *testing.T, d backend.Device, name string) (
 // log-probabilities, keys and values are equal to the bit.
 func TestExactWidthIsExactOnTheEmulator(t *testing.T) {
 	l, d := newRecipeLab(t), openDevice(t, librarytest.Emulator(t))
-	for _, name := range []string{"f16", "w8a16", "w4a16-lpbq"} {
+	for _, name := range []string{"f16", "w8a16", "w8a8-shadow", "w4a16-lpbq"} {
 		plain, drafted := l.answeredTwice(t, d, name)
 		require.Equal(t, plain.report.Output, drafted.report.Output, name)
 		require.Equal(t, plain.pieces, drafted.pieces, name)

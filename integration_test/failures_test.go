@@ -43,7 +43,7 @@ type scenario struct {
 
 // failureCases returns all rows in the order of the printed table.
 func failureCases() []failureCase {
-	return slices.Concat(badModels, badLibraries, badCaches, badPrompts)
+	return slices.Concat(badModels, badLibraries, badCaches, badForms, badPrompts)
 }
 
 // TestFailures runs the real command for every row of the table. With the flag -v,

@@ -190,7 +190,7 @@ func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
 	if err != nil {
 		return recipe, err
 	}
-	recipe.Ranges = &model.Ranges{Tensors: calibrated.Ranges.Tensors, Channels: calibrated.Ranges.Channels}
+	recipe.Ranges = &model.Ranges{Tensors: calibrated.Ranges.Tensors, Channels: calibrated.Ranges.Channels, Shadows: calibrated.Ranges.Shadows}
 	return recipe, nil
 }
 

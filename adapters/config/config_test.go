@@ -221,7 +221,7 @@ func TestRecipesAreThoseOfTheModelPackage(t *testing.T) {
 	}
 	require.NoError(t, key.Check("w4a16-lpbq"+model.SmallCache))
 	require.Error(t, key.Check("f32"+model.SmallCache))
-	require.Len(t, recipes(), 14)
+	require.Len(t, recipes(), 16)
 }
 
 func TestRecipeIsAutoUnlessNamed(t *testing.T) {

@@ -123,7 +123,7 @@ func (c Calibration) run(ctx context.Context, codes io.Writer) (RangesFile, erro
 	id, err := w.finish()
 	return RangesFile{
 		Version: rangesVersion, Model: m.Name, Digest: m.Digest(), Source: c.Text.Source, Tokens: tokens,
-		Tensors: ranges.Tensors, Channels: ranges.Channels, Rounded: id, Block: c.Block,
+		Tensors: ranges.Tensors, Channels: ranges.Channels, Shadows: ranges.Shadows, Rounded: id, Block: c.Block,
 	}, err
 }
 

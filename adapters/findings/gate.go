@@ -32,6 +32,8 @@ var gates = map[string]Gate{
 	"w4a16":      {Ratio: 1.03},
 	"w4a16-lpbq": {Ratio: 1.03},
 	"w8a8":       {Ratio: 1.1},
+
+	"w8a8-shadow": {Top1: 0.92, Ratio: 1.02},
 }
 
 // GateOf returns the gate of a recipe. The gate does not depend on whether the KV

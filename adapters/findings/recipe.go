@@ -110,7 +110,7 @@ func (c Calibration) inMemory(ctx context.Context) (*model.Ranges, error) {
 	if err != nil {
 		return nil, err
 	}
-	ranges := &model.Ranges{Tensors: f.Tensors, Channels: f.Channels}
+	ranges := &model.Ranges{Tensors: f.Tensors, Channels: f.Channels, Shadows: f.Shadows}
 	if ranges.Rounded, err = readCodes(codes.Bytes(), f.Rounded); err == nil {
 		ranges.Rounded.Content, ranges.Rounded.Block = codes.Bytes(), f.Block
 	}

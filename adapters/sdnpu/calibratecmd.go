@@ -52,6 +52,11 @@ func newCalibrateCommand() *cobra.Command {
 recipe rounds to integers, and round the weights so that their errors cancel out on these texts.
 Only these recipes need a calibration: ` + calibratedNames() + `.
 
+For the recipe w8a8-shadow, calibration also chooses the form of each projection from the error of
+its result: 8 or 16 bits, the range to which inputs are clipped, and the hot channels, which a
+second product multiplies. With --recipe w8a8-shadow, the command prints how many projections have
+which form. With --json, it prints the form of each projection.
+
 Use texts like those that the model will see. The least number of tokens in the texts is ` + strconv.Itoa(findings.MinTokens) + `.
 The result goes to the image cache, where recipes find it. If a model was never calibrated, its
 first load calibrates it with a default text. After a calibration, run sdnpu check again, because
@@ -141,6 +146,9 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	if !recipe.Shadow {
+		ranges.Shadows = nil // the forms are printed only for the recipe that uses them
+	}
 	return c.print(cmd.OutOrStdout(), ranges, output, time.Since(begin))
 }
 
@@ -154,7 +162,12 @@ func (c *calibrateFlags) print(w io.Writer, f findings.RangesFile, path string, 
 			Tensors int     `json:"tensors"`
 			Path    string  `json:"path"`
 			TookMS  float64 `json:"took_ms"`
-		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000})
+
+			Shadows map[string]model.Shadow `json:"shadows,omitempty"`
+		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000, f.Shadows})
+	}
+	if err := printForms(w, f.Shadows); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintf(w, "%d ranges of %s from %d tokens (%s) in %v: %s\n", len(f.Tensors), f.Model, f.Tokens, f.Source, took.Round(time.Millisecond), path)
 	return err

@@ -105,7 +105,7 @@ func TestModelIsCalibratedOnceAndChecked(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal([]byte(out), &calibrated))
 	require.Positive(t, calibrated.Tokens)
-	require.Equal(t, 5*(4+7+2), calibrated.Tensors, "inputs and results of five layers' projections, keys and values")
+	require.Equal(t, 5*(4+7+2)+2, calibrated.Tensors, "inputs and results of five layers' projections, keys and values, and those of the head")
 	written, err := os.Stat(calibrated.Path)
 	require.NoError(t, err)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -24,7 +25,7 @@ func Calibrate(ctx context.Context, dev backend.Device, m *model.Model, texts []
 	if progress == nil {
 		progress = func(int, int) {}
 	}
-	s := &survey{config: m.Config(), ranges: &model.Ranges{Tensors: make(map[string]model.Range)}, squares: make(map[string]meanSquare)}
+	s := &survey{config: m.Config(), ranges: &model.Ranges{Tensors: make(map[string]model.Range), Shadows: make(map[string]model.Shadow)}, squares: make(map[string]meanSquare)}
 	layers := m.Config().Layers
 	for i := range layers {
 		progress(i, layers+1)
@@ -77,11 +78,6 @@ func (s *survey) finish() {
 // set, rounds the layer's matrices.
 func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	s.cache = map[string]bool{model.NewKey(i): true, model.NewValue(i): true}
-	if c.options.Round == nil {
-		err := c.Layer(ctx, i, s.observe)
-		s.finish()
-		return err
-	}
 	g, err := c.graph(i)
 	if err != nil {
 		return err
@@ -99,6 +95,16 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 		return err
 	}
 	s.finish()
+	if c.options.Block == 0 {
+		forms, err := r.forms()
+		if err != nil {
+			return fmt.Errorf("chain: layer %d: %w", i, err)
+		}
+		maps.Copy(s.ranges.Shadows, forms)
+	}
+	if c.options.Round == nil {
+		return nil
+	}
 	names, err := c.rounded(i, s.ranges)
 	if err != nil {
 		return err

@@ -16,6 +16,9 @@ import (
 // allow.
 var ErrText = errors.New("the text is empty or longer than Options.Context")
 
+// ErrNotFinite is returned if an activation is NaN or infinite in a calibration text.
+var ErrNotFinite = errors.New("an activation is not a finite number")
+
 // Options configures a Chain. With the zero Options, a chain runs the first recipe on 128 rows.
 type Options struct {
 	// Recipe is the precision recipe in which the chain computes. If Recipe is the zero

@@ -31,10 +31,12 @@ type Keep func(constant string, codes []byte) error
 // rounder first observes the activations of one layer, and then rounds the weight matrices that
 // multiply these activations.
 type rounder struct {
-	inputs map[string]*inputs // inputs maps the name of a tensor to the rows of the tensor that are kept
-	nodes  []*backend.Node    // nodes lists the layer's projections
-	graph  *backend.Graph
-	block  int // block is the number of inputs that share an integer scale factor, or 0
+	// inputs maps the name of an input of projections to the rows of the tensor that are kept.
+	// results does the same for the results of projections.
+	inputs, results map[string]*inputs
+	nodes           []*backend.Node // nodes lists the layer's projections
+	graph           *backend.Graph
+	block           int // block is the number of inputs that share an integer scale factor, or 0
 }
 
 // inputs holds evenly spaced rows of an activation tensor, from which the rounding of a
@@ -48,7 +50,7 @@ type inputs struct {
 // newRounder returns a rounder for the graph of a layer that will run the given number
 // of rows. block is [Options].Block.
 func newRounder(g *backend.Graph, rows, block int) *rounder {
-	r := &rounder{inputs: make(map[string]*inputs), graph: g, block: block}
+	r := &rounder{inputs: make(map[string]*inputs), results: make(map[string]*inputs), graph: g, block: block}
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		if n.Op != backend.FullyConnected {
@@ -58,6 +60,9 @@ func newRounder(g *backend.Graph, rows, block int) *rounder {
 		x := &g.Tensors[n.Inputs[0]]
 		if r.inputs[x.Name] == nil {
 			r.inputs[x.Name] = newInputs(x.Shape[len(x.Shape)-1], rows)
+		}
+		if y := &g.Tensors[n.Outputs[0]]; block == 0 {
+			r.results[y.Name] = newInputs(y.Shape[len(y.Shape)-1], rows)
 		}
 	}
 	return r
@@ -74,8 +79,10 @@ func newInputs(width, rows int) *inputs {
 
 // observe keeps some of the rows of an activation tensor.
 func (r *rounder) observe(tensor string, values []float32) {
-	if in := r.inputs[tensor]; in != nil {
-		in.add(values)
+	for _, kept := range []map[string]*inputs{r.inputs, r.results} {
+		if in := kept[tensor]; in != nil {
+			in.add(values)
+		}
 	}
 }
 

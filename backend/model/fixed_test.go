@@ -33,6 +33,19 @@ func widest(t *testing.T, loaded *model.Model) *model.Ranges {
 	for _, p := range append(g.Signature().Outputs, h.Signature().Outputs...) {
 		r.Tensors[p.Name] = model.Range{Low: -3, High: 5}
 	}
+	r.Shadows = make(map[string]model.Shadow)
+	wide := model.Range{Low: -3, High: 5}
+	forms := []model.Shadow{
+		{Bits: 8, Clip: wide, Rest: wide, Hot: []int{1, 3}, Main: wide, Warm: wide},
+		{Bits: 16, Clip: wide, Main: wide},
+		{Bits: 8, Clip: wide, Main: wide},
+		{Bits: 16, Clip: wide, Rest: wide, Hot: []int{0, 2}, Main: wide, Warm: wide},
+	}
+	for _, n := range g.Nodes {
+		if n.Op == backend.FullyConnected {
+			r.Shadows[g.Tensors[n.Outputs[0]].Name] = forms[len(r.Shadows)%len(forms)]
+		}
+	}
 	return r
 }
 

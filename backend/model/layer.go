@@ -29,6 +29,8 @@ type writer struct {
 	// of the [Block] or [Head] is set.
 	rounded  map[backend.TensorID]backend.TensorID
 	observed map[backend.TensorID]bool
+	// derived holds the tensors that projections of a recipe with Shadow share.
+	derived map[derived]backend.TensorID
 }
 
 // viewInputs holds the input tensors that the layers of one view read.
@@ -42,6 +44,7 @@ func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	return &writer{
 		Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context, projections: r.Linear,
 		zeros: make(map[int]backend.TensorID), constants: make(map[string]backend.TensorID), rounded: make(map[backend.TensorID]backend.TensorID),
+		derived: make(map[derived]backend.TensorID),
 	}
 }
 

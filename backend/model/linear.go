@@ -18,6 +18,9 @@ func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) b
 // argument l.
 func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	w.observe(x)
+	if w.recipe.Shadow && w.inLayers {
+		return w.shadowed(name, x, matrix, bias)
+	}
 	if l.Bits == 0 {
 		b := backend.TensorID(-1)
 		weight := w.weight(matrix)
@@ -42,13 +45,25 @@ func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias
 // encodedWeight returns a constant that holds a matrix as integers.
 func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
 	e := l.encoding(matrix)
-	var rounded *Rounded
+	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, w.codesOf(l)), matrix.shape()...)
+}
+
+// codesOf returns the matrices that calibration has rounded for a precision, or nil if each
+// weight is rounded to the nearest integer.
+func (w *writer) codesOf(l Linear) (rounded *Rounded) {
 	if w.recipe.Ranges != nil && w.inLayers && compensated(l) {
 		if rounded = w.recipe.Ranges.Rounded; rounded != nil && rounded.Block != l.Block {
 			w.Fail(fmt.Errorf("model: %w: calibration rounded the weights in blocks of %d, but the recipe has blocks of %d: calibrate the model again", ErrRanges, rounded.Block, l.Block))
 		}
 	}
-	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
+	return rounded
+}
+
+// encodedBias returns a constant that holds a bias as integers. The argument scale is the
+// scale of the input of the projection.
+func (w *writer) encodedBias(l Linear, matrix, bias *weight, scale float32) backend.TensorID {
+	values := w.model.biasValues(bias, matrix, l.encoding(matrix), scale)
+	return w.EncodedConstant(bias.label(), backend.Sfixed32, backend.Encoding{Grain: backend.PerRow}, values, bias.shape()...)
 }
 
 // fixedProject multiplies a tensor by a matrix as project does, but returns the integers of
@@ -59,8 +74,7 @@ func (w *writer) fixedProject(l Linear, name string, x backend.TensorID, matrix,
 	in, from := w.quantized(x)
 	b := backend.TensorID(-1)
 	if bias != nil {
-		values := w.model.biasValues(bias, matrix, l.encoding(matrix), from.Scale)
-		b = w.EncodedConstant(bias.label(), backend.Sfixed32, backend.Encoding{Grain: backend.PerRow}, values, bias.shape()...)
+		b = w.encodedBias(l, matrix, bias, from.Scale)
 	}
 	return w.EncodedFullyConnected(name+"_q", in, weight, b, w.encoding(name, l.Activations))
 }

@@ -35,6 +35,10 @@ type Recipe struct {
 	// 32 rows than with float16 tensors between the projections
 	// (adapters/lab/estimate/testdata).
 	FixedGate bool
+	// Shadow gives each projection of a layer the form that calibration has chosen for it
+	// ([Ranges.Shadows]): 8 or 16 bits, with or without a second product for the outliers
+	// of hot channels.
+	Shadow bool
 	// Ranges holds the activation ranges of the inputs and results of projections. A
 	// recipe needs Ranges if its Linear or Cache rounds activations to integers.
 	Ranges *Ranges
@@ -92,6 +96,10 @@ var Recipes = []Recipe{
 	{
 		Name: "w8a8", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: blocks8, Sensitive: blocks8,
+	},
+	{ // the recipe w8a8-shadow has no projection of floats, which chips of version v68 refuse
+		Name: "w8a8-shadow", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
+		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: Linear{Bits: 8, Activations: backend.Ufixed16}, Shadow: true,
 	},
 }
 
@@ -171,6 +179,9 @@ func (r Recipe) check() error {
 	if r.FixedGate && r.Linear.Activations != backend.Ufixed16 {
 		return fmt.Errorf("model: recipe %q: a fixed-point gate with activations of %v: %w", r.Name, r.Linear.Activations, errors.ErrUnsupported)
 	}
+	if r.Shadow && (r.Linear != Linear{Bits: 8, Activations: backend.Ufixed8} || r.Sensitive != Linear{}) {
+		return fmt.Errorf("model: recipe %q: a shadow with projections %+v, sensitive ones %+v: %w", r.Name, r.Linear, r.Sensitive, errors.ErrUnsupported)
+	}
 	if r.NeedsRanges() && r.Ranges == nil {
 		return fmt.Errorf("model: recipe %q: %w: calibrate the model first", r.Name, ErrRanges)
 	}
@@ -184,6 +195,9 @@ type Ranges struct {
 	// Channels holds the largest magnitude of each element of keys and values, indexed
 	// (head, element), by the names that [NewKey] and [NewValue] return.
 	Channels map[string][]float32
+	// Shadows holds the forms of the layers' projections for recipes with [Recipe.Shadow],
+	// by the names of the projections' results.
+	Shadows map[string]Shadow
 	// Rounded holds the layers' matrices as calibration has rounded them. If Rounded is
 	// nil, each weight is rounded to the nearest integer.
 	Rounded *Rounded
@@ -273,10 +287,15 @@ const headroom = 1.5
 // invalid.
 func (r *Ranges) find(tensor string) (Range, error) {
 	seen, known := r.Tensors[tensor]
-	if !known || !(seen.Low <= 0 && seen.High >= 0) || math.IsInf(float64(seen.High)-float64(seen.Low), 0) {
+	if !known || !seen.valid() {
 		return seen, fmt.Errorf("model: %w: the range of %s is %+v: calibrate the model again", ErrRanges, tensor, seen)
 	}
 	return seen, nil
+}
+
+// valid reports whether the range is finite and includes zero.
+func (r Range) valid() bool {
+	return r.Low <= 0 && r.High >= 0 && !math.IsInf(float64(r.High)-float64(r.Low), 0)
 }
 
 // cacheEncoding returns the encoding of keys or values in a KV cache of 8 bits. The
@@ -299,12 +318,18 @@ func (r *Ranges) encoding(tensor string, t backend.DataType) (backend.Encoding, 
 	if err != nil {
 		return backend.Encoding{}, err
 	}
+	return seen.Encoding(t), nil
+}
+
+// Encoding returns the encoding in type t of numbers of the range. If t is 16-bit, numbers may
+// exceed the range by half of it.
+func (r Range) Encoding(t backend.DataType) backend.Encoding {
 	_, steps := backend.Encoding{}.Limits(t)
-	low, high := float64(seen.Low), float64(seen.High)
+	low, high := float64(r.Low), float64(r.High)
 	if t == backend.Ufixed16 {
 		low, high = headroom*low, headroom*high
 	}
-	return spanning(low, high, steps), nil
+	return spanning(low, high, steps)
 }
 
 // spanning returns an encoding with the given number of steps for the numbers from low

@@ -77,7 +77,7 @@ type visit struct {
 // The constants below are lists of recipes: integer recipes of short runs, all integer
 // recipes, the recipes of the NPU, and all recipes.
 const (
-	usual    = "w8 w8a16 w8a8 w4a16"
+	usual    = "w8 w8a16 w8a8 w8a8-shadow w4a16"
 	integers = usual + " w4a16-lpbq"
 	phones   = "f16 " + integers
 	all      = phones + " f32"
@@ -95,10 +95,10 @@ var subjects = []struct {
 		{emulated, all, "", 32}, {sm8650, phones, "", 32}, {sm8550, "f16 " + usual, "w4a16-lpbq", 0}, {sm8750, "f16 " + usual, "w4a16-lpbq", 0}, {plain, "f32", "", 32},
 	}},
 	{story("qwen2-f16", 2, "stories260K-qwen2, 2 blocks"), []visit{
-		{emulated, all, "", 32}, {sm8650, "f16 w8a16", "w8 w8a8 w4a16 w4a16-lpbq", 32}, {sm8550, "f16", integers, 0}, {sm8750, "f16", integers, 0}, {plain, "f32", "", 32},
+		{emulated, all, "", 32}, {sm8650, "f16 w8a16", "w8 w8a8 w8a8-shadow w4a16 w4a16-lpbq", 32}, {sm8550, "f16", integers, 0}, {sm8750, "f16", integers, 0}, {plain, "f32", "", 32},
 	}},
 	{sized("random, a layer of Qwen2.5-0.5B", 896, 4864, 14, 2), []visit{
-		{emulated, "w4a16 w4a16-lpbq", "f16 w8 w8a16 w8a8", 1}, {sm8650, "w4a16", "f16 w8 w8a16 w8a8 w4a16-lpbq", 1},
+		{emulated, "w4a16 w4a16-lpbq", "f16 w8 w8a16 w8a8 w8a8-shadow", 1}, {sm8650, "w4a16", "f16 w8 w8a16 w8a8 w8a8-shadow w4a16-lpbq", 1},
 	}},
 	{smollm(4, "SmolLM2-135M, 4 layers"), []visit{
 		{emulated, "f16", integers + " w4a16-lpbq f32", 2}, {sm8650, "f16", integers + " w4a16-lpbq", 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// layerPrefix matches the part of a projection's name that numbers the layer.
+var layerPrefix = regexp.MustCompile(`^layer[0-9]+_`)
+
+// formCounts counts the forms of the projections with one role.
+type formCounts struct {
+	eight, shadowed, sixteen int
+	hot                      int     // hot is the largest number of hot channels
+	worst                    float32 // worst is the largest error
+}
+
+// printForms prints the forms of projections, a line for each role. If there are no forms,
+// printForms prints nothing.
+func printForms(w io.Writer, shadows map[string]model.Shadow) error {
+	if len(shadows) == 0 {
+		return nil
+	}
+	roles := make(map[string]*formCounts)
+	for name, s := range shadows {
+		role := layerPrefix.ReplaceAllString(name, "")
+		c := roles[role]
+		if c == nil {
+			c = &formCounts{}
+			roles[role] = c
+		}
+		switch {
+		case s.Bits == 16:
+			c.sixteen++
+		case len(s.Hot) == 0:
+			c.eight++
+		default:
+			c.shadowed++
+		}
+		c.hot, c.worst = max(c.hot, len(s.Hot)), max(c.worst, s.Error)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "projection\t8 bits\twith shadow\t16 bits\thot channels\tlargest error\n")
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		c := roles[role]
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.1e\n", role, c.eight, c.shadowed, c.sixteen, c.hot, c.worst)
+	}
+	return t.Flush()
+}

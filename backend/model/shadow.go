@@ -1,0 +1,144 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend"
+)
+
+// Shadow is the form of one projection of a recipe with [Recipe.Shadow], as calibration has
+// chosen it. The input of a projection is rounded to integers, which clips outliers. In the hot
+// channels, a second product, which is called the shadow, multiplies what rounding and clipping
+// have removed. The result of the projection is the sum of both products.
+type Shadow struct {
+	// Bits is the number of bits of the input and of the result of the first product: 8 or
+	// 16. The shadow always has 16 bits.
+	Bits int `json:"bits"`
+	// Clip is the range to which the input of the first product is clipped.
+	Clip Range `json:"clip"`
+	// Hot lists the channels that the shadow multiplies, in ascending order. If Hot is
+	// empty, the projection has no shadow.
+	Hot []int `json:"hot,omitempty"`
+	// Rest is the range of the shadow's input in all channels: what rounding and clipping
+	// have removed.
+	Rest Range `json:"rest,omitzero"`
+	// Main and Warm are the ranges of the results of the first product and of the shadow.
+	Main Range `json:"main"`
+	Warm Range `json:"warm,omitzero"`
+	// Error is the squared error of the result divided by the squared result: the mean
+	// over the rows of the calibration texts. No graph depends on it.
+	Error float32 `json:"error"`
+}
+
+// check returns an error unless a projection of the given number of channels can have the
+// form.
+func (s Shadow) check(channels int) error {
+	if s.Bits != 8 && s.Bits != 16 {
+		return fmt.Errorf("the form has %d bits: want 8 or 16", s.Bits)
+	}
+	previous := -1
+	for _, c := range s.Hot {
+		if c <= previous || c >= channels {
+			return fmt.Errorf("hot channel %d after %d: want ascending channels below %d", c, previous, channels)
+		}
+		previous = c
+	}
+	for _, r := range []Range{s.Clip, s.Rest, s.Main, s.Warm} {
+		if !r.valid() {
+			return fmt.Errorf("the form has the range %+v", r)
+		}
+	}
+	return nil
+}
+
+// shadowed computes the same as project, in the form that calibration has chosen for the
+// projection.
+func (w *writer) shadowed(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
+	s, known := w.recipe.Ranges.Shadows[name]
+	if !known {
+		w.Fail(fmt.Errorf("model: %w: the form of the projection %s is missing: calibrate the model again", ErrRanges, name))
+		return -1
+	}
+	if err := s.check(matrix.columns); err != nil {
+		w.Fail(fmt.Errorf("model: %w: projection %s: %w: calibrate the model again", ErrRanges, name, err))
+		return -1
+	}
+	t := backend.Ufixed8
+	if s.Bits == 16 {
+		t = backend.Ufixed16
+	}
+	e, b := s.Clip.Encoding(t), backend.TensorID(-1)
+	if bias != nil {
+		b = w.encodedBias(w.projections, matrix, bias, e.Scale)
+	}
+	in, weight := w.roundedTo(x, t, e), w.encodedWeight(w.projections, matrix)
+	main := func(name string) backend.TensorID {
+		return w.Dequantize(name, w.EncodedFullyConnected(name+"_q", in, weight, b, s.Main.Encoding(t)), w.recipe.Activations)
+	}
+	if len(s.Hot) == 0 {
+		return main(name)
+	}
+	rest := w.rest(x, in, s.Rest.Encoding(backend.Ufixed16))
+	shadow := w.EncodedFullyConnected(name+"_shadow_q", w.channels(rest, s.Hot), w.hotWeight(matrix, s.Hot), -1, s.Warm.Encoding(backend.Ufixed16))
+	return w.add(name, main(name+"_main"), w.Dequantize(name+"_shadow", shadow, w.recipe.Activations))
+}
+
+// derived identifies a tensor that is derived from another one for projections that share it.
+type derived struct {
+	from     backend.TensorID
+	t        backend.DataType
+	encoding backend.Encoding
+	channels string
+}
+
+// once returns the tensor that the function `write` has written for a key. The function is
+// called once per key, with an unused name.
+func (w *writer) once(key derived, suffix string, write func(name string) backend.TensorID) backend.TensorID {
+	id, known := w.derived[key]
+	if !known {
+		id = write(fmt.Sprintf("%s_%s%d", w.Name(key.from), suffix, len(w.derived)))
+		w.derived[key] = id
+	}
+	return id
+}
+
+// roundedTo returns x rounded to integers.
+func (w *writer) roundedTo(x backend.TensorID, t backend.DataType, e backend.Encoding) backend.TensorID {
+	return w.once(derived{from: x, t: t, encoding: e}, "q", func(name string) backend.TensorID { return w.Quantize(name, x, t, e) })
+}
+
+// rest returns the difference of x and its integers, in 16-bit integers.
+func (w *writer) rest(x, integers backend.TensorID, e backend.Encoding) backend.TensorID {
+	return w.once(derived{from: integers, t: backend.Ufixed16, encoding: e}, "rest", func(name string) backend.TensorID {
+		kept := w.Dequantize(name+"_kept", integers, w.recipe.Activations)
+		return w.Quantize(name, w.Apply(name+"_removed", backend.Subtract, []backend.TensorID{x, kept}), backend.Ufixed16, e)
+	})
+}
+
+// channels returns some channels of x, which are integers.
+func (w *writer) channels(x backend.TensorID, hot []int) backend.TensorID {
+	return w.once(derived{from: x, channels: fmt.Sprint(hot)}, "hot", func(name string) backend.TensorID { return w.Gather(name, x, hot) })
+}
+
+// hotWeight returns a constant with the 8-bit integers of some channels of a matrix.
+func (w *writer) hotWeight(matrix *weight, hot []int) backend.TensorID {
+	e := w.projections.encoding(matrix)
+	whole := w.model.encodedValues(matrix, e, w.codesOf(w.projections))
+	rows, columns := matrix.rows, matrix.columns
+	values := backend.Values{
+		ID: fmt.Sprintf("%s channels %v", whole.ID, hot),
+		FillScaled: func(dst []byte, scales []backend.ScaleOffset) error {
+			all := make([]byte, rows*columns)
+			if err := whole.FillScaled(all, scales); err != nil {
+				return err
+			}
+			for row := range rows {
+				for i, c := range hot {
+					dst[row*len(hot)+i] = all[row*columns+c]
+				}
+			}
+			return nil
+		},
+	}
+	return w.EncodedConstant(matrix.label()+"_hot", backend.Sfixed8, e, values, rows, len(hot))
+}

@@ -1,0 +1,143 @@
+package model_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// shadowRecipe returns the recipe w8a8-shadow, in which each projection has the same form. The
+// argument hot returns the hot channels of an input of the given width.
+func shadowRecipe(t *testing.T, loaded *model.Model, form model.Shadow, hot func(width int) []int) model.Recipe {
+	t.Helper()
+	r := recipe(t, "w8a8-shadow")
+	r.Ranges = widest(t, loaded)
+	g, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: 2, Context: 4, Recipe: recipe(t, "f32"), Observe: true})
+	require.NoError(t, err)
+	for _, n := range g.Nodes {
+		if n.Op == backend.FullyConnected {
+			form.Hot = hot(g.Tensors[n.Inputs[1]].Shape[1])
+			r.Ranges.Shadows[g.Tensors[n.Outputs[0]].Name] = form
+		}
+	}
+	return r
+}
+
+func none(int) []int { return nil }
+
+func all(width int) (hot []int) {
+	for c := range width {
+		hot = append(hot, c)
+	}
+	return hot
+}
+
+// TestShadowsAddWhatClippingRemoves clips all inputs to a hundredth of their range. Without
+// shadows this changes the logits beyond recognition. With a shadow for all channels, the logits
+// are those of 16-bit integers without clipping.
+func TestShadowsAddWhatClippingRemoves(t *testing.T) {
+	tokens := []int32{1, 7, 3, 9, 2, 18, 11}
+	wide, narrow := model.Range{Low: -3, High: 5}, model.Range{Low: -0.03, High: 0.05}
+	for _, arch := range []string{"llama", "qwen2", "gemma3"} {
+		loaded := load(t, drawn(arch))
+		logits := func(form model.Shadow, hot func(int) []int) [][]float32 {
+			form.Rest, form.Main, form.Warm = wide, wide, wide
+			r := shadowRecipe(t, loaded, form, hot)
+			return newDriverOf(t, loaded, r, []int{loaded.Config().Layers}, 4, 16).feed(tokens)
+		}
+		want := logits(model.Shadow{Bits: 16, Clip: wide}, none)
+		distance := func(got [][]float32) float64 {
+			var wrong, size float64
+			for i := range want {
+				for j, v := range want[i] {
+					d := float64(got[i][j] - v)
+					wrong, size = wrong+d*d, size+float64(v)*float64(v)
+				}
+			}
+			return math.Sqrt(wrong / size)
+		}
+		clipped := distance(logits(model.Shadow{Bits: 16, Clip: narrow}, none))
+		shadowed := distance(logits(model.Shadow{Bits: 16, Clip: narrow}, all))
+		t.Logf("%s: %.2g without shadows, %.2g with", arch, clipped, shadowed)
+		require.Greater(t, clipped, 0.1, arch)
+		require.Less(t, shadowed, 5e-3, arch)
+	}
+}
+
+// TestShadowRecipeMultipliesIntegersOnly covers the head, too.
+func TestShadowRecipeMultipliesIntegersOnly(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	r := recipe(t, "w8a8-shadow")
+	r.Ranges = widest(t, loaded)
+	b, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: 2, Context: 4, Recipe: r})
+	require.NoError(t, err)
+	h, err := loaded.Head(model.Head{Name: "h", Rows: 2, Recipe: r})
+	require.NoError(t, err)
+	shadows, products := 0, 0
+	for _, g := range []*backend.Graph{b, h} {
+		for _, n := range g.Nodes {
+			if n.Op == backend.FullyConnected {
+				products++
+				require.True(t, g.Tensors[n.Inputs[0]].Type.Fixed(), n.Name)
+			}
+			if n.Op == backend.Gather {
+				shadows++
+			}
+		}
+	}
+	require.Equal(t, 1+7*loaded.Config().Layers+shadowedOf(r), products)
+	require.Positive(t, shadows)
+	require.LessOrEqual(t, shadows, shadowedOf(r), "projections share the hot channels of their input")
+}
+
+// shadowedOf counts the projections with hot channels.
+func shadowedOf(r model.Recipe) (n int) {
+	for _, s := range r.Ranges.Shadows {
+		if len(s.Hot) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestShadowsThatDoNotFitAreRejected(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	wide := model.Range{Low: -3, High: 5}
+	fitting := model.Shadow{Bits: 8, Clip: wide, Rest: wide, Hot: []int{0, 4}, Main: wide, Warm: wide}
+	nan := float32(math.NaN())
+	for name, c := range map[string]struct {
+		change func(s *model.Shadow)
+		want   string
+	}{
+		"fits":                     {func(*model.Shadow) {}, ""},
+		"bits":                     {func(s *model.Shadow) { s.Bits = 4 }, "4 bits: want 8 or 16"},
+		"channel of a wider model": {func(s *model.Shadow) { s.Hot = []int{0, 1 << 20} }, "hot channel 1048576"},
+		"channel below zero":       {func(s *model.Shadow) { s.Hot = []int{-1} }, "hot channel -1"},
+		"channel twice":            {func(s *model.Shadow) { s.Hot = []int{3, 3} }, "hot channel 3 after 3"},
+		"range of NaN":             {func(s *model.Shadow) { s.Clip.Low = nan }, "the range {Low:NaN"},
+		"infinite range":           {func(s *model.Shadow) { s.Main.High = float32(math.Inf(1)) }, "High:+Inf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, form := shadowRecipe(t, loaded, fitting, none), fitting
+			c.change(&form)
+			r.Ranges.Shadows["layer0_up"] = form
+			_, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, model.ErrRanges)
+			require.ErrorContains(t, err, "layer0_up")
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	r := shadowRecipe(t, loaded, fitting, none)
+	delete(r.Ranges.Shadows, "layer0_up")
+	_, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.ErrorIs(t, err, model.ErrRanges)
+	require.ErrorContains(t, err, "the form of the projection layer0_up is missing: calibrate the model again")
+}
