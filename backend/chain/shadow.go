@@ -14,7 +14,7 @@ import (
 // formError is the largest error, as in [model.Shadow].Error, at which a cheaper form is
 // preferred. scoreError applies to forms of 8 bits of queries and keys: a softmax multiplies
 // their errors, because scores are large.
-const formError, scoreError = 3e-4, 1e-5
+const formError, scoreError = 1e-3, 1e-5
 
 // enough reports whether a form needs no more expensive one.
 func enough(projection string, f model.Shadow) bool {
