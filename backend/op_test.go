@@ -176,7 +176,7 @@ func TestOperatorsInferResultsOrReject(t *testing.T) {
 			require.NoError(t, err)
 			want := Tensor{Type: u.dtype, Shape: u.shape}
 			if want.Type.Fixed() {
-				// scale is the scale that resultScale sets
+				// resultScale sets the scale 0.25 and the offset -7
 				want.Encoding = Encoding{Scale: 0.25, Offset: -7}
 			}
 			if u.op == Gather { // the result of Gather has the encoding of its input

@@ -20,8 +20,8 @@ const (
 	maxMaskBytes = 4 << 20
 )
 
-// Grammar is a compiled grammar. Several goroutines may use a Grammar at the same time. A Grammar
-// keeps computed states and masks, which all goroutines share.
+// Grammar is a grammar that is compiled to an automaton. Several goroutines may use a Grammar at
+// the same time. A Grammar keeps computed states and masks, which all goroutines share.
 type Grammar struct {
 	program *program
 	// A class is a set of bytes that no instruction of the grammar distinguishes.

@@ -56,8 +56,8 @@ type compiler struct {
 	edges int
 }
 
-// compile returns the grammar of the given rules. For left recursion, the error is a
-// [SyntaxError].
+// compile returns the grammar of the given rules. If a rule is left-recursive, the error is
+// a [SyntaxError].
 func compile(rules []rule, root int) (*Grammar, error) {
 	c := &compiler{}
 	var err error

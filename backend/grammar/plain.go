@@ -74,7 +74,7 @@ func (v *Vocabulary) preparePlain(order []int32) {
 	}
 }
 
-// byteSet is a set of bytes.
+// byteSet is a set of bytes, with one bit for each of the 256 bytes.
 type byteSet [4]uint64
 
 func (s *byteSet) add(lo, hi byte) {

@@ -134,8 +134,8 @@ func (s *Store) Verify(ctx context.Context, fix bool, report func(Info) error) e
 	return nil
 }
 
-// verify reads one image completely. If fix is set, verify removes the image if
-// it is damaged.
+// verify reads one image completely and compares it with its checksum. If fix is set,
+// verify removes the image if it is damaged.
 func (i *Info) verify(s *Store, want key, fix bool) {
 	e, err := s.openEntry(i.Path, want, nil)
 	i.Damage = err

@@ -50,7 +50,7 @@ func (l Label) encode() []byte {
 		if len(text) <= baseStart-labelStart {
 			return text
 		}
-		if limit == 0 { // the label has too many names
+		if limit == 0 { // even without values, the names of the label are too long
 			return []byte("{}")
 		}
 	}

@@ -58,7 +58,7 @@ func NewValue(layer int) string { return fmt.Sprintf("new_v%d", layer) }
 
 // Block describes the graph of consecutive layers of the model.
 type Block struct {
-	// Name is the name of the graph.
+	// Name is the name of the graph in the compiled image.
 	Name string
 	// The block consists of the layers [First,End).
 	First, End int
@@ -76,7 +76,7 @@ type Block struct {
 
 // Head describes the graph that computes logits from hidden states.
 type Head struct {
-	// Name is the name of the graph.
+	// Name is the name of the graph in the compiled image.
 	Name string
 	Rows int
 	// Top is the number of largest logits that the graph returns in addition to all

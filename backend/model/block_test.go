@@ -49,7 +49,7 @@ func randomEnds(rng *rand.Rand, layers int) []int {
 	return append(ends, layers)
 }
 
-// formats returns the formats that weights may have.
+// formats returns the number formats that the weights in a model file may have.
 func formats() (list []quant.Type) {
 	for f := range quant.Type(64) {
 		if f.CanDequantize() {

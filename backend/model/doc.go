@@ -79,7 +79,7 @@
 //     graph also has separate projections for gate and up. The graph does not slice the
 //     result of one joint projection, because each slice would be a copy.
 //   - Every RmsNorm has an all-zero beta, because older versions of the vendor's library need it.
-//     Every projection is a FullyConnected.
+//     The operator of every projection is FullyConnected.
 //
 // # Weights
 //

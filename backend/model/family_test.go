@@ -86,7 +86,7 @@ func TestLoadRejectsForeignFeatures(t *testing.T) {
 	} {
 		t.Run(c.arch+"/"+c.name, func(t *testing.T) {
 			m := sized(c.arch, c.suitable)
-			load(t, m) // the model is valid before the change
+			load(t, m) // the model file is valid before the test changes it
 			c.change(m)
 			_, err := model.Load(open(t, m))
 			require.ErrorIs(t, err, c.is)
@@ -191,8 +191,8 @@ func TestBlocksBindOnlyViewsOfTheirLayers(t *testing.T) {
 	}
 }
 
-// FuzzFamilies changes hyper-parameters of a valid file. Either Load rejects the changed
-// file, or its graphs are valid and their constants can be filled.
+// FuzzFamilies changes hyper-parameters of a valid model file and loads the file. Either
+// Load rejects the changed file, or its graphs are valid and their constants can be filled.
 func FuzzFamilies(f *testing.F) {
 	suffixes := []string{
 		"block_count", "embedding_length", "feed_forward_length", "context_length", "attention.head_count",

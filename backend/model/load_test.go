@@ -171,7 +171,7 @@ func TestLoadRejectsWhatItCannotRun(t *testing.T) {
 			for m.Rebuild(); m.Factors; { // models with RoPE factors have a test of their own
 				m.Rebuild()
 			}
-			load(t, m) // the model is valid before the change
+			load(t, m) // the model file is valid before the test changes it
 			c.change(m)
 			_, err := model.Load(open(t, m))
 			require.ErrorIs(t, err, c.is)

@@ -11,13 +11,14 @@ import (
 type Pooling uint8
 
 const (
-	// PoolNone keeps an embedding for each token.
+	// PoolNone means that each token of a text has an embedding of its own.
 	PoolNone Pooling = iota
-	// PoolMean takes the mean of all tokens.
+	// PoolMean means that the embedding of a text is the mean of all tokens' hidden states.
 	PoolMean
-	// PoolFirst takes the first token, which BERT calls CLS.
+	// PoolFirst means that the embedding of a text is the hidden state of the first token, which
+	// BERT calls CLS.
 	PoolFirst
-	// PoolLast takes the last token.
+	// PoolLast means that the embedding of a text is the last token's hidden state.
 	PoolLast
 )
 

@@ -34,7 +34,7 @@ type EncodeOptions struct {
 	ParseSpecial bool
 }
 
-// Tokenizer is the tokenizer of one model.
+// Tokenizer converts text to the token ids of one model and back.
 type Tokenizer struct {
 	vocab  *vocabulary
 	plain  specials // plain finds the special tokens that are recognised even if ParseSpecial is not set

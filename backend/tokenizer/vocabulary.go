@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// tokenType is the kind of a token. The constants below are the numbers that GGUF files
-// use for kinds of tokens.
+// tokenType is the kind of a token, such as normal, control or byte. The constants below
+// are the numbers that GGUF files use for kinds of tokens.
 type tokenType int8
 
 const (

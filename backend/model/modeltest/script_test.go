@@ -10,7 +10,7 @@ import (
 
 func TestAScriptIsTheLikeliestAnswer(t *testing.T) {
 	m := modeltest.Script([]string{"Hello", " ", "you"})
-	answer := []int32{1, 0, 3} // BOS, an unknown token, and ScriptStart
+	answer := []int32{1, 0, 3} // 1 is BOS, 0 the unknown token, and 3 ScriptStart
 	for range 4 {
 		rows := m.Forward(answer, m.Context)
 		last, best := rows[len(rows)-1], 0
