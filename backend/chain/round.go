@@ -31,8 +31,8 @@ type Keep func(constant string, codes []byte) error
 // rounder first observes the activations of one layer, and then rounds the weight matrices that
 // multiply these activations.
 type rounder struct {
-	// inputs maps the name of an input of projections to the rows of the tensor that are kept.
-	// results does the same for the results of projections.
+	// inputs maps the name of a projection's input to the kept rows of the input, and results
+	// the name of a projection's result to the kept rows of the result.
 	inputs, results map[string]*inputs
 	nodes           []*backend.Node // nodes lists the layer's projections
 	graph           *backend.Graph

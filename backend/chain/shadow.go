@@ -11,12 +11,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// formError is the largest error, as in [model.Shadow].Error, at which a cheaper form is
-// preferred. scoreError applies to forms of 8 bits of queries and keys: a softmax multiplies
-// their errors, because scores are large.
+// formError is the largest error, as in [model.Shadow].Error, at which a form is good
+// enough. scoreError is the limit for queries and keys in 8 bits: a softmax multiplies their
+// errors, because scores are large.
 const formError, scoreError = 1e-3, 1e-5
 
-// enough reports whether a form needs no more expensive one.
+// enough reports whether a projection needs no form that is more expensive than f.
 func enough(projection string, f model.Shadow) bool {
 	if f.Bits == 8 && (strings.HasSuffix(projection, "_q") || strings.HasSuffix(projection, "_k")) {
 		return f.Error <= scoreError
@@ -24,19 +24,19 @@ func enough(projection string, f model.Shadow) bool {
 	return f.Error <= formError
 }
 
-// formRows limits the number of kept rows on which forms are compared.
+// formRows limits the number of kept rows on which the forms of a projection are compared.
 const formRows = 256
 
-// clips lists the fractions of the range of the cold channels that are compared as ranges of an
-// 8-bit input.
+// clips lists the ranges that are compared for an 8-bit input, as fractions of the range of the
+// cold channels.
 var clips = []float32{1, 0.85, 0.7, 0.55, 0.4, 0.3}
 
-// hotShares lists the compared fractions of the channels that are hot.
+// hotShares lists the compared shares of hot channels: one channel of 32, of 16 or of 8.
 var hotShares = []int{32, 16, 8}
 
-// hotCounts returns the compared numbers of hot channels of an input, in ascending order. The
-// numbers are multiples of 32 because the matrix unit multiplies 32 channels together; in a
-// small model they are multiples of 8.
+// hotCounts returns the numbers of hot channels that are compared for an input, in ascending
+// order. The numbers of hot channels are multiples of 32, because the matrix unit multiplies
+// 32 channels together; in a small model they are multiples of 8.
 func hotCounts(channels int) (counts []int) {
 	unit := 32
 	if channels < 256 {
@@ -54,7 +54,7 @@ func hotCounts(channels int) (counts []int) {
 type product struct {
 	name    string
 	columns int
-	// weight is indexed (result, channel), and result (row, result).
+	// weight is indexed (result, channel), and result is indexed (row, result).
 	weight, result []float32
 	// norms holds for each channel the sum of the squares of its weights.
 	norms []float64
@@ -95,13 +95,13 @@ func (r *rounder) forms() (map[string]model.Shadow, error) {
 	return chosen, nil
 }
 
-// group chooses the forms of the projections of one input.
+// group chooses the forms of all projections that have the same input.
 type group struct {
 	width    int
 	rows     []float32 // rows is indexed (row, channel)
 	products []*product
-	// low and high are the ranges of the channels. order lists the channels, those with
-	// the largest numbers first.
+	// low and high hold the smallest and the largest number of each channel. order lists the
+	// channels, those with the largest magnitudes first.
 	low, high []float32
 	order     []int
 }
@@ -131,7 +131,8 @@ func newGroup(name string, in *inputs, products []*product) (*group, error) {
 	return g, nil
 }
 
-// cold returns the range of all channels but the first `hot` of the order.
+// cold returns the range of the cold channels: all channels except the first `hot` channels
+// of the list order.
 func (g *group) cold(hot int) (r model.Range) {
 	for _, c := range g.order[hot:] {
 		r.Low, r.High = min(r.Low, g.low[c]), max(r.High, g.high[c])
@@ -150,8 +151,9 @@ func (g *group) sample() (rows []int) {
 }
 
 // choose adds the form of each projection to the map chosen. Forms are compared in the order of
-// their costs: 8 bits with more and more hot channels, and then 16 bits. The comparison ends at the
-// first form whose error is small enough. The form with the smallest error so far is chosen.
+// their costs: first 8 bits with a growing number of hot channels, and then 16 bits. The comparison
+// for a projection ends at the first form whose error is small enough. Each projection gets the
+// form with the smallest error of all forms that were compared.
 func (g *group) choose(chosen map[string]model.Shadow) {
 	open, best := slices.Clone(g.products), make(map[string]model.Shadow)
 	counts := append([]int{0}, hotCounts(g.width)...)
@@ -180,7 +182,7 @@ func activationType(bits int) backend.DataType {
 	return backend.Ufixed8
 }
 
-// form is a number of bits and a number of hot channels.
+// form is a number of bits and a number of hot channels of a projection.
 type form struct{ bits, hot int }
 
 func formsOf(bits int, counts []int) (list []form) {
@@ -190,9 +192,9 @@ func formsOf(bits int, counts []int) (list []form) {
 	return list
 }
 
-// measure returns a form for each of the products, with the error that it has on some rows. The
-// range to which the input is clipped is that with the smallest error before the results are
-// rounded.
+// measure returns the form f for each of the products, with the form's error on a sample of the
+// rows. measure clips the input to the range that gives the smallest error before the results
+// are rounded.
 func (g *group) measure(f form, products []*product) map[string]model.Shadow {
 	rows := g.sample()
 	fractions := clips
@@ -226,7 +228,7 @@ func (g *group) measure(f form, products []*product) map[string]model.Shadow {
 	return forms
 }
 
-// energies returns the squared result of each row.
+// energies returns for each row the sum of the squared results.
 func (p *product) energies(rows []int) []float64 {
 	sums := make([]float64, len(rows))
 	for j, row := range rows {
@@ -237,8 +239,8 @@ func (p *product) energies(rows []int) []float64 {
 	return sums
 }
 
-// mean returns the mean of the rows' errors, each divided by the row's energy. Rows without
-// energy have no error.
+// mean returns the mean of the rows' errors, each divided by the row's energy. A row with
+// an energy of zero counts as a row without error.
 func mean(errors, energies []float64) (sum float64) {
 	for j, e := range errors {
 		if energies[j] > 0 {
@@ -248,7 +250,8 @@ func mean(errors, energies []float64) (sum float64) {
 	return sum / float64(len(errors))
 }
 
-// splitting is the way in which an input becomes the inputs of two products.
+// splitting describes how the input of a projection is split into the inputs of the first
+// product and of the shadow.
 type splitting struct {
 	t               backend.DataType
 	hot             []int
@@ -257,8 +260,8 @@ type splitting struct {
 	main, rest      rounding
 }
 
-// split returns the splitting of the input with the given hot channels. The argument fraction is
-// the share of the range of the other channels that is not clipped.
+// The method split returns the splitting of the input with the given hot channels. The argument
+// fraction is the share of the cold channels' range that is not clipped.
 func (g *group) split(f form, hot []int, fraction float32) splitting {
 	s := splitting{t: activationType(f.bits), hot: hot, isHot: make([]bool, g.width), clip: g.cold(f.hot)}
 	s.clip.Low, s.clip.High = fraction*s.clip.Low, fraction*s.clip.High
@@ -288,9 +291,9 @@ func (r rounding) round(v float64) float64 {
 	return r.scale * min(max(math.RoundToEven(v/r.scale), r.low), r.high)
 }
 
-// inputErrors returns for each product and row the expected squared error of the result if the
-// input is rounded. The errors of channels are independent of each other, so the squares of
-// their effects on the result add up.
+// inputErrors returns for each product and row the expected squared error of the result that
+// rounding the input causes. inputErrors adds the squares of the channels' effects on the
+// result, because the errors of channels are independent of each other.
 func (g *group) inputErrors(products []*product, rows []int, s splitting) [][]float64 {
 	sums := make([][]float64, len(products))
 	for i := range sums {
@@ -310,7 +313,8 @@ func (g *group) inputErrors(products []*product, rows []int, s splitting) [][]fl
 	return sums
 }
 
-// resultErrors returns for each row the squared error of rounding the results of both products.
+// resultErrors returns for each row the squared error of rounding the results of the first
+// product and of the shadow.
 func (g *group) resultErrors(p *product, rows []int, s splitting) []float64 {
 	main, warm := g.terms(p, rows, s)
 	sums := make([]float64, len(rows))
@@ -327,8 +331,8 @@ func (g *group) resultErrors(p *product, rows []int, s splitting) []float64 {
 	return sums
 }
 
-// terms returns the results of the first product and of the shadow, indexed (row, result). A
-// bias belongs to the first product.
+// terms returns the results of the first product and of the shadow, indexed (row, result).
+// The first product includes the bias.
 func (g *group) terms(p *product, rows []int, s splitting) (main, warm []float32) {
 	channels := len(p.weight) / p.columns
 	columns := make([]float32, len(s.hot)*p.columns) // (hot channel, result)
@@ -356,7 +360,8 @@ func (g *group) terms(p *product, rows []int, s splitting) (main, warm []float32
 	return main, warm
 }
 
-// withRanges returns a form with the ranges of its results over all kept rows.
+// withRanges returns the form f with the ranges of the results of the first product and of
+// the shadow, over all kept rows.
 func (g *group) withRanges(f model.Shadow, p *product) model.Shadow {
 	rows := make([]int, len(g.rows)/g.width)
 	for i := range rows {

@@ -14,7 +14,7 @@ import (
 
 // drawnGroup returns an input of random numbers with the given number of channels and two
 // projections of it. The channels in the argument outlying have numbers that are 40 times
-// larger.
+// larger than those of the other channels.
 func drawnGroup(t *testing.T, channels int, outlying []int) *group {
 	t.Helper()
 	const rows, columns = 300, 24
@@ -160,8 +160,8 @@ func TestHotCountsFillTheMatrixUnit(t *testing.T) {
 }
 
 // TestChosenFormsKeepTheirError requires that the error of each chosen form of 8 bits is at most
-// the allowed error, and that the first layer of a model in the recipe w8a8-shadow is as near to
-// float as the errors promise.
+// the allowed error. The test also requires that the first layer of a model in the recipe
+// w8a8-shadow has a signal-to-noise ratio above 30 dB.
 func TestChosenFormsKeepTheirError(t *testing.T) {
 	for _, arch := range []string{"llama", "qwen2", "gemma3"} {
 		m, texts := random(t, arch)

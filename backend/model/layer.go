@@ -29,7 +29,7 @@ type writer struct {
 	// of the [Block] or [Head] is set.
 	rounded  map[backend.TensorID]backend.TensorID
 	observed map[backend.TensorID]bool
-	// derived holds the tensors that projections of a recipe with Shadow share.
+	// derived holds the tensors that several projections of a recipe with Shadow share.
 	derived map[derived]backend.TensorID
 }
 

@@ -60,7 +60,7 @@ func (w *writer) codesOf(l Linear) (rounded *Rounded) {
 }
 
 // encodedBias returns a constant that holds a bias as integers. The argument scale is the
-// scale of the input of the projection.
+// scale of the projection's input.
 func (w *writer) encodedBias(l Linear, matrix, bias *weight, scale float32) backend.TensorID {
 	values := w.model.biasValues(bias, matrix, l.encoding(matrix), scale)
 	return w.EncodedConstant(bias.label(), backend.Sfixed32, backend.Encoding{Grain: backend.PerRow}, values, bias.shape()...)

@@ -321,8 +321,8 @@ func (r *Ranges) encoding(tensor string, t backend.DataType) (backend.Encoding, 
 	return seen.Encoding(t), nil
 }
 
-// Encoding returns the encoding in type t of numbers of the range. If t is 16-bit, numbers may
-// exceed the range by half of it.
+// Encoding returns the encoding of type t for the numbers of the range. If t is 16-bit,
+// numbers may exceed the range by half of the range.
 func (r Range) Encoding(t backend.DataType) backend.Encoding {
 	_, steps := backend.Encoding{}.Limits(t)
 	low, high := float64(r.Low), float64(r.High)

@@ -9,7 +9,8 @@ import (
 // Shadow is the form of one projection of a recipe with [Recipe.Shadow], as calibration has
 // chosen it. The input of a projection is rounded to integers, which clips outliers. In the hot
 // channels, a second product, which is called the shadow, multiplies what rounding and clipping
-// have removed. The result of the projection is the sum of both products.
+// have removed from the input. The result of the projection is the sum of the first product and
+// the shadow.
 type Shadow struct {
 	// Bits is the number of bits of the input and of the result of the first product: 8 or
 	// 16. The shadow always has 16 bits.
@@ -19,19 +20,19 @@ type Shadow struct {
 	// Hot lists the channels that the shadow multiplies, in ascending order. If Hot is
 	// empty, the projection has no shadow.
 	Hot []int `json:"hot,omitempty"`
-	// Rest is the range of the shadow's input in all channels: what rounding and clipping
-	// have removed.
+	// Rest is the range of the shadow's input: of what rounding and clipping have removed from
+	// the hot channels.
 	Rest Range `json:"rest,omitzero"`
-	// Main and Warm are the ranges of the results of the first product and of the shadow.
+	// Main is the range of the first product's results, and Warm that of the shadow's results.
 	Main Range `json:"main"`
 	Warm Range `json:"warm,omitzero"`
-	// Error is the squared error of the result divided by the squared result: the mean
-	// over the rows of the calibration texts. No graph depends on it.
+	// Error is the squared error of the result divided by the squared result: the mean over
+	// the rows of the calibration texts. No graph depends on Error.
 	Error float32 `json:"error"`
 }
 
-// check returns an error unless a projection of the given number of channels can have the
-// form.
+// check returns an error unless the form is valid for a projection with the given number of
+// channels.
 func (s Shadow) check(channels int) error {
 	if s.Bits != 8 && s.Bits != 16 {
 		return fmt.Errorf("the form has %d bits: want 8 or 16", s.Bits)
@@ -51,8 +52,8 @@ func (s Shadow) check(channels int) error {
 	return nil
 }
 
-// shadowed computes the same as project, in the form that calibration has chosen for the
-// projection.
+// shadowed multiplies a tensor by a matrix as project does, in the form that calibration
+// has chosen for the projection.
 func (w *writer) shadowed(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	s, known := w.recipe.Ranges.Shadows[name]
 	if !known {
@@ -83,7 +84,8 @@ func (w *writer) shadowed(name string, x backend.TensorID, matrix, bias *weight)
 	return w.add(name, main(name+"_main"), w.Dequantize(name+"_shadow", shadow, w.recipe.Activations))
 }
 
-// derived identifies a tensor that is derived from another one for projections that share it.
+// derived identifies a tensor that is computed from another tensor and shared by several
+// projections.
 type derived struct {
 	from     backend.TensorID
 	t        backend.DataType
@@ -91,8 +93,8 @@ type derived struct {
 	channels string
 }
 
-// once returns the tensor that the function `write` has written for a key. The function is
-// called once per key, with an unused name.
+// once returns the tensor that the function `write` has written for a key. once calls
+// `write` only for the first use of a key, with an unused name.
 func (w *writer) once(key derived, suffix string, write func(name string) backend.TensorID) backend.TensorID {
 	id, known := w.derived[key]
 	if !known {
@@ -107,7 +109,7 @@ func (w *writer) roundedTo(x backend.TensorID, t backend.DataType, e backend.Enc
 	return w.once(derived{from: x, t: t, encoding: e}, "q", func(name string) backend.TensorID { return w.Quantize(name, x, t, e) })
 }
 
-// rest returns the difference of x and its integers, in 16-bit integers.
+// rest returns what rounding and clipping have removed from x, in 16-bit integers.
 func (w *writer) rest(x, integers backend.TensorID, e backend.Encoding) backend.TensorID {
 	return w.once(derived{from: integers, t: backend.Ufixed16, encoding: e}, "rest", func(name string) backend.TensorID {
 		kept := w.Dequantize(name+"_kept", integers, w.recipe.Activations)
@@ -115,12 +117,12 @@ func (w *writer) rest(x, integers backend.TensorID, e backend.Encoding) backend.
 	})
 }
 
-// channels returns some channels of x, which are integers.
+// channels returns the hot channels of the tensor x, which holds integers.
 func (w *writer) channels(x backend.TensorID, hot []int) backend.TensorID {
 	return w.once(derived{from: x, channels: fmt.Sprint(hot)}, "hot", func(name string) backend.TensorID { return w.Gather(name, x, hot) })
 }
 
-// hotWeight returns a constant with the 8-bit integers of some channels of a matrix.
+// hotWeight returns a constant with the 8-bit integers of the hot channels of a matrix.
 func (w *writer) hotWeight(matrix *weight, hot []int) backend.TensorID {
 	e := w.projections.encoding(matrix)
 	whole := w.model.encodedValues(matrix, e, w.codesOf(w.projections))

@@ -11,7 +11,7 @@ import (
 )
 
 // shadowRecipe returns the recipe w8a8-shadow, in which each projection has the same form. The
-// argument hot returns the hot channels of an input of the given width.
+// argument hot returns the hot channels of an input with the given number of channels.
 func shadowRecipe(t *testing.T, loaded *model.Model, form model.Shadow, hot func(width int) []int) model.Recipe {
 	t.Helper()
 	r := recipe(t, "w8a8-shadow")
@@ -37,8 +37,8 @@ func all(width int) (hot []int) {
 }
 
 // TestShadowsAddWhatClippingRemoves clips all inputs to a hundredth of their range. Without
-// shadows this changes the logits beyond recognition. With a shadow for all channels, the logits
-// are those of 16-bit integers without clipping.
+// shadows, the clipping changes the logits beyond recognition. With a shadow for all channels,
+// the logits are those of 16-bit integers without clipping.
 func TestShadowsAddWhatClippingRemoves(t *testing.T) {
 	tokens := []int32{1, 7, 3, 9, 2, 18, 11}
 	wide, narrow := model.Range{Low: -3, High: 5}, model.Range{Low: -0.03, High: 0.05}
@@ -68,7 +68,8 @@ func TestShadowsAddWhatClippingRemoves(t *testing.T) {
 	}
 }
 
-// TestShadowRecipeMultipliesIntegersOnly covers the head, too.
+// TestShadowRecipeMultipliesIntegersOnly requires that every projection in the graphs of the
+// layers and of the head multiplies integers.
 func TestShadowRecipeMultipliesIntegersOnly(t *testing.T) {
 	loaded := load(t, drawn("llama"))
 	r := recipe(t, "w8a8-shadow")
