@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// gather fills out, row-major with the given shape, with elements of x. The element
+// gather fills the slice `out`, row-major with the given shape, with elements of x. The element
 // that gather takes for an index is at base plus the sum of index·step over all
 // dimensions.
 type gather struct {

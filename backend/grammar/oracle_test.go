@@ -112,7 +112,7 @@ func (s *slow) partial(e expression, at int) bool {
 		return len(rest) < len(e) && strings.HasPrefix(string(e), rest)
 	case class:
 		for _, r := range e {
-			for _, x := range []rune{r.lo, r.hi} { // the ends of a large range are enough: tests cut characters of small ranges only
+			for _, x := range []rune{r.lo, r.hi} { // no text of a test ends inside one of the other characters of a large range
 				if c := string(x); len(rest) < len(c) && strings.HasPrefix(c, rest) {
 					return true
 				}

@@ -33,8 +33,8 @@ const (
 	MXFP4  Type = 39
 )
 
-// ErrLength is returned if the length of a slice does not fit its format or the other
-// slice.
+// ErrLength is returned if the length of a slice does not fit its format, or if the lengths
+// of two slices do not fit together.
 var ErrLength = errors.New("quant: the lengths of the slices do not match")
 
 // format describes a number format: its name, and how many values and bytes a block

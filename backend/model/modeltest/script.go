@@ -12,7 +12,8 @@ const ScriptStart = "<answer>"
 
 // Script returns a model of at most 60 tokens whose likeliest answer after [ScriptStart] is the
 // given pieces, each one token, and the end of the answer. The pieces differ. Each layer adds
-// zero to the state of a token, and the head maps the state of each piece to the next piece.
+// zero to the hidden state of a token, and the head maps the hidden state of each piece to the
+// logits of the next piece.
 func Script(pieces []string) *Model {
 	m := New(rand.New(rand.NewPCG(1, 2)), "llama", quant.F16, false)
 	m.Layers, m.Hidden, m.Context, m.Vocab = 1, 64, 512, 4+len(pieces)
