@@ -30,7 +30,7 @@ type slot struct {
 	// total is the sum of the successors' weights; distinct is the same sum with each
 	// weight limited to 1
 	total, distinct float32
-	first           int32 // first is the index in edges of the successor with the largest weight
+	first           int32 // first is the index in edges of the context's successor with the largest weight
 }
 
 // edge is one successor of a context, in a linked list that is sorted by falling

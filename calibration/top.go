@@ -13,8 +13,8 @@ type Row struct {
 const (
 	// topTokens is the number of tokens that a Row keeps.
 	topTokens = 8
-	// farBelow leaves small probabilities out of the sum: logits that are more than
-	// farBelow below the largest logit count as zero.
+	// farBelow leaves small probabilities out of the sum: if a logit is more than farBelow
+	// below the largest logit, its probability counts as zero.
 	farBelow = 12
 )
 

@@ -82,7 +82,8 @@ func TestGenericCostsAreNearTheListedOnes(t *testing.T) {
 		for name, m := range p.Models {
 			listed, err := p.Cost(name)
 			require.NoError(t, err)
-			// The generic fit has no cost per execute; the dispatch cost includes it.
+			// GenericCost has no separate cost per execute, because its dispatch cost
+			// includes it.
 			ratio := p.GenericCost(name, m).Pass(1, 1100, 0, 1) / listed.Pass(1, 1100, 2, 1)
 			require.Greater(t, ratio, 0.95-0.005, "%s %s", device, name)
 			require.Less(t, ratio, up+0.005, "%s %s", device, name)

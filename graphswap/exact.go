@@ -132,8 +132,8 @@ func (s *search) time(total float64, count int, now, io float64) float64 {
 }
 
 // rests returns, for each chunk, two lower bounds of the time that block b still takes from
-// that chunk on. The bound `prefill` holds if the block has its prefill graph at that
-// chunk, and the bound `decode` if the block has its decode graph.
+// that chunk on. The bound `prefill` holds if the block runs the chunk on its prefill
+// graph, and the bound `decode` if the block runs the chunk on its decode graph.
 func (s *search) rests(b int) (prefill, decode []float64) {
 	prefill, decode = make([]float64, s.chunks+1), make([]float64, s.chunks+1)
 	for c := s.chunks - 1; c >= 0; c-- {

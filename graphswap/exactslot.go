@@ -105,7 +105,8 @@ func (e *exactSlot) step(i int, now, free float64, run runningLoad) {
 	e.npuLeft += spent
 }
 
-// during settles the loads that end while step i of the plan runs, one after the other.
+// The function during continues the search after step i of the plan has run; it first
+// processes the ends of loads during that step, one after the other.
 func (e *exactSlot) during(i int, end, free float64, run runningLoad) {
 	if run.block < 0 || run.end > end {
 		e.idle(i+1, end, free, run)

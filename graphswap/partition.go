@@ -84,9 +84,9 @@ func smallestHolding(widths []int, rows int) int {
 	return widths[len(widths)-1]
 }
 
-// headGraphMs returns the time of the head for a number of rows. headGraphMs uses
-// the smallest measured graph that holds the rows, or several executes of the
-// largest one. If the head was not measured, the time is that of Head.
+// headGraphMs returns the time of the head for a number of rows. headGraphMs uses the
+// smallest measured graph that holds the rows, or several executes of the largest one. If
+// the head was not measured, headGraphMs returns the result of [Cost.Head].
 func (c *Cost) headGraphMs(rows int) float64 {
 	if c.Model.Head == nil || len(c.Model.Head.Widths) == 0 {
 		return c.Head(rows)

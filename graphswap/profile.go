@@ -140,9 +140,9 @@ type MeasuredGraph struct {
 // MeasuredWidth holds the load time, the run time and the size of one graph.
 type MeasuredWidth struct {
 	LoadMs float64 `json:"load_ms"`
-	// RunMs is the run time when [Compute].RowContextRef tokens are cached.
-	// ShortContextMs is the run time when half the graph's rows are cached, or 0 if
-	// it was not measured.
+	// RunMs is the time of one execute when [Compute].RowContextRef tokens are cached.
+	// ShortContextMs is the time of one execute when half as many tokens are cached as the
+	// graph has rows, or 0 if it was not measured.
 	RunMs          float64 `json:"run_ms"`
 	ShortContextMs float64 `json:"short_ms,omitempty"`
 	Bytes          int64   `json:"bytes"`

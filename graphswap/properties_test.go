@@ -34,7 +34,7 @@ func TestSwitchPlansAreNearTheExactPlan(t *testing.T) {
 		name          string
 		planner, best string
 		spare         bool
-		blocks        int // blocks is the largest number of blocks
+		blocks        int // blocks is the largest number of blocks in the random problems
 		few           int
 		seed          uint64
 	}{

@@ -108,7 +108,8 @@ type score struct {
 // equal.
 const Epsilon = 1e-9
 
-// better reports whether the plan with score a is better than the plan with score b.
+// The function better reports whether the plan with score a is better than the plan with
+// score b.
 func (a score) better(b score) bool {
 	switch {
 	case a.end < b.end-Epsilon || a.end > b.end+Epsilon:

@@ -32,7 +32,7 @@ func (s *slotSearch) rankedStarts(known float64) []candidate {
 	}
 	first := s.prefillLoads()
 	if s.problem.startsWith(Decode) {
-		add(nil) // one starting point keeps the decode graphs and loads nothing
+		add(nil) // this starting point of the search keeps the decode graphs and loads nothing
 	}
 	stride := (len(s.steps) + s.releaseSteps() - 1) / s.releaseSteps()
 	loads := append(first, make([]Load, s.blocks)...)

@@ -45,7 +45,7 @@ func (s *search) starts() []cuts {
 	var all []cuts
 	if s.problem.startsWith(Decode) {
 		never := slices.Repeat([]int{s.chunks}, s.blocks)
-		all = append(all, cuts{never, never}) // one starting point keeps the decode graphs and loads nothing
+		all = append(all, cuts{never, never}) // this starting point of the search keeps the decode graphs and loads nothing
 	}
 	toPrefill := make([]int, s.blocks)
 	var room []int // room is memory for many starting points in one allocation

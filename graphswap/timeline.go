@@ -61,9 +61,10 @@ type Task struct {
 	// Chunk is the number of the step's chunk, from 0. A decode pass after the prompt
 	// counts as a further chunk: its number follows that of the last chunk.
 	Chunk int `json:"chunk"`
-	// Runs is the number of executes, and Rows the number of rows that they computed.
-	// Valid is the number of rows of a task that held a token; the others were padding
-	// rows. Wasted is the number of rows of a task that held a rejected draft.
+	// Runs is the number of executes that the task took, and Rows the number of rows that
+	// these executes computed. Valid is the number of rows of a task that held a token; the
+	// others were padding rows. Wasted is the number of rows of a task that held a rejected
+	// draft.
 	Runs   int `json:"runs,omitempty"`
 	Rows   int `json:"rows,omitempty"`
 	Valid  int `json:"valid,omitempty"`

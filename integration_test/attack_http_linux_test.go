@@ -33,7 +33,7 @@ type victim struct {
 	*runnerProcess
 	t       *testing.T
 	address string
-	control string // control is the address of the control server
+	control string // control is the address of the control server, which is polled for comparison
 	idle    int64  // idle is the resident memory of the server before the attack
 }
 
@@ -350,7 +350,7 @@ func flood(t *testing.T, rng *rand.Rand, address string, use func()) {
 	}
 }
 
-// What a browser sends for pages of other sites is refused by the real program.
+// The real program must refuse requests that a browser sends for pages of other sites.
 func TestAttackHeaders(t *testing.T) {
 	v := newVictim(t)
 	var asked atomic.Int64

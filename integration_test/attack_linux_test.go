@@ -148,8 +148,8 @@ func TestAttackStartsShareOneCache(t *testing.T) {
 	})
 }
 
-// A damaged model file gives an answer or one error. The damaged file must never crash
-// the program, hang it or fill the memory.
+// If a model file is damaged, the program must give an answer or one error. A damaged model
+// file must never crash the program, hang it or fill the memory.
 func TestAttackModelFiles(t *testing.T) {
 	sound, err := os.ReadFile(modelFile(t, "stories260K-f16.gguf"))
 	require.NoError(t, err)

@@ -83,7 +83,8 @@ func TestImagesThatChangeWhileUsedChangeNoText(t *testing.T) {
 	}
 }
 
-// The model's file, whose embeddings are read for each token, changes.
+// While a runner serves a model, another program changes the model's file, from which the
+// embedding of each token is read; the answers must stay the same.
 func TestModelThatChangesWhileServedChangesNoText(t *testing.T) {
 	leasesOnly(t)
 	for name, change := range fileChanges {

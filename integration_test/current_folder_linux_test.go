@@ -11,7 +11,7 @@ import (
 
 // TestNothingInTheCurrentFolderIsLoaded starts the program in a folder with libraries that
 // create a file when they are loaded. Empty and relative elements of LD_LIBRARY_PATH stand
-// for this folder, and must not be searched.
+// for the current folder, and must not be searched.
 func TestNothingInTheCurrentFolderIsLoaded(t *testing.T) {
 	compiler, err := exec.LookPath("cc")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // body is the JSON of an HTTP request, or a part of it.
 type body map[string]any
 
-// with returns the body with further fields.
+// The method with returns a copy of the body to which the fields of `more` are added.
 func (b body) with(more body) body {
 	all := body{}
 	for _, part := range []body{b, more} {

@@ -85,9 +85,9 @@ func TestEnableChoosesTheRecipeByGateAndMemory(t *testing.T) {
 	})
 }
 
-// TestInterruptedChoiceLeavesNothingHalfMade interrupts the comparison of recipes at
-// random steps. Every result that is left on disk is complete, and the next call has
-// the same result as a call that was never interrupted.
+// TestInterruptedChoiceLeavesNothingHalfMade interrupts the comparison of recipes at random
+// steps. Every result that is left on disk is complete, and the next `sdnpu enable` has the
+// same result as one that was never interrupted.
 func TestInterruptedChoiceLeavesNothingHalfMade(t *testing.T) {
 	p := lay(t, t.TempDir())
 	s := p.serve(t, "SDNPU_EMULATOR="+roomForF16)

@@ -20,8 +20,8 @@ type failureCase struct {
 	make func(t *testing.T, d *scenario)
 	// says lists texts that the user must read, including the remedy.
 	says []string
-	// fine is true if the command answers despite the failure, and prints the texts of the
-	// field says as a warning.
+	// If fine is true, the command answers despite the failure and prints a warning that
+	// contains the texts in the field says.
 	fine bool
 	// later, if set, is a function that checks the state after the failure. TestFailures
 	// also checks, after every case, that a sound model runs from the same cache.
@@ -41,7 +41,8 @@ type scenario struct {
 	patience time.Duration
 }
 
-// failureCases returns all rows in the order of the printed table.
+// failureCases returns all rows of the table of failures, in the order in which
+// TestFailures prints them.
 func failureCases() []failureCase {
 	return slices.Concat(badModels, badLibraries, badCaches, badForms, badPrompts)
 }
@@ -88,7 +89,9 @@ func TestFailures(t *testing.T) {
 
 // newScenario returns a scenario that succeeds.
 func newScenario(t *testing.T) *scenario {
-	dir, err := os.MkdirTemp("", "sdnpu-scenario-") // not t.TempDir, because other users must be able to read the folder
+	// the scenario does not use t.TempDir, because other users must be able to read the
+	// folder
+	dir, err := os.MkdirTemp("", "sdnpu-scenario-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))

@@ -15,12 +15,13 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
-// foreign is another system, whose programs run here under qemu or Wine.
+// foreign describes a foreign system: an operating system and CPU other than this
+// machine's, whose programs run here under qemu or Wine.
 type foreign struct {
 	name     string // name is the system's name in Go's form, such as linux/arm64
 	compiler string // compiler is the C compiler whose output runs on the system
-	// run is the command that runs programs of the system here, and env holds the variables
-	// of that command.
+	// run is the command that starts a program of the foreign system on this machine, and
+	// env holds environment variables for that command.
 	run []string
 	env []string
 	// path translates a local path into the path by which programs of the foreign system
@@ -72,7 +73,8 @@ func (f foreign) command(t testing.TB, env []string, program string, args ...str
 	return command(t, append(f.env, env...), f.run[0], words...)
 }
 
-// vendorLibrary returns the path of a file of the vendor's runtime for the foreign system.
+// vendorLibrary returns the path of a file of the vendor's runtime that is built for the
+// foreign system.
 func (f foreign) vendorLibrary(t testing.TB, name string) string {
 	t.Helper()
 	folder := strings.ReplaceAll(f.name, "/", "-")

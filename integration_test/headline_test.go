@@ -68,7 +68,8 @@ func TestSystemsAnswerThroughOllama(t *testing.T) {
 		require.Equal(t, system == "off", r.Passes == 11, "%s: %d passes", system, r.Passes)
 	}
 
-	// The first run was interrupted while it wrote its last row.
+	// The file of results looks as if the first run had been interrupted while it wrote the
+	// last row.
 	text, err := os.ReadFile(saved)
 	require.NoError(t, err)
 	end := bytes.LastIndexByte(bytes.TrimSpace(text), '\n')

@@ -304,13 +304,15 @@ func (v *victim) idleUsage(before []usage) (u usage) {
 		return usage{v.memory("VmRSS"), int(v.metric("go_goroutines")), v.descriptors()}
 	}
 	if len(before) == 0 {
-		time.Sleep(time.Second) // within this second, the connections of ended requests are closed
+		time.Sleep(time.Second) // the server closes the connections of ended requests within this pause of one second
 		return sample()
 	}
 	first := before[0]
 	eventually(v.t, "goroutines or descriptors leak", func() bool {
 		u = sample()
-		return u.goroutines <= first.goroutines+1 && u.descriptors <= first.descriptors+1 // one more of each is allowed, because a poll of /health may run
+		// one more goroutine and one more descriptor are allowed, because a poll of /health
+		// may run
+		return u.goroutines <= first.goroutines+1 && u.descriptors <= first.descriptors+1
 	})
 	return u
 }

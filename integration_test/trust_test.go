@@ -42,9 +42,9 @@ func tree(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// The test runs a model whose keys name a folder for the token database. The answers must
-// not be stored in the named folder, the folder must keep its mode, and the model must
-// still run.
+// The test runs a model whose keys name a folder for the token database. The program must
+// ignore the folder that the model's keys name: it stores no answers there, keeps the
+// folder's mode, and still runs the model.
 func TestAModelChoosesNoFolderForAnswers(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of folders are not kept there")

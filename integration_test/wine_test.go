@@ -53,7 +53,7 @@ func windows(t *testing.T) foreign {
 	return f
 }
 
-// prepare creates the Wine prefix and adds the missing library.
+// prepare creates the Wine prefix and adds the library bcryptprimitives.dll to it.
 func (f foreign) prepare(prefix string) error {
 	library := filepath.Join(prefix, "drive_c", "windows", "system32", "bcryptprimitives.dll")
 	if _, err := os.Stat(library); err == nil {

@@ -90,7 +90,8 @@ func TestTreesHoldBestRows(t *testing.T) {
 	}
 }
 
-// checkTree checks the invariants of trees.
+// checkTree checks a draft tree: its number of rows, the order of its rows, and that
+// siblings have different tokens.
 func checkTree(t *testing.T, tree *Tree, rows int) {
 	t.Helper()
 	require.LessOrEqual(t, tree.Len(), rows)

@@ -6,7 +6,7 @@ package spec
 type Account struct {
 	// Plain is the time that the tokens would take without drafts.
 	Plain float64
-	// Loss is the time that was taken beyond Plain. Loss is negative if drafts saved
+	// Loss is the time that the passes took, minus Plain. Loss is negative if drafts saved
 	// time.
 	Loss float64
 }
@@ -47,14 +47,14 @@ const (
 //   - the loss of all passes is at most [TotalLimit] of their time without drafts;
 //   - the loss of each request is at most [RequestLimit] of its time without drafts;
 //
-// The limits hold even if no draft is ever right. The zero Guard has counted no pass and is
-// ready to use. A Guard is not safe for concurrent use.
+// Both limits of a Guard hold even if no draft is ever accepted. The zero Guard has counted
+// no pass and is ready to use. A Guard is not safe for concurrent use.
 type Guard struct{ total Account }
 
 // Room returns the time that the next pass of a request may lose if all its drafts are
-// wrong. The argument `requests` is the number of requests that have rows in the pass,
-// because each of these requests loses the time. If the request has lost too much already,
-// Room is negative.
+// wrong. The argument `requests` is the number of requests that have rows in the pass; if
+// the drafts of one request make the pass longer, all these requests lose time. If the
+// request has lost too much already, Room is negative.
 func (g *Guard) Room(request *Account, requests int) float64 {
 	return min(g.total.room(TotalLimit)/float64(requests), request.room(RequestLimit))
 }
@@ -67,9 +67,8 @@ func (g *Guard) Exceeded() bool { return g.total.room(TotalLimit) < 0 }
 // Add records a pass: the time `took` of the pass, and the time `plain` that the pass's
 // tokens would take without drafts.
 func (g *Guard) Add(plain, took float64) {
-	// Fading keeps the bound of the guard: the sum of the losses without fading is
-	// a sum of faded losses with positive weights, and the same is true of the
-	// times.
+	// With fading, the bound of the guard still holds for the losses without fading: their
+	// sum is a sum of faded losses with positive weights, and so is the sum of the times.
 	g.total.Plain *= fade
 	g.total.Loss *= fade
 	g.total.Add(plain, took)

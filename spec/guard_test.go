@@ -58,7 +58,9 @@ func TestGuardBoundsTheLoss(t *testing.T) {
 				costs := []float64{one, one * (1 + 0.2*rng.Float64()), one * (1.2 + 3*rng.Float64())}
 				widths := []int{1, 8, 32}
 				var guard Guard
-				var took, plain float64 // took and plain are sums over all requests, in which old passes count as much as new ones
+				// took and plain are sums of times over all requests; unlike the guard's
+				// sums, they count old passes as much as new ones
+				var took, plain float64
 				for request := range 60 {
 					var account Account
 					prefill := one * 4 * rng.Float64()
@@ -125,7 +127,7 @@ func TestGuardForgetsSavings(t *testing.T) {
 	}
 	lost := 0.0
 	for range 5000 {
-		request := Account{Plain: 1e9} // with so much time without drafts, the request stays below its RequestLimit
+		request := Account{Plain: 1e9} // with so much time without drafts, the request's loss stays below its RequestLimit
 		took := 1.0
 		if g.Room(&request, 1) >= 0.2 {
 			took = 1.2

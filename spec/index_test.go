@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// randomText returns tokens below alphabet, and separators if the flag is set.
+// randomText returns random tokens below the argument `alphabet`, and among them separators
+// if the argument `separators` is set.
 func randomText(rng *rand.Rand, n, alphabet int, separators bool) []int32 {
 	text := make([]int32, n)
 	for i := range text {
@@ -116,7 +117,8 @@ func TestFullContextsKeepFrequentSuccessors(t *testing.T) {
 }
 
 func TestIndexSizePerToken(t *testing.T) {
-	// As in a real text, words repeat, and after half of them the same word follows as before.
+	// As in a real text, words repeat, and in half of the cases a repeated word is followed by
+	// the same word as before.
 	rng := rand.New(rand.NewPCG(5, 6))
 	x := NewIndex(6)
 	follow := make(map[int32]int32)
@@ -151,7 +153,8 @@ func BenchmarkIndexAppend(b *testing.B) {
 
 // TestListsAreOrdered compares a list of successors with a slice that is searched and cut
 // directly. Entries are sorted by falling count, and entries with equal counts from the
-// newest to the oldest. A full list drops its last entry for a new one.
+// newest to the oldest. If a list of successors is full, its last entry is dropped for a
+// new one.
 func TestListsAreOrdered(t *testing.T) {
 	type counted struct {
 		token int32

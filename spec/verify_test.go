@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/ngram"
 )
 
-// toy is a model of four tokens. The distribution of the next token depends on the whole
-// text, and tokens with nearly equal probabilities are common.
+// toy is a model with a vocabulary of four tokens. The distribution of the next token
+// depends on the whole text, and tokens with nearly equal probabilities are common.
 func toy(text []int32) [4]float64 {
 	h := ngram.Empty
 	for _, token := range text {

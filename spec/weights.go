@@ -3,8 +3,8 @@ package spec
 import "math"
 
 const (
-	// levels is the number of different weights by context length. All contexts of levels-1
-	// or more tokens have the last weight.
+	// levels is the number of context lengths that have weights of their own: 0 to levels-1
+	// tokens. Contexts of more than levels-1 tokens use the weights for levels-1 tokens.
 	levels = 9
 	// maxSources limits the number of draft sources of a [Drafter].
 	maxSources = 4
@@ -31,11 +31,12 @@ type Weights struct {
 type vote struct {
 	counts [maxSources]float32 // counts holds the weighted counts of the token, per source
 	hits   float32             // hits is the sum of the token's counts over the sources
-	// total is the weighted count of all tokens, and distinct the number of different
-	// ones
+	// total is the weighted count of all tokens that followed the contexts, and distinct
+	// the number of different ones among them
 	total, distinct float32
 	all             float32 // `all` is the field total plus the weight of unseen tokens
-	// probability is the contribution to the blended probability of the token
+	// probability is the part of the token's blended probability that comes from contexts
+	// of this length
 	probability float32
 }
 
@@ -145,8 +146,8 @@ func (w *Weights) Change(before, after *Weights) {
 	}
 }
 
-// grow multiplies the weight w by after/before. If the weight before is zero, no source
-// has that weight, and w stays as it is.
+// grow multiplies the weight w by after/before. If the argument `before` is zero, no draft
+// source uses the weight, and w stays as it is.
 func grow(w, before, after float32) float32 {
 	if before == 0 {
 		return w

@@ -73,7 +73,9 @@ func TestLearningClimbsGradient(t *testing.T) {
 				moved++
 			}
 		}
-		for k := range levels - 1 { // contexts of several lengths share the last weight
+		// contexts of levels-1 and more tokens share their weights, so this loop leaves
+		// these weights out
+		for k := range levels - 1 {
 			for i := range sources {
 				check(before.Sources[i][k], d.Weights.Sources[i][k], func(w *Weights) *float32 { return &w.Sources[i][k] }, "a source", k)
 			}
@@ -84,7 +86,7 @@ func TestLearningClimbsGradient(t *testing.T) {
 }
 
 // follow returns a text in which two tokens usually determine the next one. Texts with
-// different numbers `language` follow different rules.
+// different values of the argument `language` follow different rules.
 func follow(rng *rand.Rand, language uint64, n int) []int32 {
 	text := []int32{0, 1}
 	for range n {

@@ -98,7 +98,7 @@ func TestPublishedRulesGiveTheExpectedTimes(t *testing.T) {
 		"naive":          {Naive, false, true},
 		"greedy/replace": {Greedy, false, true},
 		"greedy/shadow":  {Greedy, true, true},
-		// the expected time is an upper bound for the planner
+		// for the planner, the expected time is only an upper bound
 		"planned/replace": {Switch, false, false},
 		"planned/shadow":  {Switch, true, false},
 	}
@@ -169,8 +169,8 @@ func TestIllustrationOfThePaper(t *testing.T) {
 }
 
 // In TestHidingIsPartition, only the two executes of one long block take long enough to
-// hide loads. Dividing the loads between the two executes is the Partition problem, which
-// is NP-hard.
+// hide loads. Deciding which load runs during which of the two executes is the Partition
+// problem, which is NP-hard.
 func TestHidingIsPartition(t *testing.T) {
 	for _, tt := range []struct {
 		items []float64

@@ -15,8 +15,9 @@ func perToken(c *graphswap.Cost, exposed, outputs float64, rows int, accept floa
 	return exposed/outputs + c.Step(2, rows, rows, 1100, accept)/accept
 }
 
-// The rows of the published table, and those with accept lengths that the paper
-// gives elsewhere, equal a second implementation of the formulas.
+// TestTable3GivesTheExpectedTimes compares our times for the rows of the published table,
+// and for accept lengths that the paper gives elsewhere, with the times from a second
+// implementation of the formulas.
 func TestTable3GivesTheExpectedTimes(t *testing.T) {
 	seen := 0
 	for _, e := range expectations(t) {
@@ -42,14 +43,16 @@ func TestTable3GivesTheExpectedTimes(t *testing.T) {
 		require.NotZero(t, got[1], name)
 		ms := perToken(c, got[0], float64(e.Config.Outputs), int(got[1]), got[2])
 		require.InEpsilon(t, e.Value, ms, e.TolerancePct/100, name)
-		// both sides use the same formulas, so they may differ only by rounding
+		// the expected value comes from the same formulas, so the two values differ only by
+		// rounding
 		require.InDelta(t, e.Value, ms, 0.06, name)
 	}
 	require.Equal(t, 9, seen)
 }
 
-// The table's values without switching follow from the accept lengths. For the small and
-// the large model, the paper prints no accept lengths.
+// TestTable3ImpliesItsAcceptLengths checks that the published times without switching
+// follow from the accept lengths. For the smallest and the largest model of Table 3, the
+// paper prints no accept lengths.
 func TestTable3ImpliesItsAcceptLengths(t *testing.T) {
 	for model, published := range map[string]struct{ g, gsd, ours, sd, all float64 }{
 		"qwen2.5-0.5b": {23.43, 18.45, 7.17, 1.78, 4.58},

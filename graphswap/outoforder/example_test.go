@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/outoforder"
 )
 
-// Three chunks go through two layers. While the CPU computes the attention of one chunk,
-// the NPU computes projections of another.
+// In the example, three chunks of a prompt go through two layers. While the CPU computes
+// the attention of one chunk, the NPU computes projections of another.
 func ExampleProblem_Schedule() {
 	const ms = time.Millisecond
 	layer := []outoforder.Stage{

@@ -57,7 +57,7 @@ func (o *orders) add(free [2]time.Duration, makespan time.Duration) {
 		o.best = makespan
 		return
 	}
-	var left [2]time.Duration // the time of the tasks of each lane that are not added yet
+	var left [2]time.Duration // for each lane, the total time of the tasks that the search has not added yet
 	for key, t := range o.tasks {
 		if _, added := o.end[key]; !added {
 			left[o.p.Stages()[key[1]].Lane] += t.End - t.Start
@@ -80,8 +80,9 @@ func (o *orders) add(free [2]time.Duration, makespan time.Duration) {
 	}
 }
 
-// earliest returns the end of a task's inputs. A task cannot be added if it has been added
-// already, or if one of its inputs has not.
+// earliest returns the time at which the last input of a task ends, which is the earliest
+// start of the task. A task cannot be added if it has been added already, or if one of its
+// inputs has not.
 func (o *orders) earliest(key [2]int) (start time.Duration, possible bool) {
 	if _, added := o.end[key]; added {
 		return 0, false

@@ -12,8 +12,9 @@ import (
 )
 
 // randomLayers returns a prompt of a model with 6 stages in each layer, and random times of
-// the stages. The CPU computes the shadow of the ffn at the same time as the NPU computes
-// the ffn, if the problem has shadows.
+// the stages. If the problem has shadows (projections of outliers in float), the CPU
+// computes the shadow of the feed-forward projections while the NPU computes these
+// projections.
 func randomLayers(t *testing.T, rng *rand.Rand) *Problem {
 	chunks := 2 + rng.IntN(7)
 	steady := func(most int) []time.Duration { return us(chunks, 1+rng.IntN(most)) }

@@ -9,13 +9,13 @@ import (
 )
 
 // Policy chooses which of its ready tasks a free lane starts. A task is ready when all
-// tasks have ended whose results it needs. Among equal tasks, every policy prefers the
-// lower chunk, and then the lower stage.
+// tasks have ended whose results it needs. Between tasks that a policy considers equally
+// urgent, it prefers the task of the lower chunk, and then of the lower stage.
 type Policy uint8
 
 const (
-	// InOrder starts the tasks of a lane chunk by chunk. If the next task is not ready,
-	// the lane waits for it.
+	// InOrder starts the tasks of a lane chunk by chunk. If the next task of a lane is not
+	// ready, InOrder lets the lane wait for it.
 	InOrder Policy = iota
 	// ChunkFirst starts the ready task with the lowest chunk.
 	ChunkFirst

@@ -16,7 +16,7 @@ const (
 	maxTime         = time.Hour // maxTime is the longest time of one task
 )
 
-// DefaultWindow is the default chunk window.
+// DefaultWindow is the chunk window that the laboratory uses if none is given.
 const DefaultWindow = 4
 
 // laneCount is the number of lanes that run tasks: NPU and CPU.
@@ -28,18 +28,18 @@ type Problem struct {
 	stages         []Stage
 	chunks, window int
 
-	// Tasks are numbered chunk by chunk, and within a chunk by stage. Dependencies lead
-	// from lower to higher numbers only.
+	// Tasks are numbered chunk by chunk, and within a chunk by stage. Each task has a
+	// higher number than the tasks whose results it needs.
 	lanes []graphswap.Lane
 	times []time.Duration
 	next  [][]int // next lists, for each task, the tasks that need its result
 	needs []int   // needs counts, for each task, the tasks whose results it needs
 }
 
-// New returns the problem of running stages on all chunks of a prompt. The number of
-// chunks is the number of times that each stage has. The parameter window is the chunk window: chunk c
-// starts after chunk c−window has ended. A window of 0 sets no bound. The caller must not
-// change the stages after the call.
+// New returns the problem of running stages on all chunks of a prompt. The number of chunks is
+// the number of times that each stage has. The parameter window is the chunk window: chunk c
+// starts after chunk c−window has ended. If `window` is 0, any number of chunks may have started
+// and not ended. The caller must not change the stages after the call.
 func New(stages []Stage, window int) (*Problem, error) {
 	if len(stages) == 0 {
 		return nil, fmt.Errorf("outoforder: %w: it has no stages", ErrProblem)
@@ -66,7 +66,7 @@ func New(stages []Stage, window int) (*Problem, error) {
 	return p, nil
 }
 
-// dependencies returns the number of dependencies that connect adds.
+// dependencies returns the number of dependencies that the function connect adds.
 func (p *Problem) dependencies() (n int) {
 	starts := 0
 	for _, s := range p.stages {
@@ -123,10 +123,11 @@ func (p *Problem) Chunks() int { return p.chunks }
 // Window returns the chunk window, or 0 for no bound.
 func (p *Problem) Window() int { return p.window }
 
-// Stages returns the stages. The caller must not change them.
+// Stages returns the stages that the problem runs on each chunk. The caller of Stages must
+// not change the returned stages.
 func (p *Problem) Stages() []Stage { return p.stages }
 
-// Load returns the time of all tasks of a lane.
+// Load returns the total time of all tasks of a lane.
 func (p *Problem) Load(lane graphswap.Lane) (sum time.Duration) {
 	for i, l := range p.lanes {
 		if l == lane {
@@ -136,8 +137,8 @@ func (p *Problem) Load(lane graphswap.Lane) (sum time.Duration) {
 	return sum
 }
 
-// Bound returns a time that no schedule can beat: the longest of the loads of the lanes
-// and of the longest path.
+// Bound returns a time that no schedule can beat: the total time of the tasks of the busier
+// lane, or the time of the longest path of tasks if that is longer.
 func (p *Problem) Bound() time.Duration {
 	return max(p.Load(graphswap.NPU), p.Load(graphswap.CPU), slices.Max(p.paths()))
 }

@@ -131,7 +131,9 @@ func FuzzSchedule(f *testing.F) {
 		var stages []Stage
 		for i := 0; i+4 <= len(data) && i < 4*64; i += 4 {
 			s := Stage{Lane: graphswap.Lane(data[i] % 3), Past: data[i]&4 != 0, Layer: int(int8(data[i+1]))}
-			for a := range 8 { // each bit stands for one of the eight stages before, or for stage -1
+			// each bit selects a stage that this stage needs: one of the eight stages
+			// before it, or the invalid number -1
+			for a := range 8 {
 				if data[i+2]&(1<<a) != 0 {
 					s.After = append(s.After, max(len(stages)-8+a, -1))
 				}

@@ -13,8 +13,8 @@ import (
 	. "github.com/sdnpu/sdnpu/graphswap/outoforder"
 )
 
-// randomProblem returns a problem with random dependencies. The stages need at most three
-// results each, and take least..9 ns.
+// randomProblem returns a problem with random dependencies. Each stage needs the results of
+// at most three stages, and takes at least `least` and at most 9 ns.
 func randomProblem(t testing.TB, rng *rand.Rand, chunks, stages, least int) *Problem {
 	list := make([]Stage, stages)
 	for i := range list {
@@ -35,7 +35,7 @@ func randomProblem(t testing.TB, rng *rand.Rand, chunks, stages, least int) *Pro
 	return p
 }
 
-// shape is the size of random problems.
+// shape holds the number of chunks and the number of stages of random problems.
 type shape struct{ chunks, stages int }
 
 // forEachProblem calls a function with random problems of several sizes.
@@ -92,7 +92,8 @@ func TestEachChoiceFollowsThePolicy(t *testing.T) {
 	})
 }
 
-// replay answers questions about a schedule slowly.
+// replay is a slow oracle: it recomputes from a finished schedule which tasks were ready at
+// a time.
 type replay struct {
 	p     *Problem
 	tasks map[[2]int]Task
@@ -122,7 +123,8 @@ func newReplay(p *Problem, s *Schedule) *replay {
 	return r
 }
 
-// done reports whether all results that a task needs, except one, exist at a time.
+// done reports whether all results that a task needs exist at a time, without regard to the
+// result of the task `except`.
 func (r *replay) done(key [2]int, except [2]int, at time.Duration) bool {
 	return !slices.ContainsFunc(r.needs[key], func(n [2]int) bool { return n != except && r.tasks[n].End > at })
 }
@@ -225,8 +227,8 @@ func (r *replay) requireNoIdleLane(t *testing.T) {
 }
 
 // A policy that starts tasks out of order can take longer than InOrder, so Shortest
-// compares. The test counts how often that happens, and fails if it never happens: then
-// the comparison could be removed.
+// compares. The test counts how often a policy takes longer than InOrder; if no policy ever
+// does, the test fails, because Shortest would then not need to compare with InOrder.
 func TestEveryPolicyButShortestCanLoseAgainstInOrder(t *testing.T) {
 	const count = 3000
 	rng := rand.New(rand.NewPCG(1, 2))

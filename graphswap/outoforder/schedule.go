@@ -129,7 +129,7 @@ func (s *simulation) nextEnd() time.Duration {
 	return end
 }
 
-// end makes tasks ready that waited only for the ended task.
+// The function end makes those tasks ready that waited only for the ended task t.
 func (s *simulation) end(t *Task) {
 	for _, u := range s.next[t.Chunk*len(s.stages)+t.Stage] {
 		if s.missing[u]--; s.missing[u] == 0 {
@@ -140,7 +140,7 @@ func (s *simulation) end(t *Task) {
 }
 
 // Check returns an error if tasks are missing, run twice, run before their inputs, or
-// overlap on a lane. The tasks may take other times than the problem says.
+// overlap on a lane. Check accepts tasks whose times differ from those in the problem.
 func (p *Problem) Check(s *Schedule) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("outoforder: %w: %s", ErrSchedule, fmt.Sprintf(format, args...))

@@ -16,8 +16,9 @@ type Stage struct {
 	// After lists the stages, by index and in ascending order, whose results the stage
 	// needs. The stages in After come before the stage itself.
 	After []int
-	// Past is true if the stage also needs the results of After from all earlier
-	// chunks. For example, attention needs the keys and values of all earlier chunks.
+	// Past is true if the stage also needs the results that the stages in After have for
+	// all earlier chunks. For example, attention needs the keys and values of all earlier
+	// chunks.
 	Past bool
 	// Times holds the time that the stage takes in each chunk. A time of zero is allowed,
 	// for stages that some chunks do not need.
@@ -53,7 +54,7 @@ func ends(stages []Stage) (last []int) {
 	needed := make([]bool, len(stages))
 	for _, s := range stages {
 		for _, a := range s.After {
-			if a >= 0 && a < len(stages) { // New rejects other values later
+			if a >= 0 && a < len(stages) { // the loop ignores invalid numbers of stages, which New rejects later
 				needed[a] = true
 			}
 		}
@@ -66,7 +67,8 @@ func ends(stages []Stage) (last []int) {
 	return last
 }
 
-// check rejects a stage that cannot be scheduled as the stage with the given index.
+// check returns an error if no schedule can contain the stage as the stage with number
+// `index`.
 func (s *Stage) check(index, chunks int) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("outoforder: %w: stage %d (%.40q): %s", ErrProblem, index, s.Name, fmt.Sprintf(format, args...))

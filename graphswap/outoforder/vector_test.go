@@ -52,7 +52,8 @@ func TestMakespansOfFourChunksIn24Layers(t *testing.T) {
 	}
 }
 
-// One chunk leaves no choice, so every policy takes the time of the longest path.
+// A prompt of one chunk leaves a policy no choice between tasks, so every policy takes the
+// time of the longest path.
 func TestOneChunkLeavesNoChoice(t *testing.T) {
 	stages := vector(t, 0).Stages()
 	for i := range stages {

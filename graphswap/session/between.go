@@ -28,8 +28,8 @@ type Expectation struct {
 
 // Advice recommends a change between conversation turns.
 type Advice struct {
-	// Now is the expectation of the configuration in use, and Then that of the
-	// recommended one.
+	// Now is the expected time of a turn in the configuration in use, and Then the expected
+	// time in the recommended configuration.
 	Now, Then Expectation
 	// LoadMs is the time of the loads that the change needs.
 	LoadMs float64
@@ -97,9 +97,9 @@ func (b *Between) Config() graphswap.Config { return b.s.config }
 // Configs returns all configurations between which a Between chooses.
 func (b *Between) Configs() []graphswap.Config { return slices.Clone(b.s.configs) }
 
-// Changed records that the graphs of a configuration are loaded now, and returns true
-// if the configuration is one of Configs. For any other configuration, Changed records
-// nothing and returns false.
+// Changed records that the graphs of a configuration are loaded now, and returns true if
+// the configuration is one of Configs. If the configuration is not one of Configs, Changed
+// records nothing and returns false.
 func (b *Between) Changed(c graphswap.Config) bool {
 	i := b.s.indexOf(c)
 	if i >= 0 {
@@ -136,8 +136,8 @@ func (b *Between) LoadsPay(config graphswap.Config, prompt, cached int) bool {
 // Refused records that the device had no memory for the graphs of a configuration, or for
 // its spare graph slot if the argument `spare` is set. The costs had predicted that these
 // graphs fit, so the device has less free memory than the costs assume. After the call,
-// Configs contains only configurations that need less memory. If the configuration in use
-// would not fit into less memory, Refused records nothing.
+// Configs contains only configurations that need less memory than the refused one. If the
+// configuration in use would not fit into less memory, Refused records nothing.
 func (b *Between) Refused(c graphswap.Config, spare bool) {
 	s := b.s
 	c.Spare = spare
@@ -306,8 +306,8 @@ func (b *Between) Advise(context int) *Advice {
 }
 
 // recentlyLostMs returns the time that the last k turns would have saved with configuration
-// i, for the k for which this time is largest. The maximum over k reveals small losses in
-// all turns as well as large losses in the last few turns.
+// i, for the k for which this time is largest. The maximum over all k reveals small losses
+// in all turns as well as large losses in the last few turns.
 func (b *Between) recentlyLostMs(turns []turn, i int) (lost float64) {
 	for k := range turns {
 		lost = max(lost, b.s.lostMs(turns[k:], i))

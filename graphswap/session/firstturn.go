@@ -77,9 +77,8 @@ func (s *Session) regrets(prompt int) ([]float64, error) {
 
 // conversationMs returns the time of a conversation that begins in the given configuration
 // and has turns of turnMs milliseconds. The conversation keeps the configuration `from`, or
-// changes to the configuration `to`, in which turns take betterMs milliseconds. The change
-// is possible once the kind of the conversation is known. conversationMs returns the
-// shorter of two times: that without a change of configuration, and that with the change.
+// changes to the configuration `to`, in which turns take betterMs milliseconds. The
+// conversation can change once the session knows how long its prompts and answers are.
 func (s *Session) conversationMs(from, to graphswap.Config, turnMs, betterMs float64) float64 {
 	loads, known := s.changeMs(from, to), learned
 	if canChangeInBackground(from, to) {

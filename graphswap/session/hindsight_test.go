@@ -14,7 +14,8 @@ import (
 // change of configuration takes the time of its loads.
 type game struct {
 	turns int
-	// the times of a turn with a short and with a long answer, per configuration
+	// ms[config] holds the time of a turn with a short answer and of a turn with a long
+	// answer
 	ms     [][2]float64
 	change [][]float64 // change[a][b] is the time of a change from configuration a to b
 }
@@ -111,8 +112,8 @@ func newGame(t *testing.T, device, model string, prompt, cached int, answers [2]
 		for i, to := range c.configs {
 			c.config, c.resident = from, steady(from)
 			// Append the time by which the first turn after a change takes longer than
-			// later turns. The additional time of the first turn does not depend on the
-			// answer's length.
+			// later turns. The time by which this first turn takes longer does not depend
+			// on the answer's length.
 			row = append(row, max(least(to, c.kept(to), answers[0])-g.ms[i][0], 0))
 		}
 		g.change = append(g.change, row)
@@ -120,9 +121,9 @@ func newGame(t *testing.T, device, model string, prompt, cached int, answers [2]
 	return g
 }
 
-// If one set of graphs fits, its widths must be loaded before the answers' lengths
-// are known. The test finds conversations in which no rule can stay within 5 % of
-// the best plan with hindsight.
+// If memory holds only one graph of each block, the session must load graphs of certain
+// widths before it knows the lengths of the answers. The test finds conversations in which
+// no rule can stay within 5 % of the best plan with hindsight.
 func TestNoRuleIsAlwaysNearTheBestPlan(t *testing.T) {
 	highest := 0.0
 	for _, device := range []string{"sd8gen2", "sd8gen3", "sd8elite"} {
@@ -136,9 +137,11 @@ func TestNoRuleIsAlwaysNearTheBestPlan(t *testing.T) {
 	require.Greater(t, highest, 1.05)
 }
 
-// TestGamesHaveTheirValue checks two games. If one configuration is best for all answers,
-// the rule that takes it loses no time. If the conversation has one turn, the adversary
-// picks the answer for which the rule's configuration is the slower one.
+// TestGamesHaveTheirValue computes the value of two small games and compares it with the
+// known value. In the first game, one configuration is best for all answers, so a rule that
+// takes this configuration loses no time. In the second game, the conversation has one
+// turn, and the adversary picks the answer that takes longer in the configuration that the
+// rule chose.
 func TestGamesHaveTheirValue(t *testing.T) {
 	won := &game{turns: 5, ms: [][2]float64{{1, 2}, {2, 3}}, change: [][]float64{{0, 1}, {1, 0}}}
 	require.InDelta(t, 1, won.worst(), 1e-3)

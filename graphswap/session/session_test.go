@@ -25,7 +25,8 @@ func newSession(t *testing.T, device, model string) *Session {
 	return c
 }
 
-// hold simulates equal conversation turns and returns the choice for the last one.
+// hold simulates a conversation of equal turns and returns the configuration and plan of
+// the last turn.
 func hold(t *testing.T, c *Session, turns, prompt, cached, output int) (choice *Choice) {
 	for range turns {
 		var err error
@@ -38,8 +39,9 @@ func hold(t *testing.T, c *Session, turns, prompt, cached, output int) (choice *
 	return choice
 }
 
-// If one set of graphs fits, long answers at long contexts are faster on 16 rows and short
-// answers on 32. The test checks that the session changes its widths in both directions.
+// If memory holds only one graph of each block, long answers at long contexts are faster on
+// decode graphs of 16 rows, and short answers on decode graphs of 32 rows. The test checks
+// that the session changes its widths in both directions.
 func TestASessionLearnsFromItsTurns(t *testing.T) {
 	c := newSession(t, "sd8gen2", "llama3.2-3b")
 	require.Equal(t, graphswap.OneGraph, c.Config().Residency)
@@ -66,8 +68,9 @@ func TestAChangeKeepsGraphsOfUnchangedWidth(t *testing.T) {
 	require.Equal(t, slices.Repeat([]graphswap.Variant{graphswap.None}, 7), c.kept(to))
 }
 
-// The published system CoordGen verifies 64 rows on graphs of 32 rows, in two passes. Two
-// passes pay only if drafts fill more than 32 rows.
+// The published system CoordGen verifies 64 rows on graphs of 32 rows, in two passes.
+// Verifying 64 rows in two passes is faster than one pass of 32 rows only if drafts fill
+// more than 32 rows.
 func TestMoreRowsThanAGraphHasAreVerifiedIfTheyPay(t *testing.T) {
 	rows := func(draftMs, saturation, accept float64) int {
 		model := modelCost(t, "sd8gen2", "qwen2.5-1.5b")

@@ -51,9 +51,9 @@ type weights struct {
 	usualPrompts float64
 }
 
-// The weights below and the other weights of the prior were found by random searches, on
-// conversations with other seeds than those of the tests. A change in a pause holds no
-// request up, so a [Between] trusts the last conversation turns more than a [Session] does.
+// All weights of the prior were found by random searches, on random conversations with
+// other seeds than those in the tests. A change in a pause holds no request up, so a
+// [Between] trusts the last conversation turns more than a [Session] does.
 var (
 	duringTurns = weights{prompts: 0.9, answers: 1, usualPrompts: 3}
 	inPauses    = weights{prompts: 0.7, answers: 0.7, usualPrompts: 1}

@@ -17,8 +17,8 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// timelines records a question off and on, with the command that a user would
-// type, and draws both on one page.
+// timelines records the answer to a question with sdnpu off and with sdnpu on, by the
+// command that a user would type, and draws both timelines on one page.
 func (f *flags) timelines(ctx context.Context, b host.Builder, o headline.Options, q headline.Question) error {
 	text, err := rendered(f.model, q.Prompt.Prompt)
 	if err != nil {

@@ -23,11 +23,11 @@ func (f Fields) Number(name string) (float64, error) {
 
 // The constants below are the beginnings of log lines that have fields.
 const (
-	// LoadingLine reports the progress of a load.
+	// A line that begins with LoadingLine reports how much of a model is loaded.
 	LoadingLine = "sdnpu loading "
-	// ReportLine reports one request.
+	// A line that begins with ReportLine reports one request.
 	ReportLine = "sdnpu report "
-	// DeviceLine reports the device of a model, once per load.
+	// A line that begins with DeviceLine reports the device of a model, once per load.
 	DeviceLine = "sdnpu device "
 )
 

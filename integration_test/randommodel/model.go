@@ -162,12 +162,12 @@ func (d *drawer) draw(t tensor) (gguf.NewTensor, error) {
 	return w, nil
 }
 
-// deviation is the standard deviation of the weights. Matrices have about
-// 1/deviation² columns.
+// deviation is the standard deviation of the weights. A matrix has about 1/deviation²
+// columns, so its product with a vector is about as large as the vector.
 const deviation = 0.02
 
 // grow copies the sequence of random blocks and appends blocks until it has `size` bytes. Tensors
-// that point into the old sequence stay valid.
+// that point into the sequence before the copy stay valid.
 func (d *drawer) grow(size int) error {
 	block := d.format.TypeSize()
 	scale := map[quant.Type]float32{quant.Q4_0: deviation / 4.6, quant.Q8_0: deviation / 74}[d.format]

@@ -33,7 +33,8 @@ func stopAndWrite(t *testing.T, path string, f *File, giveUp bool) (resume func(
 	return l.mu.Unlock
 }
 
-// forgetCheck makes Verify ask the system again, as it does after half the break time.
+// forgetCheck makes the next call of Verify ask the system about each file, as if half the
+// break time had passed.
 func forgetCheck() { checkedUntil.Store(0) }
 
 // giveUps lists the ways in which a test lets a writer continue. Only the soak test

@@ -77,8 +77,8 @@ func (l *lease) attach(b []byte) bool {
 	return !l.ended
 }
 
-// Close gives up the lease of the file. The caller's file shares the lease, so closing
-// the duplicate would not suffice.
+// Close gives up the lease of the file. Closing l.fd alone would not end the lease, because
+// the caller's file descriptor shares the lease.
 func (l *lease) Close() error {
 	unregister(l)
 	l.mu.Lock()
@@ -92,8 +92,8 @@ func (l *lease) Close() error {
 }
 
 // release lets waiting writers continue. release fails if the lease no longer exists,
-// because the system has then let the writers continue already. The caller of release holds
-// mu.
+// because the system has then let the writers continue already. The caller of the function
+// release holds the lock mu.
 func (l *lease) release() (err error) {
 	if !l.ended {
 		_, err = unix.FcntlInt(uintptr(l.fd), unix.F_SETLEASE, unix.F_UNLCK)
@@ -125,7 +125,8 @@ func (l *lease) check() {
 	_ = l.release()
 }
 
-// lose reports that the bytes of a file could not be kept. The caller of lose holds mu.
+// lose reports that the bytes of a file could not be kept. The caller of the function lose
+// holds the lock mu.
 func (l *lease) lose(reason error) {
 	l.lost = true
 	lost.Add(1)

@@ -99,7 +99,9 @@ func (f *File) Close() error {
 	}
 	var err error
 	if f.held != nil {
-		err = f.held.Close() // the protection is given up before the unmapping, because its handler could replace bytes that are no longer mapped
+		// the protection ends before the unmapping, because the handler of the protection's
+		// signal could replace bytes that are no longer mapped
+		err = f.held.Close()
 	}
 	if err = errors.Join(err, unmapFile(b)); err != nil {
 		return fmt.Errorf("mapped: unmap %d bytes: %w", len(b), err)

@@ -20,8 +20,8 @@ func mapFile(f *os.File, sizeBytes int) ([]byte, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("MapViewOfFile", err)
 	}
-	// The garbage collector does not own the memory at the address of the view. The
-	// address is converted through a pointer to the variable, because vet reports a
+	// The mapped view of the file is not memory of the garbage collector. The expression
+	// reads the address through a pointer to the variable addr, because vet reports a
 	// direct conversion as a misuse of unsafe.Pointer.
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), sizeBytes), nil
 }

@@ -70,7 +70,9 @@ func TestAccessListsOfWindows(t *testing.T) {
 // Check must refuse a file that everyone may write, and a file in a folder that
 // everyone may write.
 func TestCheckReadsAccessLists(t *testing.T) {
-	folder, err := os.MkdirTemp("", "trust") // not t.TempDir, because under Wine 8 t.TempDir fails to remove its folder
+	// the test does not use t.TempDir, because under Wine 8 t.TempDir fails to remove its
+	// folder
+	folder, err := os.MkdirTemp("", "trust")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	require.NoError(t, Check(folder))

@@ -78,8 +78,8 @@ func TestWhatIsTrustedCannotBeChanged(t *testing.T) {
 }
 
 // randomTree makes folders inside each other, with links among them, and a file or folder
-// at the end. Most entries have safe owners and modes, so that Check must accept many of
-// the trees.
+// at the end. Most files and folders have safe owners and modes, so that Check must accept
+// many of the trees.
 func randomTree(t *testing.T, rng *rand.Rand, base string) (path, told string) {
 	require.NoError(t, os.Mkdir(base, 0o755))
 	own := func(entry string, modes ...fs.FileMode) {
@@ -116,7 +116,7 @@ func randomTree(t *testing.T, rng *rand.Rand, base string) (path, told string) {
 	switch last := filepath.Join(path, "last"); rng.IntN(4) {
 	case 0: // the path leads to the folder itself
 	case 1:
-		path += "/." // the path leads to the same folder, written in another way
+		path += "/." // this path is another spelling of the path to the same folder
 	case 2:
 		require.NoError(t, os.Mkdir(last, 0o755))
 		own(last, folders...)

@@ -2,33 +2,36 @@
 // used. A library, image or database acts with the user's rights: a library runs
 // in this process, and an image reaches the vendor's parser.
 //
-// [Check] asks one question: can a user other than this one and root change the file or
-// folder to which the path leads? Check follows the path as the system does and checks
-// each folder and symbolic link on the way. The rules of [Check] are those of OpenSSH's
-// StrictModes, with Debian's exception for private groups.
+// [Check] asks one question: can a user other than root and the user of this process change
+// the file or folder to which the path leads? Check follows the path as the system does and
+// checks each folder and symbolic link on the way. The rules of [Check] are those of
+// OpenSSH's StrictModes, with Debian's exception for private groups.
 //
-//   - Each entry belongs to this user, to root, or to the owner of this program.
-//     The owner of the program is included because that user could replace the
-//     program itself. An example is an Ollama service with a user of its own that
-//     runs a program from a user's home.
+//   - Each file, folder and link on the path belongs to the user of this process, to root,
+//     or to the owner of this program. The owner of the program is included because that
+//     user could replace the program itself. For example, an Ollama service with a user of
+//     its own may run a program from another user's home.
 //   - No entry is writable by everybody.
 //     A folder with the sticky bit, such as /tmp, is accepted on the way to another entry: its users cannot replace entries of others. A
 //     folder with the sticky bit is not accepted as the folder to use.
-//   - No entry is writable by a group, unless only trusted users belong to the group.
-//     Systems with private groups use umask 002, so an ordinary home is full of such folders. Members
-//     are read from /etc/passwd and /etc/group. Some groups need no list of members. The first
-//     is group 0. The second is a group below 100, which the system reserves, if it has no
-//     members. The third is a group that is not listed and has the number of the owner, because
-//     directory services and containers number private groups in this way. An access control
-//     list that comes with a group's write permission is refused.
+//   - No entry is writable by a group, unless only trusted users belong to the group. Systems
+//     with private groups use umask 002, so an ordinary home is full of such folders. Members are
+//     read from /etc/passwd and /etc/group. A group may also have the write permission in three
+//     cases in which no list of members proves that only trusted users belong to it. In the first
+//     case, the group has the number 0. In the second case, the group's number is below 100, so
+//     the distribution reserves the group, and the group has no members. In the third case, the
+//     group is not listed and has the number of the owner, because directory services and
+//     containers number private groups in this way. An access control list that comes with a
+//     group's write permission is refused.
 //   - In a user namespace, folders on the way may belong to owners that are not mapped,
-//     because in a user namespace the system's own folders have such owners. An owner that
-//     is not mapped is not accepted for the entry itself.
+//     because in a user namespace the system's own folders have such owners. The file or
+//     folder at the end of the path must have an owner that is mapped.
 //
-// On Windows, the entry and its folder belong to the user, the Administrators, SYSTEM or
-// TrustedInstaller. No other account may write the entry, and none may delete, rename or
-// take over the entry or a folder on the way. On Windows, Check reads access lists and
-// ignores list entries that deny something.
+// On Windows, the file or folder at the end of the path, and the folder that contains it,
+// belong to the user, the Administrators, SYSTEM or TrustedInstaller. No other account may
+// write the file or folder, and none may delete, rename or take over the file or folder
+// itself or a folder on the way. On Windows, Check reads access lists and ignores list
+// entries that deny something.
 //
 // Check does not see group members that only a directory service knows, and access
 // lists of NFS and macOS. Check itself changes nothing. Between a check and the use of
@@ -39,6 +42,6 @@ package trust
 
 import "errors"
 
-// ErrUntrusted is returned if users other than this one and root can change a
-// file or folder.
+// ErrUntrusted is returned if a user other than root and the user of this process can
+// change a file or folder.
 var ErrUntrusted = errors.New("other users can change it")

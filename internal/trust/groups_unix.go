@@ -44,9 +44,9 @@ func (g groups) private(gid, owner int, trusted func(uid int) bool) bool {
 	return known && len(members) > 0 || len(members) == 0 && (gid == owner || known && gid < systemGroupLimit)
 }
 
-// members returns the users of a group, including those whose first group it is. A
-// member that is not in the file of users counts as -1, and so does each entry of a
-// file that cannot be read. known reports whether the group is listed.
+// members returns the users of a group, including those whose first group it is. If the
+// file of users does not list a member, or if a file cannot be read, the list of members
+// contains -1.
 func (g groups) members(gid int) (members []int, known bool) {
 	number := strconv.Itoa(gid)
 	ids := map[string]int{}

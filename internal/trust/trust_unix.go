@@ -32,8 +32,8 @@ type rules struct {
 	groups   groups
 }
 
-// thisProcess returns the rules for this process. The rules of a process do not change
-// while it runs.
+// thisProcess returns the rules for this process. The users whom a process trusts stay the
+// same while it runs.
 var thisProcess = sync.OnceValue(func() rules {
 	r := rules{user: os.Geteuid(), unmapped: -1, groups: systemGroups()}
 	r.trusted = []int{r.user, 0}

@@ -11,9 +11,9 @@ import (
 const trustedInstaller = "S-1-5-80-956008885-3418522649-1831038044-1853292631-2271478464"
 
 // Check returns nil if only trusted accounts can change the file or folder at a path. The
-// owners of the file or folder, and of the folder that contains it, must be trusted. No
-// account that is not trusted may change the file or folder, or replace a folder on the way
-// to it. If an account that is not trusted can change the file or folder, Check returns
+// owners of the file or folder, and of the folder that contains it, must be trusted. Only
+// trusted accounts may change the file or folder, or replace a folder on the way to it. If
+// an account that is not trusted can change the file or folder, Check returns
 // [ErrUntrusted], which names the account and the remedy. If nothing is at the path, Check
 // returns [fs.ErrNotExist].
 func Check(path string) error {

@@ -16,9 +16,9 @@ import "github.com/sdnpu/sdnpu/spec"
 type Drafter interface {
 	// Begin starts a request.
 	Begin(prompt []int32)
-	// Observe tells the drafter the tokens that the model found likely after the token
-	// at a position. Run calls Observe as soon as the model would have computed that
-	// token.
+	// Observe tells the drafter the tokens that the model found likely after the token at a
+	// position. Run calls Observe for a position as soon as the model would have computed
+	// the position's next token.
 	Observe(position int, tokens []int32, probabilities []float32)
 	// Propose fills an empty draft tree with at most `rows` draft tokens.
 	Propose(tree *spec.Tree, rows int)
@@ -44,13 +44,13 @@ type Top struct {
 	Probabilities []float32
 }
 
-// Count sums up the results of requests in steps; a step is one verification pass.
+// Count sums up the results of requests; Steps is the number of verification passes.
 type Count struct {
 	Requests, Steps, Committed, Drafted, Accepted, Empty int
-	// FreshSteps and FreshCommitted count the steps and tokens before the output
-	// begins to repeat itself.
+	// FreshSteps and FreshCommitted count the verification passes and the tokens before the
+	// output begins to repeat itself.
 	FreshSteps, FreshCommitted int
-	// Propose and Commit hold one duration per step, in the clock's unit.
+	// Propose and Commit hold one duration per verification pass, in the clock's unit.
 	Propose, Commit []int64
 }
 
@@ -70,8 +70,8 @@ func (c *Count) Add(o *Count) {
 
 // Run replays one request and adds its verification passes to the count c. The argument
 // `rows` limits the rows of a draft tree. A verification pass computes one more row than
-// its tree has, for the last committed token. The prefill emits the first token and does
-// not count as a step.
+// its tree has, for the last committed token. The prefill emits the first token and is not
+// counted in Steps.
 func Run(d Drafter, t Trace, rows int, clock func() int64, c *Count) {
 	c.Requests++
 	d.Begin(t.Prompt)
@@ -137,9 +137,9 @@ func (t Trace) observe(d Drafter, from, to int) {
 	}
 }
 
-// accept returns how many rows of the draft tree were accepted in a step that emitted
-// the tokens `said`. The last token that a step emits comes from the model, not from a
-// draft.
+// accept returns how many rows of the draft tree were accepted in a verification pass that
+// emitted the tokens `said`. The last token that a verification pass emits comes from the
+// model, not from a draft.
 func accept(tree *spec.Tree, said []int32) int {
 	node := spec.None
 	for i := range len(said) - 1 {

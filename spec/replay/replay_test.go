@@ -114,15 +114,15 @@ func TestDraftersSeeEmittedTokensOnly(t *testing.T) {
 	other := index()
 	count(other, noisy, 3)
 	said, i := 1, 0
-	for ; said < 29; i++ { // a step sees at most the tokens emitted before it
+	for ; said < 29; i++ { // the drafter sees at most the tokens that earlier verification passes emitted
 		require.Equal(t, whole.calls[i], other.calls[i], "step %d", i)
 		said += 1 + accept(chainOf(whole, tr, i), tr.Output[said:])
 	}
 	require.Greater(t, i, 5)
 }
 
-// chainOf replays a trace and returns the draft tree that the drafter f proposes in the
-// given step.
+// chainOf replays a trace and returns the draft tree that the drafter f proposes for the
+// verification pass with the given number.
 func chainOf(f *fixed, t Trace, step int) *spec.Tree {
 	text, said := append([]int32{}, t.Prompt...), t.Output
 	text, said = append(text, said[0]), said[1:]

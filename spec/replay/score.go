@@ -4,16 +4,16 @@ import "slices"
 
 // Score summarises a [Count].
 type Score struct {
-	// MAT (mean accepted tokens) is the mean number of tokens that a step emits,
-	// including the model's own token. MATSpecBench also counts the prefill as a
-	// step, as the benchmark Spec-Bench does.
+	// MAT (mean accepted tokens) is the mean number of tokens that a verification pass
+	// emits, including the model's own token. MATSpecBench also counts the prefill as a
+	// pass, as the benchmark Spec-Bench does.
 	MAT          float64 `json:"mat"`
 	MATSpecBench float64 `json:"mat_specbench"`
-	// MATLoopsCut is the MAT over the steps of each request before its output begins to
+	// MATLoopsCut is the MAT over the passes of each request before its output begins to
 	// repeat itself.
 	MATLoopsCut float64 `json:"mat_loops_cut"`
-	// Utilisation is the share of drafted rows that were accepted. Waste is the mean
-	// number of rejected draft rows per step.
+	// Utilisation is the share of drafted rows that were accepted. Waste is the mean number
+	// of rejected draft rows per verification pass.
 	Utilisation float64 `json:"utilisation"`
 	Waste       float64 `json:"waste"`
 	// Fill is the mean share of a verification graph's rows that hold tokens.
@@ -33,9 +33,9 @@ type Times struct {
 	P99 float64 `json:"p99"`
 }
 
-// Score computes the scores for verification graphs with the given number of rows. The
-// times in the count c must be nanoseconds. If the count c has no steps, all scores are
-// zero.
+// The method Score computes the scores of a drafter from its counts, for verification
+// graphs with the given number of rows. The times in the count c must be nanoseconds. If
+// the count c has no verification passes, all scores are zero.
 func (c *Count) Score(rows int) Score {
 	if c.Steps == 0 {
 		return Score{}

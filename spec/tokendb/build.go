@@ -100,10 +100,10 @@ func (b *builder) count() {
 	}
 }
 
-// node adds the node of a context of k tokens. If the context that is one token shorter
-// occurs at the same positions, the caller sets `isSame` and passes the shorter context's
-// node as `same`. Nodes of contexts that occur at the same positions share one list of
-// successors.
+// node adds the node of a context of k tokens to the segment's table of frequent contexts.
+// If the context that is one token shorter occurs at the same positions, the caller sets
+// `isSame` and passes the shorter context's node as `same`. Nodes of contexts that occur at
+// the same positions share one list of successors.
 func (b *builder) node(r run, k int, same node, isSame bool) node {
 	n := node{from: uint32(r.from), total: uint32(r.to - r.from), distinct: same.distinct, list: same.list}
 	if !isSame {

@@ -192,8 +192,9 @@ func (d *DB) change(pieces []piece, sealed int, keep func(Document) bool) (err e
 	return d.install(m, parts, tail)
 }
 
-// install writes the new log and the new manifest of a database. Later queries and commits
-// use the new files. The caller of install holds the lock `writing`.
+// install writes the new log and the new manifest of a database. Queries and commits that
+// start after the call of install use the new files. The caller of install holds the lock
+// `writing`.
 func (d *DB) install(m manifest, parts []*part, tail []Document) error {
 	if err := d.writeLog(m.log, tail); err != nil {
 		return err

@@ -170,7 +170,7 @@ func TestStoppedAnywhereKeepsPrefixOfCommits(t *testing.T) {
 			p := newPower(dir, n)
 			p.eager = end == "machine with an eager file system"
 			states, err := life(p, documents)
-			if err == nil { // the stop came after the last change of contents: while old files were removed, or in Close
+			if err == nil { // the process stopped after the last change of contents: while it removed old files, or in Close
 				require.Contains(t, whole.calls[n], "remove")
 				states = append(states, states[len(states)-1])
 			} else {

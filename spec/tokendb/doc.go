@@ -5,11 +5,11 @@
 //
 // A token database is a folder with a log and segments. The log of a database has the
 // latest documents, which a [DB] also indexes in memory. Segments of a database are
-// immutable files, which are mapped into memory and searched there. A file named
-// MANIFEST lists the log and the segments. A query of a database returns the counts of
-// the log and all segments together. The counts of a query equal those that one
-// spec.Index of all these texts would return for contexts of up to eight tokens. A list
-// of successors has at most 24 entries.
+// immutable files, which are mapped into memory and searched there. A file named MANIFEST
+// lists the log and the segments. A query of a database returns the counts of the log and
+// all segments together. For contexts of up to eight tokens, the counts of a query equal
+// those that one spec.Index of all texts in the database would return. A list of successors
+// has at most 24 entries.
 //
 // # A segment
 //
@@ -21,11 +21,11 @@
 // shorter context at its end. A query looks up the context of one token, then of two
 // tokens, and so on; each look-up narrows the range of positions for the next.
 //
-// If a context has more than 32 positions, its successors are counted when the segment
-// is built, and stored in a hash table in the segment. A query itself counts the
-// successors of rarer contexts. The positions of a rare context are found by binary
-// search among the positions of the context that is one token shorter. For every 32nd
-// position of a context the segment stores the preceding token (a fence), so that the
+// If a context has more than 32 positions, its successors are counted when the segment is
+// built, and stored in a hash table in the segment. If a context has at most 32 positions,
+// the query itself counts its successors. The positions of a rare context are found by
+// binary search among the positions of the context that is one token shorter. For every
+// 32nd position of a context the segment stores the preceding token (a fence), so that the
 // search touches few pages.
 //
 // Database files contain no pointers. Each section of a segment begins at a page
@@ -47,10 +47,10 @@
 //     If the database exceeds its size limit, the oldest documents are dropped.
 //   - When Forget returns, no file of the database contains the forgotten documents.
 //     (The file system may keep blocks of removed files.)
-//   - Damage in the log costs only the records that it hits.
-//     The next process that writes to the database copies the other records to a new log.
-//     It keeps the damaged log in a file "damaged-…", which Forget and Purge remove.
-//     Only an incomplete record at the end, which a stopped process leaves, is cut off.
+//   - Damage in the log costs only the records that it hits. The next process that writes
+//     to the database copies the other records to a new log. The process that writes next
+//     keeps the damaged log in a file "damaged-…", which Forget and Purge remove. Only an
+//     incomplete record at the end, which a stopped process leaves, is cut off.
 //   - A process writes only to a folder that no other user can change (package trust).
 //     The database never changes the mode of a folder that exists, and follows no symbolic link in
 //     the folder.

@@ -31,7 +31,7 @@ type listed struct {
 // the memory of lists.
 type lists struct {
 	entries []listed
-	kept    int // kept is the number of entries that reset keeps
+	kept    int // kept is the number of entries that the method reset keeps
 	found   []occurrence
 	tally   []successor
 }
@@ -53,8 +53,8 @@ func (l *lists) count(k, longest int, out *[depth + 1]level) {
 				total++
 			}
 		}
-		// if no further occurrence exists, the list is the same as that of the context
-		// that is one token longer
+		// if the context has no more occurrences than the context that is one token longer,
+		// both have the same list of successors
 		if at < longest && total == before {
 			out[at] = out[at+1]
 			continue

@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// Seal turns the log of the database into a segment. A commit that fills the log starts the
-// same work in the background, so a program rarely needs Seal.
+// Seal turns the log of the database into a segment. If a commit fills the log, the
+// database turns the log into a segment in the background, so a program rarely needs Seal.
 func (d *DB) Seal() error { return d.Import(nil) }
 
 // Import adds documents to the database in a new segment. If Import fails, the database

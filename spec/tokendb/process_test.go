@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write executes the commands that it reads from its input, and confirms each command.
+// The function write executes the commands that it reads from its input, and confirms each
+// command.
 func write(dir string) {
 	d, err := Open(dir, Options{Fingerprint: tokenizer, Vocab: vocab})
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 )
 
 // The position of an entry in a list of successors has one of three meanings. In a database
-// without segments, the position belongs to the index of the log. In a database with
-// segments, the position is an entry of the lists that the query has counted. If the bit
-// inSegment of a position is set, the position is an entry stored in a segment, whose
-// number is in the bits from segmentBits on.
+// without segments, the position of an entry belongs to the index of the log. In a database
+// with segments, the position of an entry is an index into the lists of successors that the
+// query has counted. If the bit inSegment of a position is set, the position is an entry
+// stored in a segment, whose number is in the bits from segmentBits on.
 const (
 	inSegment   = 1 << 30
 	segmentBits = 25
@@ -27,7 +27,7 @@ type query struct {
 	parts []partLevels // parts holds the query's results of each segment
 	mixed mixer
 	// empty is the result for the empty context, which is the same for all queries; its list
-	// stays in lists
+	// of successors is kept in the field lists
 	empty level
 	kept  bool // kept is set if the result for the empty context was computed since the texts last changed
 	log   struct {

@@ -121,7 +121,7 @@ func TestStoppedRepairLosesNothing(t *testing.T) {
 		log := logOf(t, dir)
 		b, err := os.ReadFile(log)
 		require.NoError(t, err)
-		b[logHeaderSize+recordHead+3] ^= 4 // this byte belongs to the first record
+		b[logHeaderSize+recordHead+3] ^= 4 // the changed byte belongs to the first record of the log
 		require.NoError(t, os.WriteFile(log, b, 0o600))
 		left := n
 		d, err = open(&DB{disk: disk{dir: dir, before: func(string, string) error {
@@ -160,7 +160,7 @@ func TestForgetRemovesKeptLogs(t *testing.T) {
 	log := logOf(t, dir)
 	b, err := os.ReadFile(log)
 	require.NoError(t, err)
-	b[logHeaderSize+recordHead+2] ^= 1 // this byte belongs to the conversation's number in the first record
+	b[logHeaderSize+recordHead+2] ^= 1 // the changed byte belongs to the conversation's number in the first record
 	require.NoError(t, os.WriteFile(log, b, 0o600))
 	d = opened(t, dir)
 	require.True(t, holds(t, dir, secret), "nothing is lost")

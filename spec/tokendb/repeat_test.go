@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// once does the same as withoutRepeats, but only for documents that are either
+// The function once does the same as withoutRepeats, but only for documents that are either
 // equal or have nothing in common.
 func once(documents []Document) (kept []Document) {
 	kept = []Document{}

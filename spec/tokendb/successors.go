@@ -1,8 +1,9 @@
 package tokendb
 
 const (
-	// If a context has at most `rare` occurrences, a query counts its successors. The
-	// successors of more frequent contexts are counted when a segment is built.
+	// If a context has at most `rare` occurrences, a query counts its successors. If a
+	// context has more than `rare` occurrences, its successors are counted when a segment
+	// is built.
 	rare = 32
 	// A fence (a stored preceding token) exists for every fenceStep-th position
 	// of a context.
@@ -26,16 +27,16 @@ func (s successor) ahead(o successor) bool {
 
 // census counts the successors of contexts while a segment is built.
 type census struct {
-	counts  []successor // counts holds one entry for each token
+	counts  []successor // counts holds one entry for each token of the vocabulary
 	touched []uint32
 	list    []successor
 }
 
 func newCensus(vocab int) *census { return &census{counts: make([]successor, vocab)} }
 
-// take counts the tokens at the given positions of the text. take returns the most
-// frequent tokens and the number of different ones. The list that take returns is valid
-// until the next call.
+// take counts the tokens at the given positions of the text. take returns the most frequent
+// tokens and the number of different ones. The list that take returns is valid until the
+// next call of take.
 func (c *census) take(text, places []uint32) (list []successor, distinct int) {
 	c.touched, c.list = c.touched[:0], c.list[:0]
 	for _, p := range places {
