@@ -61,7 +61,7 @@ func TestAutomaticDraftsOfRepeatedTextsSaveTime(t *testing.T) {
 		dev := &pacedDevice{device: newDevice(), virtual: true, block: times}
 		e, _ := start(t, dev, engine.Options{Context: 192, Draft: mode})
 		dev.spent = 0
-		for range 3 { // the database contains the answer from the second request on
+		for range 3 { // the first request adds its answer to the database
 			before := dev.spent
 			_, _, report := answer(t, e, r)
 			require.Equal(t, mode.String(), report.Draft)
@@ -117,10 +117,10 @@ func TestAutomaticDraftsAddNoCopiesOfWeights(t *testing.T) {
 	}
 }
 
-// TestRejectedRowsTeachTheDrafter uses fixed texts in which tokens of rejected drafts
-// occur again later. If the drafter learns from rejected rows, the model must accept
-// more drafts. Each text has an engine of its own, and every pass has 32 rows, so the
-// draft modes differ in nothing else.
+// TestRejectedRowsTeachTheDrafter uses fixed texts in which tokens of rejected drafts occur
+// again later. If the drafter learns from rejected rows, the model must accept more drafts
+// than without this learning. Each text has an engine of its own, and every pass has 32
+// rows, so the runs differ in the draft mode only.
 func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 	accepted := map[string]int{}
 	for _, mode := range []draft.Mode{{Automaton: true}, {Automaton: true, Extension: true}, {Automaton: true, Recycling: true}} {
@@ -136,8 +136,9 @@ func TestRejectedRowsTeachTheDrafter(t *testing.T) {
 }
 
 // TestImagesPreparedSeparatelyServeDrafts: images are prepared on a device that does not
-// share constants, and run on devices with and without constant sharing. Neither kind of
-// device compiles an image. Constant sharing gives more widths for drafts.
+// share constants, and run on devices with and without constant sharing. The devices that
+// run the images compile nothing. With constant sharing, an engine uses more graph widths
+// for drafts.
 func TestImagesPreparedSeparatelyServeDrafts(t *testing.T) {
 	o, _ := cached(t, t.TempDir())
 	o.Context, o.Draft, o.Rows, o.HeadRows = 64, draft.Auto, nil, 0
@@ -166,8 +167,9 @@ func TestDraftingCostsProcessorTimeOnASimulatedClock(t *testing.T) {
 	times := map[int]time.Duration{1: 10 * time.Millisecond, 2: 10 * time.Millisecond, 8: 10 * time.Millisecond, 32: 11 * time.Millisecond, 128: 40 * time.Millisecond}
 	r := draftRequests()["copying"]
 	for _, test := range []struct {
-		name      string
-		cpu, wall time.Duration // the times that each piece of work on drafts takes
+		name string
+		// cpu is the processor time of one drafting task, and wall its time on the host's clock
+		cpu, wall time.Duration
 		drafts    bool
 	}{
 		{"the host is slow", time.Microsecond, time.Hour, true},
@@ -182,7 +184,7 @@ func TestDraftingCostsProcessorTimeOnASimulatedClock(t *testing.T) {
 				Policy:     func(own engine.Policy) engine.Policy { return slowHost{own, test.wall} },
 			})
 			drafted := 0
-			for range 3 { // the database contains the answer from the second request on
+			for range 3 { // the first request adds its answer to the database
 				before := dev.spent
 				_, _, report := answer(t, e, r)
 				drafted += report.DraftedRows

@@ -10,9 +10,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// TestAPassOverChangedFilesGivesNoToken loses the bytes of a file while the device runs
-// a pass. The pass succeeds, and the engine must find the loss in its check before it
-// uses the results.
+// TestAPassOverChangedFilesGivesNoToken makes the mapped bytes of a file unavailable while
+// the device runs a pass. The device reports no error: the engine itself must find the loss
+// before it uses the pass's results.
 func TestAPassOverChangedFilesGivesNoToken(t *testing.T) {
 	d := newDevice()
 	e, tok := start(t, d, small)

@@ -19,7 +19,7 @@ import (
 // runs, if past requests would have been faster with other values (package session decides).
 // An engine changes its configuration only if its plan is [PlanAuto], and if the device
 // stores the weights of each graph separately and has no room for the graphs of all widths.
-// Values that the options set never change.
+// Numbers of blocks and graph widths that the options set never change.
 //
 // A change of the configuration first compiles its images into the image cache, one by one
 // while no request runs, and then loads them. A request that comes during a change runs on
@@ -282,8 +282,8 @@ func (e *Engine) firstStep(ctx context.Context, a *change) error {
 	return e.replaceWhileIdle(ctx, &replacement{shape: s, context: tier, inSteps: true})
 }
 
-// replaceWhileIdle replaces the graphs of the engine, unless a request runs, the context grows,
-// or the context tier is not the one that r names.
+// replaceWhileIdle replaces the graphs of the engine if no request runs, the context does not
+// grow, and the context tier is the one that r names.
 func (e *Engine) replaceWhileIdle(ctx context.Context, r *replacement) error {
 	select {
 	case e.growing <- struct{}{}:

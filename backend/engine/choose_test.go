@@ -16,7 +16,7 @@ import (
 
 // rowCosts returns the costs of a device on which each row costs as much as reading the
 // weights twice, so that without drafts decode graphs of one row are the best. roomFor is the
-// number of graphs of each block that fit.
+// number of graphs of each block that fit into the device's memory.
 func rowCosts(roomFor float64) *graphswap.Cost {
 	m := graphswap.Model{Layers: 5, BodyBytes: 1e9, TileMs: 1, RowMs: 2, HeadTileMs: 0.1}
 	p := &graphswap.Profile{Kind: graphswap.Fitted, ID: "rows", Memory: graphswap.Memory{WindowGB: roomFor + 0.3}}

@@ -17,7 +17,7 @@ import (
 
 // knownCosts returns the costs of a device with a memory of windowGB. The model has two
 // blocks with graphs of 1000 bytes. The prefill graph computes 12 rows in the time of 2
-// passes through the decode graph of 4. A load takes the time of 4 passes through the
+// passes of 4 rows through the decode graph. A load takes the time of 4 passes through the
 // decode graph.
 func knownCosts(windowGB float64) *graphswap.Cost {
 	m := graphswap.Model{Layers: 5, BodyBytes: 2000}

@@ -8,13 +8,13 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// complete.go divides a change of the configuration into two steps, if the device cannot
-// hold the old and the next graphs together and if the next configuration keeps both graphs
-// of each block loaded. The first step frees the old graphs and loads the head and the decode
-// graphs. After the first step the graph set is partial, and the engine can answer requests.
-// The second step loads the prefill graphs one by one, each while no request runs. A request
-// that comes during the second step waits for the load in progress only, and the next idle
-// time continues the change.
+// complete.go divides a change of the configuration into two steps, if the device cannot hold
+// the old and the next graphs together and if the next configuration keeps both graphs of
+// each block loaded. The first step of a change frees the old graphs and loads the head and
+// the decode graphs. After the first step the graph set is partial, and the engine can answer
+// requests. The second step of a change loads the prefill graphs one by one, each while no
+// request runs. A request that comes during the second step waits for the load in progress
+// only, and the next idle time continues the change.
 
 // isPartial reports whether prefill graphs of the set are not loaded, because a change of the
 // configuration has not ended.
@@ -54,8 +54,8 @@ func (e *Engine) completeGraphs(ctx context.Context, mayLoad func() error) error
 	return nil
 }
 
-// loadNextPrefill loads one prefill graph of a partial graph set. After the last one,
-// loadNextPrefill makes the set complete.
+// loadNextPrefill loads one prefill graph of a partial graph set. When all prefill graphs
+// are loaded, loadNextPrefill makes the set complete.
 func (e *Engine) loadNextPrefill(ctx context.Context, mayLoad func() error) error {
 	if err := e.lock(ctx); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (e *Engine) loadNextPrefill(ctx context.Context, mayLoad func() error) erro
 }
 
 // completeGraphs loads the prefill graphs of a partial graph set before a prompt, if the
-// prompt then ends earlier than on the decode graphs alone. The costs predict both times. If
+// known costs predict that the prompt then ends earlier than on the decode graphs alone. If
 // a load fails, the prompt runs on the decode graphs.
 func (g *generation) completeGraphs(ctx context.Context) {
 	e := g.engine

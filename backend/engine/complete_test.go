@@ -21,7 +21,7 @@ type inPlace struct {
 	// chosen lists the configurations after each change that has ended.
 	chosen []graphswap.Config
 	// atLoad, if set, is called before each load for which the device has memory. The argument
-	// counts these loads from 0.
+	// k is the number of such loads before this one.
 	atLoad func(k int) error
 	loads  int
 }
@@ -59,14 +59,15 @@ func (p *inPlace) end(t *testing.T) {
 // isComplete reports whether both graphs of each block are loaded.
 func (p *inPlace) isComplete() bool { return p.State().Loaded == 4 }
 
-// changeLoads is the number of loads of a change between two configurations of two blocks: the
-// decode graphs, the head, and the prefill graphs.
+// changeLoads is the number of loads in a change between two configurations with two blocks:
+// two decode graphs, the head, and two prefill graphs.
 const changeLoads = 5
 
 // TestAChangeGivesWayToARequest lets a request come during each load of a change. The request
-// waits for the load in progress, or until each block has its decode graph. The request's
-// text equals that of an engine that never changes, and the next pause ends the change. A
-// prompt that is much slower on decode graphs first waits for all prefill graphs.
+// waits until the load in progress has ended or, in the first step of the change, until each
+// block has its decode graph. The request's text equals the text from an engine that never
+// changes its configuration, and the change ends in the next pause. A prompt that is much
+// slower on decode graphs first waits for all prefill graphs.
 func TestAChangeGivesWayToARequest(t *testing.T) {
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{32, 1}, Blocks: 1, Context: 320, FirstContext: 320})
 	for k := range 2 * changeLoads {
@@ -88,7 +89,7 @@ func TestAChangeGivesWayToARequest(t *testing.T) {
 					request.Go(func() {
 						during, err = p.Generate(context.Background(), engine.Request{Prompt: story(prompt), MaxTokens: 6, IgnoreEOS: true}, firstPiece)
 					})
-					for p.RunningRequests() == 0 { // wait until the request is counted
+					for p.RunningRequests() == 0 { // wait until the engine counts the request as running
 					}
 				}
 				return nil
@@ -117,7 +118,8 @@ func TestAChangeGivesWayToARequest(t *testing.T) {
 }
 
 // TestAFaultInAChangeKeepsAUsableConfiguration fails each load of a change. The engine
-// answers all requests, and changes its configuration later.
+// answers all requests after the fault, and a later attempt to change the configuration
+// succeeds.
 func TestAFaultInAChangeKeepsAUsableConfiguration(t *testing.T) {
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{32, 1}, Blocks: 1, Context: 320, FirstContext: 320})
 	for at := range changeLoads {

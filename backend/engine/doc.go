@@ -25,9 +25,9 @@
 //
 // Each block of a decode token is reached from Generate by a call stack of eight
 // functions (generate, decode, compute, runNextPass, computeRows, forward, runBlock,
-// runGraph); runGraph calls the device's Program.Run. The call stack of the head is
-// deeper; see head.go. If the device's calls take no time (virtual time), drive.go runs
-// a prompt that has a plan, in place of runBlock.
+// runGraph); runGraph calls the device's Program.Run. The head's call stack is deeper than a
+// block's; see head.go. If the device's calls take no time (virtual time), drive.go runs a
+// prompt that has a plan, in place of runBlock.
 //
 // # Where things are
 //

@@ -58,8 +58,8 @@ type Engine struct {
 	experience draft.Experience
 
 	// graphs holds the graphs of all blocks. Only a goroutine that holds growing and
-	// deviceLock may replace graphs. A goroutine that holds neither lock may read only
-	// sizes and the shape.
+	// deviceLock may replace graphs. A goroutine that holds neither growing nor deviceLock may
+	// read only the sizes and the shape of the graphs.
 	graphs  atomic.Pointer[graphSet]
 	growing chan struct{} // growing is a lock: it is held while the channel has an element
 

@@ -17,10 +17,11 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// warped is the float device, changed so that results depend on the width of the graph.
-// With some real libraries, results depend on the graph width too, but about a hundred
-// times less than with warped. warped scales the hidden states by a factor for each width,
-// independent of the other rows of a pass. heads counts the runs of the head by width.
+// warped is the float device, changed so that results depend on the width of the graph. The
+// results of some real device libraries also depend on the graph width, but about a hundred
+// times less than those of the device warped. warped scales the hidden states by a factor
+// for each width, independent of the other rows of a pass. The field heads counts the runs
+// of the head by width.
 type warped struct {
 	*device
 	mu    sync.Mutex
@@ -57,7 +58,8 @@ func exactly(t *testing.T, mode string, rows ...int) engine.Options {
 }
 
 // TestDraftsChangeNoTextOfAnExactWidth uses a device whose results depend on the graph
-// width. Without an exact width, drafts change texts on this device.
+// width. On this device, drafts change texts unless the engine computes with an exact
+// width.
 func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 	changed, accepted, rejected := 0, 0, 0
 	for _, rows := range [][]int{{32, 8}, {16, 8, 5}} {

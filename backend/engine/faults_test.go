@@ -62,7 +62,7 @@ func writeModel(t *testing.T, m *modeltest.Model) string {
 	return path
 }
 
-// shortContext is so short that texts outgrow the first graphs and shift.
+// shortContext is so short that texts need longer context tiers and context shifts.
 const shortContext = 72
 
 // fault ends a request early, after some pieces of text or some draws.
@@ -147,10 +147,10 @@ func (got end) same(want end, kind string) bool {
 	return got.err != nil || slices.Equal(got.report.Output, want.report.Output) && got.report.Stop == want.report.Stop
 }
 
-// TestDraftsAndFaultsChangeNoText runs requests with drafts that share passes, outgrow the context,
-// shift, stop and fail. Widths and blocks change between two requests. The texts equal the texts
-// without drafts, the queue is empty afterwards, and the cache equals the cache after a prompt of
-// the same tokens.
+// TestDraftsAndFaultsChangeNoText runs requests whose drafts share passes; some of the requests
+// outgrow a context tier, shift the context, stop or fail. Widths and blocks change between two
+// requests. The texts equal the texts without drafts, the queue is empty afterwards, and the cache
+// equals the cache after a prompt of the same tokens.
 func TestDraftsAndFaultsChangeNoText(t *testing.T) {
 	seeds := 4
 	if testing.Short() {

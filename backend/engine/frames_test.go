@@ -17,7 +17,7 @@ import (
 func TestADecodeTokenPassesEightFrames(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, small)
-	var last []string // last holds our functions on the call stack of the last decode pass
+	var last []string // last lists this module's functions on the call stack of the last decode pass
 	dev.onRun = func(graph string) error {
 		if strings.HasPrefix(graph, "block") {
 			last = engineFrames()

@@ -112,7 +112,7 @@ type generation struct {
 	// channel that delivers the time that learning from the last pass took.
 	prompted  int
 	observing <-chan Elapsed
-	// would compares drafts with drawn tokens while the decode graphs compute no drafts.
+	// The field would compares drafts with drawn tokens while decode graphs compute no drafts.
 	would draft.WouldAccept
 	// counted is the time for drafting that the guard has counted already.
 	counted time.Duration
@@ -282,8 +282,8 @@ func (g *generation) shift(ctx context.Context, token int32) (more bool, err err
 	return true, g.reserve(ctx, keep+len(g.item.Tokens))
 }
 
-// leastShifting is the number of slots that Request.Keep never covers, so that a
-// context shift always frees some. llama-server uses the same number.
+// leastShifting is the number of slots that Request.Keep never covers, so that a context
+// shift always frees some slots. llama-server uses the same number.
 const leastShifting = 4
 
 // reserve waits until the context is long enough for n tokens. While reserve waits,

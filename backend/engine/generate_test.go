@@ -101,7 +101,7 @@ func TestAFullContextEndsTheOutput(t *testing.T) {
 
 func TestCharactersAreHeldBackUntilComplete(t *testing.T) {
 	e, tok := start(t, newDevice(), small)
-	// Byte tokens of a SentencePiece vocabulary begin at 3.
+	// In a SentencePiece vocabulary, the token for the byte b has the id 3+b.
 	euro := []int32{3 + 0xe2, 3 + 0x82, 3 + 0xac}
 	for _, id := range euro {
 		require.Len(t, tok.Piece(id), 1)

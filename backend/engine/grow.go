@@ -19,8 +19,8 @@ func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
 	return e.growTo(ctx, n, replacement{})
 }
 
-// growTo does the work of reserve and describes the change in r. The caller may set the
-// fields together and mayMove of r before the call of growTo.
+// growTo does the work of reserve and describes the change in r. The caller may set two
+// fields of r before the call of growTo: `together` and `mayMove`.
 func (e *Engine) growTo(ctx context.Context, n int, r replacement) (*Growth, error) {
 	if n <= e.graphs.Load().context {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// growing are options with which the engine has five context tiers.
+// The options growing give an engine five context tiers.
 var growing = engine.Options{Rows: []int{8, 1}, FirstContext: 8, Context: 100, Blocks: 2}
 
 func TestContextTiersDouble(t *testing.T) {
@@ -69,7 +69,8 @@ func TestAGrowthSkipsTiersThatAreTooShort(t *testing.T) {
 // the context grows, or cancels the request. The request that needs the longer context must end
 // with the error, the engine must work as before, and the next attempt must succeed.
 func TestAFailedGrowthLeavesTheEngineAsItWas(t *testing.T) {
-	// the call fails in the first block, and then in the second
+	// each function makes a call for the first block fail if k is 0, and for the second block
+	// if k is 1
 	for name, breakIt := range map[string]func(d *device, k int, cancel func()){
 		"compile": func(d *device, k int, _ func()) { d.onCompile = func(context.Context) error { return failAt(&k) } },
 		"load":    func(d *device, k int, _ func()) { d.onLoad = func() error { return failAt(&k) } },

@@ -51,9 +51,10 @@ func rightOrWrong(output []int32, vocab int, right func(n int) bool) adversary {
 	}
 }
 
-// TestNoDraftsAreMuchSlowerThanNone runs requests on an engine with automatic drafts,
-// most of which are wrong in the worst way. The oracle adds up the times of the passes
-// that the reports list, and what the same tokens take without drafts.
+// TestNoDraftsAreMuchSlowerThanNone runs requests on an engine with automatic drafts, while
+// schedules decide which drafts are right: for example none, or only those before the
+// engine trusts the drafts. The oracle adds up the times of the passes that the reports
+// list, and the times that the same tokens take without drafts.
 func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
 	path := writeTied(t, rand.New(rand.NewPCG(1, 8)))
 	plain := openFile(t, path, Options{Rows: []int{32, 1}, Context: shortContext})
@@ -74,7 +75,7 @@ func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
 					Rows: []int{32, 8, 1}, Context: shortContext, Draft: draft.Auto,
 					Policy: func(own Policy) Policy { return tableTime{own, times} },
 				})
-				var took, without time.Duration // sums over all requests: took is the time with drafts, and without the time without drafts
+				var took, without time.Duration // times of all requests, with and without drafts
 				for request := range 14 {
 					r := Request{
 						Prompt: []int32{3, 7, int32(request % 40)}, MaxTokens: 20 + rng.IntN(30), IgnoreEOS: true,
@@ -110,9 +111,10 @@ func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
 }
 
 // TestARequestPaysForTheDraftsThatWidenItsPass runs two requests, of which one has good drafts
-// and the other has none. Wider passes save time in total. The account of the request without
-// drafts is not charged for wider passes, and no pass delays that request by more than the
-// bound of the guard. If the drafts become wrong, the total loss keeps to its limit.
+// and the other has none. If the drafts are right, wider passes save time in total. Only the
+// account of the request with drafts is charged for wider passes, and no pass delays the
+// request without drafts by more than the guard allows. If the drafts become wrong, the total
+// loss of time stays within the guard's limit.
 func TestARequestPaysForTheDraftsThatWidenItsPass(t *testing.T) {
 	times := map[int]time.Duration{1: 10, 2: 10, 8: 15, 32: 40}
 	for name, right := range map[string]func(i int) bool{
@@ -234,7 +236,7 @@ func TestPreparedTimesGiveWayToPasses(t *testing.T) {
 	require.InDelta(t, 30*time.Millisecond, p.Expected(1), 10)
 }
 
-// slowDrafting lets each piece of work on drafts take some time.
+// slowDrafting is a policy by which each piece of work on drafts takes the same time.
 type slowDrafting struct {
 	Policy
 	took  time.Duration
@@ -260,7 +262,7 @@ func TestWorkOnDraftsCounts(t *testing.T) {
 			},
 		})
 		calls, passes = 0, 0
-		for range 4 { // the database contains the answer from the second request on
+		for range 4 { // the first request adds its answer to the database
 			got := generateWithFault(e, r, fault{})
 			require.NoError(t, got.err)
 			drafted[took] += got.report.DraftedRows

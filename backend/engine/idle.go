@@ -101,8 +101,8 @@ func (e *Engine) loadForNextPrompt() {
 	e.loadIdleGraphs()
 }
 
-// loadIdleGraphs does the work of loadForNextPrompt. In virtual time loadIdleGraphs returns
-// after the loads. The caller holds the mutex of idleSwitch.
+// loadIdleGraphs loads the graphs that suit the next prompt, unless a request is running.
+// In virtual time loadIdleGraphs returns after the loads. The caller holds idleSwitch.mu.
 func (e *Engine) loadIdleGraphs() {
 	if e.idleSwitch.closed || e.idleSwitch.requests > 0 || len(e.idleSwitch.prompts) == 0 {
 		return
@@ -154,8 +154,8 @@ func (e *Engine) planIdle(s *settings.Shape, resident []graphswap.Variant, promp
 	return best, nil
 }
 
-// startFor returns the graphs that suit the next prompt, if plans switch graphs of the shape.
-// If the next prompt is unknown, or for any other shape, startFor returns nil.
+// startFor returns the graphs that suit the next prompt, or nil if the next prompt is unknown
+// or if plans do not switch graphs of the shape.
 func (e *Engine) startFor(s *settings.Shape) []graphswap.Variant {
 	e.idleSwitch.mu.Lock()
 	prompts := slices.Clone(e.idleSwitch.prompts)

@@ -160,8 +160,9 @@ func drawAdverse(rng *rand.Rand, vocab int) Request {
 	return r
 }
 
-// TestNoDraftChangesATextOfNearlyTiedTokens compares each adversary, at several widths
-// and values of Top, with decoding without drafts that reads all logits.
+// TestNoDraftChangesATextOfNearlyTiedTokens generates texts with the drafts of each
+// adversary, on engines with different graph widths and values of [Options].Top. Each text
+// must equal the text that an engine without drafts draws from all logits.
 func TestNoDraftChangesATextOfNearlyTiedTokens(t *testing.T) {
 	seeds := uint64(40)
 	if os.Getenv("SDNPU_FULL") == "1" {
@@ -197,9 +198,9 @@ func TestNoDraftChangesATextOfNearlyTiedTokens(t *testing.T) {
 	}
 }
 
-// TestDraftedTextsFollowTheExactDistribution draws pairs of tokens many times with an
-// adversary. A chi-square test compares the counts of the pairs with the products of
-// the probabilities that plain passes give.
+// TestDraftedTextsFollowTheExactDistribution draws pairs of tokens many times while an
+// adversary adds drafts. A chi-square test compares the counts of the pairs with the
+// products of the tokens' probabilities in passes without drafts.
 func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 	path := writeTied(t, rand.New(rand.NewPCG(2, 8)))
 	e := openFile(t, path, Options{
@@ -221,7 +222,7 @@ func TestDraftedTextsFollowTheExactDistribution(t *testing.T) {
 	for seed := range uint64(draws) {
 		r := Request{Prompt: prompt, MaxTokens: 3, IgnoreEOS: true, Sampling: sampler.Options{Temperature: 1, TopK: k, Seed: seed}}
 		got, err := generateWithDrafts(t.Context(), e, r, func(_ int, tree *spec.Tree) {
-			for pair := range want { // propose the likely tokens, in any order
+			for pair := range want { // the adversary drafts the likely tokens, in an order that varies
 				if tree.Len() < 4 && tree.Child(spec.None, pair[1]) == spec.None {
 					tree.Add(pair[1], spec.None, rng.Float32())
 				}

@@ -123,7 +123,7 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return images.WorkTime(patience, weights)
 }
 
-// Package queue describes passes.
+// Some types of package queue are arguments and results of [Engine.Forward].
 type (
 	// Pass lists the rows that the graphs compute together in a forward pass.
 	Pass = queue.Pass

@@ -62,8 +62,8 @@ func (e *Engine) runOf(rows []queue.Rows) *residency.Run {
 }
 
 // PlanDone waits until all loads of the last prompt's plan have ended, and returns the
-// plan's report. The loads may end later than the request. PlanDone returns nil if the
-// last prompt had no plan.
+// plan's report. Loads of the plan may continue after the end of the request. PlanDone
+// returns nil if the last prompt had no plan.
 func (e *Engine) PlanDone(ctx context.Context) (*PlanReport, error) {
 	x := e.switcher.LastPromptRun()
 	if x == nil {

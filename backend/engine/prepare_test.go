@@ -85,8 +85,8 @@ func TestPreparedImagesAreNotCompiled(t *testing.T) {
 	}
 }
 
-// TestSharedImagesArePreparedInAdditionToSeparateOnes: separate images in the folder do
-// not replace shared ones, and devices that do not share take them.
+// TestSharedImagesArePreparedInAdditionToSeparateOnes: separate images in the folder do not
+// replace shared images, and a device without constant sharing takes the separate images.
 func TestSharedImagesArePreparedInAdditionToSeparateOnes(t *testing.T) {
 	o, _ := cached(t, t.TempDir())
 	o.Rows, o.HeadRows, o.Blocks, o.Context, o.FirstContext = []int{8, 1}, 1, 2, 64, 64

@@ -28,7 +28,7 @@ type replacement struct {
 	// first.
 	together bool
 	// inSteps lets the next set begin with the decode graphs only, if the device cannot hold
-	// both sets. The caller then loads the other graphs with completeGraphs.
+	// both sets. The function completeGraphs loads the prefill graphs of such a set later.
 	inSteps bool
 
 	// moved is the time in which no pass could run. peakBytes is the largest total size that

@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// shapes are the shapes between which the tests change.
+// shapes lists the widths, blocks and plans between which the tests change an engine.
 var shapes = []struct {
 	rows   []int
 	blocks int
@@ -57,7 +57,8 @@ func TestTextAndCacheOutliveAChangeOfShape(t *testing.T) {
 	}
 }
 
-// TestAFailedChangeOfShapeKeepsTheOldGraphs fails loads and buffers of a change, on devices with room for both sets and for one.
+// TestAFailedChangeOfShapeKeepsTheOldGraphs makes loads and buffers of a change fail, on devices
+// whose memory holds two graph sets, and on devices whose memory holds only one.
 func TestAFailedChangeOfShapeKeepsTheOldGraphs(t *testing.T) {
 	for _, room := range []bool{true, false} {
 		for name, breakIt := range map[string]func(d *device, k int){

@@ -27,7 +27,8 @@ var errFault = errors.New("injected fault")
 type device struct {
 	backend.Device
 	compiles, programs, buffers atomic.Int64
-	// restarts counts restarts. A program that was loaded before a restart fails.
+	// restarts counts restarts. If a program was loaded before the device's last restart, the
+	// program's runs fail.
 	restarts atomic.Int64
 	// unshared makes the device store each graph's constants separately.
 	unshared bool
@@ -162,5 +163,5 @@ func start(t testing.TB, dev backend.Device, o engine.Options) (*engine.Engine, 
 	return e, tok
 }
 
-// small are options with which short texts run fast.
+// The options small make short texts run fast.
 var small = engine.Options{Rows: []int{8, 1}, Context: 64}

@@ -143,8 +143,8 @@ func TestNoChangedFileIsRestored(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAFileOfAnotherModelIsNotRestored restores files of other recipes, ranges, models and
-// contexts. The error for each file must name the difference.
+// TestAFileOfAnotherModelIsNotRestored tries to restore files that engines with other
+// recipes, ranges, models and contexts have saved. Each error must name what differs.
 func TestAFileOfAnotherModelIsNotRestored(t *testing.T) {
 	e, _ := start(t, newDevice(), saving(t, "f16"+model.SmallCache, 1))
 	file := savedFile(t, e)

@@ -96,9 +96,9 @@ func readTogether(t *testing.T, mode string, readers ...reader) (all []read) {
 	return all
 }
 
-// TestSlowReadersAndVanishedClientsHoldNoOneUp answers two clients that read at once, alone
-// and together with clients that read slowly or vanish. The other clients must not change
-// the texts of the first two clients, and hardly their times.
+// TestSlowReadersAndVanishedClientsHoldNoOneUp answers two clients that read without delay:
+// first alone, and then together with clients that read slowly or vanish. Slow clients must
+// not change the texts of the two fast clients, and may delay these texts only a little.
 func TestSlowReadersAndVanishedClientsHoldNoOneUp(t *testing.T) {
 	for _, mode := range []string{"off", "default"} {
 		alone := readTogether(t, mode, reader{}, reader{})

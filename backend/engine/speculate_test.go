@@ -27,7 +27,7 @@ func drafting(t *testing.T, mode string, rows ...int) engine.Options {
 }
 
 // draftRequests returns requests whose prompts are repetitive texts, with each kind of
-// setting. The mask and the stop strings end in the middle of accepted drafts.
+// setting. A stop string ends in the middle of accepted drafts.
 func draftRequests() map[string]engine.Request {
 	repeating := []int32{1}
 	for range 6 {
@@ -97,7 +97,7 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 					}
 					got, report := outcomeOf(t, e, r)
 					require.Equal(t, want.outcome, got, "%s, %s, rows %v", name, mode, rows)
-					if !r.Shift { // a shift computes kept tokens again, as a prompt
+					if !r.Shift { // a context shift computes the kept tokens again, as a prompt
 						cache, err := e.ReadCache(nil, 0)
 						require.NoError(t, err)
 						require.Equal(t, want.cache, cache, "%s, %s, rows %v", name, mode, rows)
@@ -125,8 +125,9 @@ func TestEqualSeedsGiveEqualTextsWithDrafts(t *testing.T) {
 }
 
 func equalSeeds(t *testing.T, seeds uint64, plain *engine.Engine, mode string) {
-	// Each width has room for drafts. In mode auto, the device's simulated clock decides
-	// how many drafts a pass gets, so that other work of this machine has no influence.
+	// Both graph widths, 32 and 8, leave rows for drafts. In mode auto, the device's simulated
+	// clock decides how many drafts a pass gets, so that other work of this machine has no
+	// influence.
 	dev := &pacedDevice{device: newDevice(), virtual: true, block: map[int]time.Duration{8: 10 * time.Millisecond, 32: 12 * time.Millisecond}}
 	e, _ := start(t, dev, drafting(t, mode, 32, 8))
 	accepted, rejected, tops, rows := 0, 0, 0, 0

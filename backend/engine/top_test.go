@@ -79,11 +79,11 @@ func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 		tie := func(port string, i int) {
 			binary.LittleEndian.PutUint32(ports[port][4*i:], math.Float32bits(50))
 		}
-		for i := from; i < from+20; i++ { // the equal logits are in one row
+		for i := from; i < from+20; i++ { // the logits of these tokens are equal
 			tie(model.PortLogits, i)
 		}
 		tie(model.PortLogits, lowest)
-		for i := range 8 { // some libraries return the last ones of equal logits
+		for i := range 8 { // of equal logits, some libraries return those with the highest ids
 			tie(model.PortTop, i)
 			binary.LittleEndian.PutUint32(ports[model.PortTopIndices][4*i:], uint32(from+12+i))
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/buffers"
 )
 
-// Two drafts follow the last token of sequence 0, which has seven tokens already. The
-// two drafts are alternatives: both follow row 0, and neither sees the other.
+// Sequence 0 has seven tokens in the KV cache. Row 0 holds the next token, and two
+// alternative drafts follow row 0: neither draft sees the other one.
 func ExampleRows() {
 	rows := &buffers.Rows{Bases: map[int]int{0: 7}}
 	rows.Add(0, buffers.Root, 7, 7)

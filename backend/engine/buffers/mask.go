@@ -9,8 +9,8 @@ import (
 // sequence.
 const Root = -1
 
-// Rows describes the rows of a pass, as far as masks depend on them. All slices of Rows
-// have one element per row.
+// Rows describes the rows of a pass, as far as masks depend on them. Each Go slice in Rows
+// has one element per row of the pass.
 type Rows struct {
 	// Sequences holds the number of the sequence of each row. Parents holds, for each
 	// row, the row before it in the same pass, or [Root].
@@ -26,7 +26,7 @@ type Rows struct {
 	Bases map[int]int
 }
 
-// Add appends a row.
+// Add appends a row with the given sequence, parent, position and slot.
 func (r *Rows) Add(sequence, parent int, position int32, slot int) {
 	r.Sequences, r.Parents = append(r.Sequences, sequence), append(r.Parents, parent)
 	r.Positions, r.Slots = append(r.Positions, position), append(r.Slots, slot)

@@ -35,9 +35,9 @@ type textToken struct {
 	end, until int
 }
 
-// NewText returns a Text without tokens. The Text will end before the first of the stop
-// strings to be completed. If several stop strings are complete at the same byte, the longest
-// one counts. Empty stop strings are ignored.
+// NewText returns a Text without tokens. The Text ends before the stop string that is
+// completed first. If several stop strings are complete at the same byte, the longest one
+// counts. Empty stop strings are ignored.
 func NewText(stops []string) *Text {
 	t := &Text{}
 	for _, s := range stops {

@@ -15,8 +15,8 @@
 // To add a draft source, implement [spec.Source] and make these changes:
 //
 //   - The function newBlend (blend.go) adds the source to the blend.
-//   - The file mode.go gets a field of [Mode], a row of terms, and the field's value in [Default].
-//     [Auto] takes its sources from [Default].
+//   - The file mode.go gets a field of [Mode], a row in the list `terms`, and the field's value in
+//     [Default]. [Auto] takes its sources from [Default].
 //   - If the source learns from a sequence, the [Drafter] creates the source's data.
 //     The Drafter also passes tokens to the source (New, Begin and Commit in drafter.go).
 //
@@ -39,14 +39,14 @@
 // Drafts make requests faster on average, but not every request. Recorded answers were replayed
 // with the pass times of fitted phone profiles, and the number of drafts was chosen by these times.
 // On Snapdragon 8 Gen 2, even the tenth of requests that gains least from drafts was 1.06 times as
-// fast as without drafts. On Snapdragon 8 Gen 3, wider passes cost more: the tenth of requests that
-// gains least fell to 0.96 of its speed without drafts on Spec-Bench, and to 0.98 on paraphrased
-// tweets. The figures for both phones come from sdnpu-lab bench replay TRACES --draft default --db
-// online --cost sd8gen2,sd8gen3. A short answer cannot recover the time of first passes whose
-// drafts were wrong. Assuming that wide passes cost 5 to 20 % more did not reduce the losses of
-// slow requests. If a request could never lose more time than its drafts have saved so far, no
-// request would ever draft. [Auto] therefore limits the loss of each request and of all requests
-// together, and offers passes of two rows, which risk little time.
+// fast as without drafts. On Snapdragon 8 Gen 3, wider passes cost more than on 8 Gen 2: the tenth
+// of requests that gains least from drafts ran at 0.96 of its speed without drafts on Spec-Bench,
+// and at 0.98 on paraphrased tweets. The figures for both phones come from sdnpu-lab bench replay
+// TRACES --draft default --db online --cost sd8gen2,sd8gen3. A short answer cannot recover the time
+// of first passes whose drafts were wrong. Raising the assumed cost of wide passes by 5 to 20 % did
+// not reduce the time that slow requests lose. If a request could never lose more time than its
+// drafts have saved so far, no request would ever draft. [Auto] therefore limits the loss of each
+// request and of all requests together, and offers passes of two rows, which risk little time.
 //
 // The keys of a model set the product's default: sdnpu.draft is auto, and the keys for
 // plans and recipes are auto as well. The zero [Mode] drafts nothing, and so do the

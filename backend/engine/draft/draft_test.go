@@ -141,9 +141,9 @@ func TestFullDatabaseKeepsNewerHalf(t *testing.T) {
 }
 
 func TestRejectedTokensAreDraftedAgain(t *testing.T) {
-	// In this test, the draft was 5 6 7 8. The model chose 9 instead of 5 and, in the
-	// rows after the wrong 5, agreed with 6 and 7. If the tokens 5 6 occur later, 7
-	// must be drafted.
+	// The model rejects the draft 5 6 7 8: it chooses 9 instead of 5. In the rows after the
+	// rejected token 5, the model agrees with the drafted tokens 6 and 7. When the text later
+	// contains 5 6, the drafter must draft 7.
 	var tree spec.Tree
 	parent := spec.None
 	for _, token := range []int32{5, 6, 7, 8} {

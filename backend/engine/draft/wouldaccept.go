@@ -12,8 +12,8 @@ type WouldAccept struct {
 	node int32
 	// following is set while drawn tokens are compared with a draft tree.
 	following bool
-	// Passes counts the passes that wider decode graphs would have needed, and tokens the tokens
-	// that these passes would have given.
+	// Passes counts the passes that wider decode graphs would have needed. The field tokens
+	// counts the tokens that these passes would have given.
 	Passes, tokens int
 }
 

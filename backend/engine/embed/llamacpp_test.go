@@ -69,8 +69,8 @@ func TestEmbeddingsAgreeWithLlamaCpp(t *testing.T) {
 }
 
 // TestEmbeddingsAgreeWithTransformers compares embeddings with those that Hugging Face
-// transformers computed with the same models; see testdata/reference.py. The model
-// xlm-roberta is that of the Unigram tokenizer's tests.
+// transformers computed with the same models; see testdata/reference.py. The tests of the
+// Unigram tokenizer also use the model xlm-roberta.
 func TestEmbeddingsAgreeWithTransformers(t *testing.T) {
 	dev := cpu.New(cpu.Options{})
 	defer dev.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// sameFloats requires equal floats: bit by bit if the device is row-exact, else within
+// sameFloats requires equal floats: bit by bit if [Options].RowExact is set, else within
 // the tolerance.
 func (s *suite) sameFloats(t *testing.T, want, got []float32, what string) {
 	t.Helper()

@@ -14,8 +14,8 @@ import (
 )
 
 // drafts compares texts with and without drafts; the requests without drafts read whole
-// rows of logits. On row-exact devices the test compares every draft mode and graph
-// width with passes of one row. On other devices the test compares passes with drafts
+// rows of logits. If [Options].RowExact is set, the test compares every draft mode and
+// graph width with passes of one row. On other devices the test compares passes with drafts
 // with passes of one valid row on the same graph.
 func drafts(t *testing.T, s *suite) {
 	name, story := s.story()

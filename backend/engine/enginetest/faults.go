@@ -58,9 +58,9 @@ func (d *faulty) at(k int, hook func() error) {
 	d.before.Store(&before)
 }
 
-// failingRun repeats a pass and makes another one of its graph runs fail each time. The test
-// requires that a failed pass commits nothing, and that the pass then succeeds without a
-// failure.
+// failingRun computes one pass several times, and each time makes a different graph run of
+// the pass fail. A failed pass must commit nothing, and the pass must succeed when it is
+// repeated.
 func failingRun(t *testing.T, s *suite) {
 	name, story := s.story()
 	dev := &faulty{Device: s.device(t)}
@@ -124,7 +124,7 @@ func cancelledRun(t *testing.T, s *suite) {
 			again := ask(t, e, prompt, 10, true)
 			require.Equal(t, min(len(held), len(prompt)-1), again.CachedTokens)
 			s.sameTokens(t, name, prompt, want.Output, again.Output, fmt.Sprintf("after run %d", k))
-			if s.options.RowExact { // on devices that are not row-exact the texts may differ
+			if s.options.RowExact { // if [Options].RowExact is not set, the texts may differ
 				s.sameCache(t, fresh, e, 0, 0, fmt.Sprintf("after run %d", k))
 			}
 		}

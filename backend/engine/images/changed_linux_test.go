@@ -11,7 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// TestImagesOfChangedFilesAreNotKept compiles in this process and as a job.
+// TestImagesOfChangedFilesAreNotKept compiles an image in this process and as a [Job]: both
+// compilations must fail while a mapped file has lost its bytes.
 func TestImagesOfChangedFilesAreNotKept(t *testing.T) {
 	d, c, m := &sharing{Device: cpu.New(cpu.Options{})}, storyConfig(1, 4), storyModel(t)
 	sets, err := WriteBlocks(m, c, 16)

@@ -9,9 +9,9 @@ import (
 )
 
 // layersMark precedes the number of layers in the name of a block's graph, as in
-// block0_rows32_layers14of28: 14 of the model's 28 layers. The emulator sees only one graph
-// at a time. From the name of a graph, the emulator learns how many of the model's layers the
-// graph has, so that the emulator can simulate the graph's time.
+// block0_rows32_layers14of28: 14 of the model's 28 layers. To simulate the time of a graph,
+// the emulator reads from the graph's name how many of the model's layers the graph has,
+// because the emulator sees only one graph at a time.
 const layersMark = "_layers"
 
 // blockSources returns descriptions of each block's graphs with a given number of past

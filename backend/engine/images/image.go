@@ -180,7 +180,8 @@ func Name(graphs []*backend.Graph) string {
 			prefix = prefix[:len(prefix)-1]
 		}
 	}
-	prefix = strings.TrimRight(prefix, "0123456789") // cut whole numbers only, so that names become {1,128}, not {,28} after the common digit 1
+	// the common part must not end inside a number: 1 and 128 become {1,128}, not {,28}
+	prefix = strings.TrimRight(prefix, "0123456789")
 	for i, name := range names {
 		names[i] = strings.TrimPrefix(name, prefix)
 	}

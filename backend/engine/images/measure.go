@@ -57,8 +57,9 @@ type Measurement struct {
 	SizeBytes     int64 // device memory in bytes
 	Load          time.Duration
 	// Run is the time of a run in which a row sees Measurements.Context tokens. Short is the
-	// time of a run in which rows see only the rows of the graph. With the number of visible
-	// tokens, the time of a graph grows from Short to Run.
+	// time of a run in which rows see only the rows of the graph. The more past tokens the
+	// rows see, the longer a run takes: the time Short without past tokens, and the time Run
+	// with Measurements.Context tokens.
 	Run, Short time.Duration
 	// Overruns counts runs that took longer on the emulator than on the simulated
 	// phone.

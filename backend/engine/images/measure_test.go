@@ -160,7 +160,8 @@ func TestMasksOfMeasurementsShowTheContext(t *testing.T) {
 	}
 }
 
-// TestAFailedGraphLeavesTheRestMeasured also checks that nothing stays open.
+// TestAFailedGraphLeavesTheRestMeasured makes the load of one graph fail: all other graphs
+// are measured, and every program is closed.
 func TestAFailedGraphLeavesTheRestMeasured(t *testing.T) {
 	c := storyConfig(1, 4, 1)
 	for refuse := int32(1); refuse <= 4; refuse++ {

@@ -110,9 +110,9 @@ func (s *measurer) measure(ctx context.Context, g *backend.Graph) (m Measurement
 	return m, err
 }
 
-// time returns the time of a device call that took the duration `own` on the host's
-// clock. If an emulator simulates a phone, time returns the phone's time instead. late
-// is set if an emulated call took longer than it would on the phone.
+// time returns the time of a device call that took the duration `own` on the host's clock.
+// If an emulator simulates a phone, the function time returns the phone's time. late is set
+// if an emulated call took longer than it would on the phone.
 func (s *measurer) time(own time.Duration, cost func(backend.Timed) backend.Cost, p backend.Program) (_ time.Duration, late bool) {
 	c := CallCost(p, cost)
 	if c.Paced == "" {
@@ -210,7 +210,8 @@ func (s *measurer) runSlowdown(ctx context.Context, runs, loads *backend.Graph) 
 		t, _, runErr := s.run(ctx, r)
 		select {
 		case err := <-done:
-			// The last run is ignored, because it may have started after the last load.
+			// The time of the last run is ignored, because the run may have started after the end of
+			// the last load.
 			if err != nil || runErr != nil || len(during) == 0 {
 				return 0, errors.Join(err, runErr)
 			}

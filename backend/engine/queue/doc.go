@@ -1,4 +1,5 @@
-// Package queue holds what requests want from the next pass, and what the pass gives them.
+// Package queue holds the tokens and drafts that wait for the next pass, and the pass's
+// results.
 //
 // Each request puts an [Item] with its tokens and drafts into the [Queue]. The goroutine
 // that runs the next pass takes [Rows] of several items: [Queue.Take] gives each item one
@@ -6,7 +7,7 @@
 // [PassOf] makes a [Pass] of the rows. After the pass, each request gets its [Output].
 //
 // Package queue does not decide how many rows a pass has and runs no graph. The engine
-// passes a [Ration], and fills in the [Result].
+// gives [Queue.Take] a [Ration], and fills in the [Result] of the pass.
 //
 // # Invariants
 //

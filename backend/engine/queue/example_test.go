@@ -6,7 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/queue"
 )
 
-// A pass of four rows takes one row of each request, and the rest from the first one.
+// A pass of four rows takes one row of each of two requests, and two more rows of the first
+// request.
 func ExampleQueue_Take() {
 	q := queue.New()
 	for _, tokens := range [][]int32{{1, 2, 3, 4, 5}, {6}} {

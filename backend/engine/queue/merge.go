@@ -8,8 +8,8 @@ type Merge struct {
 	taken    []int // taken holds the number of drafts that were taken from each work item
 	n        int   // n is the number of drafts that were taken from all work items
 	Expected float64
-	// Pays is set for each work item that can afford the loss of the pass, and Paid if
-	// drafts of such a work item were taken.
+	// Pays is set for each work item whose request can afford the time that a wider pass may
+	// lose, and Paid if drafts of such a work item were taken.
 	Pays []bool
 	Paid bool
 }
@@ -19,9 +19,9 @@ func NewMerge(rows []Rows) *Merge {
 	return &Merge{rows: rows, taken: make([]int, len(rows)), Pays: make([]bool, len(rows))}
 }
 
-// FillFrom drops all taken drafts and then takes n drafts: first those of the work items that
-// pay for the width of the pass. Drafts of the other work items come last and fill the rows
-// that are left, because filling these rows costs no further time.
+// FillFrom drops all taken drafts and then takes n drafts: first drafts of the work items for
+// which `pays` returns true, because their requests can afford the width of the pass. Drafts
+// of work items that do not pay come last: they fill rows that cost no further time.
 func (m *Merge) FillFrom(n int, pays func(i int) bool) {
 	m.n, m.Expected = 0, 0
 	clear(m.taken)

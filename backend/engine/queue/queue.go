@@ -75,9 +75,9 @@ type Rows struct {
 // Last reports whether the rows of a pass include the last token of the work item.
 func (s Rows) Last() bool { return s.N == len(s.Item.Tokens) && !s.Item.Continued }
 
-// Scores returns the scores of the drafts that the pass computes. If the pass computes
-// no drafts, Scores returns the scores of the drafts for the first token: the next
-// token shows whether one of them was right.
+// Scores returns the scores of the drafts that the pass computes. If the pass computes no
+// drafts, Scores returns the scores of the drafts at the root of the draft tree: the next
+// drawn token shows whether one of these drafts was right.
 func (s Rows) Scores() (scores []float32) {
 	switch t := s.Item.Drafts; {
 	case t == nil || !s.Last():
@@ -201,7 +201,7 @@ func (q *Queue) WaitNoMore() { q.Update(func() { q.Late = q.Coming }) }
 // Take removes the rows of the next pass from the queue. The function `share` returns how
 // many of the waiting rows the pass takes, and of which work items. Take first gives each
 // chosen work item one row, so that no request waits for the end of another request's prompt.
-// The rows that are left go to the work items that came first.
+// The remaining rows of the pass go to the work items with the lowest turns.
 func (q *Queue) Take(share func(items []*Item) Ration) (rows []Rows) {
 	q.Update(func() {
 		r := share(q.Items)

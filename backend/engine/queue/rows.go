@@ -46,8 +46,9 @@ type Result struct {
 	Top []sampler.Top
 	// ValidRows and PaddingRows count the rows of all block graphs that ran.
 	ValidRows, PaddingRows int
-	// Paced is the simulated time of all runs, or 0 if the device simulates none. Virtual
-	// equals Paced if runs take no time on the host's clock, and is otherwise 0.
+	// Paced is the simulated time of all runs, or 0 if the device simulates none. The field
+	// Virtual equals the field Paced if runs take no time on the host's clock, and is
+	// otherwise 0.
 	Virtual, Paced time.Duration
 	// Ops counts the graph operators that ran on each lane.
 	Ops map[backend.Lane]int64

@@ -16,8 +16,8 @@ type Memory struct {
 // Total returns the sum of all fields.
 func (m Memory) Total() int64 { return m.Programs + m.Cache + m.IO }
 
-// State describes the work of an engine since its start, and the memory and graphs that
-// the engine holds now. All times are times of this machine's clock.
+// State describes the work of an engine since its start, and the memory and graphs that the
+// engine holds now. All times in State were measured on the host's clock.
 type State struct {
 	// Passes counts the passes of all blocks and the head.
 	Passes int64

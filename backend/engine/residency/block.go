@@ -19,8 +19,8 @@ type Block struct {
 	Index, First, End int
 
 	graphs []*BlockGraph // graphs holds one graph for each width, ascending
-	// latest is the block's graph that was loaded last, if plans switch the block's
-	// graphs. The switcher's mutex guards latest.
+	// latest is the block's graph that was loaded last, if plans switch the block's graphs.
+	// The switcher's mutex guards the field latest.
 	latest graphswap.Variant
 }
 

@@ -26,8 +26,8 @@ type Costs struct {
 	rows  []int           // rows lists the graph widths, descending
 
 	mu sync.Mutex // mu guards the fields below it
-	// blocks and head hold the measured times of all graphs that have been loaded at
-	// least once.
+	// The fields blocks and head hold the measured times of all graphs that have been loaded
+	// at least once.
 	blocks []measured
 	head   measured
 	// npu and io are the learned ratios of actual times to forecasts, for the NPU lane
@@ -72,10 +72,10 @@ func newMeasured(layers int) measured {
 	return measured{Layers: layers, Widths: make(map[int]graphswap.MeasuredWidth)}
 }
 
-// at returns the cost of the graph that has the given width. If the graph was never
-// loaded, because the plan does not use it, at assumes the cost of the narrowest
-// measured graph that holds its rows. If no measured graph holds the rows, at assumes
-// the cost of running the widest measured graph as often as the rows need.
+// at returns the cost of the graph that has the given width. If the graph was never loaded,
+// because the plan does not use it, the result is the cost of the narrowest measured graph
+// that holds its rows. If no measured graph holds the rows, the result is the cost of
+// running the widest measured graph as often as the rows need.
 func (m measured) at(rows int) graphswap.MeasuredWidth {
 	if w, known := m.Widths[rows]; known || len(m.Widths) == 0 {
 		return w

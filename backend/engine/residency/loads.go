@@ -137,8 +137,8 @@ func (x *Run) openInSpare(to *BlockGraph) (*BoundGraph, error) {
 	return bound, err
 }
 
-// exchange frees the graph `from` and loads the graph `to`. If the load fails, exchange
-// loads the old graph again.
+// exchange frees the graph `from` and loads the graph `to`. If the load fails, the function
+// exchange loads the old graph again.
 func (x *Run) exchange(b *Block, to, from *BlockGraph) (*BoundGraph, error) {
 	if to.bound != nil { // the graph that the plan loads is loaded already, although the plan assumes that it is not
 		return to.bound, nil

@@ -46,7 +46,7 @@ type Layout struct {
 	Start, Used graphswap.Variant
 	Resident    []graphswap.Variant
 	// OnDemand is set if the images of all graphs are compiled already. If OnDemand is set,
-	// Load skips the graphs that are not loaded first.
+	// Load loads only the graphs with which the engine starts.
 	OnDemand bool
 }
 
@@ -58,8 +58,8 @@ func (o Layout) starts(b *Block, v graphswap.Variant) bool {
 	return o.Resident[b.Index]&v != 0
 }
 
-// Load compiles or loads the graphs of each block. sets has one list of graphs per
-// block, with the smallest width first. After an error of Load, no graph is loaded.
+// Load compiles or loads the graphs of each block. The argument sets has one list of graphs
+// per block, with the smallest width first. After an error of Load, no graph is loaded.
 func (s *Set) Load(ctx context.Context, l *images.Loader, sets [][]*backend.Graph, o Layout) (err error) {
 	defer func() {
 		if err != nil {

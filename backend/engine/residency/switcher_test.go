@@ -53,7 +53,7 @@ func (p *program) Close() error {
 	return p.Program.Close()
 }
 
-// attached returns a set and a switcher whose runs may switch its graphs.
+// attached attaches a set to a new switcher, and returns both.
 func attached(set *Set) (*Set, *Switcher) {
 	s := NewSwitcher()
 	s.Attach(set)

@@ -35,8 +35,8 @@ const (
 
 // Header describes a saved sequence.
 type Header struct {
-	// Identity tells which model computed the keys and values, with which recipe and on
-	// which device. Equal identities give equal keys and values.
+	// Identity tells which model computed the keys and values, with which recipe and on which
+	// device. If two headers have equal identities, equal tokens have equal keys and values.
 	Identity [sha256.Size]byte
 	// Recipe is the name of the recipe, for messages.
 	Recipe string

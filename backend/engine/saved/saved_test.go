@@ -57,8 +57,8 @@ func TestHeadersOverTheirBoundsAreRejected(t *testing.T) {
 	require.ErrorContains(t, err, "9 tokens, and the context has 8")
 }
 
-// FuzzNoOtherFileIsAccepted reads random files. An accepted file must equal, byte by
-// byte, the file that Writer writes from the contents that were read.
+// FuzzNoOtherFileIsAccepted reads files of random bytes. An accepted file must equal, byte
+// by byte, the file that Writer writes from the contents that were read.
 func FuzzNoOtherFileIsAccepted(f *testing.F) {
 	f.Add(write(f, &Header{Recipe: "f16", Layers: 2, Tokens: []int32{1, 2, 3}}, make([]byte, 16)))
 	f.Add([]byte(magic))

@@ -98,9 +98,9 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, 
 //  1. choose takes a sequence that the prompt continues: see continuedBy.
 //     If the prompt continues several sequences, choose takes the one with the most common tokens.
 //  2. choose takes an empty sequence, because no tokens are lost in it.
-//  3. On two conditions, choose takes the sequence with the most tokens in common with the prompt.
-//     At least half of the prompt is in common, and the sequence loses no more tokens than the
-//     sequence that was released first.
+//  3. choose takes the sequence with the most tokens in common with the prompt, if at least half
+//     of the prompt is in common and the sequence loses no more tokens than the sequence that
+//     was released first.
 //  4. If no earlier rule applies, choose takes the sequence that was released first.
 //
 // Among equal sequences, choose takes the one that was released first.

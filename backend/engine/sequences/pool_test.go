@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// times repeats each token reuseStep times, so that reuse may end after each token of
-// the original text.
+// times returns each token reuseStep times in a row, so that reuse may end after each token
+// of the original text.
 func times(tokens ...int32) (text []int32) {
 	for _, token := range tokens {
 		text = append(text, slices.Repeat([]int32{token}, reuseStep)...)

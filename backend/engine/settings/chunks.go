@@ -9,7 +9,8 @@ func PlanChunks(s *Shape) []int {
 	if !s.Planned() {
 		return CutPrompts(s.Rows, func(width int) float64 { return float64(width + workload.PassCost) })
 	}
-	chunks := make([]int, s.Rows[0]+1) // with a switch plan, each block cuts a chunk for its own graph
+	// with a switch plan, each block cuts the rows of a chunk into slices for its own graph
+	chunks := make([]int, s.Rows[0]+1)
 	for n := range chunks {
 		chunks[n] = n
 	}

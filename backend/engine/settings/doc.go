@@ -19,6 +19,6 @@
 //   - the engine accepts resolved options without another check, unless DeviceErr is set.
 //
 // The engine's device lock guards the times of passes in a Shape. Package settings has no
-// lock of its own. The engine owns the Settings and the Shape. Listing the alternatives
-// computes with sizes and costs only, and touches no device.
+// lock of its own. Settings and Shape belong to the engine that is created with them.
+// Listing the alternatives computes with sizes and costs only, and touches no device.
 package settings

@@ -17,10 +17,9 @@ func exactRows(plan string, rows []int) int {
 	return rows[len(rows)-1]
 }
 
-// CheckExact returns an error if no device can combine [Options].Exact with the given
-// plan. Plan auto is allowed, because with Exact it keeps every graph loaded. A plan by
-// which QNN's library switches graphs itself is allowed, because every graph is always
-// available.
+// CheckExact returns an error if no device can combine [Options].Exact with the given plan.
+// Exact allows the plan auto, which then keeps every graph loaded. A plan by which QNN's
+// library switches graphs itself is allowed, because every graph is always available.
 func CheckExact(plan string) error {
 	name, _, _ := graphswap.CutSpare(plan)
 	if name == "" || name == PlanAuto || plan == graphswap.PlanLibrary || !graphswap.Switches(name) {
@@ -34,9 +33,9 @@ func noExactWidth(plan string) error {
 		plan, PlanAuto, graphswap.PlanSeparate, graphswap.PlanResident)
 }
 
-// FlipWidths returns the width that computes one token at a time, and the widths of
-// passes with drafts that MeasureFlips compares with it, ascending. The second result
-// of FlipWidths is empty if each pass has one row. Options.Rows must be set before
+// FlipWidths returns the width that computes one token at a time, and the widths of passes
+// with drafts that MeasureFlips compares with it, ascending. The second result of
+// FlipWidths is empty if each pass has one row. Set Options.Rows before you call
 // FlipWidths; see [Options.Shape].
 func (o Options) FlipWidths() (least int, compared []int) {
 	s := Shape{Rows: o.Rows, Plan: o.Plan, Exact: o.Exact}

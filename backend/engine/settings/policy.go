@@ -30,8 +30,8 @@ import (
 type Policy interface {
 	// PlanPrompt returns the switch plan for a prompt. The engine calls PlanPrompt only if
 	// [Options].Plan switches graphs. The plan must be for the prompt's number of tokens and
-	// start from the loaded graphs; otherwise the request fails with an error. If
-	// PlanPrompt returns another error, the prompt runs on the loaded graphs without a plan.
+	// start from the loaded graphs; otherwise the request fails with an error. If PlanPrompt
+	// returns an error that is not ErrRequest, the prompt runs on the loaded graphs without a plan.
 	PlanPrompt(Prompt) (*Forecast, error)
 	// PassTime returns the expected time of a pass through graphs of the given width. With
 	// PassTime, the engine finds the width that gives the most tokens per time.

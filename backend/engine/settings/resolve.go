@@ -38,12 +38,12 @@ type Settings struct {
 // method Alternatives lists what else [PlanAuto] can be. The order of the steps of
 // Resolve matters, because each step reads the results of earlier steps.
 //
-//  1. The first step sets the recipe, blocks, contexts and sequences from the model.
-//  2. The second step sets the graph widths.
-//  3. The third step sets the head's width and its number of largest logits.
-//  4. The fourth step checks all numbers.
-//  5. In the fifth step, the device decides what the plan "library" means, or rejects the plan.
-//  6. The last step sets the shape's fields that are computed from the plan and the widths.
+//  1. Resolve sets the recipe, blocks, contexts and sequences from the model.
+//  2. Resolve sets the graph widths.
+//  3. Resolve sets the width of the head's graph, and how many largest logits the head returns.
+//  4. Resolve checks that all numbers are in the allowed ranges.
+//  5. The device decides what the plan "library" means, or rejects the plan.
+//  6. Resolve computes the other fields of the shape from the plan and the widths.
 func (o Options) Resolve(c model.Config, device backend.Capabilities) (Resolved, error) {
 	return o.ResolveWith(c, device, o.Plan, o.Rows)
 }
@@ -110,7 +110,7 @@ func (r *Resolved) fillWidths(shared bool) {
 		r.Graphs.Rows = []int{128, 32, 8, 2, 1}
 	case r.Draft != (draft.Mode{}) && !r.Draft.Auto:
 		r.Graphs.Rows = []int{128, 32, 8, 1}
-	case r.Sequences > 1 && shared: // prompts share passes of 32 rows with the answers of others
+	case r.Sequences > 1 && shared: // prompts and the answers of other requests share passes of 32 rows
 		r.Graphs.Rows = []int{128, 32, 1}
 	}
 	if n > 1 && n < 128 && (r.Draft.Auto || r.Draft == (draft.Mode{})) {
@@ -266,8 +266,8 @@ func (o *Settings) OneGraph(s *Shape) graphswap.Config {
 		fits := o.Costs.Configs(&graphswap.Setting{
 			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: o.Context * o.Sequences,
 		})
-		// If no configuration fits by the known costs, try without a spare slot: the device
-		// decides whether the model fits.
+		// If no configuration fits by the known costs, the engine tries one without a spare graph
+		// slot, and the device decides whether the model fits.
 		one.Spare = len(fits) > 0 && fits[0].Spare
 	}
 	return one

@@ -12,9 +12,10 @@ import (
 )
 
 // TestAutoTriesWhatNeedsLess lists the widths and plans that plan auto tries, in order, until
-// one fits into the device's memory. Devices that share constants keep all widths. Devices that
-// do not share constants try fewer widths, and finally one graph of each block. The table's
-// model has rows of 128 bytes, so that graphs of any width can be switched.
+// one fits into the device's memory. On devices that share constants, auto keeps all widths. On
+// devices that do not share constants, auto tries ever fewer widths, and finally one loaded
+// graph of each block. The test's model has hidden states of 128 bytes per row, so that plans
+// can switch graphs of any width.
 func TestAutoTriesWhatNeedsLess(t *testing.T) {
 	c := model.Config{Layers: 5, ContextLength: 96, Hidden: 64, Vocab: 8}
 	drafts, err := draft.Parse("default")

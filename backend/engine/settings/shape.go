@@ -22,8 +22,7 @@ type Shape struct {
 	// HeadRows are the widths of the head's graphs, ascending.
 	HeadRows []int
 	// Plan is the plan that the engine carries out, or empty if all graphs stay loaded.
-	// PlanName is Plan without its suffix for the spare graph slot, which may require or
-	// forbid one.
+	// PlanName is Plan without the suffix that requires or forbids a spare graph slot.
 	Plan, PlanName              string
 	SpareRequired, SpareRefused bool
 	// Exact is the value of [Options].Exact.

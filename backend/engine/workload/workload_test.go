@@ -33,7 +33,7 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 		require.Equal(t, c.cost, cost)
 		require.InDelta(t, c.gain, gain, 1e3, "%d rows, %d tokens", c.rows, c.limit)
 	}
-	for range 100 { // the means follow new measurements
+	for range 100 { // after many new answers, the means are close to the new values
 		h.Answered(11, 3, 400*time.Millisecond)
 		h.HeadRan(8, 80*time.Millisecond)
 	}

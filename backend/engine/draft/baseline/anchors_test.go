@@ -20,8 +20,8 @@ func tree(a *Anchors, token int32) (paths [][]int32, scores []float32) {
 	return paths, scores
 }
 
-// The test is the paper's example: Clinton -> has, arrived, 's; the prompt holds
-// arrived.
+// The test is an example of the sd.npu paper: after Clinton, the model found has, arrived
+// and 's likely; the token arrived also occurs in the prompt.
 func TestAnchorsDraftTwoSteps(t *testing.T) {
 	const clinton, has, arrived, s, at, in, dot = 1, 2, 3, 4, 5, 6, 7
 	a := NewAnchors()

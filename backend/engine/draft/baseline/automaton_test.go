@@ -10,7 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// randomText returns n random tokens below alphabet.
+// randomText returns n random tokens from 0 to alphabet-1.
 func randomText(rng *rand.Rand, n, alphabet int) []int32 {
 	text := make([]int32, n)
 	for i := range text {

@@ -26,8 +26,8 @@ func chainOf(tokens ...int32) *spec.Tree {
 	return t
 }
 
-// The test has the paper's classes of rejected drafts, after T = 0: the model's
-// choice after each row, and the segment that is kept.
+// The test has one case for each class of rejected drafts in the sd.npu paper: the model's
+// choice after each row, and the segment that must be kept.
 func TestReuseKeepsAgreedRuns(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -69,8 +69,9 @@ func (r *reuse) rejected(t *spec.Tree, row, token int32) {
 	slices.Reverse(r.longest)
 }
 
-// step makes a segment of the longest sequence of agreed tokens in this pass. step ages
-// all segments and finds, for each, the token that would continue the text.
+// step makes a segment of the longest sequence of consecutive drafted tokens with which the
+// model agreed in this pass. step ages all segments and finds, for each segment, its token
+// that would continue the text.
 func (r *reuse) step(text []int32) {
 	if len(r.longest) > 0 {
 		if len(r.segments) == reuseSegments {
