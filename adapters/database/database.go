@@ -123,8 +123,7 @@ func ReadStats(path string) (s Stats, err error) {
 	})
 }
 
-// formatTime formats seconds since 1970 as a time. For zero formatTime returns the
-// empty text.
+// formatTime formats seconds since 1970 as a time. formatTime(0) returns "".
 func formatTime(seconds int64) string {
 	if seconds == 0 {
 		return ""

@@ -14,9 +14,9 @@ import (
 type Selection struct {
 	// IDs lists conversations by the numbers that identify them.
 	IDs []string
-	// Containing selects the conversations in which the given text occurs. Model is the
-	// GGUF file whose vocabulary turns the tokens of the database into text, in which
-	// Containing is searched. If Containing is set, Model must be set too.
+	// Containing selects the conversations in which the given text occurs. Model is the GGUF
+	// file whose vocabulary turns the tokens of the database into text, so that the text can
+	// be searched. If Containing is set, Model must be set too.
 	Containing, Model string
 	// Since selects the conversations that have an answer from the given time span
 	// until now.

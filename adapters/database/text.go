@@ -95,9 +95,9 @@ func (r *textReader) readText(source io.Reader) error {
 	}
 }
 
-// cut returns the position at which a piece of text ends. The piece ends after the first
-// empty line that follows pieceBytes. If no empty line follows, the piece ends after its
-// last space. A piece without spaces ends after its last complete character.
+// cut returns the position at which a piece of a text file ends. The piece ends after the
+// first empty line that follows pieceBytes. If no empty line follows, the piece ends after
+// its last space. A piece without spaces ends after its last complete character.
 func cut(piece []byte) int {
 	if at := bytes.Index(piece[pieceBytes:], []byte("\n\n")); at >= 0 {
 		return pieceBytes + at + 2

@@ -17,9 +17,8 @@ import (
 	"github.com/sdnpu/sdnpu/internal/loaderpath"
 )
 
-// dspDriver lists the file names of the vendor's library through which programs
-// call the DSP. The library of dspDriver is part of the operating system, not of
-// the vendor's runtime.
+// dspDriver lists the file names of the vendor's library through which programs call the
+// DSP. The operating system contains this library, and the vendor's runtime does not.
 var dspDriver = []string{"libcdsprpc.so", "libcdsprpc.so.1"}
 
 // driverFolders lists the folders in which operating systems keep the library through

@@ -75,8 +75,8 @@ func TestBrokenFilesAreNamed(t *testing.T) {
 		name  string
 		files map[string]string
 		look  func(t *testing.T, root string) Finding
-		found string // found is a part of the finding's text; if it is empty, nothing must be found
-		says  string // says is a text that the remedy must contain
+		found string // found is a text that the finding must contain; "" means that the finding must be empty
+		says  string // `says` is a text that the remedy must contain
 	}{
 		{"whole", whole, versions, "v2.51.0.260929181845", ""},
 		{"an image of another version", with("libQnnHtpV75Skel.so", old), versions, "", "libQnnHtpV75Skel.so is v2.43.0.250101000000"},

@@ -34,7 +34,8 @@ func (m Machine) checkOllama(ctx context.Context) (list []Finding) {
 }
 
 // checkHost reports which runner, that is which llama-server, an Ollama installation
-// starts. If the checked program is not Ollama, checkHost reports only that.
+// starts. If the checked program is not Ollama, checkHost returns only a finding that says
+// so.
 func (m Machine) checkHost(ctx context.Context, h ollama.Host) []Finding {
 	if _, err := OllamaVersion(ctx, h); err != nil {
 		return []Finding{{What: "Ollama", Remedy: err.Error()}}
@@ -142,7 +143,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 		if len(all) == 0 {
 			list = append(list, Finding{What: "prepared", Found: folder + ": empty"})
 		}
-		fitting := map[string]bool{} // the models for which a prepared folder has images that fit this device
+		fitting := map[string]bool{} // the models that have prepared images for this device
 		for _, e := range all {
 			if c != nil && e.Mismatch(*c) == "" {
 				fitting[e.Model.Digest] = true
@@ -156,7 +157,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 				switch {
 				case !fitting[e.Model.Digest]:
 					f.Remedy = reason
-				case reason != "": // another image of the same model fits, so no remedy is needed
+				case reason != "": // the model has a prepared image for this device, so no remedy is needed
 					f.Found += ", not for this device: " + reason
 				}
 			}

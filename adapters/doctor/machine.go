@@ -21,8 +21,8 @@ type Finding struct {
 	// Found describes what the check found. Found is empty if something that sdnpu needs is
 	// missing.
 	Found string
-	// Remedy tells the user what to do. If Found is set too, Remedy is a remark that
-	// asks the user for no action.
+	// Remedy tells the user what to do. If both Found and Remedy are set, Remedy is a remark
+	// that asks the user for no action.
 	Remedy string
 }
 
@@ -39,7 +39,7 @@ type Machine struct {
 	Ollama string
 }
 
-// Check checks the machine and returns what it found.
+// Check makes all checks of the machine, and returns a finding for each of them.
 func (m Machine) Check(ctx context.Context) []Finding {
 	list := []Finding{{What: "program", Found: fmt.Sprintf("sdnpu %s, %s/%s", m.Version, runtime.GOOS, runtime.GOARCH)}}
 	device, capabilities := m.checkDevice(ctx)

@@ -55,7 +55,7 @@ func (m Machine) checkEnabled(e Enabled, c *backend.Capabilities) (f Finding, di
 	return m.checkChoice(name, digest, c), digest
 }
 
-// checkChoice reports the choice for a model.
+// checkChoice reports which recipe was chosen for a model.
 func (m Machine) checkChoice(name, digest string, c *backend.Capabilities) Finding {
 	f := Finding{What: "recipe"}
 	if c == nil {

@@ -13,7 +13,7 @@ import (
 const (
 	compileBudget = 3.0 // compileBudget is the allowed compile time in seconds per 100 million parameters
 	reloadBudget  = 1.0 // reloadBudget is the allowed reload time in seconds per GB of images
-	fixedBudget   = 0.5 // fixedBudget is the allowance for costs that do not grow, in seconds
+	fixedBudget   = 0.5 // fixedBudget is the allowed time in seconds for costs that do not grow with the model
 )
 
 // Report is the result of a [Checkup]. All sizes in a Report are in bytes.
@@ -62,9 +62,9 @@ type Report struct {
 	// the reason why this plan was chosen.
 	Plan       string `json:"plan"`
 	PlanReason string `json:"plan_reason,omitempty"`
-	// Configuration describes the blocks and widths that the engine has chosen, and
-	// Expected what a request would take in the best configurations. Configuration and
-	// Expected are empty if blocks and widths never change.
+	// Configuration describes the blocks and widths that the engine has chosen, and Expected
+	// describes the time of a request in the best configurations. Configuration and Expected
+	// are empty if blocks and widths never change.
 	Configuration string `json:"configuration,omitempty"`
 	Expected      string `json:"expected,omitempty"`
 	// Lossless holds the measurement of how often the graph width changes a token. If

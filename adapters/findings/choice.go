@@ -48,7 +48,7 @@ type ChoiceKey struct {
 // Outcome is the result of a recipe in a comparison.
 type Outcome string
 
-// The constants below are the outcomes of recipes.
+// The constants below are the outcomes of one recipe in a comparison of recipes.
 const (
 	// Chosen marks the one recipe that the comparison has chosen.
 	Chosen Outcome = "chosen"
@@ -56,8 +56,8 @@ const (
 	BelowGate Outcome = "below its gate"
 	// CannotRun marks recipes that the device does not support or has no memory for.
 	CannotRun Outcome = "cannot run"
-	// NotFaster marks recipes that are not clearly faster than the chosen one. The
-	// quality of such slower recipes is not checked, because they cannot be
+	// NotFaster marks a recipe that is not clearly faster than the chosen recipe. The quality
+	// of a recipe that is not clearly faster is not checked, because the recipe cannot be
 	// chosen.
 	NotFaster Outcome = "not at least 5 % faster"
 )
@@ -78,7 +78,7 @@ type Trial struct {
 	Ratio       Number  `json:"perplexity_ratio,omitempty"`
 	Uncertainty float64 `json:"uncertainty,omitempty"`
 	Gate        Gate    `json:"gate"`
-	// Ranges identifies the calibration.
+	// Ranges identifies the calibration that gave the recipe its activation ranges.
 	Ranges string `json:"ranges,omitempty"`
 }
 
@@ -109,7 +109,8 @@ func (c *Choice) Trial(recipe string) *Trial {
 	return &c.Trials[i]
 }
 
-// Figures describes the chosen recipe and the others.
+// Figures returns a text with the figures of the chosen recipe and of the other compared
+// recipes.
 func (c *Choice) Figures() string {
 	var others []string
 	for _, t := range c.Trials {
@@ -283,8 +284,7 @@ func (s Store) otherChoice(k ChoiceKey) error {
 	return ErrNoChoice
 }
 
-// Choices returns all stored choices, ordered by the model's name. damaged lists the
-// errors of those that cannot be read.
+// damaged lists the errors of the choices that cannot be read.
 func (s Store) Choices() (list []*Choice, damaged []error) {
 	if s.Cache == "" {
 		return nil, nil

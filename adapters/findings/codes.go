@@ -49,7 +49,7 @@ type codesWriter struct {
 	offset int64
 }
 
-// add appends a matrix.
+// add appends a matrix to the codes file.
 func (c *codesWriter) add(name string, codes []byte) error {
 	n, err := c.w.Write(codes)
 	c.index = append(c.index, codesEntry{name, c.offset, int64(len(codes)), crc32.Checksum(codes, castagnoli)})

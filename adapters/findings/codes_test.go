@@ -84,8 +84,8 @@ func TestDamagedCodesAreRefused(t *testing.T) {
 }
 
 // TestOnlyOwnCodesAreDropped checks which damaged codes files are removed when the growth of a
-// context finds the damage. The next start of the model makes a removed codes file again. The codes
-// file of a prepared folder stays.
+// context finds the damage. The next start of the model makes a removed codes file again. A codes
+// file in a prepared folder is never removed.
 func TestOnlyOwnCodesAreDropped(t *testing.T) {
 	data, id, _ := writtenCodes(t)
 	recipe, err := model.FindRecipe("w8a16")

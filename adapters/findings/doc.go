@@ -2,7 +2,8 @@
 // image cache.
 //
 // Package findings stores six kinds of results, each in a folder of the image cache, and a manifest
-// in each folder of prepared images. The folders and the manifest have these names:
+// in each folder of prepared images. The list below gives the names of these folders and of the
+// manifest:
 //
 //	ranges/    activation ranges from calibration, and weights that it rounded
 //	checks/    quality of a recipe compared with float32
@@ -19,7 +20,8 @@
 //
 //   - Files are written completely or not at all.
 //   - A caller never gets a result that was measured with other ranges, another model file or another device.
-//   - Files may be damaged or edited by hand. The package checks each length that it reads.
+//   - Files may be damaged or edited by hand. Package findings checks each length that it
+//     reads from a file.
 //   - A damaged result is treated like a missing result.
 //
 // # Cost

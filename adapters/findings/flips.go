@@ -81,9 +81,9 @@ func (s Store) KnownFlips(f FlipsFile) *engine.Flips {
 	return nil
 }
 
-// MeasureFlips compares passes of different widths at a number of token positions. If the
-// engine's context is too short, MeasureFlips compares fewer positions. MeasureFlips stores
-// its result, unless a result with more positions is stored already. If storing the flips
+// MeasureFlips compares passes of different widths at the given number of token positions,
+// or at fewer positions if the engine's context is too short. MeasureFlips stores its
+// result, unless a result with more positions is stored already. If storing the flips
 // fails, notKept is the error.
 func (s Store) MeasureFlips(ctx context.Context, f FlipsFile, e *engine.Engine, tok *tokenizer.Tokenizer, positions int) (found *engine.Flips, notKept, err error) {
 	text, err := tok.Encode(strings.ReplaceAll(checkText, PassageEnd, "\n"), tokenizer.EncodeOptions{AddSpecial: true})

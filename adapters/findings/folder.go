@@ -36,10 +36,10 @@ type Folder struct {
 	manifest manifest
 }
 
-// OpenFolder decides whether a folder of prepared images may be used. Either only trusted users can
-// change the folder, or an accepted key has signed its manifest. OpenFolder refuses every folder,
-// even the user's own, whose signature cannot be read or belongs to other content, because such a
-// folder was changed after it was signed.
+// OpenFolder decides whether a folder of prepared images may be used. A folder may be used if only
+// trusted users can change the folder, or if an accepted key has signed its manifest. OpenFolder
+// refuses every folder, even the user's own, whose signature cannot be read or belongs to other
+// content, because such a folder was changed after it was signed.
 func OpenFolder(dir string, accepted []signing.PublicKey) (*Folder, error) {
 	owned := trust.Check(dir)
 	if owned != nil && !errors.Is(owned, trust.ErrUntrusted) {

@@ -101,8 +101,8 @@ func TestFoldersOfOthersNeedASignature(t *testing.T) {
 		key    *signing.PrivateKey
 		keys   []signing.PublicKey
 		change func(t *testing.T, dir string)
-		// refuse is a part of the reason for refusing the folder; it is empty if the
-		// folder may be used
+		// refuse is a text that the reason for refusing the folder must contain; it is empty if
+		// the folder may be used
 		refuse string
 	}{
 		{"own", own, nil, nil, nil, ""},
@@ -199,8 +199,8 @@ func TestNoChangeOfASignedFolderIsUsed(t *testing.T) {
 }
 
 // TestImagesOfTwoSignedFoldersAreNotMixed mixes two states of a folder: the older manifest accepts
-// no newer images, and the newer manifest no older ones. A folder that is in the older state as a
-// whole has a valid signature and is accepted.
+// no newer images, and the newer manifest no older ones. A folder whose files are all in the older
+// state has a valid signature and is accepted.
 func TestImagesOfTwoSignedFoldersAreNotMixed(t *testing.T) {
 	needsModes(t)
 	key := signingKey(t)
@@ -237,8 +237,8 @@ func TestImagesOfTwoSignedFoldersAreNotMixed(t *testing.T) {
 	}
 }
 
-// TestSignedRangesAreReadAsSigned changes the ranges and the rounded weights of a
-// signed folder, which decide what is compiled. The changed files must not be used.
+// TestSignedRangesAreReadAsSigned changes the ranges and the rounded weights of a signed
+// folder, which decide what is compiled. The product must not use the changed files.
 func TestSignedRangesAreReadAsSigned(t *testing.T) {
 	needsModes(t)
 	key := signingKey(t)

@@ -70,9 +70,9 @@ var ErrFewPositions = errors.New("too few positions to judge a recipe")
 // Failure describes the figures of a check that are worse than the gate with 95 % certainty. If no
 // figure is worse than the gate, Failure returns "". The figures of a check depend on its text, so
 // Failure computes a confidence interval for each figure. Failure compares the gate with the end of
-// the interval that is better for the recipe. A recipe whose true quality is exactly at its gate
-// therefore fails one of twenty checks. If Failure ignored the confidence intervals, such a recipe
-// would fail every second check.
+// the interval that is better for the recipe, so that a recipe whose true quality is exactly at its
+// gate fails one of twenty checks. Without confidence intervals, a recipe whose true quality is
+// exactly at its gate would fail every second check.
 func (g Gate) Failure(c *Check) string {
 	return g.below(c, UpperBound(c.Top1, c.Positions), float64(c.Perplexity.Ratio)*math.Exp(-certainty*c.Perplexity.Uncertainty))
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// ManifestFile is the name of a file in each folder of prepared images. The file lists for
-// each image the model, the device and the checksum. The engine finds prepared images by
+// ManifestFile is the name of a file in each folder of prepared images. For each image, the
+// file lists the model, the device and the checksum. The engine finds prepared images by
 // the same keys as images in its cache. If the manifest is signed, only images that the
 // manifest lists are used.
 const ManifestFile = "manifest.json"
@@ -177,7 +177,7 @@ func ReadOrNewManifest(folder string) ([]PreparedEntry, error) {
 
 // manifestPatience limits how long to wait for another process that writes the
 // manifest. Writing a manifest takes moments, unless the writing process is stopped.
-var manifestPatience = time.Minute // the value is a variable because tests set a shorter time
+var manifestPatience = time.Minute // manifestPatience is a variable, because tests set a shorter time
 
 // Keep adds the entry to a folder's manifest and signs the manifest if there is a key.
 // If the manifest already has an entry for the same model, chip, library and options,

@@ -61,7 +61,8 @@ func TestConcurrentKeepsAreAllListed(t *testing.T) {
 }
 
 // Another holder of the lock, such as a stopped process, delays a manifest for a limited
-// time. If a process holds the lock for longer, the error names the file and the remedy.
+// time. If another process holds the lock for longer than manifestPatience, the error names
+// the file and the remedy.
 func TestAHeldLockOfAManifestIsAnError(t *testing.T) {
 	defer func(old time.Duration) { manifestPatience = old }(manifestPatience)
 	manifestPatience = 50 * time.Millisecond

@@ -46,7 +46,8 @@ type RangesFile struct {
 }
 
 // RangesPath returns the path of the file for a model's ranges with a recipe, or "" if the
-// store stores nothing. All recipes that round weights in the same form use the same file.
+// store stores nothing. All recipes that round weights with the same block size use the
+// same file.
 func (s Store) RangesPath(digest string, r model.Recipe) string {
 	if s.Cache == "" {
 		return ""
@@ -54,8 +55,8 @@ func (s Store) RangesPath(digest string, r model.Recipe) string {
 	return filepath.Join(s.Cache, RangesFolder, digest+formSuffix(r)+FileSuffix)
 }
 
-// formSuffix is the part of a ranges file's name that says in which form a recipe
-// rounds weights.
+// formSuffix is the part of a ranges file's name that gives the block size with which a
+// recipe rounds weights.
 func formSuffix(r model.Recipe) string {
 	if r.Multiples() == 0 {
 		return ""

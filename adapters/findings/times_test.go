@@ -10,7 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// TestTimesAreKnownForEqualSettingsOnly changes each setting, and the file.
+// TestTimesAreKnownForEqualSettingsOnly asks for stored times with each setting changed,
+// and damages the file of the times.
 func TestTimesAreKnownForEqualSettingsOnly(t *testing.T) {
 	s := Store{Cache: t.TempDir()}
 	require.NoError(t, os.Chmod(s.Cache, 0o700))

@@ -91,8 +91,8 @@ func (f *clientsFlags) measure(cmd *cobra.Command) error {
 	return clients.Table(cmd.OutOrStdout(), rows)
 }
 
-// questions reads the prompts. A model without a chat template gets the texts of the
-// prompts alone.
+// questions reads the prompts that the flags select. A model without a chat template gets
+// the texts of the prompts alone.
 func (f *clientsFlags) questions() ([]bench.Item, error) {
 	prompts, err := f.readPrompts()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 // TestTheEngineFindsTheBestConfigurationOfAConversation executes a conversation of long prompts and
 // short answers, for which the widths at the start of the conversation are not always the best.
-// Plan auto changes to other widths if they are better. Plan auto gives the same answers as each
-// fixed configuration, and takes little more time than the best one, on devices with room for two
-// graphs of each block and for one.
+// Plan auto must change to the widths that are best for the conversation. Plan auto gives the same
+// answers as each fixed configuration, and takes little more time than the best one, on devices
+// with room for two graphs of each block and for one.
 func TestTheEngineFindsTheBestConfigurationOfAConversation(t *testing.T) {
 	self, err := launch.OwnProgram()
 	require.NoError(t, err)

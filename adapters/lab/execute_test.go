@@ -124,8 +124,8 @@ func TestHeadsMatchTheForecast(t *testing.T) {
 	}
 }
 
-// If this user may, urgent gives an executor's processes real-time priority, so
-// that other work on the machine does not delay calls.
+// If the user has the permission, urgent gives an executor's processes real-time priority,
+// so that other work on the machine does not delay calls.
 func urgent(t *testing.T, x *executor) {
 	if err := exec.CommandContext(t.Context(), "chrt", "-r", "20", "true").Run(); err != nil {
 		t.Log("at the usual priority:", err)

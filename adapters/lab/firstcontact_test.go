@@ -15,8 +15,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
-// The measured times come from the emulator's profile. The test needs a process of its own, because
-// the emulator reads its environment once.
+// The times that the test measures are those of the device profile that the emulator simulates. The
+// test needs a process of its own, because the emulator reads its environment once.
 func TestFirstContactWithAPacedEmulator(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "report.json")

@@ -30,8 +30,8 @@ func TestOrderPrintsEachPolicyWithThePublishedValue(t *testing.T) {
 	}
 }
 
-// A file with the costs of the example gives the same JSON as the example, and the written
-// timeline can be read.
+// With --costs-file, a file that holds the built-in costs "example" gives the same JSON as
+// --costs example. The timeline that the command writes can be read.
 func TestOrderReadsCostsAndWritesATimeline(t *testing.T) {
 	text, err := json.Marshal(shadow.KnownCosts[1])
 	require.NoError(t, err)

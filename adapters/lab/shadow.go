@@ -70,7 +70,7 @@ the time and, in parentheses, how long the matrix unit works, both in µs.`,
 	return cmd
 }
 
-// edges maps the values of --edge to types.
+// edges maps the values of the flag --edge to element types.
 var edges = map[string]backend.DataType{"f16": backend.Float16, "u16": backend.Ufixed16, "u8": backend.Ufixed8}
 
 func (f *formsFlags) run(cmd *cobra.Command) error {
@@ -107,7 +107,7 @@ func (f *formsFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// estimate estimates all forms of all shapes on one chip.
+// The method `estimate` estimates the times of all forms of all projections on one chip.
 func (f *formsFlags) estimate(cmd *cobra.Command, chip hexagon.Chip, edge backend.DataType) (times []shadow.Time, err error) {
 	s, err := launch.ReadSettings()
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	Fastest = 1000
 )
 
-// AboutModel returns an About for a model: the name is that of its file, without the extension.
+// AboutModel returns an About that names a model by its file, without the file's extension.
 // AboutModel leaves the name of the device empty, and the caller must set it.
 func AboutModel(path string, c model.Config, recipe string) About {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
@@ -151,7 +151,7 @@ func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
 	}
 	w := fit(x, y)
 	model.DispatchMs, model.RowMs, model.TileMs = w[0], w[1], w[2]
-	// A longer context costs most in the widest graph.
+	// A longer context adds most to the time of the widest graph.
 	widest := widths[len(widths)-1]
 	grows := model.RowMs * float64(widest) * (1 - float64(widest)/2/float64(m.Context))
 	if grows <= 0 {

@@ -177,7 +177,7 @@ func TestPathsCannotLeaveTheFolder(t *testing.T) {
 // TestWrongSizeIsRejected patches the sizes in the zip's directory.
 func TestWrongSizeIsRejected(t *testing.T) {
 	data := wheel(t, good())
-	// at is the place of the name in the zip's directory
+	// at is the offset of the library's name in the zip's directory
 	at := bytes.LastIndex(data, []byte("onnxruntime_qnn/libQnnHtpV79Skel.so"))
 	// sizeBefore is the distance from a file's size to its name in a directory entry
 	const sizeBefore = 46 - 24

@@ -15,8 +15,8 @@ import (
 // entry is a file in a test wheel.
 type entry struct {
 	name, text string
-	// sum is the checksum in RECORD: empty for the correct checksum, and "-"
-	// for no checksum.
+	// sum is the checksum that RECORD gives for the file: "" stands for the correct checksum,
+	// and "-" for no checksum.
 	sum string
 	// link makes the entry a symbolic link.
 	link bool

@@ -48,8 +48,8 @@ func keptName(folder, wheel string) string {
 	return filepath.Join(folder, ".fetched-"+filepath.Base(wheel))
 }
 
-// Open opens the user's own wheel, or one that an earlier call kept; otherwise Open
-// downloads one.
+// Open opens the wheel file that the user named, or a wheel that an earlier call kept. If
+// there is neither, Open downloads a wheel.
 func (s Source) Open(ctx context.Context) (*WheelFile, error) {
 	if s.File != "" {
 		return s.openNamed()
@@ -90,10 +90,11 @@ func newWheelFile(label string) (*WheelFile, error) {
 	return &WheelFile{File: file, Label: label, temporary: true}, nil
 }
 
-// openNamed copies the user's own wheel and opens the copy. The wheel is read once, so its
-// owner cannot change it after its checksum was compared. If the user gave a checksum, the
-// wheel must have this checksum. If the user gave no checksum, this program must know the
-// wheel's checksum, because the checksums inside a wheel do not prove who made the wheel.
+// openNamed copies the wheel file that the user named and opens the copy. The wheel is read
+// once, so its owner cannot change it after its checksum was compared. If the user gave a
+// checksum, the wheel must have this checksum. If the user gave no checksum, this program
+// must know the wheel's checksum, because the checksums inside a wheel do not prove who
+// made the wheel.
 func (s Source) openNamed() (*WheelFile, error) {
 	from, err := os.Open(s.File)
 	if err != nil {
@@ -169,9 +170,9 @@ func (w *WheelFile) Close() error {
 // LicenceName is the name of the licence's file while the user is asked for consent.
 const LicenceName = "Qualcomm_LICENSE.pdf"
 
-// WriteLicence writes the vendor's licence to a file for the user to read. If an
-// earlier call left the same licence, its file is kept; another file or a link with its
-// name is not touched.
+// WriteLicence writes the vendor's licence to a file for the user to read. If an earlier
+// call wrote the same licence, WriteLicence keeps the file. WriteLicence never touches
+// another file, or a link, with the name of the licence's file.
 func WriteLicence(root *os.Root, text []byte) error {
 	err := rootfile.Create(root, LicenceName, bytes.NewReader(text), 0o644)
 	if !errors.Is(err, os.ErrExist) {

@@ -16,8 +16,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// errAloneGone is the error with which [Alone.Serve] ends if the process has lost the
-// NPU. The error asks the user to start the server again, because no host does so.
+// errAloneGone is the error with which [Alone.Serve] ends if the process has lost the NPU.
+// The error asks the user to start the server again, because without Ollama no program
+// restarts the server.
 var errAloneGone = errors.New("this process has lost the NPU and exits: start it again")
 
 // Alone is a server that a person starts, without Ollama.

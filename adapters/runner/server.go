@@ -176,8 +176,8 @@ func (p Program) run(ctx context.Context, i instance) error {
 		IdleSwitch: idleTime, Ahead: idleTime, ServesEmbeddings: true, Embeddings: args.Embedding, Pooling: args.Pooling,
 	})
 	if err != nil {
-		// Ollama shows the error with which the process exits. Requests that are
-		// waiting get the error too.
+		// Ollama shows the error with which the process exits. SetFailed gives the same error to
+		// the requests that are waiting.
 		server.SetFailed(err)
 		cancel(err)
 		return errors.Join(err, <-served)

@@ -136,8 +136,8 @@ func TestModelIsCalibratedOnceAndChecked(t *testing.T) {
 	require.ErrorIs(t, err, findings.ErrRangesFile)
 }
 
-// The report counts 4-bit weights as 4 bits. The emulator stores 4-bit weights as floats, and
-// the report must say so.
+// The report of `sdnpu check` counts 4-bit weights as 4 bits. The emulator stores 4-bit
+// weights as floats, and the report of `sdnpu check` must say so.
 func TestCheckReportsSizesOfRecipeAndDevice(t *testing.T) {
 	useCache(t)
 	t.Setenv(findings.GateVariable, "off")

@@ -344,7 +344,7 @@ func TestErrorsShortenLongValues(t *testing.T) {
 	}
 	for _, key := range config.Keys {
 		if key.Name == "sdnpu.db" {
-			long := "x/" + long // the value must not be an absolute path
+			long := "x/" + long // the value of sdnpu.db must not be an absolute path
 			t.Setenv(key.Variable(), long)
 		} else {
 			t.Setenv(key.Variable(), long)

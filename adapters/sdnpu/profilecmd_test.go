@@ -55,8 +55,8 @@ func TestProfileNamesTheLaboratoryForAFirstContact(t *testing.T) {
 	require.EqualError(t, err, "profile --first-contact is a command of the laboratory: run sdnpu-lab first-contact MODEL.gguf")
 }
 
-// pacedFolder is the variable with the folder of the child process. The tests need
-// a process of their own, because the emulator reads its environment once.
+// pacedFolder is the environment variable that names the image cache of the child process.
+// The tests need a process of their own, because the emulator reads its environment once.
 const pacedFolder = "SDNPU_TEST_PACED_FOLDER"
 
 // paced runs the test in a child process whose emulator simulates a phone's time

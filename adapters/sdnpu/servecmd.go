@@ -169,8 +169,8 @@ func (f *serveFlags) resolve(path string, adapters []string) (config.Config, err
 	return launch.ResolveConfig(path, map[string]string{"sdnpu.recipe": f.recipe, "sdnpu.draft": f.draft, "sdnpu.plan": f.plan, "sdnpu.db": f.db}, adapters...)
 }
 
-// args returns the arguments of the server. The contexts of all slots together are the
-// context of llama-server.
+// args returns the arguments of the server. llama-server divides its context length among
+// its slots, so the context length is multiplied by the number of slots.
 func (f *serveFlags) args(cmd *cobra.Command, path, model string) arguments.Args {
 	a := arguments.Args{
 		Model: path, Host: f.host, Port: f.port, Context: f.context * f.parallel, Parallel: f.parallel, ContextShift: !f.noShift,

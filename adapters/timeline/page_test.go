@@ -79,7 +79,8 @@ func TestThePageShowsWhatTheRecordHolds(t *testing.T) {
 	require.InEpsilon(t, 2, second/first, 0.01)
 	require.InEpsilon(t, 1.4, widths(t, tab, 0, "rect.load")[0]/first, 0.01)
 	require.InEpsilon(t, 0.4, widths(t, tab, 0, "rect.stall")[0]/first, 0.01)
-	// Heights are shares of the largest verification: 4, 20 and 8 of 32 rows.
+	// The heights of a bar's three parts are in proportion to their numbers of rows: 4, 20 and
+	// 8 of 32 rows.
 	heights := ask[[]float64](t, tab, `[...document.querySelectorAll("main svg")[1].querySelectorAll(".valid,.wasted,.padding")].slice(0, 3).map(e => +e.getAttribute("height"))`)
 	require.InDeltaSlice(t, []float64{5, 2}, []float64{heights[1] / heights[0], heights[2] / heights[0]}, 0.01)
 	figures := ask[string](t, tab, `document.getElementById("figures").innerText`)

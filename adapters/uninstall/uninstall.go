@@ -25,8 +25,8 @@ type Part struct {
 	// IsOurs, if set, reports whether this program wrote the files of a folder. Find
 	// leaves out files of folders for which IsOurs returns false.
 	IsOurs func(folder string) bool
-	// Last is the name of the file that IsOurs needs. Files with the name Last are
-	// removed after all other files, so that a second call of Remove can complete an
+	// Last is the name of the file without which IsOurs returns false. Files with the name
+	// Last are removed after all other files, so that a second call of Remove can complete an
 	// interrupted removal.
 	Last string
 	// Files and SizeBytes describe the files that Find found.
@@ -47,7 +47,7 @@ var (
 		`|onnxruntime_qnn/((lib)?Qnn[A-Za-z0-9]+\.(so|dll)|lib[a-z0-9]+v[0-9]+\.cat|LICENSE|Qualcomm_LICENSE\.pdf|ThirdPartyNotices\.txt))$`)
 )
 
-// Find lists our files in the folder. A missing folder has no files.
+// Find lists our files in the folder. If the folder does not exist, Find lists no files.
 func (p *Part) Find() error {
 	p.Files, p.SizeBytes = nil, 0
 	known := make(map[string]bool)

@@ -79,7 +79,7 @@ var ablationTitles = []string{"NPU", "+G", "+SD", "+G+SD", "ours"}
 const ablationPrefill, ablationDecode = 256, 32
 
 // ablationBlocks lists the numbers of blocks with which the planner plans. For each model, the
-// ablation table shows the best plan of all numbers of blocks.
+// ablation table shows the best of the plans with 2, 3, 4 and 7 blocks.
 var ablationBlocks = []int{2, 3, 4, 7}
 
 // RunAblation computes the ablation table. The columns without +G load one graph of
@@ -226,7 +226,7 @@ type accepted struct {
 	AcceptLength float64 `json:"accept_length"` // AcceptLength comes from the report of a run
 	All          struct {
 		MAT float64 `json:"mat"`
-	} `json:"all"` // All comes from the report of a replay
+	} `json:"all"` // the field All comes from the report of a replay
 }
 
 func (a accepted) tokens() float64 { return max(a.AcceptLength, a.All.MAT) }

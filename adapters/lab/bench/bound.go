@@ -16,10 +16,11 @@ var ErrNoReplay = errors.New("ext cannot be replayed, because the model's choice
 // Bound selects how a replay treats draft extension.
 type Bound string
 
-// The constants below are the values of Bound. With NoBound, a replay returns an error
-// if the drafter uses draft extension. With LowerBound, a replay leaves draft extension
-// out. With UpperBound, an oracle keeps exactly those parts of rejected drafts that
-// occur soon in the output. No model can do better than the oracle.
+// The constants below are the values of the type Bound, which says how a replay treats
+// draft extension. With NoBound, a replay returns an error if the drafter uses draft
+// extension. With LowerBound, a replay leaves draft extension out. With UpperBound, an
+// oracle keeps exactly those parts of rejected drafts that occur soon in the output. No
+// model can do better than the oracle.
 const (
 	NoBound    Bound = ""
 	LowerBound Bound = "lower"
@@ -91,8 +92,8 @@ func revealOutput(d replay.Drafter, output []int32) {
 	}
 }
 
-// occursSoon reports whether two tokens will soon occur next to each other in the
-// output. The first of the two tokens may be the newest output token.
+// occursSoon reports whether the token `first`, directly followed by the token `second`,
+// will soon occur in the output. The newest output token counts as a possible `first`.
 func (o *oracle) occursSoon(first, second int32) bool {
 	ahead := o.output[o.emitted-1 : min(o.emitted+soon, len(o.output))]
 	for i := 1; i < len(ahead); i++ {

@@ -62,8 +62,8 @@ func (b *budget) Begin(prompt []int32) {
 	b.Drafter.Begin(prompt)
 }
 
-// ReplayCost replays traces of requests. For each pass, ReplayCost chooses the graph width
-// by the times of the device's graphs. The returned requests name the device.
+// ReplayCost replays traces of requests, and chooses the graph width of each pass by the
+// times of the device's graphs. The returned requests name the device.
 func ReplayCost(ctx context.Context, traces []replay.Trace, o ReplayOptions, device string, graphs Graphs) ([]Measured, error) {
 	d, err := o.drafter()
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 type Timing struct {
 	First  float64 `json:"first_token_ms"`
 	Decode float64 `json:"decode_ms"`
-	// PromptDrafting is the part of First, and Drafting the part of Decode, in which the
-	// CPU worked on drafts. On a virtual clock, PromptDrafting and Drafting are the
-	// processor time of the work on drafts.
+	// PromptDrafting is the part of the time First, and Drafting the part of the time Decode,
+	// in which the CPU worked on drafts. On a virtual clock, PromptDrafting and Drafting are
+	// the processor time of the work on drafts.
 	PromptDrafting float64 `json:"prompt_drafting_ms"`
 	Drafting       float64 `json:"drafting_ms"`
 	Tokens         int     `json:"tokens"`
@@ -46,9 +46,8 @@ type Pair struct {
 type CompareOptions struct {
 	Device string
 	Items  []Item
-	// Limits are maximum numbers of output tokens. The first item of a task gets the
-	// first limit, the second item the second limit, and after the last limit the first
-	// one again.
+	// Limits are maximum numbers of output tokens. The items of each task get the limits in
+	// turn, and after the last limit the first one again.
 	Limits []int
 	// Request holds the settings that all requests of a comparison share.
 	Request engine.Request
@@ -87,7 +86,7 @@ func Compare(ctx context.Context, off, auto Generator, o CompareOptions) error {
 
 // requests returns one request for each item of a comparison.
 func (o *CompareOptions) requests() (list []engine.Request) {
-	turn := make(map[string]int) // turn counts the items of each task
+	turn := make(map[string]int) // `turn` holds for each task how many of its items have a request already
 	for _, item := range o.Items {
 		if _, known := turn[item.Task]; !known {
 			turn[item.Task] = len(turn)
@@ -147,37 +146,36 @@ func timingOf(r *engine.Report) Timing {
 // divides times with automatic drafts by times without drafts.
 type Compared struct {
 	Device   string  `json:"device"`
-	Limit    int     `json:"limit"` // Limit is 0 in the sum over all limits
+	Limit    int     `json:"limit"` // Limit is 0 if the sum covers all limits
 	Requests int     `json:"requests"`
 	Tokens   float64 `json:"tokens_per_pass"`
 	// Off is the decoding time per token without drafts, and Auto the time with
 	// automatic drafts, in milliseconds.
 	Off  float64 `json:"off_ms_per_token"`
 	Auto float64 `json:"auto_ms_per_token"`
-	// Drafting is the part of Auto in which the CPU worked on drafts.
+	// Drafting is the part of the time Auto in which the CPU worked on drafts.
 	Drafting float64 `json:"drafting_ms_per_token"`
-	// Ratio is the sum of decoding times with automatic drafts divided by the sum
-	// without drafts. Worst is the mean ratio of the tenth of the requests that gain
-	// least from drafts.
+	// Ratio is the sum of decoding times with automatic drafts divided by the sum without
+	// drafts. Worst is the mean ratio of the 10 % of the requests that gain least from drafts.
 	Ratio float64 `json:"ratio"`
 	Worst float64 `json:"ratio_worst_tenth"`
-	// Whole is the ratio of the times of whole requests, prompts included, and
-	// WorstWhole is the mean ratio of the worst tenth of the requests.
+	// Whole is the ratio of the times of whole requests, prompts included, and WorstWhole is
+	// the mean ratio of the worst 10 % of the requests.
 	Whole      float64 `json:"whole_ratio"`
 	WorstWhole float64 `json:"whole_ratio_worst_tenth"`
-	// First is the ratio of the sums of times to the first token, and WorstFirst the
-	// ratio of the worst request.
+	// First compares the sums of the times to the first token, and WorstFirst is the largest
+	// ratio of a single request.
 	First      float64 `json:"first_token_ratio"`
 	WorstFirst float64 `json:"first_token_ratio_worst"`
-	// Processor is the ratio of the sums of processor times, and WorstProcessor is the
-	// mean ratio of the worst tenth of the requests.
+	// Processor is the ratio of the sums of processor times, and WorstProcessor is the mean
+	// ratio of the worst 10 % of the requests.
 	Processor      float64 `json:"processor_ratio"`
 	WorstProcessor float64 `json:"processor_ratio_worst_tenth"`
 	Different      int     `json:"different_texts"`
 }
 
-// SumPairs sums up pairs of measured requests by device and limit. Devices keep the
-// order of the pairs. For each device, the list ends with the sum over all limits
+// SumPairs sums up pairs of measured requests by device and limit. SumPairs returns the
+// devices in the order of the pairs. The last sum of each device is the sum over all limits
 // of output tokens.
 func SumPairs(pairs []Pair) (list []Compared) {
 	type group struct {
@@ -225,7 +223,7 @@ func sumPairs(device string, limit int, pairs []Pair) Compared {
 			c.Different++
 		}
 	}
-	decoded := float64(max(1, off.Tokens-len(pairs))) // the first token comes from the prompt, so no time per token counts it
+	decoded := float64(max(1, off.Tokens-len(pairs))) // the first token of each request needs no decoding
 	c.Tokens = float64(auto.Tokens-len(pairs)) / float64(max(1, auto.Passes))
 	c.Off, c.Auto, c.Drafting = off.Decode/decoded, auto.Decode/decoded, auto.Drafting/decoded
 	c.Ratio, c.Worst = auto.Decode/off.Decode, worstTenth(decode)
@@ -242,8 +240,8 @@ func (t Timing) add(o Timing) Timing {
 	}
 }
 
-// worstTenth returns the mean of the largest tenth of some values. The largest tenth has at
-// least one value. For no values, worstTenth returns 0.
+// worstTenth returns the mean of the largest 10 % of the values, and of one value if there
+// are fewer than ten. If there are no values, worstTenth returns 0.
 func worstTenth(values []float64) float64 {
 	negative := make([]float64, len(values))
 	for i, v := range values {

@@ -81,7 +81,7 @@ type Measured struct {
 // tokens, accepted tokens.
 type Step [3]int
 
-// Rows returns the width of the step's graph.
+// Rows returns the graph width of the verification pass.
 func (s Step) Rows() int { return s[0] }
 
 // Drafted returns the number of drafted tokens.
@@ -129,7 +129,7 @@ type generating struct {
 	list  []Measured
 }
 
-// round answers all prompts in the given settings. The engines of the settings
+// The method `round` answers all prompts in the given settings. The engines of the settings
 // stay open until round returns.
 func (g *generating) round(ctx context.Context, settings []Setting) (err error) {
 	engines := make([]Generator, len(settings))
@@ -177,8 +177,8 @@ func (g *generating) request(ctx context.Context, e *Generator, s Setting, item 
 	return &m, err
 }
 
-// Whole returns the requests of those prompts that were answered in all settings.
-// After an interruption, only the requests that Whole returns can be compared.
+// Whole returns the requests of those prompts that were answered in all settings. After an
+// interruption, only prompts that were answered in all settings can be compared.
 func Whole(list []Measured, settings int) (whole []Measured) {
 	count := make(map[key]int)
 	for _, m := range list {

@@ -32,9 +32,10 @@ type RegimePanel struct {
 // holds.
 const regimeContext = 4096
 
-// The variables below are the axes of the maps of chosen plans, and the changes of
-// the device profiles. The changes are the slowest and the fastest loads that
-// published figures allow, and loads that slow computing down.
+// The variables below are the axes of the maps of chosen plans, and the changes of device
+// profiles for which maps are drawn. A changed profile has the slowest or the fastest loads
+// that published figures allow, or loads during which the NPU computes more slowly than in
+// the profile.
 var (
 	regimePrompts = []int{16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072}
 	// regimeWindows holds sizes of a session's memory as multiples of the size of one
@@ -153,7 +154,7 @@ var regimeColours = [][3]string{
 	{"", "#dddddd", "does not fit"},
 }
 
-// The constants below are the sizes in pixels of a cell of the picture.
+// The constants below are sizes in pixels in the picture of the maps of chosen plans.
 const (
 	cellWide, cellHigh  = 13, 11
 	panelLeft, panelTop = 44, 34

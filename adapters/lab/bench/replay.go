@@ -32,8 +32,8 @@ type ReplayOptions struct {
 	Progress func(done, total int)
 }
 
-// databaseTokens is the size limit of the token database in a replay. No trace file is so large
-// that it reaches databaseTokens.
+// databaseTokens is the size limit of the token database in a replay, and is larger than every
+// trace file.
 const databaseTokens = 64 << 20
 
 // Replay holds the results of a replay, such as accept lengths, over all requests

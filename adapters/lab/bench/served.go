@@ -23,8 +23,8 @@ type Served struct {
 	Model  string `json:"model"`
 	As     string `json:"as,omitempty"`
 	// Clock is the name of the clock of the times First, Decode and Switching. The clock
-	// "virtual" is the device's own. If Clock is not "virtual", the client measured the
-	// times on this machine's clock.
+	// "virtual" is the virtual clock of the device. If Clock is not "virtual", the client
+	// measured the times on this machine's clock.
 	Clock string `json:"clock"`
 	// Prompt is the number of tokens of the prompt, and Cached the number of these
 	// tokens that were in the KV cache. Passes is the number of passes that gave the
@@ -33,8 +33,8 @@ type Served struct {
 	Cached int `json:"cached"`
 	Output int `json:"output"`
 	Passes int `json:"passes"`
-	// First is the time to the first token, and Decode the time from the first token to
-	// the end. Switching is the part of First and Decode in which the NPU waited for
+	// First is the time to the first token, and Decode the time from the first token to the
+	// end. Switching is the part of the times First and Decode in which the NPU waited for
 	// loads.
 	First     float64 `json:"first_token_ms"`
 	Decode    float64 `json:"decode_ms"`
@@ -108,8 +108,8 @@ type ServedSum struct {
 	// requests divided by their tokens. TokensPerPass is the number of tokens of all
 	// requests divided by their passes. Whole is the mean time of a request in seconds.
 	First, PerToken, TokensPerPass, Whole, Switching float64
-	// Each field whose name contains Worst is the mean gain of the tenth of the requests
-	// that gain least.
+	// Each field whose name contains Worst is the mean gain of the 10 % of the requests that
+	// gain least.
 	FirstGain, WorstFirst, DecodeGain, WorstDecode, WholeGain, WorstWhole float64
 	Energy, Processor                                                     float64
 	Peak                                                                  int64
@@ -117,9 +117,9 @@ type ServedSum struct {
 	Different int
 }
 
-// SumServed sums up measured requests by phone and system. For each phone, the sums
-// over all tasks come first, and then the sums of each task. SumServed counts a prompt
-// only if every system of the phone has answered the prompt. The argument off is the
+// SumServed sums up measured requests by phone and system. For each phone, SumServed
+// returns first the sums over all tasks, and then the sums of each task. SumServed counts a
+// prompt only if every system of the phone has answered the prompt. The argument off is the
 // name of the system with which the others are compared.
 func SumServed(rows []Served, off string) (list []ServedSum) {
 	var phones, tasks []string

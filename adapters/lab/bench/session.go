@@ -245,8 +245,8 @@ func (row *SessionRow) add(o *outcome, decode float64) {
 	row.Reason = o.reason
 }
 
-// By simulates a conversation in which every turn uses the same plan. The graphs with
-// which the plan starts are loaded before the first turn.
+// The method By simulates a conversation in which every turn uses the same plan. The graphs
+// with which the plan starts are loaded before the first turn.
 func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (SessionRow, error) {
 	row := SessionRow{Plan: name, Blocks: cfg.Blocks, PrefillRows: cfg.PrefillRows, DecodeRows: cfg.DecodeRows, Spare: cfg.Spare && baseline.Switches(name)}
 	resident := map[string]graphswap.Variant{
@@ -267,8 +267,8 @@ func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (Ses
 	return row, nil
 }
 
-// turn returns the outcome of a conversation turn. If the table of outcomes has this
-// outcome, turn does not compute it again.
+// turn returns the outcome of a conversation turn, and computes the outcome only if the
+// table of outcomes does not have it yet.
 func (c *Conversations) turn(key policyTurn) (*outcome, error) {
 	if o := c.known[key]; o != nil {
 		return o, nil

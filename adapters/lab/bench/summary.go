@@ -15,9 +15,9 @@ type Generated struct {
 	Runs []Run `json:"runs"`
 }
 
-// Run adds up the requests of one task in one setting. The task "all" stands for all
-// tasks together. All times in a Run are totals in milliseconds. Rows are counted in
-// verification passes only. The row of the last token counts as a valid row.
+// Run adds up the requests of one task in one setting. The task "all" stands for all tasks
+// together. All times in a Run are totals in milliseconds. The field Rows counts the rows
+// of verification passes only, and counts the row of the last token as a valid row.
 type Run struct {
 	Task string `json:"task"`
 	Setting
@@ -42,9 +42,9 @@ type Run struct {
 	CPU            float64 `json:"cpu_ms"` // CPU is the processor time of the whole process
 	Requests       int     `json:"requests"`
 	Skipped        int     `json:"skipped"` // Skipped is the number of prompts that were too long
-	// LoopsCut is the accept length of the passes before an output starts to repeat
-	// itself. WorstDecile is the mean accept length of the tenth of the requests with
-	// the lowest accept lengths.
+	// LoopsCut is the accept length of the passes before an output starts to repeat itself.
+	// WorstDecile is the mean accept length of the 10 % of the requests with the lowest accept
+	// lengths.
 	LoopsCut    float64 `json:"accept_length_loops_cut"`
 	WorstDecile float64 `json:"accept_length_worst_decile"`
 	// Different counts the outputs that differ from those of the first setting.
@@ -61,9 +61,9 @@ type Run struct {
 
 // Modelled holds the simulated speed of decoding with a device's times per pass.
 type Modelled struct {
-	// PerToken is the time per token in milliseconds. Speedup is relative to decoding
-	// with one pass of one row per token. WorstSpeedup is the mean speedup of the tenth
-	// of the requests with the lowest speedups.
+	// PerToken is the time per token in milliseconds. Speedup is relative to decoding with one
+	// pass of one row per token. WorstSpeedup is the mean speedup of the 10 % of the requests
+	// with the lowest speedups.
 	PerToken     float64 `json:"modelled_ms_per_token"`
 	Speedup      float64 `json:"modelled_speedup"`
 	WorstSpeedup float64 `json:"modelled_speedup_worst_decile"`
@@ -166,8 +166,8 @@ func sum(list []Measured, first map[string][]int32) Run {
 	return r
 }
 
-// worstDecile returns the mean of the lowest tenth of some values. The lowest tenth has at
-// least one value. For no values, worstDecile returns 0.
+// worstDecile returns the mean of the lowest 10 % of the values, and of one value if there
+// are fewer than ten. If there are no values, worstDecile returns 0.
 func worstDecile(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

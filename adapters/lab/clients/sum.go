@@ -19,8 +19,8 @@ type Sum struct {
 	// First is the median of the requests' times to the first token. Between is the mean time
 	// between two consecutive tokens of a request.
 	First, Between time.Duration
-	// Gap is the 95th percentile of the times between two passes that gave the same
-	// request tokens.
+	// Gap is the 95th percentile of the times from a pass that gives a request tokens to the
+	// next pass that gives the same request tokens.
 	Gap time.Duration
 	// During describes the gaps of the other requests while the long prompt was
 	// computed. LongFirst is the time to the first token of the long prompt.
@@ -131,8 +131,8 @@ func sum(reports []engine.Report, began time.Time, long int) (s Sum) {
 	return s
 }
 
-// gap is the time between two passes that gave the same request tokens, and the number
-// of tokens that the second pass gave.
+// gap describes two consecutive passes that gave tokens to the same request: the time
+// between the passes, and the number of tokens that the second pass gave.
 type gap struct {
 	took   time.Duration
 	tokens int
@@ -161,8 +161,8 @@ type Row struct {
 	Sum
 }
 
-// Table prints measurements in Markdown. The gain compares tokens per second with the
-// row of one client and the same drafts.
+// Table prints measurements in Markdown. The column gain divides the tokens per second by
+// those of one client in the same draft mode.
 func Table(w io.Writer, rows []Row) error {
 	_, err := fmt.Fprint(w, "| drafts | clients | requests | tokens/s | gain | first token, ms | between tokens, ms | 95th gap, ms | passes | rows per pass | while a long prompt runs: between tokens; 95th gap; longest, ms | long prompt, s |\n"+
 		"|---|---|---|---|---|---|---|---|---|---|---|---|\n")

@@ -217,7 +217,7 @@ func TestACancelledRunReportsTheStepsBefore(t *testing.T) {
 func TestAModelWithoutRecordedTextsIsComparedWithTheFloatDevice(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(models, "stories260K-f16.gguf"))
 	require.NoError(t, err)
-	// Renaming a token that no text here uses changes the digest.
+	// The test renames a token that no text contains, so that the model has no recorded texts.
 	path := filepath.Join(t.TempDir(), "own.gguf")
 	require.NoError(t, os.WriteFile(path, bytes.Replace(raw, []byte("<0x00>"), []byte("<0x0G>"), 1), 0o600))
 	f, err := gguf.Open(path)

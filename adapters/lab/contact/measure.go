@@ -158,7 +158,7 @@ func (v *visit) graphs(ctx context.Context) error {
 // were measured for all layers. If no width was measured for all layers, or no head was
 // measured, complete returns nil.
 func complete(graphs []engine.Measurement, layers int) []engine.Measurement {
-	with := map[int]int{} // with holds the number of measured layers by width
+	with := map[int]int{} // `with` maps each width to its number of measured layers
 	head, body := false, false
 	for _, g := range graphs {
 		with[g.Rows] += g.Layers

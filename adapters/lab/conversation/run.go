@@ -38,7 +38,7 @@ type Result struct {
 
 // Fixed holds the times of a conversation with fixed configurations.
 type Fixed struct {
-	Count int `json:"fixed"` // Count is the number of fixed configurations that the device holds
+	Count int `json:"fixed"` // Count is the number of fixed configurations whose graphs fit into the device's memory
 	// BestMs is the time of the best fixed configuration, which Best describes. BestTurns
 	// describes the turns of the best fixed configuration. WorstMs is the time of the worst
 	// fixed configuration.

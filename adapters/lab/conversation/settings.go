@@ -56,8 +56,8 @@ var kinds = []struct {
 	{"essays", span{10, 40}, span{60, 100}},
 }
 
-// Settings returns the settings with the given numbers. Setting i depends only on its
-// number and on the seed.
+// Settings returns the conversation settings with the given numbers. The setting of a
+// number depends only on the number, the model, the turns and the seed.
 func Settings(model string, seed uint64, numbers []int, turns int) (list []Setting) {
 	devices := graphswap.DeviceNames()
 	windows := []float64{3.75, 2.3}

@@ -142,17 +142,16 @@ func (r *Result) Find(part string, rows int) (Graph, bool) {
 
 // Rates holds the speeds of the whole model, without the time that the host takes.
 type Rates struct {
-	// Decode is the speed in tokens per second on graphs of one row. Prefill is the
-	// speed in tokens per second of graphs of Chunk rows, without the head. Chunk is
-	// the width with the largest Prefill among the widths that spill at most
-	// littleSpill.
+	// Decode is the speed in tokens per second on graphs of one row. Prefill is the speed in
+	// tokens per second of graphs of the width Chunk, without the head. Chunk is the fastest
+	// graph width for prompts among the widths that spill at most littleSpill.
 	Decode  float64 `json:"decode_tokens_per_second"`
 	Prefill float64 `json:"prefill_tokens_per_second"`
 	Chunk   int     `json:"prefill_rows"`
-	// Flat is the time of a pass of 32 rows divided by the time of a pass of one row.
-	// Reads is the number of bytes that a pass of 32 rows reads, divided by the bytes
-	// of weights and cache. Spill is the number of bytes that a pass of 32 rows spills.
-	// If the widths 1 and 32 were not estimated, Flat, Reads and Spill are zero.
+	// Flat is the time of a pass of 32 rows divided by the time of a pass of one row. Reads is
+	// the number of bytes that a pass of 32 rows reads, divided by the bytes of weights and
+	// cache. Spill is the number of bytes that a pass of 32 rows spills. If the widths 1 and
+	// 32 were not estimated, the fields Flat, Reads and Spill are zero.
 	Flat  float64 `json:"rows32_over_rows1"`
 	Reads float64 `json:"rows32_reads_over_weights_and_cache"`
 	Spill uint64  `json:"rows32_spill_bytes"`

@@ -19,14 +19,15 @@ const (
 	formFloatGate = "gate in float16"
 	formByHead    = "scores by head" // attention scores are reshaped before and after the softmax
 	formSplit     = "split heads"    // each key head has its own attention nodes
-	// queries, angles and attention's result have the shapes that the program uses at
-	// other widths
+	// formShapes is a layer in which the queries, the rotary angles and the result of
+	// attention have the shapes that the program uses at other widths
 	formShapes    = "other shapes"
 	formEffort2   = "effort 2"
 	formSmallVTCM = "VTCM 4 MB"
 )
 
-// apply rewrites a layer in another form.
+// apply returns the graph of a layer, written in the given form, and the options to compile
+// it.
 func apply(t *testing.T, g *backend.Graph, form string) (*backend.Graph, estimator.Options) {
 	t.Helper()
 	var o estimator.Options
@@ -48,8 +49,8 @@ func apply(t *testing.T, g *backend.Graph, form string) (*backend.Graph, estimat
 // change replaces a node of the layer, or reports that it keeps the node.
 type change func(b *backend.Builder, n *backend.Node, in []backend.TensorID) (out backend.TensorID, changed bool)
 
-// attend adds the nodes of attention: the scores, the mask, the softmax and the product
-// with the values. q and the result are [1,K,g·M,D]; k and v are [1,K,T,D].
+// For K key heads, g query heads per key head, M rows, T tokens and heads of size D, the
+// shape of q and of the result is [1,K,g·M,D], and the shape of k and v is [1,K,T,D].
 type attend func(b *backend.Builder, q, k, v, mask backend.TensorID) backend.TensorID
 
 func byHead(b *backend.Builder, q, k, v, mask backend.TensorID) backend.TensorID {
@@ -92,7 +93,8 @@ func attention(with attend) change {
 	}
 }
 
-// otherShapes swaps the shaped and the plain form of a graph.
+// otherShapes returns the change that gives queries, angles and the result of attention the
+// shapes that the program uses at other widths.
 func otherShapes(g *backend.Graph) change {
 	wide := make(map[string]backend.TensorID)
 	across := func(b *backend.Builder, x backend.TensorID, heads int) backend.TensorID {
@@ -107,7 +109,7 @@ func otherShapes(g *backend.Graph) change {
 		number := func(name string) backend.TensorID { return b.Dequantize(name, in[0], backend.Float16) }
 		node := fmt.Sprint(n.Name, " ", n.Op)
 		switch {
-		case node == "layer0_q_heads_q Reshape": // replaces a node of the shaped form by a node of the plain form
+		case node == "layer0_q_heads_q Reshape": // the graph reshapes before it dequantizes: swap the order
 			return number("layer0_q"), true
 		case node == "layer0_q_heads Dequantize":
 			return b.Reshape(n.Name, in[0], g.Tensors[n.Outputs[0]].Shape...), true
@@ -115,7 +117,7 @@ func otherShapes(g *backend.Graph) change {
 			return number("layer0_attn_out"), true
 		case node == "layer0_attn_out_tiles Dequantize", node == "layer0_attn_out Reshape", strings.Contains(n.Name, "_of"):
 			return in[0], true
-		case node == "layer0_q Dequantize": // replaces a node of the plain form by a node of the shaped form
+		case node == "layer0_q Dequantize": // the graph dequantizes before it reshapes: swap the order
 			return in[0], true
 		case node == "layer0_q_heads Reshape":
 			return b.Dequantize(n.Name, b.Reshape(n.Name+"_q", in[0], g.Tensors[n.Outputs[0]].Shape...), backend.Float16), true

@@ -153,9 +153,10 @@ func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 	return s
 }
 
-// head adds the estimates of the head that the record does not have. If the whole head was not simulated,
-// its time is eight times the time of an eighth of the head, which is more than the real time. The time of
-// the whole head for 32 rows is scaled from 1 row as that of an eighth of the head.
+// head adds the estimates of the head that the record does not have. If the whole head was not
+// simulated, its time is eight times the time of an eighth of the head, which is more than the real
+// time. The ratio between the head's times for 32 rows and for 1 row is taken from an eighth of the
+// head.
 func (r *Result) head() {
 	one, ok1 := r.Find(partEighth, 1)
 	tile, ok2 := r.Find(partEighth, 32)

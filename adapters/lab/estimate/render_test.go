@@ -51,7 +51,7 @@ test checks. hexagon/estimator/testdata/projections.md compares forms of single 
 	return b.String()
 }
 
-// socs returns the chips in the order of the requests.
+// socs returns the chips whose graphs are simulated, in the order of allChips.
 func socs() (list []hexagon.Chip) {
 	for _, name := range allChips {
 		if c, err := hexagon.FindChip(name); err == nil {
@@ -61,7 +61,8 @@ func socs() (list []hexagon.Chip) {
 	return list
 }
 
-// recipes returns the recipes in the order of the requests.
+// recipes returns the recipes whose graphs are simulated, in the order of the list
+// `requests`.
 func recipes() (list []string) {
 	for _, w := range requests {
 		for _, name := range w.recipes {
@@ -101,7 +102,7 @@ func (r *record) models(b *strings.Builder) {
 	}
 }
 
-// eighths marks heads of which an eighth was simulated.
+// eighths returns a remark for the table if only an eighth of the head was simulated.
 func (r *record) eighths(shape string, soc uint32, recipe string) string {
 	recipe = headsOf(recipe)
 	_, whole := r.find(shape, soc, recipe, "", partHead, 1)
@@ -119,7 +120,7 @@ func known0(known bool, format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// blocks writes the times of a layer inside a block.
+// blocks writes a table with the times of a layer in a block graph of several layers.
 func (r *record) blocks(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## Blocks\n\n%d layers as one graph, w8a16: µs of the graph and of a layer in it.\n\n| model | chip | rows | µs | µs a layer | MB spilled | 32 : 1 rows | reads : weights and cache |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n", blockLayers)
 	for _, shape := range shapes {

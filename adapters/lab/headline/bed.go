@@ -43,10 +43,9 @@ type Options struct {
 	// Dir is a folder for the private Ollama and its models. Cache is the folder of the
 	// image cache.
 	Dir, Cache string
-	// Phone is the name of a device profile whose times the emulator simulates. As is
-	// the name of the model of this profile whose times are charged. Pace is the
-	// emulator's pace, wall or virtual. If Phone is [bench.ThisMachine], no times are
-	// simulated.
+	// Phone is the name of a device profile whose times the emulator simulates. The field As
+	// names a model of the device profile, whose times are charged. Pace is the emulator's
+	// pace, wall or virtual. If Phone is [bench.ThisMachine], no times are simulated.
 	Phone, As, Pace string
 	// Model is the path of the GGUF file, and Context the length of the context in
 	// tokens. Systems lists the names of the systems that are compared.
@@ -143,7 +142,7 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 	return b, nil
 }
 
-// copyProgram copies a program's file. A hard link is no alternative, because hard
+// copyProgram copies a program's file. copyProgram does not make a hard link, because hard
 // links do not cross file systems.
 func copyProgram(to, from string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -217,7 +216,7 @@ func writePublished(mode, model, path string) error {
 		{Name: "general.name", Value: "published system " + mode},
 		{Name: "sdnpu.mode", Value: mode},
 	}
-	// Some readers of adapters require a tensor.
+	// Some programs that read adapters require a tensor in the file.
 	if err := gguf.Write(&content, keys, []gguf.NewTensor{{Name: "sdnpu.mark", Type: quant.F32, Shape: []int{1}, Data: make([]byte, 4)}}); err != nil {
 		return err
 	}

@@ -3,11 +3,11 @@
 // headline sends the requests that a user's client would send.
 //
 // Each system is a model of its own name in one Ollama: the same weights with other settings.
-// The systems are off (sdnpu.mode=plain), auto (selected for the NPU, with no other key), and
-// the published systems of package published. The product's program hands the models of the
-// published systems to the laboratory's program, as it hands every model that is not selected
-// to Ollama's original llama-server. The systems answer each prompt one after the other, and
-// the system that answers first changes from prompt to prompt.
+// The compared systems are off (sdnpu.mode=plain), auto (selected for the NPU, with no other
+// key), and the published systems of package published. The product's program hands the
+// models of the published systems to the laboratory's program, as it hands every model that
+// is not selected to Ollama's original llama-server. The systems answer each prompt one after
+// the other, and the system that answers first changes from prompt to prompt.
 //
 // The emulator simulates the times of a phone. On the emulator's virtual clock, the
 // time of a request consists of calls into the device and waits for loads. The time

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program of the peer gets Ollama's arguments, then the flags of the command.
+// The program of the system Peer gets Ollama's arguments first, and then the flags that the
+// user gave for the system.
 func TestPeerGetsTheArgumentsAndTheFlags(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the peer is started by a shell script")

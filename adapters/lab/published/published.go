@@ -13,11 +13,11 @@
 // The mode of CoordGen has prefill graphs of 256 rows, and decode graphs of a
 // quarter, 64 rows, which is also the verification length of the paper.
 //
-// The published modes have the recipe f16, as the mode plain has, so that answers can
-// be compared. The sampling, the KV cache and the chunking of prompts of a published
-// system are those of the product. After an answer the prefill graphs are loaded
-// again before the next request, and these loads are not charged. The papers do not
-// say how the prefill graphs are loaded again.
+// The published modes have the recipe f16, as the mode plain has, so that answers can be
+// compared. The sampling, the KV cache and the chunking of prompts of a published system
+// are those of the product. After an answer the prefill graphs are loaded again before the
+// next request, and these loads are not charged. The papers of these systems do not say how
+// the prefill graphs are loaded again.
 package published
 
 import (

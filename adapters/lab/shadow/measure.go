@@ -43,8 +43,8 @@ type Bench struct {
 	spiked       map[string]bool
 }
 
-// NewBench measures the channels of a model in the calibration text. NewBench splits the
-// calibration text and the text `held` into passages.
+// NewBench runs the calibration text through the model to measure the range of each
+// channel. NewBench splits the calibration text and the text `held` into passages.
 func NewBench(ctx context.Context, m *model.Model, calibration, held []int32) (*Bench, error) {
 	exact, err := model.FindRecipe("f32")
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 // ErrCosts is returned for a file that holds no costs of stages.
 var ErrCosts = errors.New("no costs of stages")
 
-// Costs holds the times of a model's stages. All layers of the model are equal.
+// Costs holds the times of a model's stages. All layers of the model have the same stages.
 type Costs struct {
 	Name   string      `json:"name"`
 	Origin string      `json:"origin"` // Origin says where the times come from
-	Rows   int         `json:"rows"`   // Rows is the number of tokens in a chunk, which the times are for
+	Rows   int         `json:"rows"`   // Rows is the number of tokens in each chunk
 	Layers int         `json:"layers"`
 	Stages []StageCost `json:"stages"` // Stages holds the stages of one layer
 }
@@ -48,9 +48,9 @@ func layer(norm1, qkv, attention, growth, o, norm2, ffn float64) []StageCost {
 }
 
 // KnownCosts lists costs that need no file. In llm.npu's paper, 256 tokens of Qwen1.5-1.8B
-// take 315 ms on the NPU of a Xiaomi 14, and about half of it on the CPU. The model of
-// the costs divides the 315 ms by the parameters of the stages, and gives 76 % of the
-// CPU's time to attention.
+// take 315 ms on the NPU of a Xiaomi 14, and about half of it on the CPU. The costs of
+// Qwen1.5-1.8B divide the 315 ms of the NPU among the projections in proportion to their
+// parameters, and give attention 76 % of the CPU's time.
 var KnownCosts = []Costs{
 	{
 		Name: "qwen1.5-1.8b", Origin: "modelled from published totals of a Xiaomi 14", Rows: 256, Layers: 24,
@@ -62,9 +62,9 @@ var KnownCosts = []Costs{
 	},
 }
 
-// PublishedOrder holds llm.npu's figures of each policy. Section 3.4 of the paper gives the
-// bubbles of execution in order on the critical path. Figure 17 gives the time that
-// execution out of order saves with 512 tokens, in three models on a Xiaomi 14.
+// PublishedOrder holds llm.npu's figures of each policy. Section 3.4 of llm.npu's paper
+// gives the bubbles of execution in order on the critical path. Figure 17 gives the time
+// that execution out of order saves with 512 tokens, in three models on a Xiaomi 14.
 var PublishedOrder = map[outoforder.Policy]string{
 	outoforder.InOrder: "37 % bubbles",
 	outoforder.CRule:   "-18 to -44 % time",
@@ -91,7 +91,7 @@ func ReadCosts(r io.Reader) (*Costs, error) {
 	return &c, nil
 }
 
-// Problem returns the problem of a prompt with a number of chunks.
+// Problem returns the scheduling problem of a prompt with the given number of chunks.
 func (c *Costs) Problem(chunks, window int) (*outoforder.Problem, error) {
 	const most = 4096
 	if chunks < 1 || chunks > most {
@@ -134,13 +134,13 @@ type Order struct {
 	Timelines []*graphswap.Timeline `json:"-"`
 }
 
-// PolicyTime is the schedule of one policy.
+// PolicyTime holds the simulated times of a prompt under one scheduling policy.
 type PolicyTime struct {
 	Policy     outoforder.Policy `json:"policy"`
 	MakespanMs float64           `json:"makespan_ms"`
 	Bubbles    float64           `json:"bubbles"`          // Bubbles is the share of the makespan in which the NPU is idle
-	OfBound    float64           `json:"of_bound"`         // OfBound is the makespan divided by the lower bound
-	Change     float64           `json:"against_in_order"` // Change is the makespan divided by that in order, minus 1
+	OfBound    float64           `json:"of_bound"`         // OfBound is the makespan divided by the least possible makespan
+	Change     float64           `json:"against_in_order"` // Change is the makespan divided by the makespan of the policy in_order, minus 1
 	Published  string            `json:"published,omitempty"`
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // outlying is the ratio of a tensor's largest number to its root mean square above which
-// its projections count as spiked. Package model marks outliers by the same ratio.
+// its projections count as spiked. Package model uses the same ratio to mark outliers.
 const outlying = 40
 
 // observed holds the ranges and the sum of squares of one tensor in the calibration texts.
@@ -74,7 +74,7 @@ func (o *observed) encoding(bits, from, to int, skip []bool) (backend.DataType, 
 		}
 	}
 	t, steps := backend.Ufixed8, 255.0
-	if bits == 16 { // other texts exceed the range, and 16 bits have resolution to spare
+	if bits == 16 { // in 16 bits, widen the range for larger numbers in other texts
 		t, steps, low, high = backend.Ufixed16, 65535, 1.5*low, 1.5*high
 	}
 	scale := max(float32((high-low)/steps), quant.LeastScale)
@@ -87,8 +87,8 @@ type rewriter struct {
 	*backend.Builder
 	bench *Bench
 	way   Way
-	// If probe is set, numbers are not rounded, and the results of parts are outputs of
-	// the graph, so that their ranges can be measured.
+	// If probe is set, numbers are not rounded, and the result of each product is an output of
+	// the graph, so that its range can be measured.
 	probe bool
 	from  *backend.Graph
 	ids   map[backend.TensorID]backend.TensorID
@@ -147,7 +147,7 @@ func (r *rewriter) projection(n *backend.Node) backend.TensorID {
 		hot = seen.hot(r.way.Hot)
 	}
 	parts := max(1, r.way.Parts)
-	if in != r.way.In || out != r.way.Out { // a spiked projection with another precision is not split
+	if in != r.way.In || out != r.way.Out { // a projection with outliers is not split if its precision is not In and Out
 		parts = 1
 	}
 	var terms []backend.TensorID
@@ -194,15 +194,17 @@ func (r *rewriter) projection(n *backend.Node) backend.TensorID {
 	return r.Reshape(n.Name, y, r.from.Tensors[n.Outputs[0]].Shape...)
 }
 
-// round rounds a tensor to the integers of an encoding and returns their numbers.
+// The method `round` adds nodes that round a tensor to the integers of an encoding and
+// convert the integers back to float32.
 func (r *rewriter) round(name string, x backend.TensorID, bits int, o *observed, from, to int, skip []bool) backend.TensorID {
 	t, e := o.encoding(bits, from, to, skip)
 	return r.Dequantize(name+"_rounded", r.Quantize(name+"_q", x, t, e), backend.Float32)
 }
 
-// rounded returns the columns [from,to) of a float32 matrix, rounded to 8-bit
-// integers with a scale per row and converted back to float32. Skipped columns of
-// the matrix become zero. With ownScale, skipped columns do not count for the scale.
+// rounded returns the columns [from,to) of a float32 matrix, rounded to 8-bit integers with
+// a scale per row and converted back to float32. The function `rounded` sets skipped
+// columns to zero. If ownScale is set, the numbers in skipped columns do not influence the
+// scales.
 func rounded(w *backend.Tensor, from, to int, skip func(column int) bool, ownScale bool) backend.Values {
 	values := w.Values
 	rows, columns := w.Shape[0], w.Shape[1]

@@ -8,8 +8,8 @@ type Way struct {
 	// float32.
 	In, Out int
 	// Spiked is the number of bits of the inputs and results of a projection whose input or
-	// result has outliers. With the value -1 (alike), a projection with outliers has the
-	// bits In and Out.
+	// result has outliers. If Spiked is -1 (alike), a projection with outliers has the numbers
+	// of bits In and Out, like all other projections.
 	Spiked int
 	// Parts is the number of products into which the inputs of a projection are split; each
 	// part and its result have encodings of their own. If Parts is zero, there is one
@@ -18,8 +18,8 @@ type Way struct {
 	// Hot is the share of the channels of each input that a second product multiplies in 16
 	// bits: those with the largest numbers in the calibration text.
 	Hot float64
-	// HotScale gives the weights of the second product scales of their own. Without HotScale,
-	// the weights of both products have the same scales.
+	// If HotScale is set, the weights of the second product have scales of their own. If
+	// HotScale is not set, the weights of both products have the same scales.
 	HotScale bool
 }
 
