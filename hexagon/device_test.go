@@ -24,7 +24,7 @@ func floats32(values ...float32) []byte {
 	return b
 }
 
-// double returns a graph with one node, which computes y = 2x.
+// The function double returns a graph with one node, which computes y = 2x.
 func double(t testing.TB) *backend.Graph {
 	b := backend.NewBuilder("double")
 	x := b.Input("x", backend.Float32, 1, 4)

@@ -36,7 +36,8 @@ type answer struct {
 	cache  []byte
 }
 
-// answered opens an engine, generates n tokens for a prompt, and closes the engine.
+// The function answered opens an engine, generates n tokens for a prompt, and closes the
+// engine.
 func answered(t *testing.T, e *engine.Engine, prompt []int32, n int) (o answer) {
 	t.Helper()
 	var err error

@@ -97,12 +97,12 @@ func systemLibraryOf(library string) string {
 	return filepath.Join(filepath.Dir(library), name)
 }
 
-// declared returns the descriptions of the manifest's graphs, in the order of the manifest.
-// If a library on this machine can describe the context binary, declared returns the
-// library's descriptions and checks the manifest against them. If no library can describe
-// the context binary, and `own` says that no other user could have written the image,
-// declared makes the descriptions from the manifest. If no library can describe the image
-// of another user, declared returns an error: a false manifest would give an execute
+// The method declared returns the descriptions of the manifest's graphs, in the order of
+// the manifest. If a library on this machine can describe the context binary, declared
+// returns the library's descriptions and checks the manifest against them. If no library
+// can describe the context binary, and `own` says that no other user could have written the
+// image, declared makes the descriptions from the manifest. If no library can describe the
+// image of another user, declared returns an error: a false manifest would give an execute
 // buffers that are too small for the tensors of the context binary.
 func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.GraphInfo, error) {
 	info, err := d.describe(contextBinary)
@@ -118,7 +118,7 @@ func (d *Device) declared(m *manifest, contextBinary []byte, own bool) ([]qnn.Gr
 	return m.described(), nil
 }
 
-// declared returns the binary's descriptions of the manifest's graphs. declared
+// The method declared returns the binary's descriptions of the manifest's graphs. declared
 // returns [backend.ErrImage] if the descriptions differ from the manifest.
 func (m *manifest) declared(info *qnn.BinaryInfo) ([]qnn.GraphInfo, error) {
 	if len(info.Graphs) != len(m.Graphs) {
@@ -159,8 +159,8 @@ func samePorts(ports []portManifest, tensors []qnn.Tensor) error {
 	return nil
 }
 
-// described makes descriptions of the graphs from the manifest alone, without the context
-// binary.
+// The method described makes descriptions of the graphs from the manifest alone, without
+// the context binary.
 func (m *manifest) described() []qnn.GraphInfo {
 	list := make([]qnn.GraphInfo, len(m.Graphs))
 	for i, g := range m.Graphs {

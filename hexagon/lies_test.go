@@ -99,7 +99,8 @@ func runWithCanaries(t testing.TB, p backend.Program, graph string) {
 	}
 }
 
-// overwritten runs a graph and returns how many bytes it changed after the buffer of each port.
+// The function overwritten runs a graph and returns how many bytes it changed after the buffer
+// of each port.
 func overwritten(t testing.TB, p backend.Program, graph string) (counts []int) {
 	s, err := p.Signature(graph)
 	require.NoError(t, err)

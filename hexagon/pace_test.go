@@ -79,8 +79,8 @@ func headStandIn(t *testing.T, rows int) *backend.Graph {
 	return g
 }
 
-// masked binds buffers to a block graph, with a mask that lets the first `valid` rows see
-// the first `past` slots, and lets every row see itself.
+// The function masked binds buffers to a block graph, with a mask that lets the first
+// `valid` rows see the first `past` slots, and lets every row see itself.
 func masked(t *testing.T, d *Device, g *backend.Graph, rows, valid, past int) []backend.Binding {
 	bindings := bound(t, d, g.Signature())
 	mask := bindings[1].Buffer.Bytes()
@@ -171,8 +171,8 @@ func wallCost(t *testing.T) *graphswap.Cost {
 }
 
 // The function lasts checks that a call took its simulated time plus its reported overrun.
-// Because the system may delay any single call, lasts makes many calls and compares the fastest
-// one.
+// Because the system may delay any single call, the function lasts makes many calls and
+// compares the fastest one.
 func lasts(t *testing.T, wantMs float64, call func() backend.Cost) {
 	t.Helper()
 	least := math.Inf(1)

@@ -25,7 +25,7 @@ func square(t testing.TB, name string, n int) *backend.Graph {
 	return g
 }
 
-// bound allocates and binds memory for one input and one output.
+// The function bound allocates and binds memory for one input and one output.
 func bound(t testing.TB, d *Device, s backend.Signature) []backend.Binding {
 	var bindings []backend.Binding
 	for _, p := range append(s.Inputs, s.Outputs...) {

@@ -25,7 +25,7 @@ const (
 	restartFolder  = "HEXAGON_RESTART_FOLDER"
 )
 
-// conversation is a child's report of two turns.
+// conversation is what a child process reports about a conversation of two turns.
 type conversation struct {
 	Output    [][]int32
 	Cached    int
@@ -122,7 +122,7 @@ func (p *counted) Run(ctx context.Context, graph string, bindings []backend.Bind
 	return p.program.Run(ctx, graph, bindings)
 }
 
-// registered counts the registered memory of a program.
+// The method registered counts the registered memory of a program.
 func (p *program) registered() (n int) {
 	for _, g := range p.graphs {
 		n += len(g.memories)

@@ -91,9 +91,8 @@ func argmax(logits []float32) int32 {
 	return int32(best)
 }
 
-// judge compares a chosen token with the recorded one. judge accepts another token than the
-// recorded one if the float device prefers the recorded token by less than the constant
-// tie.
+// judge compares a chosen token with the recorded token. judge accepts a different token if
+// the float device prefers the recorded token by less than the constant tie.
 func judge(t *testing.T, where string, float []float32, want, got int32) (same bool) {
 	t.Helper()
 	if want == got {

@@ -48,7 +48,7 @@ func TestWeightsOfContextTiersAreStoredOnce(t *testing.T) {
 				tiers++
 			}
 		}
-		widths := 2 // widths is the number of images of each context tier
+		widths := 2 // widths is the number of images that each context tier needs
 		if dev.Capabilities().SharesConstants {
 			widths = 1
 		}

@@ -135,8 +135,8 @@ func (s *sketch) integers(name string, t qnn.DataType, values []int, dims ...int
 	return qnn.Param{Name: name, Tensor: s.tensor(qnn.Static, t, nil, data, dims...)}
 }
 
-// converted returns the tensor x, which must have two dimensions, converted to the type
-// `to`. If x already has the type `to`, converted adds no node.
+// The method converted returns the tensor x, which must have two dimensions, converted to
+// the type `to`. If x already has the type `to`, converted adds no node.
 func (s *sketch) converted(x *qnn.Tensor, to qnn.DataType) *qnn.Tensor {
 	if x.Type == to {
 		return x

@@ -135,7 +135,7 @@ func symmetric(t qnn.DataType, values []float64) Encoding {
 	return fixed(float32(largest(values)/((r.high-r.low-1)/2)), -int32(r.high+r.low+1)/2)
 }
 
-// fixed returns an encoding with a given scale and offset.
+// The function fixed returns an encoding with a given scale and offset.
 func fixed(scale float32, offset int32) Encoding {
 	return Encoding{Scheme: perTensor, Scales: []float32{scale}, Offsets: []int32{offset}}
 }

@@ -106,7 +106,8 @@ type float struct{}
 
 func (float) label() string { return "float" }
 
-// try runs a graph if package backend can express it, and otherwise returns no result.
+// The method try runs a graph if package backend can express it, and otherwise returns no
+// result.
 func (float) try(g *Graph) (*Result, error) {
 	graph, err := toContract(g)
 	if errors.Is(err, errContract) {

@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// Graph is a graph for a library. Graph's exported fields are sent to the library's child
-// process.
+// Graph is the graph of a form as libraries run it. Graph's exported fields are sent to the
+// library's child process.
 type Graph struct {
 	Name string
 	// SoC is the chip to compile for, 0 for the library's default.
@@ -41,7 +41,8 @@ type Tensor struct {
 	real []float64
 }
 
-// Node is one operator. In and Out are indices into [Graph.Tensors].
+// Node is one operator of a graph, with its inputs, outputs and parameters. In and Out are
+// indices into [Graph.Tensors].
 type Node struct {
 	Name, Op string
 	Package  string
@@ -95,7 +96,7 @@ func (g *Graph) static(f string, dims ...int) *Tensor {
 	return g.given(qnn.Static, f, dims, g.normal(dims, 1))
 }
 
-// given declares an input or a constant whose elements the caller gives.
+// The method given declares an input or a constant whose elements the caller gives.
 func (g *Graph) given(kind qnn.TensorKind, f string, dims []int, wish []float64) *Tensor {
 	format := formatOf(f)
 	return g.add(kind, format, dims, wish, format.calibrate(dims, wish))
@@ -117,7 +118,7 @@ func (g *Graph) result(kind qnn.TensorKind, f string, dims []int) *Tensor {
 	return t
 }
 
-// encoded sets the encoding of a node's result, which is then not calibrated.
+// The method encoded sets the encoding of a node's result, which is then not calibrated.
 func (t *Tensor) encoded(e Encoding) *Tensor {
 	t.Enc = e
 	return t
@@ -165,8 +166,8 @@ func (g *Graph) apply(op string, in, out []*Tensor, params ...Param) {
 	}
 }
 
-// calibrated returns the encoding of an activation: symmetric for signed types, asymmetric
-// for unsigned types.
+// The function calibrated returns the encoding of an activation: symmetric for signed
+// types, asymmetric for unsigned types.
 func calibrated(t qnn.DataType, values []float64) Encoding {
 	if integers[t].low < 0 {
 		return symmetric(t, values)

@@ -114,7 +114,8 @@ func (l *library) start() error {
 	return l.answers.Decode(&l.version)
 }
 
-// stop ends the child: it closes the child's input and kills it if it does not end.
+// stop ends the child process: stop closes the child's input, and kills the child if the
+// child does not end.
 func (l *library) stop() error {
 	if l.child == nil || l.child.Process == nil {
 		return nil
@@ -127,8 +128,8 @@ func (l *library) stop() error {
 	return err
 }
 
-// try runs a graph in the child process. If the library crashes or hangs, the returned
-// result says so.
+// The method try runs a graph in the child process. If the library crashes or hangs, the
+// returned result says so.
 func (l *library) try(g *Graph) (*Result, error) {
 	if l.child == nil {
 		if err := l.start(); err != nil {

@@ -51,7 +51,8 @@ func (p *progress) after(t *trial) {
 		time.Since(p.began).Round(time.Second), p.slowest.total().Round(time.Millisecond), p.slowest.name())
 }
 
-// costs reports the time by runner, by operator and shape, and of the slowest forms.
+// The function costs lists the time of each runner, of each operator and shape, and of the
+// slowest forms.
 func costs(trials []*trial) string {
 	byRunner, byShape, forms := map[string]time.Duration{}, map[string]time.Duration{}, map[string]int{}
 	for _, t := range trials {

@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// script makes calls in an order that a library must refuse. script sets the stage and returns
-// the error of that call.
+// script is a function that makes calls which a library must refuse. script sets the stage of
+// the build to the last call and returns the error of that call.
 type script func(b *build) error
 
 // A script is a sequence of calls that a library must refuse. Each script runs on a graph with

@@ -40,7 +40,7 @@ func (t *table) moves() {
 	t.rotary()
 }
 
-// move adds forms of an operator that has one input and one output.
+// The method move adds forms of an operator that has one input and one output.
 func (t *table) move(op, types, name string, l limit, x, y []int, params ...Param) {
 	t.add(op, types, strings.TrimSpace(name+" "+sizes(x...)+" to "+sizes(y...)), l, func(g *Graph) {
 		in := g.input(types, x...)

@@ -98,8 +98,8 @@ func (w *worker) device(soc uint32) (*qnn.Device, error) {
 	return d, err
 }
 
-// try builds, compiles and executes a graph in the worker's library, and returns the
-// result.
+// The method try builds, compiles and executes a graph in the worker's library, and returns
+// the result.
 func (w *worker) try(g *Graph) *Result {
 	b := build{worker: w, source: g, result: &Result{}}
 	err := b.run()

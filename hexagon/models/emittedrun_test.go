@@ -41,7 +41,7 @@ var formPlaces = []tried{
 const fixedUnits = 2.5
 
 // sigmoidUnits is the allowed error of a sigmoid: the vendor's 16-bit sigmoid was up to 3.7
-// units of 1/65536 off. Package forms also allows a sigmoid an error of 4 units.
+// units of 1/65536 off. Package forms allows the same error, 4 units, for a sigmoid.
 const sigmoidUnits = 4
 
 // TestEveryFormThatModelsEmitAgreesEverywhere runs every distinct node of every family's graphs

@@ -67,8 +67,8 @@ func smollm(layers int, called string) subject {
 	}
 }
 
-// sized returns a random model of one layer in Q4_0 with matrices of realistic sizes, because
-// the vendor's compiler compiles small and large matrices differently.
+// The function sized returns a random model of one layer in Q4_0 with matrices of realistic
+// sizes, because the vendor's compiler compiles small and large matrices differently.
 func sized(called string, hidden, feed, heads, kvHeads int) subject {
 	s := randommodel.Shape{Name: called, Layers: 1, Hidden: hidden, FFN: feed, Heads: heads, KVHeads: kvHeads, Vocabulary: 512, Context: 512}
 	file := func(t testing.TB) string {

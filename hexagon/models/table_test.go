@@ -49,7 +49,7 @@ func newRow(subject, recipe string, p place, build string, r run, v, ideal verdi
 
 func seconds(d time.Duration) float64 { return d.Round(time.Microsecond * 10).Seconds() }
 
-// rounded returns v with three digits.
+// The function rounded returns v with three digits.
 func rounded(v []float64) (short []float64) {
 	for _, x := range v {
 		var y float64
@@ -93,7 +93,8 @@ func measured(t *testing.T, subject, recipe string, p place, build string) bool 
 	})
 }
 
-// keep adds or replaces a row in testdata/models.json, and writes testdata/models.md.
+// The function keep adds or replaces a row in testdata/models.json, and writes
+// testdata/models.md.
 func keep(t *testing.T, r row) {
 	t.Helper()
 	rows := slices.DeleteFunc(readRows(t), func(old row) bool { return old.order() == r.order() })

@@ -25,7 +25,7 @@ func requireCode(t *testing.T, want Code, err error, what any) {
 	require.Equal(t, want, failed.Code, "%+v: %v", what, err)
 }
 
-// saved builds and finalizes a graph, and returns the graph and the image of its
+// The method saved builds and finalizes a graph, and returns the graph and the image of its
 // context.
 func (s *session) saved(t *testing.T) (*linear, *Context, *Graph, []byte) {
 	l, c := newLinear(t, "l"), s.newContext(t)

@@ -106,7 +106,8 @@ func put[T any](m *imageMemory, values ...T) uintptr {
 
 func putText(m *imageMemory, text string) uintptr { return put(m, append([]byte(text), 0)...) }
 
-// described returns memory that starts with an image description of the given version.
+// The function described returns memory that starts with an image description of the given
+// version.
 func described(version uint32) imageMemory {
 	m := imageMemory{base: imageBase}
 	put(&m, cBinaryInfoV3{}) // cBinaryInfoV3 is the longest version of the struct, so its size is enough for every version

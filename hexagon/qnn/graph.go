@@ -165,7 +165,7 @@ func (c *Context) openGraph(name string, open func(context uintptr, name *byte, 
 // Name returns the name of the graph.
 func (g *Graph) Name() string { return g.name }
 
-// live returns the handle of the graph, or an error if its context is closed.
+// The method live returns the handle of the graph, or an error if its context is closed.
 func (g *Graph) live() (uintptr, error) {
 	if _, err := g.context.handle.live("context"); err != nil {
 		return 0, fmt.Errorf("graph %s: %w", g.name, err)

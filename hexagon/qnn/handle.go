@@ -19,8 +19,8 @@ type handle struct {
 	id      atomic.Uintptr // id is zero after the handle is closed
 }
 
-// live returns the number of the handle, or [ErrClosed]. The parameter `what` names the
-// kind of object in the error.
+// The method live returns the number of the handle, or [ErrClosed]. The parameter `what`
+// names the kind of object in the error.
 func (h *handle) live(what string) (uintptr, error) {
 	if id := h.id.Load(); id != 0 {
 		return id, nil

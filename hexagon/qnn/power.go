@@ -188,7 +188,7 @@ func (v *Vote) encode(id uint32) []*cPowerConfig {
 		}
 	}
 	if hmx := uint32(v.HMX); hmx != 0 {
-		const explicit = 0 // 0 makes the library use the vote's corners of the matrix unit
+		const explicit = 0 // with explicit set to 0, the library uses the corners that the vote sets for the matrix unit
 		configs = append(configs, &cPowerConfig{option: powerHMX, value: [16]uint32{explicit, hmx, hmx, hmx, 1}})
 	}
 	return configs

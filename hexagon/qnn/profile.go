@@ -41,7 +41,7 @@ const (
 	EventLoadHostRPC    EventType = 1002
 	EventLoadRPC        EventType = 1003
 	EventLoadNPU        EventType = 1004
-	EventEstimates      EventType = 2004 // EventEstimates has simulated cycles and bytes, as parts of the event
+	EventEstimates      EventType = 2004 // the parts of an event EventEstimates are simulated cycles and bytes
 	EventExecuteHostRPC EventType = 3001
 	EventExecuteRPC     EventType = 3002
 	EventExecuteCycles  EventType = 3003 // EventExecuteCycles counts cycles of the accelerator

@@ -72,7 +72,7 @@ type Quantization struct {
 // Codebook describes the shape of vector quantization.
 type Codebook struct {
 	RowsPerBlock, ColumnsPerBlock        uint32
-	VectorDimension, VectorStride, Index uint8 // Index is the size of an index in bits
+	VectorDimension, VectorStride, Index uint8 // Index is the size in bits of an index into the codebook
 }
 
 // count returns how many scales a tensor with the given dimensions must have.
@@ -229,8 +229,8 @@ func (q *Quantization) bitsAxis(k *keeper) cBitsAxisScaleOffset {
 // returned.
 type keeper []any
 
-// keep adds a slice to the keeper and returns the address of the slice's elements. After
-// the call of keep, the caller must not append to the slice.
+// The function keep adds a slice to the keeper and returns the address of the slice's
+// elements. After the call of keep, the caller must not append to the slice.
 func keep[T any](k *keeper, list []T) uintptr {
 	*k = append(*k, list)
 	return uintptr(unsafe.Pointer(unsafe.SliceData(list)))

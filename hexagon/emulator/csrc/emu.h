@@ -79,7 +79,8 @@ typedef struct emu_quant {
                                 BW_FLOAT_BLOCK, otherwise 0 */
   uint32_t blocks_per_axis;  /* for LPBQ, blocks_per_axis is the number of blocks per channel */
   uint32_t block_scale_bits; /* for LPBQ, block_scale_bits is the number of bits of a block scale */
-  const float *scales;       /* for block encodings, scales are in the client's order */
+  const float *scales;       /* for block encodings, the scales are in the order in which the client
+                                gives them */
   const int32_t *offsets;    /* if offsets is NULL, all offsets are 0 */
   const float *zeros;        /* zeros holds the float offsets of the FLOAT_BLOCK encodings. If the
                                 pointer zeros is NULL, all float offsets are 0 */
@@ -134,8 +135,9 @@ typedef struct emu_node {
  * rejects the node. */
 enum emu_verdict {
   EMU_VALID = 0,
-  EMU_INVALID = 1, /* the vendor's validation rejects the node (3110), and in the emulator addNode
-                      does so too, although the vendor's addNode accepts most of these nodes */
+  EMU_INVALID = 1, /* the vendor's validation rejects the node (3110); the emulator's addNode
+                      rejects it as well, although the vendor's addNode accepts most of these
+                      nodes */
   EMU_INVALID_AT_FINALIZE = 2, /* only graphFinalize rejects the node (1002) */
   EMU_VALID_SINCE_V73 = 3,     /* the node is valid, but addNode returns 6005 for chips before
                                   Hexagon v73 */

@@ -32,7 +32,7 @@ KERNEL_INLINE void store_part(void *dst, v16 v, size_t n, bool half) {
 #include "kernels/float_gemm.h"
 #include "kernels/int_gemm.h"
 
-/* ---- packing operands ---- */
+/* ---- the functions below pack the operands of matrix products ---- */
 
 #ifdef KERNELS_X86
 #if defined(__clang__)

@@ -39,11 +39,11 @@ static const byte_form byte_forms[EMU_INT_TYPES] = {[EMU_INT_S8] = {1, 128},
                                                     [EMU_INT_S16] = {2, 32768},
                                                     [EMU_INT_U16] = {2, 32768}};
 
-/* stacked reports whether each 16-bit row is computed as two rows of bytes. The low bytes of a
- * 16-bit row are stored half a stride after its high bytes. Up to EMU_GEMM_ROWS / 2 rows of 16 bits
- * are computed as twice as many byte rows, at a distance of half a stride. More than EMU_GEMM_ROWS
- * / 2 rows of 16 bits take two passes: the first reads the high bytes of all rows, and the second
- * the low bytes. */
+/* The function stacked reports whether each 16-bit row is computed as two rows of bytes. The low
+ * bytes of a 16-bit row are stored half a stride after its high bytes. Up to EMU_GEMM_ROWS / 2 rows
+ * of 16 bits are computed as twice as many byte rows, at a distance of half a stride. More than
+ * EMU_GEMM_ROWS / 2 rows of 16 bits take two passes: the first reads the high bytes of all rows,
+ * and the second the low bytes. */
 static bool stacked(uint32_t rows, enum emu_int_type a_type) {
   return byte_forms[a_type].bytes == 2 && 2 * rows <= EMU_GEMM_ROWS;
 }
@@ -61,7 +61,7 @@ static uint32_t int_panels_of(uint32_t rows, enum emu_int_type a_type) {
 /* ---- GEMM ---- */
 
 /* prefetch_walks_pages is true if a prefetch looks up page tables when an address is not in the
- * TLB. On such a processor no load has to touch the page before the prefetch. */
+ * TLB, so that no load has to touch the page before the prefetch. */
 static bool prefetch_walks_pages;
 
 /* prefetch_walks returns true for Intel's processors (optimization manual, 3.7.1) and for AMD's

@@ -114,7 +114,7 @@ void emu_run_cast(const emu_node *node, void *scratch) {
   run_flat(node, cast_piece);
 }
 
-/* ---- Quantize, Dequantize, Convert ---- */
+/* ---- Quantize, Dequantize and Convert change the encoding of elements ---- */
 
 static void convert_piece(const void *arg, const emu_loop *loop, const uint64_t *at, uint64_t n) {
   (void)loop;

@@ -15,7 +15,7 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* ---- types and encodings ---- */
+/* ---- the functions below describe types and encodings ---- */
 
 uint32_t emu_type_bit(const emu_tensor *t) {
   switch (t->dtype) {

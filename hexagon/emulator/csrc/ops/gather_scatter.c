@@ -77,7 +77,7 @@ void emu_run_gather(const emu_node *node, void *scratch) {
   }
 }
 
-/* ---- ScatterNd and ScatterElements ---- */
+/* ---- the code below implements ScatterNd and ScatterElements ---- */
 
 /* check_scatter checks the data, indices, updates and output of a scatter operator, except for the
  * shapes of indices and updates. */

@@ -44,7 +44,7 @@ int32_t emu_offset_of(const emu_tensor *t) {
   return t->quant.offsets != NULL ? t->quant.offsets[0] : 0;
 }
 
-/* ---- reading a weight ---- */
+/* ---- the functions below read weights ---- */
 
 static size_t weight_at(const emu_linear *l, uint32_t k, uint32_t c) {
   return l->in_axis < l->out_axis ? (size_t)k * l->out + c : (size_t)c * l->in + k;
@@ -52,8 +52,8 @@ static size_t weight_at(const emu_linear *l, uint32_t k, uint32_t c) {
 
 static bool four_bits(const emu_quant *q) { return q->bitwidth == 4 || q->encoding == EMU_Q_LPBQ; }
 
-/* stored returns the integer that the container of a weight holds. If a weight has 4 bits, only the
- * low bits of its container count, as in the vendor's library. */
+/* The function stored returns the integer that the container of a weight holds. If a weight has 4
+ * bits, only the low bits of its container count, as in the vendor's library. */
 static int32_t stored(const emu_tensor *w, size_t i) {
   switch (w->dtype) {
   case EMU_QS8: {

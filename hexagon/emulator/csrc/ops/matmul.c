@@ -229,7 +229,7 @@ void emu_pack_matmul(const emu_node *node, void *dst) {
   }
 }
 
-/* ---- the product ---- */
+/* ---- the code below computes the matrix product ---- */
 
 /* wide_stride returns the size of one task's scratch memory: some rows of A in f32, and the list
  * of k that they use. */
