@@ -15,8 +15,8 @@ type Chip struct {
 	Arch int
 }
 
-// Chips lists the chips that can be selected by name. A user selects a chip that Chips does
-// not list by its SoC number.
+// Chips lists the chips that can be selected by name. To select a chip that Chips does not
+// list, a user gives the chip's SoC number.
 var Chips = []Chip{
 	{"SM8350", "Snapdragon 888", 30, 68},
 	{"SM8450", "Snapdragon 8 Gen 1", 36, 69},

@@ -26,9 +26,9 @@ type program struct {
 	loadCost, runCost backend.Cost
 }
 
-// loadedGraph is a graph of a program with its last bindings. An execute binds only those
-// inputs and outputs whose memory differs from the previous execute of the graph. All
-// fields of a loadedGraph are guarded by program.mu.
+// loadedGraph is a graph of a program with the bindings of its last execute. An execute
+// binds only those inputs and outputs whose memory differs from the previous execute of the
+// graph. All fields of a loadedGraph are guarded by program.mu.
 type loadedGraph struct {
 	graph     *qnn.Graph
 	signature backend.Signature

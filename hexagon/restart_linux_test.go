@@ -25,7 +25,7 @@ const (
 	restartFolder  = "HEXAGON_RESTART_FOLDER"
 )
 
-// conversation is what a child process reports about a conversation of two turns.
+// conversation holds the report of a child process about a conversation of two turns.
 type conversation struct {
 	Output    [][]int32
 	Cached    int

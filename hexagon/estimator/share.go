@@ -9,7 +9,7 @@ import (
 // Unit is a part of the chip that works on a graph in the compiler's simulation.
 type Unit string
 
-// The constants below are the units of a [Share]. Matrix is the matrix unit (HMX), Vector
+// The constants below are the values of Unit. Matrix is the matrix unit (HMX), Vector
 // the vector units (HVX), Memory the transfers between main memory and VTCM, and Control
 // the scalar threads that start the other units.
 const (

@@ -132,7 +132,7 @@ func runAll(t *testing.T, runners []runner, trials []*trial) {
 				trial.accept(r.label(), results[i])
 			}
 		}
-		trial.graph = nil // without this reference, the garbage collector can free the graph, which may be large
+		trial.graph = nil // after this assignment, the garbage collector can free the graph, which may be large
 		show.after(trial)
 	}
 }

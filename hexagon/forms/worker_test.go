@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// workerLibrary is the environment variable with the library of a child process, which is this
-// test binary.
+// workerLibrary is the environment variable that holds the library's path for a child process;
+// the child runs the same test binary.
 const workerLibrary = "SDNPU_FORMS_LIBRARY"
 
 // Result is the result of a graph in a library.

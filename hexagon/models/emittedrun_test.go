@@ -44,9 +44,9 @@ const fixedUnits = 2.5
 // units of 1/65536 off. Package forms allows the same error, 4 units, for a sigmoid.
 const sigmoidUnits = 4
 
-// TestEveryFormThatModelsEmitAgreesEverywhere runs every distinct node of every family's graphs
-// in every recipe alone on each library and compares it with the float device. Package forms
-// tests forms that no model uses, and forms that a library refuses.
+// TestEveryFormThatModelsEmitAgreesEverywhere runs each distinct node alone on each library and
+// compares the results with the float device. The nodes come from the graphs of all families in
+// all recipes. Package forms tests forms that no model uses, and forms that a library refuses.
 func TestEveryFormThatModelsEmitAgreesEverywhere(t *testing.T) {
 	all := emittedForms(t)
 	require.Greater(t, len(all), 50)

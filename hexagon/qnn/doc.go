@@ -102,8 +102,8 @@
 // there. On a system or processor that this section does not name, [Open] returns
 // [errors.ErrUnsupported].
 //
-// Facts about QNN's interface were found by calling the library (core API 2.36, 2.37
-// and 2.40) or, if calls could not show them, in the public headers of 2.32. In
-// comments, "library 2.40" means the vendor's library with that core API; its build is
+// Facts about QNN's interface were found by calling the library (core API 2.36, 2.37 and
+// 2.40) or, if calls could not show them, in the public headers of 2.32. In comments,
+// "library 2.40" means the vendor's library with core API 2.40; its build is
 // v2.51.0.260929181845, from the wheel onnxruntime-qnn 2.7.0.
 package qnn

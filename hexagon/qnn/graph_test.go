@@ -65,7 +65,7 @@ func smallFloat16(v float64) uint16 {
 	return uint16(bits>>63<<15) | uint16(bits>>52&0x7ff-1023+15)<<10 | uint16(bits>>42&0x3ff)
 }
 
-// float16 decodes a number.
+// float16 decodes the bits of a float16 number.
 func float16(bits uint16) float64 {
 	sign, exponent, fraction := 1-2*float64(bits>>15), int(bits>>10&31), float64(bits&0x3ff)
 	switch exponent {

@@ -33,7 +33,7 @@ func checkLibrary(path string) error {
 	folder := filepath.Dir(path)
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil // if the folder cannot be listed, only its files' names are unknown; trust.Check has checked the folder
+		return nil // if the folder cannot be listed, the names of its files are not checked, but trust.Check has checked the folder itself
 	}
 	for _, e := range entries {
 		if !strings.Contains(strings.ToLower(e.Name()), "qnn") {

@@ -44,7 +44,7 @@ const (
 // scale of corners.
 type ExpandedCorner uint32
 
-// The constants below are the voltage corners of the matrix unit.
+// The constants below are the values of ExpandedCorner.
 const (
 	HMXMin     ExpandedCorner = 0x100
 	HMXSVS     ExpandedCorner = 0x180
@@ -58,7 +58,7 @@ const (
 // scaling) is on.
 type PowerMode uint32
 
-// The constants below are the power modes.
+// The constants below are the values of PowerMode.
 const (
 	PowerUpDown      PowerMode = 0x01
 	PowerOnlyUp      PowerMode = 0x02

@@ -26,7 +26,7 @@ const (
 // to Hexagon.
 type EventType uint32
 
-// The constants below are the types of profile events.
+// The constants below are the values of EventType.
 const (
 	EventInit           EventType = 100
 	EventFinalize       EventType = 300

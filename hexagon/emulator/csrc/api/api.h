@@ -216,8 +216,8 @@ qnn_status api_check_execute(uint32_t log, uint32_t session);
 void api_power_lost(void); /* device.c */
 
 /* context.c */
-/* The functions below create and free a context without handle and device, which describes a
- * binary. */
+/* The functions below create and free a context that only describes a binary, and has neither a
+ * handle nor a device. */
 qnn_status api_context_unregistered(api_context **out);
 void api_context_discard(api_context *context);
 api_graph *api_context_find_graph(const api_context *context, const char *name, size_t length);

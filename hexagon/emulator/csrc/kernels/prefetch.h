@@ -36,8 +36,8 @@ KERNEL_INLINE prefetch_stream prefetch_stream_of(const emu_prefetch *prefetch, s
  * ignores a prefetch if the address of its page is not in the TLB. A load is never ignored, so
  * every TOUCH_PERIOD steps a load reads (touches) a line of the weights one page ahead. Without the
  * loads that touch the next page, a product of 8 rows of f16 takes 10 to 50 % longer on a Zen 4,
- * and 3 to 6 % longer on a Zen 5, although a Zen 5 ignores no prefetch. In measurements, one load
- * per page of the weights was not enough. */
+ * and 3 to 6 % longer on a Zen 5, although a Zen 5 ignores no prefetch. TOUCH_PERIOD is
+ * shorter than a page, because products with one load per page were slower in measurements. */
 KERNEL_INLINE void prefetch_line(const prefetch_stream *f, size_t s) {
   enum { TOUCH_DISTANCE = 4096, TOUCH_PERIOD = 16 };
   const char *line = f->from + s * f->step, *lead = line + TOUCH_DISTANCE;

@@ -118,8 +118,8 @@ int emu_check_same_encoding(const emu_tensor *a, const emu_tensor *b, emu_reason
 
 /* ---- reading ---- */
 
-enum { UNROLL = 16 }; /* UNROLL is the number of elements per inner loop; a fixed number lets
-                         compilers unroll it */
+enum { UNROLL = 16 }; /* UNROLL is the number of elements per inner loop; compilers can unroll the
+                         loop because the number is fixed */
 
 #define READ(TYPE)                                                                                 \
   {                                                                                                \
