@@ -148,7 +148,7 @@ const slack = 1e-6
 //   - each lane runs one task at a time;
 //   - every step and load of the plan runs once, after all that it waits for;
 //   - a block runs only on a loaded graph, and not while its graph is switched;
-//   - memory use stays within the plan's graphs and the session's window;
+//   - memory use is at most that of the plan's graphs, and fits into the session's window;
 //   - the totals are the sums of the tasks.
 func (t *Timeline) Check(p *Problem) error {
 	if t.Plan == nil {

@@ -85,8 +85,8 @@ func (c *Chooser) Candidates(cfg Config, resident []Variant, prompt, cached int)
 const reverseGain = 0.02
 
 // Pick returns a copy of the candidate plan with the shortest conversation turn, for an
-// answer of `output` tokens. Pick prefers the candidate plan that keeps loaded decode
-// graphs if the shortest one gains less than reverseGain.
+// answer of `output` tokens. If the shortest plan is less than reverseGain shorter than the
+// plan that keeps the loaded decode graphs, Pick chooses the plan that keeps them.
 func (c *Chooser) Pick(candidates []Choice, output float64) *Choice {
 	best, stay := -1, -1
 	least := math.Inf(1)

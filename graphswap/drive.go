@@ -24,9 +24,10 @@ type Runner interface {
 }
 
 // Drive runs a plan on one virtual clock, without waiting in real time. Drive calls the
-// runner for each task in the order in which tasks start, and records the tasks with
-// their times. If the runner only computes times, Drive is a simulator. If the runner
-// executes graphs, Drive executes the plan in virtual time.
+// runner for each task in the order in which tasks start, and records the tasks with their
+// times. If the runner only computes times, Drive simulates the plan. If the runner
+// executes graphs, Drive executes the plan, and its virtual clock adds up the times that
+// the runner returns.
 func Drive(plan *Plan, problem *Problem, r Runner) (*Timeline, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err

@@ -6,10 +6,10 @@ import (
 )
 
 // Generalize returns costs for all widths and partitions from costs that were measured on
-// the graphs of one partition, at two widths or more. Times of other widths lie on the line
-// through the widest and the narrowest measured width, and loads take the same time per
-// byte. windowBytes is the memory for block graphs. The result `ok` is false if too little
-// was measured.
+// the graphs of one partition, at two widths or more. Times of widths that were not
+// measured lie on the line through the widest and the narrowest measured width, and loads
+// take the same time per byte. The result `ok` is false if a block was measured at fewer
+// than two widths, or if all measured times are zero.
 //
 // The result of Generalize is an estimate: the cost of a block besides its layers is
 // not known.

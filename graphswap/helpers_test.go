@@ -117,8 +117,8 @@ func PromptRequest(blocks, decodeRows, prompt int, all bool) Request {
 	return Request{Blocks: blocks, PrefillRows: 256, DecodeRows: decodeRows, Prompt: prompt, AllLogits: all}
 }
 
-// ModelProblem applies a device's costs of a model to a prompt. ModelProblem sets no memory bound,
-// as in the published comparison.
+// ModelProblem returns the planning problem of a prompt, with the costs that a model has on a
+// device. ModelProblem sets no memory bound, as in the published comparison.
 func ModelProblem(t testing.TB, device, model string, r Request) *Problem {
 	p, err := cost(t, device, model).Problem(r)
 	require.NoError(t, err)

@@ -23,9 +23,9 @@ const (
 	// PlanDecodeOnly loads only the decode graphs; a prompt takes many executes on
 	// them.
 	PlanDecodeOnly = "decode_only"
-	// PlanLibrary lets the device's library switch the graphs of a block, inside
-	// the execute that needs the other graph. Devices whose library cannot switch
-	// graphs use PlanSwitch instead.
+	// PlanLibrary lets the device's library switch the graphs of a block, inside the
+	// execute that needs the other graph. If a device's library cannot switch graphs, the
+	// engine uses PlanSwitch in place of PlanLibrary.
 	PlanLibrary = "library"
 
 	// PlanSwitchInOrder is like PlanSwitch, but takes every chunk through all blocks before

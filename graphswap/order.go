@@ -32,10 +32,10 @@ func chunkByChunk(chunks int) []int { return slices.Repeat([]int{1}, chunks) }
 // the last chunk. For a block that starts with its prefill graph, toPrefill is 0.
 type cuts struct{ toPrefill, toDecode []int }
 
-// plan returns the plan in which each block switches graphs at its cuts. Each load of
-// the plan may start as soon as its block no longer needs the graph that the load
-// replaces; loads run in the order in which they become possible. Among the loads of
-// one variant, the order is that in which the steps need them.
+// plan returns the plan in which each block switches graphs at its cuts. Each load of the
+// plan may start as soon as its block no longer needs the graph that the load replaces;
+// loads run in the order in which they become possible. Loads of the same variant run in
+// the order in which the steps need their graphs.
 func (p *Problem) plan(name string, windows []int, at cuts) *Plan {
 	plan := p.newPlan(name, windows)
 	chunks := len(p.Chunks)

@@ -131,8 +131,8 @@ type searcher interface {
 	inOrder() bool
 }
 
-// candidate is a plan that a searcher evaluates, and the plan's score. The field cuts
-// describes the plan or, with a spare graph slot, the field loads.
+// candidate is a plan that a searcher evaluates, and the plan's score. With a spare graph
+// slot, the field loads describes the plan; otherwise, the field cuts does.
 type candidate struct {
 	search searcher
 	cuts   cuts

@@ -123,7 +123,7 @@ type Request struct {
 	DecodeLogits int
 	// Shared is true if equal weights of a block's two graphs are stored once.
 	Shared bool
-	Before []Variant // Before has the meaning of [Problem].Before
+	Before []Variant // Before lists the graphs that are loaded at the start, as [Problem].Before does
 	// Context is the capacity of the KV cache in tokens. If Context is zero, the capacity
 	// is the number of tokens that the prompt needs.
 	Context int

@@ -123,9 +123,9 @@ type Model struct {
 	RowMs      float64 `json:"row_ms"`
 	HeadRowMs  float64 `json:"head_row_ms"`
 
-	// Blocks and Head hold measured times of the model's graphs. For plans with the
-	// measured number of blocks, the measured times replace the formulas. Profiles of
-	// kind fitted have no measured times.
+	// Blocks and Head hold measured times of the model's graphs. If a plan has as many
+	// blocks as were measured, its costs are the measured times and not those of the
+	// formulas. Profiles of kind fitted have no measured times.
 	Blocks []MeasuredGraph `json:"blocks,omitempty"`
 	Head   *MeasuredGraph  `json:"head,omitempty"`
 }

@@ -96,9 +96,9 @@ func (s *search) prepare() *search {
 	return s
 }
 
-// score is the value by which plans are compared: the end of prefill and switching,
-// then the stalls, then the number of executes on prefill graphs. Among otherwise equal
-// plans, more executes on prefill graphs take less energy.
+// score is the value by which plans are compared: the end of prefill and switching, then
+// the stalls, then the number of executes on prefill graphs. Of two otherwise equal plans,
+// the plan with more executes on prefill graphs takes less energy.
 type score struct {
 	end, stall  float64
 	prefillRuns int

@@ -14,8 +14,8 @@ type Setting struct {
 	// chosen
 	PrefillRows, DecodeRows []int
 	Context                 int // Context is the capacity of the KV cache in tokens
-	// Shared tells that the graphs were compiled together, for a device that stores
-	// equal weights once.
+	// Shared is true if the two graphs of each block were compiled together for a device
+	// that stores equal weights once.
 	Shared bool
 	// Accept is the accept length that drafts approach if the graph has many rows; 1
 	// means that there are no drafts.

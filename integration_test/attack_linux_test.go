@@ -112,8 +112,9 @@ func TestAttackDatabaseImportsAreKilled(t *testing.T) {
 	})
 }
 
-// Programs that start at once on one empty image cache, half of which are killed,
-// leave a sound cache, and those that live give the right text.
+// Many programs start at once on one empty image cache, and half of them are killed. The
+// images in the cache must be undamaged afterwards, and the programs that were not killed
+// must give the right text.
 func TestAttackStartsShareOneCache(t *testing.T) {
 	args, want := storyRun(t)
 	attack(t, func(t *testing.T, rng *rand.Rand) {

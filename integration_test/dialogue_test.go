@@ -31,12 +31,12 @@ func greedy(n int) body {
 	return body{"temperature": 0, "repeat_penalty": 1, "num_predict": n, "num_ctx": 512}
 }
 
-// generate returns a body of /api/generate.
+// generate returns a request body for /api/generate.
 func generate(model, prompt string, options body) body {
 	return body{"model": model, "prompt": prompt, "options": options}
 }
 
-// chat returns a body of /api/chat.
+// chat returns a request body for /api/chat.
 func chat(model, content string, options body) body {
 	return body{"model": model, "messages": []body{{"role": "user", "content": content}}, "options": options}
 }

@@ -92,7 +92,8 @@ func TestEmbeddingsOnTheEmulatorAgreeWithTheOracle(t *testing.T) {
 
 // TestEmbeddingsOnTheEmulatorAgreeWithTransformers compares embeddings on the emulator with
 // those that Hugging Face transformers computed with the same models; see reference.py in the
-// test data of package embed. The recipes are calibrated with other texts.
+// test data of package embed. The texts with which the recipes are calibrated are not among
+// the compared texts.
 func TestEmbeddingsOnTheEmulatorAgreeWithTransformers(t *testing.T) {
 	dev, err := hexagon.Open(hexagon.Options{Library: emulatorLibrary(t), Name: "emulator", SoC: 57})
 	require.NoError(t, err)

@@ -106,8 +106,8 @@ func TestServerReportsPortInUse(t *testing.T) {
 }
 
 // An update removes or replaces the program's file while the program runs. To grow the
-// context, the program must compile graphs in a child process of its own version, and not
-// run the new file.
+// context after an update, the program must compile graphs in a child process of its own
+// version, and not run the new file.
 func TestContextGrowsAfterTheProgramWasReplaced(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux keeps the file of a running program within reach")

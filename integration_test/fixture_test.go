@@ -116,8 +116,8 @@ func modelFile(t testing.TB, name string) string {
 	return path
 }
 
-// reference is one generation of models/expected.json. Text holds the prompt and the
-// continuation.
+// reference is one of the recorded greedy texts in models/expected.json. Text holds the
+// prompt and the continuation.
 type reference struct {
 	Prompt    string  `json:"prompt"`
 	PromptIDs []int32 `json:"prompt_ids"`

@@ -26,8 +26,9 @@ var scenarioPrograms = []string{
 	"python/openai_client.py", "javascript/ollama_client.js",
 }
 
-// notYet maps a reason to the scenarios that fail today for this reason. If a listed
-// scenario passes, the test fails, so that the list must be corrected.
+// notYet maps the reason of a known failure to the names of the scenarios that fail for
+// this reason. If a scenario in notYet passes, the test fails, so that the list is
+// corrected.
 var notYet = map[string][]string{}
 
 // TestClientsGetWhatTheyAskFor runs the official clients against a real Ollama. The flag

@@ -30,9 +30,9 @@ const (
 	// the first minutes the heap and the caches still fill: memory grew by 2.2 % in a soak
 	// of one minute, and by less in a soak of 20 minutes.
 	soakLeast = 5 * time.Minute
-	// In a soak from shortSoakLeast to soakLeast, memory may grow by shortSoakGrowth, which
-	// 4 clients reach within a minute if each request leaks 1 KB. A soak shorter than
-	// shortSoakLeast does not check the memory.
+	// In a soak that takes at least shortSoakLeast and less than soakLeast, memory may grow
+	// by the share shortSoakGrowth, which 4 clients reach within a minute if each request
+	// leaks 1 KB. A soak shorter than shortSoakLeast does not check the memory.
 	shortSoakLeast  = time.Minute
 	shortSoakGrowth = 0.06
 )
@@ -51,9 +51,9 @@ func soakDuration(t *testing.T) time.Duration {
 
 // TestFourClientsLeakNothing sends requests of four clients for the duration SDNPU_SOAK.
 // Some clients leave before their answer ends, some read it slowly, and some send invalid
-// requests. A second server computes embeddings. Each complete answer is the one that the
-// server gave when it had no other client, and neither memory nor goroutines nor
-// descriptors grow.
+// requests. The test also asks another server, which computes embeddings. Each complete
+// answer is the one that the server gave when it had no other client, and neither memory
+// nor goroutines nor descriptors grow.
 func TestFourClientsLeakNothing(t *testing.T) {
 	d := newScenario(t)
 	stories := d.model
@@ -128,8 +128,8 @@ func soakQuestions(v *victim) (all []question) {
 	return all
 }
 
-// soakTexts returns requests for embeddings. The whole body of an embedding's answer is
-// compared, not only its text.
+// soakTexts returns requests for embeddings. For embeddings, the soak compares the whole
+// body of each answer.
 func soakTexts(v *victim) (all []question) {
 	for i := range 12 {
 		inputs := []string{letters(5, 6, int32(7+i))}

@@ -76,8 +76,8 @@ func (d *Drafter) Use(s Source, weight float32) {
 }
 
 // Propose fills the empty tree t with at most `rows` draft tokens that continue the
-// argument `text`. The draft tree has fewer rows only if the sources know no further
-// continuation.
+// argument `text`. The draft tree gets fewer than `rows` tokens only if the sources know no
+// further continuation.
 func (d *Drafter) Propose(t *Tree, text []int32, rows int) {
 	if rows < 1 {
 		return

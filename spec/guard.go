@@ -4,7 +4,7 @@ package spec
 // without drafts. All times of an account have the same unit. The zero Account has no
 // passes and is ready to use.
 type Account struct {
-	// Plain is the time that the tokens would take without drafts.
+	// Plain is the time that the tokens of all recorded passes would take without drafts.
 	Plain float64
 	// Loss is the time that the passes took, minus Plain. Loss is negative if drafts saved
 	// time.
@@ -59,16 +59,17 @@ func (g *Guard) Room(request *Account, requests int) float64 {
 	return min(g.total.room(TotalLimit)/float64(requests), request.room(RequestLimit))
 }
 
-// Exceeded reports whether all requests together have lost more time than their limit. Only
-// costs that Room did not limit before they arose, such as the work of drafting itself, can
-// exceed the limit of all requests.
+// Exceeded reports whether all requests together have lost more time than their limit. Room
+// limits what drafts may lose; only costs that Room does not limit, such as the time of
+// drafting itself, can bring the total loss above the limit of all requests.
 func (g *Guard) Exceeded() bool { return g.total.room(TotalLimit) < 0 }
 
 // Add records a pass: the time `took` of the pass, and the time `plain` that the pass's
 // tokens would take without drafts.
 func (g *Guard) Add(plain, took float64) {
-	// With fading, the bound of the guard still holds for the losses without fading: their
-	// sum is a sum of faded losses with positive weights, and so is the sum of the times.
+	// Fading does not weaken the bound of the guard. The total loss without fading is a sum
+	// of faded losses with positive weights, and the total time without fading is the sum
+	// of the faded times with the same weights.
 	g.total.Plain *= fade
 	g.total.Loss *= fade
 	g.total.Add(plain, took)

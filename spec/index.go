@@ -12,18 +12,19 @@ import (
 const Separator int32 = -1
 
 // maxFanout limits the number of different successors that an [Index] stores per context.
-// If a context has more successors, a new one replaces the rarest. The limit maxFanout
-// bounds the time per token, and no draft needs more than 64 alternatives.
+// If a context already has maxFanout successors, a new successor replaces the rarest one.
+// The limit maxFanout bounds the time per token, and no draft needs more than 64
+// alternatives.
 const maxFanout = 64
 
 // Index counts which tokens followed each context of up to depth tokens in a
 // growing text.
 //
 // An Index returns the same counts as a table of all n-grams, but uses less memory. In an
-// Index, a context that occurred once gets no entry for each longer context that contains
-// it. Only the shortest context that is unique gets an entry, which stores the position in
-// the text; when it occurs again, the longer contexts get entries. A new token adds only
-// one or two entries to an Index, and not one per context length.
+// Index, a context that occurred once gets an entry only if no shorter context at its end
+// occurred only once; the entry stores the position in the text. When a context occurs for
+// the second time, the longer contexts at its two occurrences get entries. A new token adds
+// only one or two entries to an Index, and not one per context length.
 //
 // An Index holds no pointers and allocates memory only when its tables grow. An Index
 // is not safe for concurrent use.
@@ -141,9 +142,9 @@ func (x *Index) Append(token int32) {
 	}
 }
 
-// add fills an empty slot of the hash table with a context that occurred once. If a
-// slot is taken, it holds a different context with the same 31-bit check value; the
-// older context keeps the slot.
+// add fills an empty slot of the hash table with a context that occurred once. If the slot
+// is taken, it holds another context with the same 31-bit check value; that older context
+// keeps the slot, and the new context gets none.
 func (x *Index) add(s *slot, h ngram.Hash, place int) {
 	if s.check != 0 {
 		return

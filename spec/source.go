@@ -55,8 +55,8 @@ func (x *Index) follow(place int32, k int, context []int32, total, distinct []fl
 	}
 }
 
-// Successor implements [Source]. A negative position is the bitwise complement of an
-// index of the text: its list of successors has one entry, the token there.
+// Successor implements [Source]. A negative position is the bitwise complement of an index
+// of the text: its list of successors has one entry, the token at that index.
 func (x *Index) Successor(at int32) (token int32, count float32, next int32) {
 	if at < 0 {
 		return x.text[^at], 1, End

@@ -134,10 +134,11 @@ func (b *Between) LoadsPay(config graphswap.Config, prompt, cached int) bool {
 }
 
 // Refused records that the device had no memory for the graphs of a configuration, or for
-// its spare graph slot if the argument `spare` is set. The costs had predicted that these
-// graphs fit, so the device has less free memory than the costs assume. After the call,
-// Configs contains only configurations that need less memory than the refused one. If the
-// configuration in use would not fit into less memory, Refused records nothing.
+// its spare graph slot if the argument `spare` is set. The cost model predicted that the
+// refused graphs fit, so the device has less free memory than the cost model assumes. After
+// the call, Configs contains only configurations that need less memory than the refused
+// one. If no configuration with the blocks and widths in use needs less memory than the
+// refused one, Refused records nothing.
 func (b *Between) Refused(c graphswap.Config, spare bool) {
 	s := b.s
 	c.Spare = spare

@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/session"
 )
 
-// Three turns with short prompts and answers: the session keeps decode graphs of
-// 32 rows and loads nothing.
+// In ExampleSession, after three turns with short prompts and answers, the session keeps
+// decode graphs of 32 rows and loads nothing.
 func ExampleSession() {
 	profile, err := graphswap.Device("sd8gen2")
 	if err != nil {

@@ -51,8 +51,8 @@ func TestASessionLearnsFromItsTurns(t *testing.T) {
 	require.InDelta(t, 12, c.expectedOutput(), 10)
 }
 
-// A change keeps the graphs whose width stays the same, and is charged the loads of the
-// others.
+// A change of widths keeps the graphs whose width stays the same, and takes the time of
+// loading the other graphs.
 func TestAChangeKeepsGraphsOfUnchangedWidth(t *testing.T) {
 	c := newSession(t, "sd8gen2", "llama3.2-3b")
 	c.config = graphswap.Config{Blocks: 4, PrefillRows: 256, DecodeRows: 32, Residency: graphswap.OneGraph}

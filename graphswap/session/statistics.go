@@ -77,11 +77,9 @@ const (
 	minTurns, exceptionTurns = 2, 3
 )
 
-// Widths change only after a loss: compared with the new widths, the conversation turns
-// so far must have lost a certain share of the time that the change's loads take. A
-// past loss is required because forecasts can be wrong. lostWaiting is the required
-// share if a conversation turn waits for the loads, and lostBackground if the loads run
-// during turns.
+// Widths change only after a loss: compared with the new widths, the conversation turns so
+// far must have lost a certain share of the time that the change's loads take. Without the
+// rule about past losses, a wrong forecast alone could cause a change.
 const (
 	lostWaiting    = 0.05
 	lostBackground = 0.02
@@ -171,9 +169,9 @@ func (s *Session) futureContext(context int) int {
 
 // expectedTurnMs returns the expected time of a future conversation turn in each
 // configuration, if future turns resemble the given ones. In the mean over conversation
-// turns, older turns count less. If graphs can be loaded between prompts, the time of a
-// configuration is the smaller of two means: one with loading between prompts, and one
-// without.
+// turns, older turns count less. If graphs can be loaded between prompts, the expected
+// prefill time of a configuration is the smaller of two means: one for prompts before which
+// graphs are loaded, and one for prompts before which none are.
 func (s *Session) expectedTurnMs(turns []turn, context int) []float64 {
 	prior := s.statistics.prior
 	ms := s.meanPrefillMs(prior.ms, turns, func(t turn) []float64 { return t.prefill.ms })

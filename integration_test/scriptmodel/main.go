@@ -2,9 +2,10 @@
 //
 //	go run ./integration_test/scriptmodel OUT.gguf TEMPLATE PIECE…
 //
-// The answer is the pieces, each one token. The chat template is TEMPLATE and the token that
-// begins the answer. The file selects the model for the NPU. Tests of chats use the model if the
-// answer matters, for example a call of a tool that is cut.
+// The model's answer consists of the arguments PIECE; each piece is one token. The chat
+// template of the model is the argument TEMPLATE, followed by the token that begins the answer.
+// The file selects the model for the NPU. Tests of chats use the model if the answer matters,
+// for example a call of a tool that is cut.
 package main
 
 import (

@@ -2,14 +2,14 @@
 // read from the newest token to the oldest. Reading a context once gives the hashes of
 // all its suffixes, which are the shorter contexts.
 //
-// Packages spec, spec/tokendb and calibration address their tables of contexts by these
-// hashes. The tables of contexts store different things, so each package has its own
-// table type.
+// Packages spec, spec/tokendb and calibration use the hashes of package ngram to look up
+// contexts in their tables. The tables of contexts store different things, so each package
+// has its own table type.
 //
 // # Invariants
 //
-//   - Equal contexts have equal hashes on every machine and in every version.
-//     The files of spec/tokendb contain these hashes.
+//   - Equal contexts have equal hashes on every machine and in every version. The files of
+//     spec/tokendb contain hashes of contexts, so the hash of a context must never change.
 //   - Two different contexts have equal check values ([Hash.Check]) with probability 2^-31.
 //     A collision of check values makes drafts worse, but never changes the text.
 //

@@ -70,8 +70,8 @@ func TestLinksBetweenFilesOfTheFolderAreNotFollowed(t *testing.T) {
 	}
 }
 
-// If a file of the database was replaced by a pipe, a reader must not wait for its
-// writer.
+// If a file of the database was replaced by a pipe, a reader of the database must not wait
+// until a process writes to the pipe.
 func TestPipesAreNotOpened(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, manifestName), 0o600))

@@ -171,7 +171,7 @@ func TestForgetRemovesKeptLogs(t *testing.T) {
 }
 
 // TestLogsMadeLongerAreNotRead makes logs longer by a hole, which takes no space on the
-// disk. A reader of the logs must not take memory of their size.
+// disk. Opening such a log must fail at once, and not read it into memory.
 func TestLogsMadeLongerAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	d := opened(t, dir)

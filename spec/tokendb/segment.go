@@ -53,8 +53,8 @@ func (s *segment) token(p uint32) uint32 {
 	return s.number(s.text, p)
 }
 
-// number returns the i-th number in a section of two-byte or three-byte numbers. A number
-// has as many bytes as a token of the segment.
+// number returns the i-th number in a section of two-byte or three-byte numbers. Each
+// number in the section has as many bytes as a token of the segment.
 func (s *segment) number(b []byte, i uint32) uint32 {
 	if s.width == 2 {
 		return uint32(binary.LittleEndian.Uint16(b[2*i:]))

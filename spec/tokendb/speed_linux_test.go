@@ -217,8 +217,8 @@ func BenchmarkPropose(b *testing.B) {
 	b.ReportMetric(float64(hops().Nanoseconds())/1000, "40_hops_µs")
 }
 
-// BenchmarkProposeFromContext replays the texts of BenchmarkPropose without a database,
-// each after other text, so that the context has 8192 tokens.
+// BenchmarkProposeFromContext replays the texts of BenchmarkPropose without a database;
+// before each text, the context already holds other text, so that it has 8192 tokens.
 func BenchmarkProposeFromContext(b *testing.B) {
 	const context = 8192
 	traces := recorded(b, "smollm2-135m-instruct-q4_1.jsonl", 1000)
