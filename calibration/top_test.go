@@ -117,8 +117,8 @@ func TestInvalidTopsReadAsEmpty(t *testing.T) {
 	require.Empty(t, row.Tokens)
 }
 
-// BenchmarkChunk calibrates 128 tokens of a prompt of 2048 from the top 128
-// logits of each.
+// BenchmarkChunk calibrates 128 tokens of a prompt of 2048 tokens, from the 128 most likely
+// next tokens at each position.
 func BenchmarkChunk(b *testing.B) {
 	const rows, k = 128, 128
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -11,8 +11,8 @@ import (
 // take the same time per byte. The result `ok` is false if a block was measured at fewer
 // than two widths, or if all measured times are zero.
 //
-// The result of Generalize is an estimate: the cost of a block besides its layers is
-// not known.
+// Generalize only estimates costs, because it does not know the part of a block's cost that
+// does not depend on the number of layers.
 func (c *Cost) Generalize(windowBytes int64) (general *Cost, ok bool) {
 	m := c.Model
 	var run [2]float64 // run holds the times of the narrowest and of the widest measured graph

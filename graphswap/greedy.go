@@ -4,8 +4,10 @@ package graphswap
 // papers leave it open.
 type GreedyOptions struct {
 	// Skip decides what the greedy rule does with a block that must run before its load can
-	// end. If Skip is true, the rule tries the next lower block, or loads nothing. If Skip
-	// is false, the rule loads the block anyway, and the NPU waits.
+	// end. If Skip is true, the greedy rule does not load a block that must run before its
+	// load can end; it tries the next lower block, or loads nothing. If Skip is false, the
+	// greedy rule loads a block even if the block must run before its load can end, and the
+	// NPU waits for the load.
 	Skip bool
 	// If WaitForLoad is true, a round of the greedy rule ends when its load ends. If
 	// WaitForLoad is false, a round of the greedy rule ends after the steps whose time
@@ -16,10 +18,11 @@ type GreedyOptions struct {
 }
 
 // Greedy returns the plan of the published greedy rule. Before a step, the greedy rule
-// takes the last block that has not switched. The greedy rule finds the smallest number of
-// following steps whose time covers the load of the block; steps of the block itself count.
-// After the last step that covers a load, the greedy rule decides about the next load. The
-// second result of Greedy is the time at which the rule itself expects the plan to end.
+// considers the last block that has not switched. The greedy rule finds the smallest number
+// of following steps whose time covers the load of the block; steps of the block itself
+// count. After the last step that covers a load, the greedy rule decides about the next
+// load. The second result of Greedy is the time at which the rule itself expects the plan
+// to end.
 func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	plan := p.fixedPlan(name, Prefill)
 	plan.Spare = o.Spare

@@ -60,8 +60,8 @@ func TestSwitchPlansAreNearTheExactPlan(t *testing.T) {
 	}
 }
 
-// The search spreads slow-downs evenly over a window step; the simulator applies them to each
-// execute.
+// The planner's search spreads slow-downs evenly over a window step; the simulator applies
+// them to each execute.
 func TestSlowerComputeWhileLoadingDelaysPlans(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	for range 100 {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Setting describes the graphs that can be prepared for a model, and the memory
-// that a session needs for other things.
+// Setting describes the graphs that can be prepared for a model, and the memory that a
+// session needs in addition to the graphs.
 type Setting struct {
 	Blocks []int // Blocks holds the numbers of blocks among which a configuration is chosen
 	// PrefillRows and DecodeRows hold the graph widths among which a configuration is

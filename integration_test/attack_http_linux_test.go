@@ -272,8 +272,7 @@ func (v *victim) broken(body [2]string, cut int, wait time.Duration, reset bool)
 	_ = connection.Close()
 }
 
-// Generalize only estimates costs, because it does not know the part of a block's cost that
-// does not depend on the number of layers.
+// randomBody returns an endpoint and a body with random fields.
 func randomBody(rng *rand.Rand) [2]string {
 	values := []string{
 		"0", "-1", "1", "1e9", "-1e309", "9223372036854775807", "null", "true", `""`, `"a"`, "[]", "[1]", "[-1]", "{}", `{"prompt_string":"a"}`, `["a"]`,

@@ -13,7 +13,8 @@ import (
 )
 
 // BenchmarkShortText prefills 256 tokens and decodes 32 in several context tiers.
-// BenchmarkShortText measures what a short conversation gains from a small tier.
+// BenchmarkShortText measures how much faster a short conversation is in a small context
+// tier.
 func BenchmarkShortText(b *testing.B) {
 	const prompt, tokens = 256, 32
 	folder := dataFolder(b)
@@ -41,7 +42,8 @@ func BenchmarkShortText(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowth moves a full context to the next tier, with the images in the cache.
+// BenchmarkGrowth moves a full context to the next context tier, with the images of both
+// tiers in the cache.
 func BenchmarkGrowth(b *testing.B) {
 	folder := dataFolder(b)
 	text, dev := longText(b, folder), openEmulator(b)

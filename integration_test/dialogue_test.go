@@ -94,7 +94,7 @@ func call(t testing.TB, s *host.Server, endpoint string, request body, answer an
 }
 
 // refusal sends a request and returns the error that the client receives. If Ollama reports
-// only that the runner has ended, because it has not read the runner's last line yet,
+// only that the runner has ended, because Ollama has not read the runner's last line yet,
 // refusal sends the request again, which starts another runner.
 func refusal(t testing.TB, s *host.Server, endpoint string, request body) (said string) {
 	t.Helper()
@@ -134,8 +134,8 @@ func unload(t testing.TB, s *host.Server) {
 }
 
 // endless is the largest number of tokens for which Ollama accepts a request. The slow
-// model needs most of a minute for an answer of that length, so a test can interrupt the
-// answer at any time.
+// model needs most of a minute for an answer of `endless` tokens, so a test can interrupt
+// the answer at any time.
 const endless = 10 * 512
 
 // interrupted starts a generation of the slow model and calls the function `then` after a

@@ -202,8 +202,7 @@ var laboratory = []string{
 	"adapters/lab/...", "backend/engine/draft/baseline", "graphswap/baseline", "hexagon/estimator", "spec/replay",
 }
 
-// testHelpers lists the packages that serve tests. The laboratory may also import test
-// helpers.
+// testHelpers lists the packages that serve tests. The laboratory may import testHelpers.
 var testHelpers = []string{"integration_test/host", "adapters/llamaserver/servertest", "backend/backendtest", "backend/grammar/schematest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/browser", "internal/needs", "internal/recorded"}
 
 func listed(internal string, packages []string) bool {

@@ -45,7 +45,7 @@ func votes(t *testing.T, path string) (told []any) {
 				value[i], err = strconv.ParseUint(words[3+i], 16, 32)
 				require.NoError(t, err)
 			}
-			if words[2] == "1" { // a record of kind 1 is a vote for clocks; records of other kinds add to the last vote
+			if words[2] == "1" { // a record of kind 1 is a new power vote for clocks; records of the other kinds change the last power vote
 				require.NotZero(t, value[8], "the bus counts")
 				require.NotZero(t, value[12], "the cores count")
 				told = append(told, vote{bus: value[9], core: value[13]})
@@ -76,7 +76,7 @@ func emulated(t *testing.T, setting string, args ...string) (ran, []any) {
 }
 
 func TestPhasesVoteAndReleaseAtTheEnd(t *testing.T) {
-	r := references(t, "f16")[3] // this text repeats itself, so drafts are accepted
+	r := references(t, "f16")[3] // the model's answer to this prompt repeats itself, so drafts are accepted
 	args := []string{"--model", modelFile(t, "stories260K-f16.gguf"), "--prompt", r.Prompt, "-n", "40"}
 	_, told := emulated(t, "", args...)
 	require.Equal(t, []any{prefillVote, decodeVote, "released"}, told)

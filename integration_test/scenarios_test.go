@@ -208,7 +208,7 @@ func smolFile(t testing.TB) string {
 	return ""
 }
 
-// rewrite copies a model file with other keys.
+// rewrite copies a model file and changes some of its keys.
 func rewrite(t testing.TB, from, to string, changes ...gguf.KeyValue) {
 	f, err := gguf.Open(from)
 	require.NoError(t, err)

@@ -33,8 +33,8 @@ func (b *bag) empty() {
 	}
 }
 
-// add adds a score to the sum of a token. If the bag holds maxBag tokens, add ignores all
-// other tokens.
+// add adds a score to the sum of a token. If the bag holds maxBag tokens, add ignores every
+// token that the bag does not hold.
 func (b *bag) add(token int32, score float32) {
 	mask := uint32(len(b.places) - 1)
 	for i := uint32(token) * 0x9e3779b1 >> 21 & mask; ; i = (i + 1) & mask {

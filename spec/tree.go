@@ -49,9 +49,9 @@ func (t *Tree) Child(parent, token int32) int32 {
 	return None
 }
 
-// Keep calls the function `allowed` for the tokens that directly follow the committed
-// text. Keep removes the rows whose token the function rejects, with all rows below
-// them in the tree. Keep does not check the tokens of deeper rows of the tree.
+// Keep calls the function `allowed` for the tokens that directly follow the committed text.
+// Keep removes the rows whose token the function rejects, with all rows below them in the
+// tree. Keep does not check the tokens of rows whose parent is a row of the tree.
 func (t *Tree) Keep(allowed func(token int32) bool) {
 	moved, n := make([]int32, t.Len()), int32(0)
 	for i, parent := range t.Parents {

@@ -12,13 +12,13 @@ import (
 // The names below are the names of plans in the laboratory's tables and files.
 const (
 	PrefillOnly = "g1_only"     // PrefillOnly never switches: decode passes run on the prefill graphs, with padding rows
-	DecodeOnly  = "g2_only"     // DecodeOnly runs prompts on the decode graphs too
+	DecodeOnly  = "g2_only"     // DecodeOnly runs prompts and decode passes on the decode graphs
 	Sync        = "sync"        // Sync loads all decode graphs after the prefill
 	Lazy        = "lazy"        // Lazy loads each graph inside the first execute that needs it, as QNN's own switching does
 	Naive       = "naive_async" // Naive loads a block's decode graph after the block's last chunk
 	Greedy      = "greedy"      // Greedy is the greedy rule of the papers
-	// GreedyDeferred is the greedy rule with its first load as late as possible without
-	// a later end of the plan
+	// GreedyDeferred is the greedy rule, with its first load as late as possible without
+	// delaying the end of the plan
 	GreedyDeferred = "greedy_deferred"
 	// SwitchInOrder is the product's planner, limited to the papers' order (chunk by chunk)
 	SwitchInOrder = "descent_in_order"

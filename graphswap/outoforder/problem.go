@@ -36,10 +36,10 @@ type Problem struct {
 	needs []int   // needs counts, for each task, the tasks whose results it needs
 }
 
-// New returns the problem of running stages on all chunks of a prompt. The number of chunks is
-// the number of times that each stage has. The parameter window is the chunk window: chunk c
-// starts after chunk c−window has ended. If `window` is 0, any number of chunks may have started
-// and not ended. The caller must not change the stages after the call.
+// New returns the problem of running stages on all chunks of a prompt. The prompt has as many
+// chunks as the field Times of each stage has entries. The parameter window is the chunk window:
+// chunk c starts after chunk c−window has ended. If `window` is 0, any number of chunks may have
+// started and not ended. The caller must not change the stages after the call.
 func New(stages []Stage, window int) (*Problem, error) {
 	if len(stages) == 0 {
 		return nil, fmt.Errorf("outoforder: %w: it has no stages", ErrProblem)

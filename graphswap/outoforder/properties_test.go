@@ -115,7 +115,7 @@ func newReplay(p *Problem, s *Schedule) *replay {
 			}
 		}
 		if w := p.Window(); w > 0 && t.Chunk >= w && len(stage.After) == 0 {
-			for j := range p.Stages() { // the chunk's buffers are free after all stages of the earlier chunk
+			for j := range p.Stages() { // the chunk's buffers are free after all stages of the chunk that used these buffers before
 				r.needs[key] = append(r.needs[key], [2]int{t.Chunk - w, j})
 			}
 		}

@@ -271,7 +271,8 @@ func (b *Between) expect(context int) (all []Expectation, turns []turn) {
 }
 
 const (
-	// leastGain is the smallest share of a turn's time for which a configuration is changed.
+	// A configuration is changed only if the change saves at least the share leastGain of a
+	// turn's time.
 	leastGain = 0.01
 	// Before the configuration changes in a pause, past conversation turns must have lost at
 	// least the share lostPausing of the time that the change's loads take. The share

@@ -28,8 +28,8 @@ func copyTokenizer(f *gguf.File) ([]gguf.KeyValue, error) {
 	return keys, nil
 }
 
-// value returns a key's value in the form that Write takes, or nil for kinds that the
-// models of tests do not use.
+// value returns a key's value in the form that Write takes, or nil for kinds of values that
+// the models of tests do not use.
 func value(f *gguf.File, k gguf.Key) (any, error) {
 	switch k.Type {
 	case gguf.String:

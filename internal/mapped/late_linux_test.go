@@ -97,7 +97,8 @@ func TestVerifyWaitsForTheHandler(t *testing.T) {
 	require.ErrorIs(t, <-verdict, ErrGone)
 }
 
-// TestVerifyAsksAgainBeforeAWriterCanContinue checks the time for which an answer holds.
+// TestVerifyAsksAgainBeforeAWriterCanContinue checks that Verify asks the system again
+// after half the break time, and not before.
 func TestVerifyAsksAgainBeforeAWriterCanContinue(t *testing.T) {
 	old := breakTime
 	t.Cleanup(func() { breakTime = old; forgetCheck() })

@@ -46,7 +46,7 @@ func TestCreateLeavesNoIncompleteFile(t *testing.T) {
 }
 
 func TestSumIsTheKnownOne(t *testing.T) {
-	sum, size, err := Sum(strings.NewReader("abc")) // FIPS 180-2 gives this text and its SHA-256 as an example
+	sum, size, err := Sum(strings.NewReader("abc")) // FIPS 180-2 gives the text "abc" and its SHA-256 as an example
 	require.NoError(t, err)
 	require.Equal(t, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", sum)
 	require.EqualValues(t, 3, size)

@@ -27,8 +27,8 @@ var allowedTypes = map[uint8]bool{windows.ACCESS_ALLOWED_ACE_TYPE: true, 9: true
 
 // stranger returns an account that is not trusted and to which a security descriptor gives
 // one of the given rights. If the security descriptor gives the rights to trusted accounts
-// only, stranger returns nil. Entries that deny rights are ignored, so stranger can name an
-// account whose right another entry takes back.
+// only, stranger returns nil. stranger ignores list entries that deny rights, so it can
+// name an account whose right another entry of the list denies.
 func stranger(descriptor *windows.SECURITY_DESCRIPTOR, me *windows.SID, rights windows.ACCESS_MASK) (*windows.SID, error) {
 	list, _, err := descriptor.DACL()
 	if errors.Is(err, windows.ERROR_OBJECT_NOT_FOUND) || err == nil && list == nil {

@@ -23,7 +23,8 @@ type Hash uint64
 // Empty is the hash of the empty context.
 const Empty Hash = 0x9e3779b97f4a7c15
 
-// Extend returns the hash of the context that has one older token more.
+// Extend returns the hash of a longer context: the context of h, extended by an older
+// token.
 func (h Hash) Extend(token int32) Hash {
 	h = (h ^ Hash(uint32(token))) * 0xff51afd7ed558ccd
 	return h ^ h>>32

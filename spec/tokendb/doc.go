@@ -48,9 +48,9 @@
 //   - When Forget returns, no file of the database contains the forgotten documents.
 //     (The file system may keep blocks of removed files.)
 //   - Damage in the log costs only the records that it hits. The next process that writes
-//     to the database copies the other records to a new log. The process that writes next
-//     keeps the damaged log in a file "damaged-…", which Forget and Purge remove. Only an
-//     incomplete record at the end, which a stopped process leaves, is cut off.
+//     to the database copies the undamaged records to a new log. The process that writes
+//     next keeps the damaged log in a file "damaged-…", which Forget and Purge remove. Only
+//     an incomplete record at the end, which a stopped process leaves, is cut off.
 //   - A process writes only to a folder that no other user can change (package trust).
 //     The database never changes the mode of a folder that exists, and follows no symbolic link in
 //     the folder.

@@ -171,7 +171,8 @@ func TestForgetRemovesKeptLogs(t *testing.T) {
 }
 
 // TestLogsMadeLongerAreNotRead makes logs longer by a hole, which takes no space on the
-// disk. Opening such a log must fail at once, and not read it into memory.
+// disk. Opening a log that was made longer must fail at once, without reading the log into
+// memory.
 func TestLogsMadeLongerAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	d := opened(t, dir)

@@ -9,7 +9,7 @@ const (
 	// of a context.
 	fenceStep = 32
 	// maxSuccessors limits the length of a stored list of successors, because a drafter
-	// reads no more.
+	// reads no more than maxSuccessors entries of a list.
 	maxSuccessors = 24
 	// maxCount is the largest count that a segment's file can hold.
 	maxCount = 1<<23 - 1
