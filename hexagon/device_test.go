@@ -67,8 +67,7 @@ func TestLibraryLogsAtDebugLevel(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, path string) {
 		var lines bytes.Buffer
 		handler := slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug})
-		// with a system library, Load would reject the image before the QNN library
-		// reads it
+		// a system library would make Load reject the image before the QNN library reads it
 		nowhere := filepath.Join(t.TempDir(), "libQnnSystem.so")
 		d, err := Open(Options{Library: path, SystemLibrary: nowhere, SoC: soc, Logger: slog.New(handler)})
 		require.NoError(t, err)

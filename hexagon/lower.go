@@ -155,7 +155,7 @@ func (l *lowering) create(i int, shape []uint32, data []byte, q *qnn.Quantizatio
 	to.Name, to.Kind, to.Type = from.Name, kinds[from.Kind], types[from.Type]
 	to.Dims, to.Data, to.Quantization = shape, data, q
 	err := l.graph.CreateTensor(to)
-	to.Data = nil // Data is no longer needed, because the library has copied the elements
+	to.Data = nil // the tensor's field Data can be cleared, because the library has copied the elements
 	return err
 }
 

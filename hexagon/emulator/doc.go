@@ -28,14 +28,14 @@
 // # Where the emulator is stricter than the vendor's library
 //
 // The vendor's x86-64 library accepts the errors listed below without a message. For each
-// error in this section, the emulator's call returns an error code and logs a line that
-// names the graph, the node, the tensor and the reason. The emulator rejects static data
-// and buffers of a wrong size, and tensors with a wrong data type or shape at execute. The
-// emulator rejects quantizations that do not fit their tensor, overlapping output buffers,
-// duplicate names, and tensors that no node writes or reads. The emulator rejects invalid
-// nodes already at addNode, not only at finalize, and rejects options that it would have to
-// ignore. The emulator rejects context binaries that are damaged, that another library
-// wrote, or that were compiled for another SoC.
+// error that the section lists, the emulator's call returns an error code and logs a line
+// that names the graph, the node, the tensor and the reason. The emulator rejects static
+// data and buffers of a wrong size, and tensors with a wrong data type or shape at execute.
+// The emulator rejects quantizations that do not fit their tensor, overlapping output
+// buffers, duplicate names, and tensors that no node writes or reads. The emulator rejects
+// invalid nodes already at addNode, not only at finalize, and rejects options that it would
+// have to ignore. The emulator rejects context binaries that are damaged, that another
+// library wrote, or that were compiled for another SoC.
 //
 // # Rule of sums
 //

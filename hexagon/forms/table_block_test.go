@@ -142,7 +142,7 @@ func (b *block) split(x *Tensor, n int) *Tensor {
 }
 
 // rotate computes rotary embedding with elementwise operators and writes it into `result`.
-// The two halves of the embedding get the encoding of `result`.
+// The two halves of the rotated heads get the encoding of `result`.
 func (b *block) rotate(x, result *Tensor) {
 	half := append(append([]int(nil), x.Dims[:3]...), b.d/2)
 	piece := func(begin int) *Tensor {

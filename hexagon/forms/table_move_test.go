@@ -120,7 +120,7 @@ func (t *table) rotary() {
 					}
 					g.apply("RotaryEmbedding", in, []*Tensor{g.output(types, 1, heads, rows, d)}, x.params...)
 				})
-				if (len(x.table) == 2) != x.positions { // the rank of the tables decides whether position IDs select rows
+				if (len(x.table) == 2) != x.positions { // tables with two dimensions need position IDs, and tables with more dimensions accept none
 					f.refused("validate", 3110)
 				}
 			}

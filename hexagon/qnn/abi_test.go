@@ -49,7 +49,7 @@ func TestContextOptionsAreAnsweredAsRecorded(t *testing.T) {
 		{ContextOptions{MemoryHintMB: 100}, 1000, 1000, 1000},
 		{ContextOptions{RetentionOrder: []string{"unknown"}}, 0, 1000, 1000},
 		{ContextOptions{Strict: true}, 1000, 1000, 0},
-		// with this option, the vendor's library finds no graph (code 6023)
+		// with DeferGraphs set, the vendor's library finds no graph (code 6023)
 		{ContextOptions{DeferGraphs: true}, 1000, 0, 1000},
 		{ContextOptions{SpillFill: SpillFill{SizeBytes: 1 << 20}}, 5010, 5010, 5010},
 		{ContextOptions{FileReadBudgetMB: 64}, 0, 0, 0},

@@ -124,7 +124,7 @@ func readBinaryInfo(m memory, address uintptr) (*BinaryInfo, error) {
 		info, err = r.info(address)
 		return err
 	})
-	if errors.Is(err, mapped.ErrGone) { // for a damaged image, the library may return any address
+	if errors.Is(err, mapped.ErrGone) { // for a damaged image, the library may return an invalid address
 		err = fmt.Errorf("the image's description refers to memory that is not there: %w", ErrBinaryInfo)
 	}
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 // Encoding is the kind of a quantization (Qnn_QuantizationEncoding_t).
 type Encoding uint32
 
-// The constants below are the values of Encoding. In each encoding below, a real number is Scale × (stored integer + Offset).
+// The constants below are the values of Encoding. In each encoding below, a real number is
+// Scale × (stored integer + Offset).
 const (
 	// ScaleOffset has one scale and one offset for the whole tensor.
 	ScaleOffset Encoding = 0
@@ -24,9 +25,9 @@ const (
 	BitsAxisScaleOffset Encoding = 3
 	// Block has a scale and an offset for each block of the size BlockSizes.
 	Block Encoding = 4
-	// BlockwiseExpansion (the vendor calls it LPBQ) has a scale for each index along
-	// Axis. In BlockwiseExpansion, each of the BlocksPerAxis blocks of an index
-	// multiplies the scale by a small integer of its own.
+	// BlockwiseExpansion (the vendor calls it LPBQ) has a scale for each index along Axis.
+	// In BlockwiseExpansion, an index has BlocksPerAxis blocks, and the scale of each block
+	// is the scale of the index times a small integer.
 	BlockwiseExpansion Encoding = 5
 	// Vector is like BitsAxisScaleOffset, with a codebook of vectors.
 	Vector Encoding = 6

@@ -8,7 +8,7 @@ import "fmt"
 type function int
 
 // functionCount is the number of entries of the function table that package qnn copies.
-// Public headers describe the entries 0 to 70.
+// Public headers describe the entries 0 to 70 of the function table.
 const functionCount = 71
 
 const (

@@ -48,8 +48,8 @@ static inline uint16_t emu_f32_to_f16(float f) {
                                     infinity */
     return (uint16_t)(sign | 0x7c00);
   }
-  if (magnitude < 0x38800000) { /* a result below 2^-14 is subnormal in f16: adding 0.5 rounds it to
-                                   a multiple of 2^-24 */
+  if (magnitude < 0x38800000) { /* a result below 2^-14 is subnormal in f16: adding 0.5 rounds the
+                                   result to a multiple of 2^-24 */
     float rounded = emu_f32_of_bits(magnitude) + 0.5f;
     return (uint16_t)(sign | (emu_bits_of_f32(rounded) - 0x3f000000));
   }

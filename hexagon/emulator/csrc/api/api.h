@@ -90,8 +90,8 @@ typedef struct api_chunk {
   uint64_t hash;
   uint32_t refs;
   uint32_t index; /* index is the number of the chunk in a context binary; the writer sets it */
-  bool checked;   /* checked tells whether data was compared with its hash; false only for a chunk
-                     of a binary before its first use */
+  bool checked;   /* checked is false only for a chunk of a binary whose bytes have not been
+                     compared with their hash yet */
   bool borrowed;  /* borrowed tells whether data is in the client's persistent binary, and not owned
                      by the store */
   struct api_chunk *next;

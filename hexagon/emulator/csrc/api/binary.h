@@ -24,9 +24,9 @@
  *
  * The header and the metadata of a context binary are verified before anything in them is used. The
  * metadata of a context binary contains the hashes of the chunks. A chunk that is copied is
- * verified when it is copied. A chunk that is used without a copy is verified before the first run
- * of a graph that reads it. If chunks that are used without a copy were verified during the load,
- * all of a mapped model would be read, even for graphs that never run.
+ * verified during the copy. A chunk that is used without a copy is verified before the first run of
+ * a graph that reads it. If chunks that are used without a copy were verified during the load, all
+ * of a mapped model would be read, even for graphs that never run.
  */
 #ifndef SDNPU_API_BINARY_H
 #define SDNPU_API_BINARY_H

@@ -89,7 +89,8 @@ static inline size_t emu_int_row_bytes(size_t n) { return (2 * n + 63) / 64 * 64
 typedef struct emu_int_gemm {
   const char *a;            /* a holds rows of type a_type, packed by pack_int_row of the same code
                                path */
-  size_t a_stride;          /* a_stride is the result of emu_int_row_bytes */
+  size_t a_stride;          /* a_stride is the size of a packed row in bytes, which
+                               emu_int_row_bytes returns */
   enum emu_int_type a_type; /* in the rows of A, u16 values are stored minus 32768 */
   uint32_t rows, k_pairs;
   uint32_t chunk_pairs; /* chunk_pairs is the number of pairs of k whose sum of products fits into

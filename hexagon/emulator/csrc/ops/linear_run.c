@@ -1,8 +1,8 @@
 /* linear_run.c runs packed linear operators.
  *
  * First the rows of a linear operator's input are packed once into the kernels' format (f32, or s16
- * with the sum of each row). After the rows are packed, threads compute tasks. A task of a linear
- * operator is a rectangle of panels and rows.
+ * with the sum of each row). When all rows are packed, the threads of the pool compute the tasks of
+ * the operator. A task of a linear operator is a rectangle of panels and rows.
  */
 #include <stdatomic.h>
 
@@ -10,8 +10,8 @@
 
 enum {
   FEW_BLOCKS = 4,
-  MANY_BLOCKS = 32,         /* MANY_BLOCKS row blocks each prefetch one of the 32 bytes that a panel
-                               has for two values of k */
+  MANY_BLOCKS = 32,         /* with MANY_BLOCKS row blocks, each block prefetches one of the 32
+                               bytes that a panel of s8 weights has for two values of k */
   GROUP_BYTES = 192 * 1024, /* GROUP_BYTES is the size of a task's panels, so that they stay in the
                                second-level cache */
   TASKS_PER_THREAD = 4,
