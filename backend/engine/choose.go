@@ -73,7 +73,7 @@ func (e *Engine) startChooser() {
 
 // chooserCost returns costs that describe other widths and partitions, too. If the given
 // costs contain the size of the device's memory, chooserCost returns the given costs.
-// Without a known memory size, chooserCost estimates the costs from measured ones, and
+// Without a known memory size, chooserCost estimates the costs from measured costs, and
 // assumes that the device has just the memory for the graphs of the given shape. If no
 // costs were measured, chooserCost returns nil.
 func (e *Engine) chooserCost(s *settings.Shape) *graphswap.Cost {

@@ -120,8 +120,8 @@ func TestWhatIsPinnedNeverChanges(t *testing.T) {
 	}
 }
 
-// TestARememberedConfigurationIsChecked: a configuration from outside that the options do not
-// allow is ignored.
+// TestARememberedConfigurationIsChecked: the engine ignores a remembered configuration that
+// the options do not allow.
 func TestARememberedConfigurationIsChecked(t *testing.T) {
 	for _, c := range []graphswap.Config{
 		{},

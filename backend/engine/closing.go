@@ -20,7 +20,7 @@ func (c *closing) setCancel(cancel func()) bool {
 	return !c.closed
 }
 
-// begin cancels the compilation that runs and prevents any further one.
+// begin cancels the current compilation and prevents later compilations.
 func (c *closing) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

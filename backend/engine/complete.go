@@ -114,7 +114,7 @@ func (c *chooser) completesFor(config graphswap.Config, prompt, cached int) bool
 }
 
 // waitForChange waits while a change replaces the graphs of the engine. The caller must have
-// called requestStarted: then no further change begins before requestEnded.
+// called requestStarted, so that no further change begins before requestEnded.
 func (e *Engine) waitForChange(ctx context.Context) error {
 	if e.chooser == nil || !e.chooser.moving.Load() {
 		return nil

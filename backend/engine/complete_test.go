@@ -30,7 +30,8 @@ func startInPlace(t *testing.T) *inPlace {
 	clock, dev := unsharedDevice()
 	o, p := choosing(t, 2.2), &inPlace{dev: dev}
 	o.Blocks, o.Configuration.Blocks, o.Sequences = 2, 2, 2
-	o.Costs.Model.TileMs, o.Costs.Model.RowMs = 20, 0.5 // long prompts are much slower on decode graphs
+	// long prompts are much slower on decode graphs than on prefill graphs
+	o.Costs.Model.TileMs, o.Costs.Model.RowMs = 20, 0.5
 	o.Chosen = func(c graphswap.Config) { p.chosen = append(p.chosen, c) }
 	e, _, err := open(t, t.Context(), clock, o)
 	require.NoError(t, err)
@@ -67,7 +68,7 @@ const changeLoads = 5
 // waits until the load in progress has ended or, in the first step of the change, until each
 // block has its decode graph. The request's text equals the text from an engine that never
 // changes its configuration, and the change ends in the next pause. A prompt that is much
-// slower on decode graphs first waits for all prefill graphs.
+// slower on decode graphs than on prefill graphs first waits for all prefill graphs.
 func TestAChangeGivesWayToARequest(t *testing.T) {
 	plain, _ := start(t, newDevice(), engine.Options{Rows: []int{32, 1}, Blocks: 1, Context: 320, FirstContext: 320})
 	for k := range 2 * changeLoads {

@@ -62,7 +62,7 @@ func (p *pacedProgram) cost(took time.Duration) backend.Cost {
 
 // TestTheDevicesClockChoosesTheWidth: on this computer, a pass of 8 rows takes about as
 // long as a pass of 1 row. On one simulated device, a pass of 8 rows takes ten times as
-// long as a pass of 1 row, and on the other device equally long.
+// long as a pass of 1 row, and on the other simulated device both passes take equally long.
 func TestTheDevicesClockChoosesTheWidth(t *testing.T) {
 	for _, virtual := range []bool{true, false} {
 		for _, test := range []struct {

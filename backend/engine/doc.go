@@ -82,6 +82,6 @@
 //     On a device whose results do not depend on graph widths, logits and cache are the same
 //     bits however a text was cut into passes and whatever else ran in the passes;
 //   - the last token of a prompt is always computed, because its logits are needed;
-//   - one goroutine at a time runs programs, and one switches graphs. A running graph
-//     cannot be interrupted: cancellation takes effect between graphs.
+//   - one goroutine at a time runs programs, and one goroutine at a time switches graphs. A
+//     running graph cannot be interrupted: cancellation takes effect between graphs.
 package engine

@@ -187,7 +187,7 @@ func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenize
 }
 
 // ContextLength returns the largest number of tokens that one sequence can hold. The engine
-// starts with a shorter context tier and changes to longer tiers up to this length.
+// can start with a context tier below this length, and changes to longer tiers when needed.
 func (e *Engine) ContextLength() int { return e.options.Context }
 
 // lock takes the device lock and makes sure that the programs are loaded.
@@ -240,7 +240,7 @@ func (e *Engine) prepareFor(ctx context.Context) error {
 func (e *Engine) unlock() { <-e.deviceLock }
 
 // Close waits until the current pass has ended, and frees programs, images and buffers.
-// Requests that still run end with [backend.ErrClosed]. Close may be called twice.
+// Close ends requests that still run with [backend.ErrClosed]. Close may be called twice.
 func (e *Engine) Close() error {
 	e.closing.begin()
 	e.idleSwitch.close()

@@ -58,8 +58,8 @@ func exactly(t *testing.T, mode string, rows ...int) engine.Options {
 }
 
 // TestDraftsChangeNoTextOfAnExactWidth uses a device whose results depend on the graph
-// width. On this device, drafts change texts unless the engine computes with an exact
-// width.
+// width. If results depend on the graph width, drafts change texts unless the engine
+// computes with an exact width.
 func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 	changed, accepted, rejected := 0, 0, 0
 	for _, rows := range [][]int{{32, 8}, {16, 8, 5}} {

@@ -33,7 +33,7 @@ func tell(ctx context.Context, story string) error {
 	if err != nil {
 		return err
 	}
-	dev := cpu.New(cpu.Options{}) // hexagon.Open would open the NPU instead of the float device
+	dev := cpu.New(cpu.Options{}) // the test uses the float device: hexagon.Open would open the NPU
 	defer dev.Close()
 	e, err := engine.New(ctx, dev, m, tok, engine.Options{})
 	if err != nil {

@@ -220,12 +220,12 @@ func requireCachesOfPrompts(t *testing.T, e, plain *Engine) {
 	}
 }
 
-// TestABrokenEmbeddingEndsItsOwnRequestAlone breaks the embedding of one token. The
-// broken embedding ends requests that have the token in their prompts, but neither
-// requests that share their passes nor one that has the token as a draft.
+// TestABrokenEmbeddingEndsItsOwnRequestAlone breaks the embedding of one token. The broken
+// embedding ends the requests whose prompts contain the token. A request that only shares a
+// pass with them, or only drafts the token, succeeds.
 func TestABrokenEmbeddingEndsItsOwnRequestAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	m := modeltest.New(rng, "llama", quant.F32, false) // the head has its own matrix
+	m := modeltest.New(rng, "llama", quant.F32, false) // the head has its own matrix, not the embeddings
 	m.Context = shortContext
 	m.Rebuild()
 	m.AddTokenizer()
@@ -254,7 +254,7 @@ func TestABrokenEmbeddingEndsItsOwnRequestAlone(t *testing.T) {
 }
 
 // requireOthersUnharmed runs good requests together with requests that an invalid token makes fail.
-// Each good request must give the same output as alone.
+// Each request without an invalid token must give the same output as it gives alone.
 func requireOthersUnharmed(t *testing.T, e *Engine, good Request, want end, token int32, failure error) {
 	t.Helper()
 	var group sync.WaitGroup

@@ -24,16 +24,16 @@ type graphSet struct {
 	context int // context is the number of tokens that one sequence can hold
 	slots   int // slots is the number of slots of all sequences
 	memory  *buffers.Buffers
-	head    *head // head is shared by all sets of the same shape
+	head    *head // all graph sets of one shape share the head
 	// start tells which graphs of each block to load first. If start is nil, the shape's plan
 	// decides which graphs are loaded first.
 	start []graphswap.Variant
 	// onDemand is set if the images of all graphs are compiled already. If onDemand is set,
 	// a graph that does not have to be loaded first is loaded when a plan needs the graph.
 	onDemand bool
-	// complete is nil, except while a change of the configuration is interrupted: then shape
-	// has the width of the decode graphs only, and complete is the shape that the set will
-	// have when its prefill graphs are loaded, too. See complete.go.
+	// While a change of the configuration is interrupted, shape has the width of the decode
+	// graphs only, and complete is the shape with the prefill graphs, too. At other times
+	// complete is nil. See complete.go.
 	complete *settings.Shape
 }
 
@@ -133,7 +133,7 @@ func (e *Engine) reloadGraphs(ctx context.Context) error {
 // reloadAfterRestart loads the programs again if a pass has failed because the device has
 // restarted. reloadAfterRestart then reports that the pass may be repeated. Keys and values
 // are on the host, and a pass changes nothing before its end, so no text is lost. A restart
-// also drops the votes for higher clocks, so the next pass votes again.
+// also drops the votes for clock rates, so the next pass votes again.
 func (e *Engine) reloadAfterRestart(err error) (reloaded bool) {
 	if err != nil {
 		e.power.Forget()

@@ -75,7 +75,7 @@ func TestNoDraftsAreMuchSlowerThanNone(t *testing.T) {
 					Rows: []int{32, 8, 1}, Context: shortContext, Draft: draft.Auto,
 					Policy: func(own Policy) Policy { return tableTime{own, times} },
 				})
-				var took, without time.Duration // times of all requests, with and without drafts
+				var took, without time.Duration // total times with and without drafts
 				for request := range 14 {
 					r := Request{
 						Prompt: []int32{3, 7, int32(request % 40)}, MaxTokens: 20 + rng.IntN(30), IgnoreEOS: true,
@@ -184,8 +184,8 @@ func TestTrustIsLearnedWithoutDraftedPasses(t *testing.T) {
 	}
 }
 
-// TestPromptsAreCutAtNoMoreCostThanWithoutDrafts tries random times of devices. More
-// widths never make a prompt slower.
+// TestPromptsAreCutAtNoMoreCostThanWithoutDrafts tries random times of devices. A prompt is
+// never slower if the engine has more widths to choose from.
 func TestPromptsAreCutAtNoMoreCostThanWithoutDrafts(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 6))

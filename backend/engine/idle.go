@@ -50,7 +50,7 @@ func (e *Engine) requestEnded() {
 
 // startPause counts a request that ends, and reports whether the caller must call useIdleTime
 // at once. If the device's calls take time on the host's clock, startPause starts a timer
-// instead, which calls useIdleTime later.
+// that calls useIdleTime later.
 func (e *Engine) startPause() (begins bool) {
 	e.idleSwitch.mu.Lock()
 	defer e.idleSwitch.mu.Unlock()

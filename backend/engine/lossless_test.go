@@ -44,7 +44,7 @@ func writeTied(t *testing.T, rng *rand.Rand) string {
 // An adversary adds drafts for the output after its first n tokens.
 type adversary func(n int, tree *spec.Tree)
 
-// generateWithDrafts generates as Generate does, with drafts of an adversary instead of a drafter.
+// generateWithDrafts generates a text as Generate does, but with the drafts of an adversary.
 func generateWithDrafts(ctx context.Context, e *Engine, r Request, propose adversary) (end, error) {
 	var text string
 	g := e.newGeneration(r, func(p Piece) error { text += p.Text; return nil })

@@ -44,11 +44,12 @@ func (m *mix) update(pieces, running int) {
 	m.changed.Broadcast()
 }
 
-// TestEachTextOfAMixEqualsItsSoloRun draws mixes of requests that join while others
-// answer. The requests end normally, by cancellation, or because their clients are gone.
-// While the requests run, the test saves and restores sequences that no request uses. Each
-// text equals the text of the request alone, without drafts and without cached tokens. The
-// keys and values of each sequence equal those of a prompt alone, to the bit.
+// TestEachTextOfAMixEqualsItsSoloRun draws mixes of requests that join while others answer.
+// The requests end normally, by cancellation, or because their clients are gone. While the
+// requests run, the test saves and restores sequences that no request uses. Each text
+// equals the text of the request alone, without drafts and without cached tokens. The keys
+// and values of each sequence equal, to the bit, those of a single prompt with the same
+// tokens.
 func TestEachTextOfAMixEqualsItsSoloRun(t *testing.T) {
 	seeds := uint64(8)
 	if os.Getenv("SDNPU_FULL") == "1" {
@@ -72,7 +73,7 @@ func TestEachTextOfAMixEqualsItsSoloRun(t *testing.T) {
 		var prompts [][]int32
 		for i, moment := 0, 0; i < 10; i++ {
 			r, f := drawRequest(rng, e.config.Vocab)
-			if i > 0 && rng.IntN(3) == 0 { // the request repeats a prompt
+			if i > 0 && rng.IntN(3) == 0 { // the request has the prompt of an earlier request
 				r.Prompt, r.CachePrompt = prompts[rng.IntN(i)], true
 			}
 			prompts = append(prompts, r.Prompt)
@@ -132,8 +133,8 @@ func TestEachTextOfAMixEqualsItsSoloRun(t *testing.T) {
 	}
 }
 
-// moveSequence saves a sequence and restores it in another place, unless a request uses
-// one of them.
+// moveSequence saves a sequence and restores it under another number, unless a request uses
+// one of the two sequences.
 func moveSequence(e *Engine, from, to int) (restored int, err error) {
 	var file bytes.Buffer
 	if _, err := e.SaveSequence(context.Background(), from, &file); err != nil {

@@ -34,9 +34,9 @@ func (e *Engine) outputs(ctx context.Context, rows []queue.Rows, r *Result, err 
 // errAbandoned is returned to a request whose pass ended because of a panic.
 var errAbandoned = errors.New("a panic has ended the pass: send the request again")
 
-// receive settles the request's rows of a pass and tells the goroutine that ran the pass. If
-// tokens are left and `again` is set, the work item returns to the request queue. `again` is
-// false if the request gives up.
+// receive settles the request's rows of a pass and tells the goroutine that ran the pass
+// that they are settled. If tokens are left and `again` is set, the work item returns to the
+// request queue. `again` is false if the request gives up.
 func (g *generation) receive(o *queue.Output, again bool) {
 	q, w := g.engine.queue, &g.item
 	ok, queued := false, false

@@ -16,7 +16,7 @@ import (
 // it, loads of earlier plans failed too often, or the plan run of another request has
 // not ended.
 func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*residency.Run, error) {
-	if s := e.shape(); !s.Planned() || s.Exact { // with Exact, widths must not depend on a plan
+	if s := e.shape(); !s.Planned() || s.Exact { // if Exact is set, widths must not depend on a plan
 		return nil, nil
 	}
 	e.idleSwitch.recordPrompt(len(tokens))

@@ -2,6 +2,6 @@
 
 package engine_test
 
-// raceDetector reports that this build has the race detector, which makes it fifty times
-// slower.
+// raceDetector reports that this build has the race detector, with which programs run fifty
+// times slower.
 const raceDetector = true

@@ -28,7 +28,7 @@ type replacement struct {
 	// first.
 	together bool
 	// inSteps lets the next set begin with the decode graphs only, if the device cannot hold
-	// both sets. The function completeGraphs loads the prefill graphs of such a set later.
+	// both sets: completeGraphs loads the prefill graphs later.
 	inSteps bool
 
 	// moved is the time in which no pass could run. peakBytes is the largest total size that
@@ -80,7 +80,7 @@ func (e *Engine) adopt(next *graphSet, r *replacement) (err error) {
 
 func (r *replacement) otherShape() bool { return r.shape != r.old.shape }
 
-// loadAndMove loads the next set next to the old one and makes it the engine's graph set. To
+// loadAndMove loads the next set while the old set stays loaded, and then replaces it. To
 // measure the costs of a graph, the load also runs the graph, so such graphs are loaded while
 // no pass runs.
 func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement) error {

@@ -127,7 +127,8 @@ func (d *scriptDevice) Load(ctx context.Context, image backend.Image) (backend.P
 	return program, nil
 }
 
-// list returns the calls, with repeated ones counted.
+// list returns the calls of the device, one per line; a call that is repeated appears once,
+// with its count.
 func (d *scriptDevice) list() string {
 	var b strings.Builder
 	for i := 0; i < len(d.calls); {

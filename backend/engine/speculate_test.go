@@ -77,14 +77,14 @@ func TestDraftsChangeNoTextAndNoCache(t *testing.T) {
 				continue // the mode is a published baseline, only for comparison
 			}
 			if len(rows) != 3 && mode != "default" && mode != "auto" && mode != "sam+rec" && mode != "paper" && os.Getenv("SDNPU_FULL") != "1" {
-				continue // a test of all modes would take minutes
+				continue // running the test in all modes would take minutes
 			}
 			if testing.Short() && (mode == "cal" || mode == "db" || len(rows) == 1) {
 				continue
 			}
 			e, _ := start(t, newDevice(), drafting(t, mode, rows...))
 			for name, r := range draftRequests() {
-				for again := range 2 { // the database contains the answer from the second request on
+				for again := range 2 { // the first request adds its answer to the database
 					r.Logprobs = 3 * again // a request with log-probabilities needs all logits of a row
 					key := fmt.Sprint(name, again)
 					want, known := wants[key]

@@ -115,7 +115,7 @@ func TestPromptsAreCalibratedIfThatPays(t *testing.T) {
 		return report
 	}
 	calibrated := true
-	for attempt := 0; calibrated && attempt < 20; attempt++ { // on a busy machine a token seems to take longer
+	for attempt := 0; calibrated && attempt < 20; attempt++ { // the measured times are longer if the machine is busy
 		e, _ = start(t, newDevice(), o)
 		first := ask(e, 60)
 		require.Equal(t, len(prompt), first.Calibration.Rows)

@@ -134,9 +134,9 @@ func (w *windowRun) begin(chunk int) error {
 	return nil
 }
 
-// endStep stores the keys and values that a block has computed for a chunk. After the
-// last block, endStep runs the head and delivers the chunk. After any other block,
-// endStep saves the chunk's hidden states.
+// endStep stores the keys and values that a block has computed for a chunk. After the last
+// block, endStep runs the head and delivers the chunk. After a block that is not the last
+// one, endStep saves the chunk's hidden states.
 func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block) error {
 	e, m, rows := w.engine, r.graphs.memory, len(r.batch.rows)
 	if err := e.checkFresh(r.batch, b.First, b.End); err != nil {

@@ -35,9 +35,9 @@ type Buffers struct {
 	// hidden holds two regions of hidden states: a block reads one region and writes the other
 	// one.
 	hidden [2]arena.Region
-	// whole is the memory of angles and masks for graphs that compute all rows of a
-	// pass at once. parts is the same memory for each slice of rows, if narrower
-	// graphs compute the pass.
+	// whole is the memory of angles and masks for graphs that compute all rows of a pass at
+	// once. parts is the memory of angles and masks for each slice of rows, if graphs with
+	// fewer rows than the pass compute the pass.
 	whole viewSet
 	parts []viewSet
 	// blind is a row of an attention mask that hides every slot.

@@ -30,7 +30,7 @@ func visible(p *Rows, row, column, context, slots, window int) bool {
 	return position >= 0 && position < p.Bases[sequence] && near(position)
 }
 
-// randomRows draws trees of two sequences, to run on graphs of a width.
+// randomRows draws the width of a graph, and rows for it: token trees of two sequences.
 func randomRows(rng *rand.Rand, context int) (p *Rows, width int) {
 	width = 1 + rng.IntN(12)
 	p = &Rows{Bases: map[int]int{0: rng.IntN(context), 1: rng.IntN(context)}}

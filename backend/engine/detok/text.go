@@ -17,8 +17,9 @@ type Text struct {
 	stops   []matcher
 	partial []byte // partial holds the last bytes of the output, which may be an incomplete character
 	pending []byte // pending holds characters of the output that are not handed out yet
-	// read counts the token bytes that have become characters, and written the bytes of these
-	// characters. The bytes in `pending` end at the offset `written` of the output.
+	// The field read counts the token bytes that have become characters, and the field written
+	// counts the bytes of these characters. The bytes in `pending` end at the offset `written`
+	// of the output.
 	read, written int
 	tokens        []textToken // tokens holds the tokens that are not handed out yet
 	// begin is the offset in the output at which the first token that is not handed out begins

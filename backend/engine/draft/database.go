@@ -16,10 +16,11 @@ type Database struct {
 	index     *spec.Index
 	maxTokens int
 	// The field next indexes the texts that were added after the field index was half full.
-	// When index is full, next takes its place at once, so no request waits for a new index.
+	// When the field index is full, the field next replaces it at once, so no request waits
+	// for a new index.
 	next *spec.Index
 
-	// files, if set, is the database on disk; then index is not used.
+	// If files is set, it is the database on disk, and the field index is not used.
 	files         *tokendb.DB
 	logger        *slog.Logger
 	broken        bool // broken is set if reading the database files has failed

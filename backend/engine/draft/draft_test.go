@@ -63,7 +63,7 @@ func TestEachModeDraftsFromItsSources(t *testing.T) {
 		database := NewDatabase(1000)
 		database.Add([]int32{3, 50, 51, 52, 53})
 		d := New(m, database, &Experience{})
-		for range 2 { // the second request must not see tokens of the first one
+		for range 2 { // the second request must not see tokens of the first request
 			d.Begin(text)
 			d.Observe(len(text)-1, []int32{40}, []float32{0.1})
 			got := propose(d, 6)

@@ -61,8 +61,8 @@ func (m Mode) depth() int {
 // Len returns the number of tokens of the drafter's text.
 func (d *Drafter) Len() int { return d.text.Len() }
 
-// Begin starts a request. The prompt that Begin gets contains all earlier tokens of the
-// sequence.
+// Begin prepares the drafter for a new request with the given prompt. The prompt contains
+// all earlier tokens of the sequence.
 func (d *Drafter) Begin(prompt []int32) {
 	d.text.Reset()
 	d.text.Reserve(len(prompt))

@@ -16,7 +16,7 @@ type Baseline interface {
 // Proposer fills draft trees for one sequence. The [Drafter] that calls a Proposer
 // keeps the text and the database.
 type Proposer interface {
-	// Begin starts a request.
+	// Begin prepares the proposer for a new request with the given prompt.
 	Begin(prompt []int32)
 	// Observe records the tokens that the model found likely after the tokens in `context`,
 	// the most likely first.

@@ -17,7 +17,8 @@ type WouldAccept struct {
 	Passes, tokens int
 }
 
-// WouldRows is the width of the next wider decode graphs, for which drafts are compared.
+// WouldRows is the width of decode graphs with rows for drafts, for which drafts are
+// compared.
 const WouldRows = 8
 
 // Propose fills an empty tree with drafts if the drawn tokens have left the last draft tree.

@@ -112,8 +112,8 @@ func (e *Embedder) Blocks() int { return e.options.Blocks }
 // Recipe returns the name of the recipe.
 func (e *Embedder) Recipe() string { return e.options.Recipe.Name }
 
-// Memory returns the memory that the embedder uses now. The memory grows when a text
-// needs a wider graph.
+// Memory returns the memory that the embedder uses now. The memory grows when a text needs
+// a wider graph than the loaded graphs.
 func (e *Embedder) Memory() (m Memory) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -44,8 +44,8 @@ type Options struct {
 	// widths are 512, 128 and 32, and also the length of the longest text if that is
 	// more than 512. Without constant sharing, the width 32 is left out.
 	Rows []int
-	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero,
-	// the number of weights decides.
+	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero, the
+	// number of blocks follows from the number of weights.
 	Blocks int
 	// Context is the largest number of tokens of a text. If Context is zero, the model's
 	// own limit applies. Texts have at most 2048 tokens in any case.

@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// growth computes two texts while the context grows, in prompts, single tokens and
-// draft trees. growth compares each step with an engine that has the longest context
+// growth computes two texts while the context grows: in passes of prompts, of single tokens
+// and of draft trees. growth compares each step with an engine that has the longest context
 // tier from the start.
 func growth(t *testing.T, s *suite) {
 	name, story := s.story()

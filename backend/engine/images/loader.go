@@ -96,7 +96,8 @@ func (l *Loader) preparedSeparately(set []*backend.Graph) bool {
 }
 
 // ConstantBytes returns the total size of the graphs' distinct constants. Constants are
-// counted once, because an image that stores each constant once is hardly larger.
+// counted once, because an image that stores each constant once is hardly larger than its
+// constants.
 func ConstantBytes(graphs []*backend.Graph) (size int64) {
 	known := make(map[string]bool)
 	for _, g := range graphs {

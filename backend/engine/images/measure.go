@@ -54,7 +54,7 @@ type Measurement struct {
 	// number of layers in the block.
 	Block, Layers int
 	Rows          int
-	SizeBytes     int64 // device memory in bytes
+	SizeBytes     int64 // size in device memory, in bytes
 	Load          time.Duration
 	// Run is the time of a run in which a row sees Measurements.Context tokens. Short is the
 	// time of a run in which rows see only the rows of the graph. The more past tokens the

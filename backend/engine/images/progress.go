@@ -36,7 +36,7 @@ type Progress struct {
 // goroutine sets the atomic fields of the reporter.
 type reporter struct {
 	report  func(Progress)
-	base    Progress // base is the progress before the work on the image
+	base    Progress // base is the progress before the work on the image begins
 	weights int64    // weights is the total size in bytes of the image's constants
 	filled  atomic.Int64
 	bytes   atomic.Int64

@@ -37,8 +37,8 @@ func Compile(ctx context.Context, dev backend.Device, m *model.Model, options se
 		return nil, err
 	}
 	if options.Draft.Auto && !device.SharesConstants {
-		// A device that shares constants can run separate images too, and automatic drafts use
-		// more graph widths on such a device.
+		// On a device that shares constants, separate images can run too, and automatic drafts
+		// use more graph widths.
 		device.SharesConstants = true
 		more, err := options.Alternatives(m.Config(), device)
 		if err != nil {

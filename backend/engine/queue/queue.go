@@ -122,8 +122,8 @@ func (q *Queue) Add(w *Item) {
 	})
 }
 
-// ReserveTurns reserves n turns after those of all waiting work items, and returns the
-// first one.
+// ReserveTurns reserves n turns after the turns of all waiting work items, and returns the
+// first reserved turn.
 func (q *Queue) ReserveTurns(n int) (first uint64) {
 	q.Update(func() {
 		first = q.turn + 1

@@ -30,9 +30,9 @@ type Row struct {
 	// The parent of a row has a smaller index and belongs to the same sequence. Rows
 	// with the same parent are alternatives and do not see each other.
 	Parent int
-	// Logits asks for all logits of the token after this row. Top asks for the largest
-	// logits only, which costs the host less. If the engine's head returns no largest
-	// logits separately, Forward returns Logits instead.
+	// Logits asks for all logits of the token after this row. Top asks for the largest logits
+	// only, which the host reads faster than all logits. If the engine's head does not return
+	// the largest logits separately, Forward returns all logits for Top, too.
 	Logits, Top bool
 }
 

@@ -44,8 +44,8 @@ func TestDecodePassesFollowThePlan(t *testing.T) {
 	require.Len(t, r.Timeline().Tasks, 2+maxVerified)
 }
 
-// TestTheCPULaneShowsOneTaskAtATime requires that a task that overlaps an earlier one
-// is drawn after it.
+// TestTheCPULaneShowsOneTaskAtATime requires that a task that overlaps an earlier task is
+// drawn after that task.
 func TestTheCPULaneShowsOneTaskAtATime(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }

@@ -150,8 +150,8 @@ type Pass struct {
 	// Logits is the number of tokens for which the head ran.
 	Tokens, Drafts, Logits int
 	// Kept is the number of the request's rows that became text, and Accepted the number of
-	// its accepted drafts. Verified is set if the pass gave output tokens after the first
-	// one.
+	// its accepted drafts. Verified is set if the pass gave the second or a later output token
+	// of the answer.
 	Kept, Accepted int
 	Verified       bool
 	// Ops counts the operators that ran in the pass, and HeadOps those that ran later to

@@ -59,9 +59,9 @@ func (x *Run) graphsOf(load graphswap.Load) (b *Block, to, from *BlockGraph) {
 	return b, b.Graph(load.Variant), b.Graph(graphswap.Both ^ load.Variant)
 }
 
-// switchGraph loads one graph of a block and frees the other one. With a spare graph
-// slot, switchGraph frees the old graph after the load, and otherwise before. If the
-// load fails, the block keeps its old graph.
+// switchGraph loads one graph of a block and frees the block's other graph. switchGraph
+// frees the old graph after the load if there is a spare graph slot, and before the load if
+// there is none. If the load fails, the block keeps its old graph.
 func (x *Run) switchGraph(i int) error {
 	s, load := x.switcher, x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)

@@ -25,8 +25,8 @@ type Switcher struct {
 	changed chan struct{}
 	// busyBlock is the block whose graph runs now, or nil.
 	busyBlock *Block
-	// set is the set whose graphs passes run now. The field set is nil while no plan run may
-	// begin.
+	// The field set is the graph set whose graphs passes run now. The field set is nil while
+	// no plan run may begin.
 	set *Set
 	// plan is the current plan run or, if none runs, the last one.
 	plan *Run
@@ -65,7 +65,7 @@ func (s *Switcher) countFailure(x *Run, err error) (last bool) {
 	return false
 }
 
-// update calls a function while it holds the lock, and then wakes all waiting
+// update calls a function while it holds the switcher's mutex, and then wakes all waiting
 // goroutines.
 func (s *Switcher) update(f func()) {
 	s.mu.Lock()
@@ -246,8 +246,8 @@ func (s *Switcher) Active() *Run {
 	return nil
 }
 
-// Last returns the current plan run or, if there is none, the last one; it returns nil
-// before the first.
+// Last returns the current plan run or, if there is none, the last one. Before the first
+// plan run, Last returns nil.
 func (s *Switcher) Last() *Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"io"
 )
 
-// ErrFile is returned for a file that holds no saved sequence, or a damaged one.
+// ErrFile is returned for a file that holds no saved sequence, and for a damaged file.
 var ErrFile = errors.New("no valid saved sequence")
 
 const (

@@ -103,7 +103,7 @@ func (p *Pool) Acquire(ctx context.Context, prompt []int32, reuse bool) (Lease, 
 //     was released first.
 //  4. If no earlier rule applies, choose takes the sequence that was released first.
 //
-// Among equal sequences, choose takes the one that was released first.
+// Among sequences that a rule ranks equally, choose takes the one that was released first.
 func (p *Pool) choose(prompt []int32) int {
 	nearest, continued, oldest, common := -1, -1, -1, make([]int, len(p.sequences))
 	for i := range p.sequences {
@@ -175,8 +175,9 @@ const reuseStep = 32
 // With reuse in steps, a client has to guess reuseStep tokens at once, or all remaining
 // tokens.
 //
-// A request that continues the whole text or repeats the prompt reuses all common
-// tokens. Any other request computes at most reuseStep-1 common tokens again.
+// A request that continues the whole text or repeats the prompt reuses all common tokens. A
+// request that neither continues the text nor repeats the prompt computes at most
+// reuseStep-1 common tokens again.
 func (s *sequence) reusable(common, prompt int) int {
 	if common == len(s.tokens) || common == prompt && common == s.prompt {
 		return common

@@ -20,7 +20,7 @@ var (
 // Choices returns the numbers of blocks and the graph widths between which the engine may
 // choose. If the options set the number of blocks or the widths, Choices returns only the
 // values from the options. For what the options leave open, Choices returns the default and
-// values that could be better.
+// values with which requests could be faster.
 func (o *Settings) Choices(c model.Config) graphswap.Setting {
 	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1, DecodeLogits: o.DecodeLogits()}
 	if o.Blocks == 0 {

@@ -15,8 +15,8 @@ import (
 // PlanAuto equals the empty plan.
 const PlanAuto = graphswap.PlanAuto
 
-// Plans lists the values of [Options].Plan. The empty plan keeps every graph loaded.
-// The plan "switch" uses a spare graph slot if the device has memory for one;
+// Plans lists the values of [Options].Plan. The empty plan keeps every graph loaded. The
+// plan "switch" uses a spare graph slot if the device has memory for the slot;
 // "switch+spare" requires the slot, and "switch-spare" forbids it.
 var Plans = []string{
 	PlanAuto, graphswap.PlanResident, graphswap.PlanSeparate, graphswap.PlanSwitch,

@@ -7,10 +7,10 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Policy makes the decisions of an engine that depend on times. Policy also times work on
-// the CPU. Each engine has its own policy, which uses measured times. [Options].Policy may
-// wrap the engine's policy and replace single methods. The policy of the following example
-// runs a given plan.
+// Policy makes the decisions of an engine that depend on times. A Policy also measures the
+// time of work on the CPU. Each engine has its own policy, which uses measured times.
+// [Options].Policy may wrap the engine's policy and replace single methods. The policy of
+// the following example runs a given plan.
 //
 //	type givenPlan struct {
 //		engine.Policy

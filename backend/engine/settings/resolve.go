@@ -273,9 +273,9 @@ func (o *Settings) OneGraph(s *Shape) graphswap.Config {
 	return one
 }
 
-// ExplainNoMemory adds advice to an out-of-memory error: a plan that needs less memory.
-// If the options name the plan auto, and auto can switch graphs, no other plan needs
-// less memory.
+// ExplainNoMemory adds advice to an out-of-memory error: a plan that needs less memory than
+// the engine's plan. If the options name the plan auto, and auto can switch graphs, no
+// other plan needs less memory than auto.
 func (r *Resolved) ExplainNoMemory(c backend.Capabilities, auto bool, err error) error {
 	remedy := "a shorter context, fewer sequences or a recipe of fewer bits need less"
 	plan := PlanAuto

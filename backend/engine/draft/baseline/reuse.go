@@ -92,7 +92,7 @@ func (r *reuse) step(text []int32) {
 
 // align returns the index of the segment's token that would continue the text. align searches
 // the segment for the text's last tokens, at most reuseAlign of them. If the segment contains
-// none of the text's last tokens, align returns the old index.
+// none of the text's last tokens, align returns the index that the segment had before.
 func (s *segment) align(text []int32) int {
 	for n := min(reuseAlign, len(text), len(s.tokens)); n > 0; n-- {
 		end := text[len(text)-n:]
