@@ -3,8 +3,8 @@
 // report names the remedy.
 //
 // [Machine] checks the device, the chip, the DSP's driver and images, a C compiler, the
-// image cache, Ollama and the environment. These checks change nothing, except that they
-// create the cache folder.
+// image cache, Ollama and the environment. The checks of the machine change nothing, except
+// that they create the cache folder.
 //
 // [Checkup] examines one model: it estimates disk and memory, compiles the model, loads
 // it again from the cache, generates a token and measures flips. Images that a checkup

@@ -18,7 +18,7 @@ import (
 )
 
 // dspDriver lists the file names of the vendor's library through which programs call the
-// DSP. The operating system contains this library, and the vendor's runtime does not.
+// DSP. The library libcdsprpc is part of the operating system, not of the vendor's runtime.
 var dspDriver = []string{"libcdsprpc.so", "libcdsprpc.so.1"}
 
 // driverFolders lists the folders in which operating systems keep the library through

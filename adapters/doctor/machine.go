@@ -75,7 +75,7 @@ func (m Machine) checkDevice(ctx context.Context) (f Finding, _ *backend.Capabil
 
 func checkCompiler() Finding {
 	f := Finding{What: "C compiler"}
-	// the C compilers are searched in the same order as by the build of the emulator
+	// the C compilers are in the order in which the build of the emulator searches for them
 	for _, name := range []string{"cc", "gcc", "clang"} {
 		if path, err := exec.LookPath(name); err == nil {
 			f.Found, f.Remedy = path, "only the emulator needs a C compiler"

@@ -28,7 +28,7 @@ type Report struct {
 	MadeFor      int            `json:"made_for_context"`
 	Device       string         `json:"device"`
 	Recipe       string         `json:"recipe"`
-	RecipeReason string         `json:"recipe_reason"` // RecipeReason says why the model runs with the recipe
+	RecipeReason string         `json:"recipe_reason"` // RecipeReason says why the model runs with the recipe in the field Recipe
 	Rows         []int          `json:"rows"`
 	Context      int            `json:"context"`
 	// Contexts lists the context tiers of the model. All numbers in a Report are for

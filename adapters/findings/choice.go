@@ -96,7 +96,7 @@ type Choice struct {
 	Times string `json:"times"`
 	// Trials lists all recipes that were compared.
 	Trials []Trial `json:"trials"`
-	// Sum is the checksum of the other fields.
+	// Sum is the checksum of all other fields of the choice.
 	Sum string `json:"sum"`
 }
 
@@ -275,7 +275,7 @@ func (s Store) checkRanges(c *Choice) error {
 // otherChoice returns the error for a key without a choice. If the model has a choice for
 // another device, the error is [ErrStaleChoice]; if not, it is [ErrNoChoice].
 func (s Store) otherChoice(k ChoiceKey) error {
-	list, _ := s.Choices() // a damaged choice of another device does not matter here
+	list, _ := s.Choices() // otherChoice ignores choices that cannot be read
 	for _, c := range list {
 		if c.Digest == k.Digest {
 			return fmt.Errorf("%w: %s was chosen on %s; this is another device, or another version of its library", ErrStaleChoice, c.Recipe, c.Device)

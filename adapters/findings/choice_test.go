@@ -166,7 +166,8 @@ func TestChoiceEndsWithItsCalibration(t *testing.T) {
 	require.ErrorContains(t, err, "the calibration of w8a16 is missing")
 }
 
-// TestLaterCheckOnTheSameDeviceEndsAChoice: a check on another device does not count.
+// TestLaterCheckOnTheSameDeviceEndsAChoice also checks that a failed check on another
+// device does not end a choice.
 func TestLaterCheckOnTheSameDeviceEndsAChoice(t *testing.T) {
 	s := Store{Cache: t.TempDir()}
 	c := chosen("aa", "w8")

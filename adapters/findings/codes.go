@@ -21,7 +21,8 @@ import (
 // index, little-endian. A codes file is in the same folder as its ranges file,
 // which holds the digest of the index.
 
-// CodesSuffix replaces [FileSuffix] in the name of the ranges file.
+// CodesSuffix is the end of a codes file's name, in place of [FileSuffix] at the end of the
+// ranges file's name.
 const CodesSuffix = ".codes"
 
 // CodesPath returns the path of the codes file that belongs to a ranges file.

@@ -2,8 +2,8 @@
 // image cache.
 //
 // Package findings stores six kinds of results, each in a folder of the image cache, and a manifest
-// in each folder of prepared images. The list below gives the names of these folders and of the
-// manifest:
+// in each folder of prepared images. The list below gives the names of the results' folders and of
+// the manifest:
 //
 //	ranges/    activation ranges from calibration, and weights that it rounded
 //	checks/    quality of a recipe compared with float32

@@ -237,8 +237,9 @@ func TestImagesOfTwoSignedFoldersAreNotMixed(t *testing.T) {
 	}
 }
 
-// TestSignedRangesAreReadAsSigned changes the ranges and the rounded weights of a signed
-// folder, which decide what is compiled. The product must not use the changed files.
+// TestSignedRangesAreReadAsSigned changes the files of ranges and rounded weights in a
+// signed folder, because these files decide what is compiled. The product must not use the
+// changed files.
 func TestSignedRangesAreReadAsSigned(t *testing.T) {
 	needsModes(t)
 	key := signingKey(t)

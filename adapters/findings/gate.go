@@ -14,9 +14,9 @@ import (
 // if a check shows with 95 % certainty that the recipe is worse; see
 // [Gate.Failure].
 type Gate struct {
-	// Top1 is the smallest allowed share of positions at which the top token equals
-	// that of float32; 0 allows any share. A token that is as likely as the top
-	// token of float32 counts as equal.
+	// Top1 is the smallest allowed share of positions at which the top token equals that of
+	// float32; 0 allows any share. A token that float32 finds as likely as its top token
+	// counts as the top token.
 	Top1 float64 `json:"top1"`
 	// Ratio is the largest allowed perplexity of the recipe divided by that of
 	// float32; 0 allows any ratio.

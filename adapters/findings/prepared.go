@@ -146,7 +146,7 @@ func readSmall(path string) ([]byte, error) {
 func parseManifest(folder string, content []byte) (manifest, error) {
 	var m struct {
 		manifest
-		PreparedEntry // a manifest of the version oneEntrySchema has the fields of its only entry here
+		PreparedEntry // PreparedEntry holds the only entry of a manifest of the version oneEntrySchema
 	}
 	path := filepath.Join(folder, ManifestFile)
 	if err := json.Unmarshal(content, &m); err != nil {

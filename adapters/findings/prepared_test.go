@@ -60,7 +60,7 @@ func TestConcurrentKeepsAreAllListed(t *testing.T) {
 	require.Len(t, files, 1, "the lock file is removed")
 }
 
-// Another holder of the lock, such as a stopped process, delays a manifest for a limited
+// A stopped process that holds the lock of a manifest delays other processes for a limited
 // time. If another process holds the lock for longer than manifestPatience, the error names
 // the file and the remedy.
 func TestAHeldLockOfAManifestIsAnError(t *testing.T) {

@@ -106,8 +106,8 @@ func parseRanges(path, digest string, data []byte, codes func(id string) (*model
 }
 
 // WritePreparedRanges writes the recipe's ranges and rounded weights to a folder of
-// prepared images. The device needs the ranges if it has to compile further images
-// itself.
+// prepared images. The device needs the ranges if it has to compile images that are not in
+// the folder.
 func WritePreparedRanges(ctx context.Context, folder, name, digest string, recipe model.Recipe) error {
 	r := recipe.Ranges
 	f := RangesFile{Version: rangesVersion, Model: name, Digest: digest, Source: "sdnpu prepare", Tensors: r.Tensors, Channels: r.Channels, Shadows: r.Shadows}

@@ -12,9 +12,10 @@ import (
 
 // TestTheEngineFindsTheBestConfigurationOfAConversation executes a conversation of long prompts and
 // short answers, for which the widths at the start of the conversation are not always the best.
-// Plan auto must change to the widths that are best for the conversation. Plan auto gives the same
-// answers as each fixed configuration, and takes little more time than the best one, on devices
-// with room for two graphs of each block and for one.
+// Plan auto must change to the widths that are best for the conversation. Plan auto must give the
+// same answers as each fixed configuration, and take little more time than the best fixed
+// configuration. The test uses a device with room for two graphs of each block, and a device with
+// room for one.
 func TestTheEngineFindsTheBestConfigurationOfAConversation(t *testing.T) {
 	self, err := launch.OwnProgram()
 	require.NoError(t, err)

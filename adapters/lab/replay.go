@@ -230,10 +230,10 @@ func checkDifferent(traces, database string) error {
 	return nil
 }
 
-// openKnown opens a database from which a replay drafts. openKnown rejects a database
-// that contains a replayed output. Trace files do not name their tokenizer. A trace
-// of a different tokenizer is detected only if a token is outside the database's
-// vocabulary.
+// openKnown opens a database from which a replay drafts. openKnown rejects a database that
+// contains a replayed output. Trace files do not name their tokenizer. If a trace and a
+// database have different tokenizers, the command notices only tokens outside the
+// database's vocabulary.
 func openKnown(path string, traces []replay.Trace) (*tokendb.DB, error) {
 	owner, err := tokendb.Owner(path)
 	if err != nil {

@@ -110,8 +110,8 @@ func (i *Installed) Check() error {
 	return nil
 }
 
-// SkelFolder reports whether a folder contains DSP images. The DSP's driver searches
-// the DSP images in folders of its own search path.
+// SkelFolder reports whether a folder contains DSP images. The DSP's driver searches for
+// the DSP images in the folders of its own search path.
 func SkelFolder(folder string) bool {
 	entries, err := os.ReadDir(folder)
 	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return skel.MatchString(e.Name()) })

@@ -49,7 +49,7 @@ func keptName(folder, wheel string) string {
 }
 
 // Open opens the wheel file that the user named, or a wheel that an earlier call kept. If
-// there is neither, Open downloads a wheel.
+// the user named no wheel and no wheel was kept, Open downloads a wheel.
 func (s Source) Open(ctx context.Context) (*WheelFile, error) {
 	if s.File != "" {
 		return s.openNamed()

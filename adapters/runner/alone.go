@@ -26,7 +26,7 @@ type Alone struct {
 	Settings launch.Settings
 	// Program is the name by which this program was called.
 	Program string
-	// Args are the arguments of a llama-server that has this model. The model need not
+	// Args are the arguments with which llama-server would serve the model. The model need not
 	// be selected for the NPU.
 	Args   arguments.Args
 	Config config.Config

@@ -52,6 +52,6 @@ func Quantize(ctx context.Context, stdout io.Writer, args []string) error {
 	if err = errors.Join(err, to.Close()); err != nil {
 		return err
 	}
-	fmt.Fprintln(stdout, "[   1/   1]") // Ollama reads this line to learn the progress
+	fmt.Fprintln(stdout, "[   1/   1]") // Ollama reads the progress from the printed line
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 
 const notSelected = "the model is not selected for the NPU (sdnpu.enabled)"
 
-// readConfig reads the config of the model and of its adapters, and the
-// environment. modes holds further modes, which only the laboratory has. If
-// the original llama-server should run the model, reason says why.
+// readConfig reads the config of the model and of its adapters, and the environment. The
+// argument `modes` holds the modes that only the laboratory has. If the original
+// llama-server should run the model, reason says why.
 func readConfig(args arguments.Args, modes config.Modes) (c config.Config, reason string, err error) {
 	var sources []config.Source
 	for i, path := range append([]string{args.Model}, args.Lora...) {

@@ -176,8 +176,8 @@ func (p Program) run(ctx context.Context, i instance) error {
 		IdleSwitch: idleTime, Ahead: idleTime, ServesEmbeddings: true, Embeddings: args.Embedding, Pooling: args.Pooling,
 	})
 	if err != nil {
-		// Ollama shows the error with which the process exits. SetFailed gives the same error to
-		// the requests that are waiting.
+		// Ollama shows the error with which the process exits. SetFailed answers the waiting
+		// requests with the error err.
 		server.SetFailed(err)
 		cancel(err)
 		return errors.Join(err, <-served)
@@ -193,8 +193,8 @@ func (p Program) run(ctx context.Context, i instance) error {
 	return errors.Join(err, m.Close())
 }
 
-// CrashCommand is the argument with which this program starts itself to explain a
-// crash. A program that is started with this argument must call [crash.Serve].
+// CrashCommand is the argument with which this program starts itself to explain a crash. A
+// program that is started with the argument CrashCommand must call [crash.Serve].
 const CrashCommand = "crash-child"
 
 func watchCrash() error {

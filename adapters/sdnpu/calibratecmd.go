@@ -147,7 +147,7 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	if !recipe.Shadow {
-		ranges.Shadows = nil // the forms are printed only for the recipe that uses them
+		ranges.Shadows = nil // recipes without shadows do not use the forms
 	}
 	return c.print(cmd.OutOrStdout(), ranges, output, time.Since(begin))
 }

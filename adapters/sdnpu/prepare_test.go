@@ -35,8 +35,9 @@ func onEachLibrary(t *testing.T, test func(t *testing.T, library, recipe string)
 	}
 }
 
-// Prepared images run from an empty cache without compiling, and give the same tokens
-// as freshly compiled ones. Prepared images are not used on another chip.
+// Prepared images run from an empty cache without compiling, and give the same tokens as
+// freshly compiled ones. On a chip for which images were not prepared, the prepared images
+// are not used.
 func TestPreparedImagesRunOnlyOnTheirChip(t *testing.T) {
 	onEachLibrary(t, func(t *testing.T, library, recipe string) {
 		t.Setenv("SDNPU_COMPILE", "inline")
@@ -117,7 +118,7 @@ func TestManifestListsAllPreparedImages(t *testing.T) {
 	prepare("../../integration_test/models/stories260K-qwen2-f16.gguf")
 	prepare(story, "--recipe", "w8")
 	prepare(story, "--soc", "sm8550")
-	prepare(story, "--share") // preparing again adds images to those of the folder
+	prepare(story, "--share") // a second call of prepare adds images to the folder and keeps the old ones
 	all, err = findings.ReadManifest(dir)
 	require.NoError(t, err)
 	require.Len(t, all, 4)

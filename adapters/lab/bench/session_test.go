@@ -84,8 +84,8 @@ func hindsight(t *testing.T, c *Conversations, names []string, turns []Turn) (be
 
 // nearBest bounds the chooser's time of each conversation, as a multiple of the best plan's
 // time with hindsight, and nearOnAverage bounds the mean of these ratios. In some
-// conversations, every chooser exceeds these bounds: see TestNoRuleIsAlwaysNearTheBestPlan
-// in graphswap/session.
+// conversations, every chooser exceeds nearBest: see TestNoRuleIsAlwaysNearTheBestPlan in
+// graphswap/session.
 const (
 	nearBest      = 1.05
 	nearOnAverage = 1.01

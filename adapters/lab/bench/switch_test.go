@@ -51,10 +51,9 @@ func TestSwitchComparesEveryPlan(t *testing.T) {
 			require.Zero(t, r.IOBytes)
 		}
 	}
-	// On graphs of 32 rows, a prompt of 1024 tokens takes 424 ms more than on
-	// prefill graphs.
+	// A prompt of 1024 tokens takes 424 ms longer on graphs of 32 rows than on prefill graphs.
 	require.InDelta(t, 424, find(baseline.DecodeOnly, 2, false).ExposedMs, 1)
-	// The time per token is the exposed time per token plus one pass.
+	// The time per token is the exposed time per token plus the time of one pass.
 	require.Greater(t, find(baseline.DecodeOnly+"_8", 2, false).PrefillMs, find(baseline.DecodeOnly, 2, false).PrefillMs)
 	r := find(baseline.Sync, 2, false)
 	require.InDelta(t, r.ExposedMs/150+60.49, r.MsPerToken, 0.05)

@@ -120,7 +120,7 @@ func ids(given []int32, text string, tok *tokenizer.Tokenizer, o tokenizer.Encod
 	return given, nil
 }
 
-// top converts recorded pairs of a token id and a log-probability.
+// top converts recorded pairs of a token id and a log-probability to the type [replay.Top].
 func (r *record) top(prompt, output int) ([]replay.Top, error) {
 	if r.PromptTopK == nil && r.OutputTopK == nil {
 		return nil, nil

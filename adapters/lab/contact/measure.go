@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// commitRows is the number of rows of the pass whose accepted rows are committed in
-	// the measurement of commits. If the context is short, the measured pass has fewer
-	// rows. In the measured pass, every second row is accepted, so that each accepted
-	// row needs a copy of its own.
+	// commitRows is the number of rows of the pass whose accepted rows are committed in the
+	// measurement of commits. If the context has no room for commitRows rows, the measured
+	// pass has fewer rows than commitRows. In the measured pass, every second row is accepted,
+	// so that each accepted row needs a copy of its own.
 	commitRows = 16
 	// copyBytes is the number of bytes that a measured copy moves. copyBytes is larger
 	// than the caches of the CPU.

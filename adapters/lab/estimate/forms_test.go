@@ -19,8 +19,8 @@ const (
 	formFloatGate = "gate in float16"
 	formByHead    = "scores by head" // attention scores are reshaped before and after the softmax
 	formSplit     = "split heads"    // each key head has its own attention nodes
-	// formShapes is a layer in which the queries, the rotary angles and the result of
-	// attention have the shapes that the program uses at other widths
+	// formShapes names a layer in which the queries, the rotary angles and the result of
+	// attention have the shapes that the program uses in graphs of another width
 	formShapes    = "other shapes"
 	formEffort2   = "effort 2"
 	formSmallVTCM = "VTCM 4 MB"
@@ -93,8 +93,8 @@ func attention(with attend) change {
 	}
 }
 
-// otherShapes returns the change that gives queries, angles and the result of attention the
-// shapes that the program uses at other widths.
+// otherShapes returns a change that gives the queries, the rotary angles and the result of
+// attention the shapes that the program uses in graphs of another width.
 func otherShapes(g *backend.Graph) change {
 	wide := make(map[string]backend.TensorID)
 	across := func(b *backend.Builder, x backend.TensorID, heads int) backend.TensorID {

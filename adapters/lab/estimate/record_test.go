@@ -135,8 +135,8 @@ func headOf(recipe string) model.Linear {
 }
 
 // result returns the recorded estimates of the graphs of a model shape, in a recipe on a
-// chip. If the record has no estimate for the head, result scales another estimate of the
-// head.
+// chip. If the record has no estimate for the head, result scales the estimate of an eighth
+// of the head.
 func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 	s := &Result{Layers: randommodel.Shapes[shape].Layers, Context: pastTokens}
 	for _, e := range r.Entries {

@@ -211,7 +211,7 @@ type watch struct {
 	paced   atomic.Value // paced holds the name of the simulated phone as a string
 }
 
-// Load returns a program whose calls are watched for lateness.
+// Load loads a program, and returns it in a type that measures how late its calls return.
 func (w *watch) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
 	p, err := w.Device.Load(ctx, image)
 	if err != nil {

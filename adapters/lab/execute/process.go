@@ -26,8 +26,8 @@ type Processes struct {
 	// standard input, calls [Run] and writes the result to its standard output.
 	Program string
 	Args    []string
-	// Device is the name of a device profile, and Model that of a model in it, whose
-	// times the emulator simulates.
+	// Device is the name of a device profile, and Model the name of a model in the profile.
+	// The emulator simulates the model's times in the profile.
 	Device, Model string
 	// If Virtual is set, the emulator uses its virtual clock.
 	Virtual bool

@@ -44,7 +44,7 @@ type Options struct {
 	// image cache.
 	Dir, Cache string
 	// Phone is the name of a device profile whose times the emulator simulates. The field As
-	// names a model of the device profile, whose times are charged. Pace is the emulator's
+	// names the model whose times in the device profile are charged. Pace is the emulator's
 	// pace, wall or virtual. If Phone is [bench.ThisMachine], no times are simulated.
 	Phone, As, Pace string
 	// Model is the path of the GGUF file, and Context the length of the context in
@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 			return nil, err
 		}
 		b.power = profile.Power
-		// In SDNPU_EMULATOR, a slash separates a profile from its variant.
+		// SDNPU_EMULATOR takes the name of a phone with a slash in place of "+".
 		environment = append(environment, fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=%s", strings.Replace(o.Phone, "+", "/", 1), o.As, o.Pace))
 	}
 	switch {

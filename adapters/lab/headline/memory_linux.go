@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// peakMemory returns the largest memory in bytes of a child process of the given
-// parent. An argument of the child process must contain the given text. If there is
-// no such child process, peakMemory returns 0.
+// peakMemory returns the largest memory in bytes of a child process of the given parent. An
+// argument of the child process must contain the given text. If the parent has no child
+// process with the text in an argument, peakMemory returns 0.
 func peakMemory(parent int, text string) int64 {
 	status, _ := filepath.Glob("/proc/[0-9]*/status") // Glob cannot fail, because the pattern is valid
 	for _, path := range status {

@@ -50,9 +50,9 @@ func (b *Bed) key(system string, q Question) bench.ServedKey {
 	return row
 }
 
-// warm loads a system's model and sends the words of the longest prompt in reverse
-// order. After warm, no measured request has to compile the graphs of a longer
-// context.
+// warm loads a system's model and sends the words of the longest prompt in reverse order.
+// warm makes the engine compile the graphs of the longest context that the questions need, so
+// that no measured request waits for a compilation.
 func (b *Bed) warm(ctx context.Context, system string, questions []Question) error {
 	longest := ""
 	for _, q := range questions {

@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// The constants below are templates in Ollama's form for the two usual kinds of chat
-// templates.
+// The constants below are templates in Ollama's template language for the two usual kinds
+// of chat templates.
 const (
 	chatML = `{{ range .Messages }}<|im_start|>{{ .Role }}
 {{ .Content }}<|im_end|>

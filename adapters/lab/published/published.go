@@ -16,8 +16,8 @@
 // The published modes have the recipe f16, as the mode plain has, so that answers can be
 // compared. The sampling, the KV cache and the chunking of prompts of a published system
 // are those of the product. After an answer the prefill graphs are loaded again before the
-// next request, and these loads are not charged. The papers of these systems do not say how
-// the prefill graphs are loaded again.
+// next request, and these loads are not charged. The papers of sd.npu and CoordGen do not
+// say how the prefill graphs are loaded again.
 package published
 
 import (

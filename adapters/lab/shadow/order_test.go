@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/outoforder"
 )
 
-// An independent simulation gave the makespans of in_order, chunk_first and c_rule. Its
-// costs had more digits than the costs in KnownCosts.
+// An independent simulation gave the makespans of in_order, chunk_first and c_rule. The
+// independent simulation used costs with more digits than the costs in KnownCosts have.
 func TestOrdersOfThePublishedModel(t *testing.T) {
 	for chunks, want := range map[int]map[outoforder.Policy]float64{
 		1: {outoforder.ChunkFirst: 472.5, outoforder.CRule: 472.5, outoforder.FeedNPU: 472.5},
@@ -103,7 +103,7 @@ func FuzzReadCosts(f *testing.F) {
 			return
 		}
 		if c.Layers*len(c.Stages) > 100 {
-			return // a larger problem would make the test slow and check nothing more
+			return // a problem with more than 100 stages would only make the test slow
 		}
 		o, err := NewOrder(c, int(chunks%16), int(window))
 		if err != nil {

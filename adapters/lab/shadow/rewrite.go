@@ -10,8 +10,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// outlying is the ratio of a tensor's largest number to its root mean square above which
-// its projections count as spiked. Package model uses the same ratio to mark outliers.
+// outlying limits the ratio of a tensor's largest number to its root mean square: above the
+// limit, the tensor has outliers. Package model uses the limit 40, too.
 const outlying = 40
 
 // observed holds the ranges and the sum of squares of one tensor in the calibration texts.
@@ -21,7 +21,7 @@ type observed struct {
 	count     int
 }
 
-// add extends the observation by values, indexed (row, channel).
+// add extends the observed ranges by values, which are indexed by row and channel.
 func (o *observed) add(values []float32, width int) {
 	if o.low == nil {
 		o.low, o.high = make([]float32, width), make([]float32, width)
@@ -74,7 +74,7 @@ func (o *observed) encoding(bits, from, to int, skip []bool) (backend.DataType, 
 		}
 	}
 	t, steps := backend.Ufixed8, 255.0
-	if bits == 16 { // in 16 bits, widen the range for larger numbers in other texts
+	if bits == 16 { // 16 bits have enough resolution for a range that is 1.5 times as wide
 		t, steps, low, high = backend.Ufixed16, 65535, 1.5*low, 1.5*high
 	}
 	scale := max(float32((high-low)/steps), quant.LeastScale)
@@ -147,7 +147,7 @@ func (r *rewriter) projection(n *backend.Node) backend.TensorID {
 		hot = seen.hot(r.way.Hot)
 	}
 	parts := max(1, r.way.Parts)
-	if in != r.way.In || out != r.way.Out { // a projection with outliers is not split if its precision is not In and Out
+	if in != r.way.In || out != r.way.Out { // only projections with the precision In and Out are split
 		parts = 1
 	}
 	var terms []backend.TensorID
