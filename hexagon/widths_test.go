@@ -119,7 +119,7 @@ func (s *smollm) choices(t *testing.T, y []float32) []int32 {
 	return tokens
 }
 
-// measure runs the passage in every setting.
+// measure runs a passage in every setting of `comparisons`.
 func (s *smollm) measure(t *testing.T, d backend.Device, l layers) map[setting]outcome {
 	t.Helper()
 	began := time.Now()

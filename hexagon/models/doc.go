@@ -18,6 +18,6 @@
 // writes models.md and models.json. The times in testdata/models.md are measured on the
 // host and say nothing about a phone.
 //
-// testdata/emitted.md is a table of all distinct nodes in the graphs of all model
-// families and recipes, each run as a graph of its own on the same libraries.
+// testdata/emitted.md is a table of all distinct nodes in the graphs of all model families
+// and recipes, each run as a graph of its own on each library.
 package models

@@ -122,9 +122,10 @@ type cVectorEncoding struct {
 	_         [5]byte
 }
 
-// cTensor is Qnn_Tensor_t, with the versions V1 and V2 of its body in one struct. The C
-// structs Qnn_Tensor_t V1 and V2 are equal up to the client buffer, and readers of V1
-// ignore the rest. In an array, a tensor of either version takes the size of cTensor.
+// cTensor is Qnn_Tensor_t, with the versions V1 and V2 of its body in one struct. Versions
+// V1 and V2 of the C struct Qnn_Tensor_t have equal fields up to the client buffer, and
+// readers of V1 ignore the later fields of V2. In an array, a tensor of either version
+// takes the size of cTensor.
 type cTensor struct {
 	version     uint32 `c:"version"`
 	_           [4]byte

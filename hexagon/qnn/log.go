@@ -99,7 +99,7 @@ func takeSlot(target *logTarget) *logSlot {
 }
 
 // release makes the C callback available for another log. If the library is inside the
-// callback during release, the current line still goes to the old log.
+// callback while release runs, the line that it logs still goes to the old log.
 func (s *logSlot) release() {
 	s.target.Store(nil)
 	idleSlots.Lock()

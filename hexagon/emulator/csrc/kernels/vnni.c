@@ -134,7 +134,7 @@ KERNEL void sum_f64(const emu_int_gemm *b, const int8_t *w, const tile_set *tile
   }
 }
 
-/* sum_i32 computes the sums of a tile in one pass, when they fit into 32 bits. */
+/* sum_i32 computes the sums of a tile in one pass, if they fit into 32 bits. */
 KERNEL tile_sums sum_i32(const emu_int_gemm *b, const int8_t *w, const tile_set *tile,
                          int32_t *part) {
   size_t row = tile->panels * EMU_LANES;
