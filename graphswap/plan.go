@@ -67,10 +67,10 @@ type Step struct {
 
 // Load is a load in a plan: it brings in one graph of a block.
 //
-// Without a spare graph slot, the load first frees the block's other graph, and the
-// block cannot run until the load ends. With a spare graph slot, the block's other
-// graph stays until both the load and the running step of the block have ended. Until
-// the other graph is freed, the spare graph slot and the loader are busy.
+// Without a spare graph slot, the load first frees the block's other graph, and the block
+// cannot run until the load ends. With a spare graph slot, the block's other graph stays
+// until both the load and the running step of the block have ended. Until the block's other
+// graph is freed, the spare graph slot and the loader are busy.
 type Load struct {
 	Block   int     `json:"block"`
 	Variant Variant `json:"graph"` // Variant is the graph that is loaded: Prefill or Decode

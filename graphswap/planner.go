@@ -68,11 +68,11 @@ func (p *Problem) candidateOrders() [][]int {
 	return all
 }
 
-// lowerBound returns a time before which no plan can end if all blocks start with
-// prefill graphs. The lower bound is the larger of two times: that of all loads, and
-// that of all steps plus the part of the last loads that nothing can hide. The last
-// block that runs its last chunk on the prefill graph can load its decode graph only
-// after that chunk, while the following blocks compute.
+// lowerBound returns a time before which no plan can end if all blocks start with prefill
+// graphs. The lower bound is the larger of two times: the time of all loads, and the time
+// of all steps plus the part of a load that no step can hide. A block that runs its last
+// chunk on its prefill graph can load its decode graph only after that chunk, so only steps
+// of the following blocks can hide this load.
 func (p *Problem) lowerBound() float64 {
 	io, npu := p.leastWork()
 	least, extra, following := math.Inf(1), 0.0, 0.0

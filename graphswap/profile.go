@@ -148,9 +148,10 @@ type MeasuredWidth struct {
 	Bytes          int64   `json:"bytes"`
 }
 
-// at returns the time of a graph's run at a given context, interpolated between the two
-// measured times. If the execute with half the graph's rows cached took longer than the one
-// with RowContextRef tokens cached, the difference is noise and is ignored.
+// The method at returns the time of one execute at a given context length, interpolated
+// between the times that were measured at two context lengths. If the execute with half the
+// graph's rows cached took longer than the one with RowContextRef tokens cached, the
+// difference is noise and is ignored.
 func (w MeasuredWidth) at(rows int, context, measured float64) float64 {
 	short := float64(rows) / 2
 	if w.ShortContextMs <= 0 || w.ShortContextMs >= w.RunMs || measured <= short {

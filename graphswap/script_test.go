@@ -26,7 +26,7 @@ type scriptModel struct {
 	rows [2]int // rows holds the widths of the prefill graph and of the decode graph
 }
 
-// run executes a command and returns its output.
+// run executes one command of a plan script and returns the command's output.
 func (m *scriptModel) run(t *testing.T, c golden.Command) string {
 	switch c.Name {
 	case "model":
@@ -40,7 +40,7 @@ func (m *scriptModel) run(t *testing.T, c golden.Command) string {
 	return ""
 }
 
-// define reads a model: one line for each block.
+// define reads the model of a plan script: one line for each block.
 func (m *scriptModel) define(t *testing.T, c golden.Command) string {
 	m.rows = [2]int{c.Int(t, "prefill_rows", 4), c.Int(t, "decode_rows", 1)}
 	m.cost = graphswap.Cost{

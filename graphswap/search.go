@@ -28,8 +28,10 @@ type search struct {
 
 // windowStep is the work that the chunks of one window have in one block.
 type windowStep struct {
-	block, first, end       int // the chunks from first to end-1 run in the block with the given number
-	prefillRuns, decodeRuns int // prefillRuns and decodeRuns count executes
+	block, first, end int // the chunks from first to end-1 run in the block with the given number
+	// prefillRuns and decodeRuns are the numbers of executes if the chunks run on prefill
+	// graphs and if they run on decode graphs
+	prefillRuns, decodeRuns int
 	prefill, decode         float64
 }
 

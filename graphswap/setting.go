@@ -177,8 +177,8 @@ func (c *Cost) PerToken(s *Setting, cfg Config, v Variant, context float64) floa
 
 // decodeStep returns how many rows a decode step verifies and the time per token, on a
 // graph with the given number of rows whose passes take passMs. A decode step usually has
-// as many rows as the graph. If several passes per decode step take less time per token,
-// the step has one of the larger numbers of rows in Setting.Verify.
+// as many rows as the graph. If several passes per decode step take less time per token
+// than one pass, the step has one of the numbers of rows in Setting.Verify.
 func (c *Cost) decodeStep(s *Setting, rows int, passMs float64) (verify int, perToken float64) {
 	step := func(verify int) float64 {
 		tokens, ms := s.Tokens(verify), float64((verify+rows-1)/rows)*passMs

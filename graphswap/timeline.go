@@ -5,7 +5,8 @@ import "fmt"
 // Lane is a unit that runs one task at a time: NPU, CPU or loader.
 type Lane uint8
 
-// Tasks with equal start time are sorted in the order of the lanes below.
+// Among tasks with equal start times, tasks of the NPU come first, then those of the CPU,
+// then those of the loader.
 const (
 	NPU Lane = iota
 	CPU

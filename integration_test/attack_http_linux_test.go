@@ -25,7 +25,8 @@ import (
 // The attacks of this file are requests to the real server on the emulator. A request
 // may be refused, but the server must stay up, answer /health and keep its memory.
 
-// memoryGrowth is the memory that attacks may take above that of the idle server.
+// memoryGrowth limits how far the peak memory of a server under attack may exceed its
+// memory before the attack, in bytes.
 const memoryGrowth = 300 << 20
 
 // victim is a server that is attacked.

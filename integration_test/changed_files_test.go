@@ -39,7 +39,8 @@ func leasesOnly(t *testing.T) {
 	}
 }
 
-// requireSameText asks for the same answer again and again.
+// requireSameText sends the same request several times and requires the same text each
+// time.
 func requireSameText(t *testing.T, r *runnerProcess, want string, times int) {
 	t.Helper()
 	for range times {

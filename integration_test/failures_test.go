@@ -48,7 +48,7 @@ func failureCases() []failureCase {
 }
 
 // TestFailures runs the real command for every row of the table. With the flag -v,
-// TestFailures prints the table.
+// TestFailures prints its cases as a table.
 func TestFailures(t *testing.T) {
 	t.Logf("| failure | what the user reads | the answer comes |")
 	for _, row := range failureCases() {
@@ -129,7 +129,7 @@ func (d *scenario) file(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// images fills the cache and returns its files.
+// images fills the scenario's image cache and returns its files.
 func (d *scenario) images(t *testing.T) []string {
 	t.Helper()
 	got := d.run(t)

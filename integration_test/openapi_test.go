@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// pythonTool returns a command of a Python package. SDNPU_PYTHON_TOOLS names the folder
-// of the command, unless it is in PATH.
+// pythonTool returns a command of a Python package. pythonTool looks for the command in the
+// folder that SDNPU_PYTHON_TOOLS names, or in PATH if the variable is not set.
 func pythonTool(t *testing.T, name, packages string) string {
 	t.Helper()
 	path, err := exec.LookPath(filepath.Join(pythonTools, name))
@@ -30,7 +30,8 @@ var pythonTools = os.Getenv("SDNPU_PYTHON_TOOLS")
 
 // TestRandomRequestsOfTheAPIGetNoServerError lets schemathesis send requests that fit
 // docs/openapi.yaml, and requests that almost do. The status 501 (not supported) is
-// allowed, but no other status from 500 on. Each answer must have the documented form.
+// allowed, but no other status from 500 on. Each answer must have the form that
+// docs/openapi.yaml documents.
 func TestRandomRequestsOfTheAPIGetNoServerError(t *testing.T) {
 	tool := pythonTool(t, "schemathesis", "schemathesis")
 	dir := t.TempDir()

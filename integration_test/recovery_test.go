@@ -130,7 +130,7 @@ func TestDSPRestartWhileGraphsAreTimed(t *testing.T) {
 // If the runner's process can no longer use the DSP, the runner exits and logs the reason.
 // For the next request, Ollama starts another runner, which answers.
 func TestDeadDSPEndsTheRunnerAndOllamaStartsAnother(t *testing.T) {
-	const graphs = 2 // the model has one block and the head
+	const graphs = 2 // the model has one block, so a pass executes two graphs: the block's and the head
 	r := references(t, "f16")[1]
 	s := server(t, "SDNPU_DRAFT=off", fmt.Sprintf("SDNPU_EMULATOR=fail_execute=1011@%d", graphs*(len(r.IDs)+8)))
 	file := modelFile(t, "stories260K-f16.gguf")

@@ -19,8 +19,9 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// scenarioPrograms lists the programs of the folder clients. Each program runs its
-// scenarios through a client library, and prints one line of JSON for each scenario.
+// scenarioPrograms lists the programs below integration_test/clients that test Ollama's
+// clients. Each program runs its scenarios through a client library, and prints one line of
+// JSON for each scenario.
 var scenarioPrograms = []string{
 	"python/ollama_answers.py", "python/ollama_formats.py", "python/ollama_models.py",
 	"python/openai_client.py", "javascript/ollama_client.js",

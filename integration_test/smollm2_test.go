@@ -160,7 +160,8 @@ type agreement struct {
 func (a *agreement) share() float64 { return float64(a.same) / float64(a.positions) }
 func (a *agreement) mean() float64  { return a.total / float64(a.count) }
 
-// add compares the logits of one position.
+// add compares the logits of one position with the recorded ones, and adds the difference
+// to the sums.
 func (a *agreement) add(logits []float32, want candidates) {
 	best, sum := 0, 0.0
 	for i, v := range logits {

@@ -46,8 +46,9 @@ var acceptances = map[string]acceptance{
 }
 
 // TestGuardBoundsTheLoss draws devices and answers, and lets drafts take the widest pass
-// that the guard allows. The oracle adds up every pass of all requests without fading
-// and compares the two totals at each moment.
+// that the guard allows. The oracle adds up the times of all passes, with drafts and
+// without, and does not fade them; after each pass, the two sums must keep the guard's
+// limits.
 func TestGuardBoundsTheLoss(t *testing.T) {
 	for name, accept := range acceptances {
 		t.Run(name, func(t *testing.T) {

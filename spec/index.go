@@ -153,8 +153,8 @@ func (x *Index) add(s *slot, h ngram.Hash, place int) {
 	x.used++
 }
 
-// startList gives a context a list of successors. Before startList, the context had
-// occurred only once.
+// startList gives a context a list of successors. Until startList is called for a context,
+// the context has occurred only once.
 func (x *Index) startList(s *slot, token int32) {
 	s.first = int32(len(x.edges))
 	x.edges = append(x.edges, edge{token: token, count: 1, next: End})

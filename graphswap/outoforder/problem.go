@@ -108,7 +108,7 @@ func (p *Problem) connect() {
 	}
 }
 
-// depend makes a task need the results of stages of a chunk.
+// depend adds dependencies: the task needs the results of the given stages of a chunk.
 func (p *Problem) depend(task, chunk int, stages []int) {
 	for _, j := range stages {
 		i := chunk*len(p.stages) + j

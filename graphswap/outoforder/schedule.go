@@ -51,7 +51,7 @@ func (p *Problem) Schedule(policy Policy) *Schedule {
 	return p.summarize(policy, s.run())
 }
 
-// summarize returns the schedule with given tasks.
+// summarize makes a schedule of the given tasks, and computes the makespan and the bubbles.
 func (p *Problem) summarize(policy Policy, tasks []Task) *Schedule {
 	s := &Schedule{Policy: policy, Tasks: tasks}
 	var busy time.Duration

@@ -92,7 +92,8 @@ func TestMoreRowsThanAGraphHasAreVerifiedIfTheyPay(t *testing.T) {
 }
 
 // In idle time the session loads as many graphs for the next prompt as the time allows, the
-// first block first. A plan can start when any number of the idle loads has ended.
+// first block first. If a request arrives during the idle loads, its plan starts with the
+// graphs that are loaded by then.
 func TestIdleTimeLoadsForTheNextTurn(t *testing.T) {
 	c := newSession(t, "sd8gen2", "llama3.2-3b")
 	none, err := c.Idle(0)

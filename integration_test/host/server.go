@@ -21,7 +21,7 @@ const patience = 5 * time.Minute
 type Server struct {
 	// URL is the server's address, such as "http://127.0.0.1:12345".
 	URL string
-	// Executable is the private ollama.
+	// Executable is the path of the private executable of Ollama.
 	Executable string
 	env        []string
 	cmd        *exec.Cmd

@@ -129,7 +129,7 @@ type drawer struct {
 	rng    *rand.Rand
 	format quant.Type
 	run    []byte
-	at     int // at is the start of the last tensor
+	at     int // at is the index in run at which the last tensor starts
 }
 
 // draw returns the tensor t with random values. A matrix has the drawer's format, and a

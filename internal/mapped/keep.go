@@ -54,7 +54,7 @@ var errNoLease = errors.New("the system does not protect the file from being wri
 // errChanged is returned if a file changed before it was protected.
 var errChanged = errors.New("the file was written while it was opened")
 
-// holder protects a file until Close.
+// holder protects the bytes of a file until Close.
 type holder interface {
 	// attach tells the holder where the file is mapped in memory. attach returns false
 	// if the file's protection has ended already.

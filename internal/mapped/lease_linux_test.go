@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// held is longer than any of the changes below takes, and shorter than the time for
+// held is longer than a file change in these tests takes, and shorter than the time for
 // which the system holds a writer that gets no answer.
 const held = 30 * time.Second
 
-// keep writes a file and keeps it.
+// The function keep writes a file and maps it with [Keep].
 func keep(t testing.TB, content []byte, k Keeping) (path string, f *File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "file")

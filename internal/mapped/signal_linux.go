@@ -105,9 +105,9 @@ func sinceStart() time.Duration { return time.Since(start) }
 //
 // A process that was stopped for longer than the system holds a writer reads changed bytes
 // before it handles the signal about the writer. A program must call Verify after a
-// computation and before it uses the computation's result. Verify reads the clock. Verify
-// asks the system about each file only if half of the time for which a writer is held has
-// passed since the last answer.
+// computation and before it uses the computation's result. Each call of Verify reads the
+// clock, but few calls ask the system. Verify asks the system about each file only if half
+// of the time for which a writer is held has passed since the last answer.
 func Verify() error {
 	if int64(sinceStart()) >= checkedUntil.Load() {
 		checkAll()

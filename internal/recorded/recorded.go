@@ -23,8 +23,8 @@ type Text struct {
 	Top5 [][2]float64 `json:"first_logits_top5"`
 }
 
-// Models returns the folder with the models. A test that calls Models must run in the
-// repository.
+// Models returns the path of the folder with the models that tests use. A test that calls
+// Models must run in the repository.
 func Models(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -14,8 +14,8 @@ import (
 	"os"
 )
 
-// Create writes a file that must not exist. If anything has the file's name, even a
-// broken link, the error of Create is [fs.ErrExist]. After any other error, Create
+// Create writes a file that must not exist. If anything has the file's name, even a broken
+// link, the error of Create is [fs.ErrExist]. After any error except [fs.ErrExist], Create
 // removes the incomplete file.
 func Create(root *os.Root, name string, from io.Reader, mode fs.FileMode) error {
 	out, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)

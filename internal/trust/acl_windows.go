@@ -21,8 +21,8 @@ const (
 	changeRights = replaceRights | windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA
 )
 
-// allowedTypes are the types of entries of an access list that allow something and have
-// the form of [windows.ACCESS_ALLOWED_ACE]: the ordinary type and that with a condition.
+// allowedTypes are the types of list entries that give rights and have the form of
+// [windows.ACCESS_ALLOWED_ACE]: the ordinary type, and the type with a condition.
 var allowedTypes = map[uint8]bool{windows.ACCESS_ALLOWED_ACE_TYPE: true, 9: true}
 
 // stranger returns an account that is not trusted and to which a security descriptor gives

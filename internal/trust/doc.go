@@ -32,9 +32,9 @@
 // itself or a folder on the way. On Windows, Check reads access lists and ignores list
 // entries that deny something.
 //
-// Check does not see group members that only a directory service knows, and access
-// lists of NFS and macOS. Check itself changes nothing. Between a check and the use of
-// the file, only trusted users can change the result.
+// Check does not see group members that only a directory service knows, and access lists of
+// NFS and macOS. Check only examines the path and changes nothing. Between a check and the
+// use of the file, only trusted users can change the result.
 //
 // Check makes one system call per folder of the path.
 package trust

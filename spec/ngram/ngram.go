@@ -11,7 +11,7 @@
 //   - Equal contexts have equal hashes on every machine and in every version. The files of
 //     spec/tokendb contain hashes of contexts, so the hash of a context must never change.
 //   - Two different contexts have equal check values ([Hash.Check]) with probability 2^-31.
-//     A collision of check values makes drafts worse, but never changes the text.
+//     Two contexts with equal check values make drafts worse, but never change the text.
 //
 // Extending a hash by a token ([Hash.Extend]) costs one multiplication. Package ngram
 // allocates no memory.

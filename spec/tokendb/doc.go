@@ -1,7 +1,7 @@
-// Package tokendb stores texts on disk as tokens and counts which tokens followed
-// each context in them. A database is a source of drafts (it implements
-// spec.Source) that outlives the process. No other package of the drafting core
-// uses files.
+// Package tokendb stores texts on disk as tokens and counts which tokens followed each
+// context in them. A database is a source of drafts (it implements spec.Source) that
+// outlives the process. Of the packages spec, calibration and tokendb, only tokendb uses
+// files.
 //
 // A token database is a folder with a log and segments. The log of a database has the
 // latest documents, which a [DB] also indexes in memory. Segments of a database are

@@ -47,10 +47,10 @@ type partLevels struct {
 func (q *query) forget() { q.kept, q.lists.kept = false, 0 }
 
 // Read calls a function while the database cannot change. Inside the function that Read
-// calls, the database may be used as a [spec.Source]. If a mapped file became
-// unreadable, for example because it was cut, Read returns [mapped.ErrGone], and the
-// caller must discard the results of the function. If all files stayed readable, Read
-// returns the error of the function.
+// calls, the database may be used as a [spec.Source]. If a mapped file became unreadable,
+// for example because it was cut, Read returns [mapped.ErrGone], and the caller must
+// discard what the called function computed. If all files stayed readable, Read returns the
+// error of the called function.
 func (d *DB) Read(f func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
