@@ -20,8 +20,8 @@ type inPlace struct {
 	dev *device
 	// chosen lists the configurations after each change that has ended.
 	chosen []graphswap.Config
-	// atLoad, if set, is called before each load for which the device has memory. The argument
-	// k is the number of such loads before this one.
+	// atLoad, if set, is called before each load for which the device has memory, with the
+	// number k of these loads so far.
 	atLoad func(k int) error
 	loads  int
 }

@@ -240,7 +240,7 @@ func (e *Engine) prepareFor(ctx context.Context) error {
 func (e *Engine) unlock() { <-e.deviceLock }
 
 // Close waits until the current pass has ended, and frees programs, images and buffers.
-// Close ends requests that still run with [backend.ErrClosed]. Close may be called twice.
+// Running requests get the error [backend.ErrClosed]. Close may be called twice.
 func (e *Engine) Close() error {
 	e.closing.begin()
 	e.idleSwitch.close()

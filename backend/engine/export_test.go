@@ -80,7 +80,7 @@ func (e *Engine) WaitForGrowth() {
 		if !growing {
 			return
 		}
-		e.growing <- struct{}{} // waits until the goroutine that changes the context has ended
+		e.growing <- struct{}{} // wait for the goroutine that changes the context
 		<-e.growing
 		runtime.Gosched()
 	}

@@ -221,8 +221,8 @@ func requireCachesOfPrompts(t *testing.T, e, plain *Engine) {
 }
 
 // TestABrokenEmbeddingEndsItsOwnRequestAlone breaks the embedding of one token. The broken
-// embedding ends the requests whose prompts contain the token. A request that only shares a
-// pass with them, or only drafts the token, succeeds.
+// embedding ends the requests whose prompts contain the token. A request whose prompt does
+// not contain the token succeeds, even if it shares a pass or drafts the token.
 func TestABrokenEmbeddingEndsItsOwnRequestAlone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	m := modeltest.New(rng, "llama", quant.F32, false) // the head has its own matrix, not the embeddings
@@ -253,8 +253,9 @@ func TestABrokenEmbeddingEndsItsOwnRequestAlone(t *testing.T) {
 	requireOthersUnharmed(t, e, good, want, broken, model.ErrInvalid)
 }
 
-// requireOthersUnharmed runs good requests together with requests that an invalid token makes fail.
-// Each request without an invalid token must give the same output as it gives alone.
+// requireOthersUnharmed runs requests without invalid tokens together with requests that an invalid
+// token makes fail. Each request without an invalid token must give the same output as it gives
+// alone.
 func requireOthersUnharmed(t *testing.T, e *Engine, good Request, want end, token int32, failure error) {
 	t.Helper()
 	var group sync.WaitGroup

@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// TestADecodeTokenPassesEightFrames lists our functions on the call stack between a
-// request and the device. The package comment and docs/engine.md must name the same
+// TestADecodeTokenPassesEightFrames lists this module's functions on the call stack between
+// a request and the device. The package comment and docs/engine.md must name the same
 // functions.
 func TestADecodeTokenPassesEightFrames(t *testing.T) {
 	dev := newDevice()

@@ -69,8 +69,8 @@ func TestAGrowthSkipsTiersThatAreTooShort(t *testing.T) {
 // the context grows, or cancels the request. The request that needs the longer context must end
 // with the error, the engine must work as before, and the next attempt must succeed.
 func TestAFailedGrowthLeavesTheEngineAsItWas(t *testing.T) {
-	// each function makes a call for the first block fail if k is 0, and for the second block
-	// if k is 1
+	// each function makes one call fail: for the first block if k is 0, and for the second
+	// block if k is 1
 	for name, breakIt := range map[string]func(d *device, k int, cancel func()){
 		"compile": func(d *device, k int, _ func()) { d.onCompile = func(context.Context) error { return failAt(&k) } },
 		"load":    func(d *device, k int, _ func()) { d.onLoad = func() error { return failAt(&k) } },

@@ -236,7 +236,7 @@ func TestPreparedTimesGiveWayToPasses(t *testing.T) {
 	require.InDelta(t, 30*time.Millisecond, p.Expected(1), 10)
 }
 
-// slowDrafting is a policy by which each piece of work on drafts takes the same time.
+// slowDrafting is a policy by which each piece of work on drafts takes a fixed time.
 type slowDrafting struct {
 	Policy
 	took  time.Duration

@@ -19,7 +19,7 @@ func parseGrammar(t *testing.T, text string) *grammar.Grammar {
 	return g
 }
 
-// guidedTexts are grammars with forced text, with free text, and without an end.
+// guidedTexts lists grammars: some force text, some allow free text, and one never ends.
 var guidedTexts = map[string]string{
 	"record":  `root ::= "{\"name\": \"" [a-zA-Z ]{1,12} "\", \"age\": " [1-9] [0-9]? ", \"likes\": [" item ("," item){0,2} "]}"` + "\n" + `item ::= "\"" [a-z]+ "\""`,
 	"words":   `root ::= ("the " | "cat " | "sat on " | "mat ")+ "."`,

@@ -37,7 +37,7 @@ func (g *generation) compute(ctx context.Context) error {
 }
 
 // runNextPass runs one pass with rows from the request queue, of its own request or of
-// others. runNextPass returns when each request has settled its rows. The caller of
+// other requests. runNextPass returns when each request has settled its rows. The caller of
 // runNextPass holds the device lock, and runNextPass releases it.
 func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 	defer e.unlock()

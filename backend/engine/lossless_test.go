@@ -20,8 +20,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// writeTied writes a random model whose tokens come in threes: a token, its twin with
-// the same logits to the bit, and one with almost the same logits.
+// writeTied writes a random model whose tokens come in threes: a token, its twin with the
+// same logits to the bit, and a third token with almost the same logits.
 func writeTied(t *testing.T, rng *rand.Rand) string {
 	t.Helper()
 	m := modeltest.New(rng, "llama", quant.F32, false)

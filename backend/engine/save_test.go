@@ -144,7 +144,8 @@ func TestNoChangedFileIsRestored(t *testing.T) {
 }
 
 // TestAFileOfAnotherModelIsNotRestored tries to restore files that engines with other
-// recipes, ranges, models and contexts have saved. Each error must name what differs.
+// recipes, ranges, models and contexts have saved. Each error must name the difference
+// between the file and the engine.
 func TestAFileOfAnotherModelIsNotRestored(t *testing.T) {
 	e, _ := start(t, newDevice(), saving(t, "f16"+model.SmallCache, 1))
 	file := savedFile(t, e)

@@ -16,9 +16,9 @@ const slowdown = 2
 
 // share decides how the next pass is divided among the waiting work items. If only answers or
 // only prompts wait, [settings.Shape.ChunkRows] gives the number of rows. If answers and
-// prompts wait, answers get their rows first. The remaining rows are for prompts: sharedWidth
-// chooses the width of the pass, and worthyDrafts leaves some of these rows free for drafts.
-// The caller holds the device lock.
+// prompts wait, answers get their rows first. The rows that answers leave free are for
+// prompts: sharedWidth chooses the width of the pass, and worthyDrafts leaves some of these
+// rows free for drafts. The caller holds the device lock.
 func (e *Engine) share(items []*queue.Item) queue.Ration {
 	s, waiting, answers := e.shape(), 0, 0
 	for _, w := range items {

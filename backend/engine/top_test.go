@@ -79,7 +79,7 @@ func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 		tie := func(port string, i int) {
 			binary.LittleEndian.PutUint32(ports[port][4*i:], math.Float32bits(50))
 		}
-		for i := from; i < from+20; i++ { // the logits of these tokens are equal
+		for i := from; i < from+20; i++ { // 20 tokens get equal logits
 			tie(model.PortLogits, i)
 		}
 		tie(model.PortLogits, lowest)

@@ -16,8 +16,8 @@ type promptRecord struct {
 	hash, conversation uint64
 }
 
-// of returns the conversation to which a text belongs, and records the first tokens of the
-// text, `prompt` in number, as the text's prompt.
+// The method of returns the conversation to which a text belongs, and records the first
+// tokens of the text, `prompt` in number, as the text's prompt.
 func (c *conversations) of(text []int32, prompt int) uint64 {
 	hash, longest, found := uint64(fnvOffset), 0, uint64(0)
 	for n := 0; n < prompt; {

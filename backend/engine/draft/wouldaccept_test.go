@@ -9,8 +9,9 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// TestWouldAcceptCountsAsVerificationDoes draws texts with a drafter that is right at random.
-// WouldAccept must count as many passes as a simulated verification of whole draft trees.
+// TestWouldAcceptCountsAsVerificationDoes draws texts with a drafter whose drafts are right
+// at random. WouldAccept must count as many passes as a simulated verification of whole draft
+// trees.
 func TestWouldAcceptCountsAsVerificationDoes(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 3))

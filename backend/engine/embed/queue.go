@@ -48,7 +48,7 @@ func (q *queue) remove(items []*item) {
 }
 
 // fixedRows is the fixed cost of a pass, expressed as the number of rows that cost as much.
-// The constant workload.PassCost, by which package engine cuts prompts, has the same value.
+// The constant workload.PassCost, by which package engine cuts prompts, equals fixedRows.
 const fixedRows = 11
 
 // take removes the texts of the next pass from the queue, and returns them with the width of

@@ -255,7 +255,7 @@ func (q *Queue) TakeExact(chunk func(rows int) int, most int, answersFirst bool)
 // Ration tells which rows of the waiting work items the next pass takes.
 type Ration struct {
 	// Rows is the number of rows that the pass has for prompt and output tokens. Drafts get
-	// the other rows of the pass.
+	// the rows of the pass that prompt and output tokens leave free.
 	Rows int
 	// AnswersOnly is set if prompts get no rows in this pass.
 	AnswersOnly bool

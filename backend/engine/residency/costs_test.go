@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// TestMeasuredCostsLearnFromPlans also checks that a profile of another device does
-// not learn, and that the caller's costs do not change.
+// TestMeasuredCostsLearnFromPlans checks that measured costs learn from plans, that a
+// profile of another device does not learn, and that the caller's costs do not change.
 func TestMeasuredCostsLearnFromPlans(t *testing.T) {
 	for kind, follows := range map[string]bool{graphswap.Measured: true, graphswap.Fitted: false} {
 		given := &graphswap.Cost{Profile: &graphswap.Profile{Kind: kind, ID: "d"}, Model: graphswap.Model{Layers: 2, Blocks: []graphswap.MeasuredGraph{

@@ -179,9 +179,10 @@ func (x *Run) freeGraph(b *Block, g *BlockGraph) error {
 	return err
 }
 
-// LoadNow carries out one load of a plan run on a virtual clock. LoadNow returns the
-// time that the device would take. If the device refuses the spare graph slot, LoadNow
-// returns [graphswap.ErrNoSpare], and the next call of LoadNow frees the old graph first.
+// LoadNow carries out one load of a plan run on a virtual clock. LoadNow returns the time
+// that the load would take on the device. If the device refuses the spare graph slot,
+// LoadNow returns [graphswap.ErrNoSpare], and the next call of LoadNow frees the old graph
+// first.
 func (x *Run) LoadNow(i int) (ms float64, err error) {
 	load := x.Plan.Loads[i]
 	b, to, from := x.graphsOf(load)

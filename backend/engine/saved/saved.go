@@ -65,7 +65,8 @@ func (h *Header) append(b []byte) []byte {
 	return b
 }
 
-// Writer writes a file. The caller writes the keys and values, and then calls Finish.
+// Writer writes a saved sequence to a file. The caller writes the keys and values, and then
+// calls Finish.
 type Writer struct {
 	to  io.Writer
 	sum hash.Hash

@@ -60,9 +60,9 @@ func TestAutoTriesWhatNeedsLess(t *testing.T) {
 	}
 }
 
-// roomFor returns the costs of a device with memory for some graphs of a block. By the returned
-// costs, a pass takes 1 ms plus 0.02 ms for each row, so that a few drafted rows pay and many
-// do not.
+// roomFor returns the costs of a device with memory for the given number of graphs of each
+// block. By the returned costs, a pass takes 1 ms plus 0.02 ms for each row, so that a few
+// drafted rows pay and many do not.
 func roomFor(graphs float64) *graphswap.Cost {
 	m := graphswap.Model{Layers: 5, BodyBytes: 1e9, TileMs: 1, RowMs: 0.02}
 	p := &graphswap.Profile{Kind: graphswap.Measured, ID: "phone", Memory: graphswap.Memory{WindowGB: graphs + 0.1}}

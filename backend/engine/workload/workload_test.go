@@ -45,7 +45,7 @@ func TestCalibrationIsPredictedFromWhatWasMeasured(t *testing.T) {
 
 // TestSharedChangesMoveAllWidths: if other load slows this machine down while passes have
 // one width only, the expected time of the other width rises too. Passes of both widths
-// later correct the ratio of the widths.
+// later correct the ratio of the two expected times.
 func TestSharedChangesMoveAllWidths(t *testing.T) {
 	confirmed := func() *PassTimes {
 		p := NewPassTimes([]int{32, 1})

@@ -5,9 +5,9 @@ import (
 	"github.com/sdnpu/sdnpu/spec"
 )
 
-// The constants below are the scores of the draft sources in the published tree, and
-// the factor by which a draft's score falls from token to token. The first token after
-// a match of l tokens has the score l/(l+1).
+// databaseScore, calibrationScore and reuseScore are the scores of the three draft sources in the
+// published tree, and stepFactor is the factor by which a draft's score falls from token to
+// token. The first token after a match of l tokens has the score l/(l+1).
 const (
 	databaseScore, calibrationScore, reuseScore = 0.8, 0.9, 0.7
 	stepFactor                                  = 0.9
