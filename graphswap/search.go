@@ -226,7 +226,7 @@ func (s *search) improveBlock(at cuts, b int, best *score) bool {
 	for _, up := range returns {
 		for _, down := range s.allowedCuts {
 			if down < up || up == toPrefill && down == toDecode || up == down && up > 0 && up < s.chunks {
-				continue // all pairs of cuts with which a block stays on its decode graph give the same plan, so only one pair is tried
+				continue // many pairs of cuts keep a block on its decode graph and give the same plan, so only one such pair is tried
 			}
 			at.toPrefill[b], at.toDecode[b] = up, down
 			if got := s.eval(at, best.end+Epsilon); got.better(*best) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// failureCase is a row of the table: a user runs the command although something is
+// failureCase is a case of TestFailures: a user runs the command although something is
 // wrong.
 type failureCase struct {
 	name string

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestModelConfigNamesThePlan uses a model whose adapter names a plan. The text must equal
-// that of a model without a plan, and each report must list the switched graphs. The second
-// request starts with the decode graphs loaded; its plan either switches to prefill graphs
-// and back, or keeps the decode graphs.
+// TestModelConfigNamesThePlan checks that the engine uses the plan that a model's adapter
+// names. The text must equal that of a model without a plan, and each report must list the
+// switched graphs. The second request starts with the decode graphs loaded; its plan either
+// switches to prefill graphs and back, or keeps the decode graphs.
 func TestModelConfigNamesThePlan(t *testing.T) {
 	s := sharedServer(t)
 	file := modelFile(t, "stories260K-f16.gguf")

@@ -12,9 +12,9 @@ import (
 // acceptance decides how many of the drafts of the nth pass of a request are right.
 type acceptance func(rng *rand.Rand, request, n, drafts int) int
 
-// acceptances lists rules that say how many drafts of a pass are right: always or never
-// all of them, first all and later none, which misleads a guard that counts earlier
-// passes, or a random number.
+// acceptances lists rules that say how many drafts of a pass are right: all, none, a random
+// number, all in some of the requests, or first all and later none, which misleads a guard
+// that counts earlier passes.
 var acceptances = map[string]acceptance{
 	"never right":  func(*rand.Rand, int, int, int) int { return 0 },
 	"always right": func(_ *rand.Rand, _, _, drafts int) int { return drafts },

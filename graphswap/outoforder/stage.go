@@ -26,9 +26,9 @@ type Stage struct {
 }
 
 // Repeat returns the stages of a model whose layers are all equal. The parameter layer
-// holds the stages of one layer. A stage with an empty field After needs the last stages
-// of the layer before it. Stages are the last ones of a layer if no stage of the layer
-// needs their results.
+// holds the stages of one layer. A stage with an empty field After needs the last stages of
+// the layer before it. A stage is one of the last stages of its layer if no stage of the
+// layer needs its results.
 func Repeat(layer []Stage, layers int) []Stage {
 	last := ends(layer)
 	stages := make([]Stage, 0, len(layer)*layers)

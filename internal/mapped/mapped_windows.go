@@ -15,7 +15,7 @@ func mapFile(f *os.File, sizeBytes int) ([]byte, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("CreateFileMapping", err)
 	}
-	defer windows.CloseHandle(section) // The view keeps the section of memory alive, so its handle can be closed.
+	defer windows.CloseHandle(section) // The mapped view keeps the section of memory alive, so the section's handle can be closed.
 	addr, err := windows.MapViewOfFile(section, windows.FILE_MAP_READ, 0, 0, uintptr(sizeBytes))
 	if err != nil {
 		return nil, os.NewSyscallError("MapViewOfFile", err)

@@ -99,9 +99,9 @@ var (
 // for which the system holds a writer.
 func sinceStart() time.Duration { return time.Since(start) }
 
-// Verify reports whether all bytes that were read before the call, from files that are
-// kept and still open, were those that [Keep] mapped. If bytes were changed before they
-// were read, Verify returns [ErrGone].
+// Verify checks that the bytes that were read from open kept files before the call are
+// those that [Keep] mapped. If bytes were changed before they were read, Verify returns
+// [ErrGone].
 //
 // A process that was stopped for longer than the system holds a writer reads changed bytes
 // before it handles the signal about the writer. A program must call Verify after a

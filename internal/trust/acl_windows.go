@@ -61,8 +61,8 @@ func trusted(account, me *windows.SID) bool {
 		account.IsWellKnown(windows.WinCreatorOwnerRightsSid)
 }
 
-// checkAccess returns [ErrUntrusted] if an account that is not trusted has one of the
-// rights to the entry at a path.
+// checkAccess returns [ErrUntrusted] if an account that is not trusted has one of the given
+// rights to the file or folder at a path.
 func checkAccess(path string, descriptor *windows.SECURITY_DESCRIPTOR, me *windows.SID, rights windows.ACCESS_MASK) error {
 	account, err := stranger(descriptor, me, rights)
 	if err != nil || account == nil {

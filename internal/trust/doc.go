@@ -11,17 +11,18 @@
 //     or to the owner of this program. The owner of the program is included because that
 //     user could replace the program itself. For example, an Ollama service with a user of
 //     its own may run a program from another user's home.
-//   - No entry is writable by everybody. A folder with the sticky bit, such as /tmp, is accepted
-//     on the way to another entry: its users cannot replace entries of others. At the end of the
-//     path, a folder with the sticky bit is not accepted.
-//   - No entry is writable by a group, unless only trusted users belong to the group. Systems
-//     with private groups use umask 002, so an ordinary home is full of such folders. Members are
-//     read from /etc/passwd and /etc/group. Group 0 may have the write permission, whoever its
-//     members are. A group below 100, which the distribution reserves, may have the write
-//     permission if it has no members. A group that is not listed may have the write permission
-//     if it has the number of the owner, because directory services and containers number private
-//     groups in this way. An access control list that comes with a group's write permission is
-//     refused.
+//   - No file or folder on the path is writable by everybody. A folder with the sticky bit, such
+//     as /tmp, is accepted on the way to a file or folder, because users of /tmp cannot replace
+//     files of other users. At the end of the path, a folder with the sticky bit is not
+//     accepted.
+//   - No file or folder on the path is writable by a group, unless only trusted users belong to
+//     the group. Systems with private groups use umask 002, so an ordinary home is full of such
+//     folders. Members are read from /etc/passwd and /etc/group. Group 0 may have the write
+//     permission, whoever its members are. A group below 100, which the distribution reserves,
+//     may have the write permission if it has no members. A group that is not listed may have the
+//     write permission if it has the number of the owner, because directory services and
+//     containers number private groups in this way. An access control list that comes with a
+//     group's write permission is refused.
 //   - In a user namespace, folders on the way may belong to owners that are not mapped,
 //     because in a user namespace the system's own folders have such owners. The file or
 //     folder at the end of the path must have an owner that is mapped.

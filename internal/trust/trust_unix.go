@@ -32,8 +32,8 @@ type rules struct {
 	groups   groups
 }
 
-// thisProcess returns the rules for this process. The users whom a process trusts stay the
-// same while it runs.
+// thisProcess returns the users whom this process trusts. The users whom a process trusts
+// stay the same while it runs.
 var thisProcess = sync.OnceValue(func() rules {
 	r := rules{user: os.Geteuid(), unmapped: -1, groups: systemGroups()}
 	r.trusted = []int{r.user, 0}
@@ -162,7 +162,7 @@ func (r rules) entry(path string, onTheWay bool) (fs.FileInfo, error) {
 	}
 }
 
-// refuse returns the error for an entry that other users can change.
+// refuse returns the error for a file or folder that other users can change.
 func (r rules) refuse(path string, info fs.FileInfo, remedy string) error {
 	owners := nameOf(r.user)
 	if r.user != 0 {
