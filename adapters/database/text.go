@@ -17,7 +17,7 @@ import (
 type textReader struct {
 	tok       *tokenizer.Tokenizer
 	now       int64
-	check     func() error // check is called before each text; if it returns an error, the import ends
+	check     func() error // the function `check` is called before each text; if it returns an error, the import ends
 	documents []tokendb.Document
 }
 

@@ -11,7 +11,7 @@ type memoryWatch struct {
 	once  sync.Once
 	quit  chan struct{}
 	ended chan struct{}
-	peak  int64 // peak may be read after the channel ended is closed
+	peak  int64 // peak may be read after the channel `ended` is closed
 }
 
 func watchOwnMemory() *memoryWatch {

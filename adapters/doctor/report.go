@@ -102,7 +102,8 @@ type stopwatch struct {
 
 func newStopwatch() stopwatch { return stopwatch{time.Now(), launch.ProcessorTime()} }
 
-// load returns the elapsed and the processor time since the stopwatch was started.
+// The method `load` returns the elapsed and the processor time since the stopwatch was
+// started.
 func (s stopwatch) load() Load {
 	return Load{Seconds: time.Since(s.start).Seconds(), Processor: (launch.ProcessorTime() - s.processor).Seconds()}
 }

@@ -151,8 +151,8 @@ func TrialOf(c *Check) Trial {
 	}
 }
 
-// passes reports whether the figures reach the gate that this version of sdnpu has for
-// the recipe.
+// The method `passes` reports whether the figures reach the gate that this version of sdnpu
+// has for the recipe.
 func (t *Trial) passes() bool {
 	check := &Check{Recipe: t.Recipe, Positions: t.Positions, Top1: t.Top1}
 	check.Perplexity.Ratio, check.Perplexity.Uncertainty = t.Ratio, t.Uncertainty

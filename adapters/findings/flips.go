@@ -18,8 +18,8 @@ import (
 // The constants below are numbers of token positions at which passes of different
 // widths are compared, with one pass for each position.
 const (
-	// FlipPositions is the usual number of compared positions. Comparing passes at
-	// FlipPositions positions takes seconds on a phone.
+	// FlipPositions is the usual number of token positions at which flips are measured.
+	// Comparing passes at FlipPositions positions takes seconds on a phone.
 	FlipPositions = 64
 	// MinFlipPositions is the number of compared positions if one pass already takes
 	// seconds.

@@ -52,7 +52,8 @@ func prepareFolder(t testing.TB, dir string, key *signing.PrivateKey, images ...
 	require.NoError(t, e.Keep(t.Context(), dir, store, key))
 }
 
-// used returns the content of each image that a cache takes from a prepared folder.
+// The function `used` returns the content of each image that a cache takes from a prepared
+// folder.
 func used(t testing.TB, dir string, keys []signing.PublicKey, images int) []string {
 	s := Store{Prepared: []string{dir}, Keys: keys}
 	cache, err := imagecache.Open(t.TempDir(), imagecache.Options{Prepared: s.ImageFolders()})

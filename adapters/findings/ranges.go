@@ -67,10 +67,10 @@ func formSuffix(r model.Recipe) string {
 // preparedRangesPrefix starts the names of ranges and rounded weights in a folder of prepared images.
 const preparedRangesPrefix = "ranges-"
 
-// preparedRangesName returns the name of the ranges file in a folder of prepared
-// images. The ranges are copied together with the images. A calibration on another
-// machine would not give the same bits, so the graphs would differ from the prepared
-// ones.
+// preparedRangesName returns the name of the ranges file in a folder of prepared images.
+// The activation ranges are copied together with the prepared images. A calibration on
+// another machine would not give the same bits, so the graphs would differ from the
+// prepared ones.
 func preparedRangesName(digest string, r model.Recipe) string {
 	return preparedRangesPrefix + digest + formSuffix(r) + FileSuffix
 }

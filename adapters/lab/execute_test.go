@@ -76,10 +76,10 @@ func TestPlansInVirtualTimeMatchTheForecast(t *testing.T) {
 	}
 }
 
-// TestHeadsMatchTheForecast runs plans with drafts and without drafts. Without
-// drafts the only head graph has the decode width, so the rows of a prefill graph
-// pass through it in several parts, and each part takes a whole tile. With
-// drafts, there is a head graph of each of the two widths.
+// TestHeadsMatchTheForecast runs plans with drafts and without drafts. Without drafts the
+// only head graph has the decode width, so the rows of a prefill graph pass through it in
+// several parts, and each part takes a whole tile. With drafts, the head has a graph of the
+// prefill width and a graph of the decode width.
 func TestHeadsMatchTheForecast(t *testing.T) {
 	x, err := newExecutor("sd8gen2", "qwen2.5-1.5b")
 	require.NoError(t, err)
@@ -171,8 +171,8 @@ func TestPlansOnAClockMatchTheForecast(t *testing.T) {
 	}
 }
 
-// late reports whether an execution exceeds its time limit. A busy machine can lose time between
-// calls without an overrun, so the test tries several runs.
+// The function `late` reports whether an execution exceeds its time limit. A busy machine can
+// lose time between calls without an overrun, so the test tries several runs.
 func late(want, got *graphswap.Timeline) bool {
 	return got.PrefillMs > 1.03*want.PrefillMs || got.SwitchEndMs > 1.03*want.SwitchEndMs
 }

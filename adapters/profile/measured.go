@@ -133,7 +133,7 @@ func loads(m *engine.Measurements) graphswap.LoadCost {
 	return l
 }
 
-// body fits the time of all blocks as a function of their rows. body returns
+// The function `body` fits the time of all blocks as a function of their rows, and returns
 // which share of a row's time grows with the context.
 func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
 	run, short := map[int]float64{}, map[int]float64{}
@@ -160,7 +160,8 @@ func body(model *graphswap.Model, m *engine.Measurements) (share float64) {
 	return min(max((run[widest]-short[widest])/grows, 0), 1)
 }
 
-// head fits the time of the head as a function of its rows.
+// The function `head` fits the time of the model's head as a function of the number of
+// rows.
 func head(model *graphswap.Model, m *engine.Measurements) {
 	var x [][]float64
 	var y []float64

@@ -203,7 +203,8 @@ func contents(f *zip.File, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// head reads the first n bytes of a file, or all if it is shorter.
+// The function `head` reads the first n bytes of a file, or the whole file if it is shorter
+// than n bytes.
 func head(f *zip.File, n int64) (_ []byte, err error) {
 	r, err := f.Open()
 	if err != nil {

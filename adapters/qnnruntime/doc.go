@@ -15,9 +15,9 @@
 //
 // # Layout
 //
-// An installed runtime keeps the wheel's own two folders, because its libraries find
-// each other by relative paths. The file runtime.json lists the contents of both
-// folders.
+// An installed runtime keeps the wheel's own two folders, because its libraries find each
+// other by relative paths. The file runtime.json lists the contents of both folders of an
+// installed runtime.
 //
 //	DIR/onnxruntime_qnn/libQnnHtp.so …
 //	DIR/onnxruntime_qnn.libs/libc++ …

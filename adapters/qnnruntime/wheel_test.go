@@ -18,7 +18,7 @@ type entry struct {
 	// sum is the checksum that RECORD gives for the file: "" stands for the correct checksum,
 	// and "-" for no checksum.
 	sum string
-	// link makes the entry a symbolic link.
+	// If link is set, the entry is a symbolic link.
 	link bool
 }
 

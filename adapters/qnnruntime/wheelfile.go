@@ -15,7 +15,7 @@ import (
 
 // Source describes where the wheel of an installation comes from.
 type Source struct {
-	// File is the path of the user's own wheel. If File is empty, the wheel is
+	// File is the path of a wheel that the user has already. If File is empty, the wheel is
 	// downloaded from Index.
 	File string
 	// SHA256 is the checksum that the user expects. If SHA256 is empty, the wheel must
@@ -138,8 +138,8 @@ func openKept(folder string, wheel Wheel) (*WheelFile, error) {
 	return w, nil
 }
 
-// Keep stores a downloaded wheel in the folder, where a later call of the command finds
-// it. A copy of the user's own wheel is not stored.
+// Keep stores a downloaded wheel in the folder, where a later call of the command finds it.
+// If the user named a wheel file, Keep stores no copy of the wheel.
 func (w *WheelFile) Keep(folder *os.Root) error {
 	if w.name == "" {
 		return nil

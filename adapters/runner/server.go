@@ -264,7 +264,7 @@ type answers struct {
 	template    *chat.Template
 	templateErr error
 	lines       *llamaserver.Lines
-	end         context.CancelCauseFunc // end cancels the context of the server, which stops the server
+	end         context.CancelCauseFunc // the function `end` cancels the server's context, and so stops the server
 }
 
 // Answers returns an open model that answers the requests of a server. The caller closes
@@ -290,7 +290,7 @@ func (a answers) Generate(ctx context.Context, r engine.Request, emit func(engin
 		printBuffers(a.Model, a.lines) // the host adds up the printed sizes
 	}
 	if errors.Is(err, backend.ErrGone) {
-		a.lines.Failure(err) // print before the connection ends, so that the host's message includes err
+		a.lines.Failure(err) // Ollama reads the error before the connection ends
 		a.end(err)
 	}
 	return report, err

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// sdnpu runs a command in this process.
+// The function `sdnpu` runs a command of the program sdnpu in the process of the test.
 func sdnpu(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer

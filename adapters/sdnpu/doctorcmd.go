@@ -89,7 +89,7 @@ func (f *doctorFlags) run(cmd *cobra.Command, args []string) error {
 const listTime = 3 * time.Second
 
 // enabledModels lists the NPU variants of the Ollama that runs on this machine. If no
-// Ollama answers, the list is empty.
+// Ollama answers, enabledModels returns no models.
 func enabledModels(ctx context.Context) (list []doctor.Enabled) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 
 func TestDoctorReportsAModelsCost(t *testing.T) {
 	dir := useCache(t)
-	t.Setenv("SDNPU_DRAFT", "off") // drafts would add widths to the head
+	t.Setenv("SDNPU_DRAFT", "off") // drafts would add graph widths to those of the head
 	examine := func(more ...string) (r doctor.Report) {
 		out, err := sdnpu(t, append([]string{"doctor", story, "--json", "--context", "128", "--rows", "16,1"}, more...)...)
 		require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestDoctorReportsAModelsCost(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1, "--fresh leaves no folder")
 
-	t.Setenv("SDNPU_DRAFT", "off") // drafts would add widths to the head
+	t.Setenv("SDNPU_DRAFT", "off") // drafts would add graph widths to those of the head
 	text, err := sdnpu(t, "doctor", story, "--blocks", "5")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^graphs +recipe f16, rows 128,1, contexts 512, 5 blocks: 6 images, 1 of them in the cache$`, text, "the head is the same")

@@ -17,8 +17,8 @@ var layerPrefix = regexp.MustCompile(`^layer[0-9]+_`)
 // formCounts counts the forms of the projections with one role.
 type formCounts struct {
 	eight, shadowed, sixteen int
-	hot                      int     // hot is the largest number of hot channels
-	worst                    float32 // worst is the largest error
+	hot                      int     // hot is the largest number of hot channels in a projection
+	worst                    float32 // worst is the largest error of a projection
 }
 
 // printForms prints the forms of projections, a line for each role. If there are no forms,

@@ -72,12 +72,12 @@ func newCommand() *cobra.Command {
 }
 
 // newMovedCommand returns a hidden command under the name of a command that is now part of
-// sdnpu-lab. The hidden command tells users where the command is now.
+// sdnpu-lab. The hidden command tells users that the command is now part of sdnpu-lab.
 func newMovedCommand(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,
 		Hidden:             true,
-		DisableFlagParsing: true, // the flags of a moved command are not parsed
+		DisableFlagParsing: true, // the flags of a command that is now part of sdnpu-lab are not parsed
 		RunE: func(*cobra.Command, []string) error {
 			return fmt.Errorf("%s is a command of the laboratory: run sdnpu-lab %s", name, name)
 		},

@@ -73,7 +73,7 @@ func TestPreparedImagesRunOnlyOnTheirChip(t *testing.T) {
 		}
 
 		run := func(soc, prepared string) (text string, compiled int) {
-			cache := filepath.Join(t.TempDir(), "own", "images") // ranges lie next to the images
+			cache := filepath.Join(t.TempDir(), "own", "images") // the ranges file lies next to the images
 			t.Setenv("SDNPU_SOC", soc)
 			t.Setenv("SDNPU_PREPARED", prepared)
 			t.Setenv("SDNPU_CACHE", cache)

@@ -103,7 +103,7 @@ type result struct {
 	// because of -n.
 	ContextFull bool   `json:"context_full"`
 	Recipe      string `json:"recipe"`
-	// RecipeReason says why the model runs with the recipe.
+	// RecipeReason says why the model runs with the recipe in the field Recipe.
 	RecipeReason string  `json:"recipe_reason"`
 	Widths       []int   `json:"widths"`
 	Blocks       int     `json:"blocks"`

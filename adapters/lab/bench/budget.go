@@ -31,8 +31,8 @@ func (g Graphs) choose(t *spec.Tree, trust float64) (width int) {
 	return width
 }
 
-// budget is a drafter that drafts for the graph width with the most expected tokens per
-// millisecond. budget records each decode step.
+// The type `budget` is a drafter that drafts for the graph width with the most expected
+// tokens per millisecond, and records each decode step.
 type budget struct {
 	replay.Drafter
 	graphs Graphs
@@ -63,7 +63,8 @@ func (b *budget) Begin(prompt []int32) {
 }
 
 // ReplayCost replays traces of requests, and chooses the graph width of each pass by the
-// times of the device's graphs. The returned requests name the device.
+// times of the device's graphs. The requests that ReplayCost returns contain the device's
+// name.
 func ReplayCost(ctx context.Context, traces []replay.Trace, o ReplayOptions, device string, graphs Graphs) ([]Measured, error) {
 	d, err := o.drafter()
 	if err != nil {

@@ -119,8 +119,8 @@ type ServedSum struct {
 
 // SumServed sums up measured requests by phone and system. For each phone, SumServed
 // returns first the sums over all tasks, and then the sums of each task. SumServed counts a
-// prompt only if every system of the phone has answered the prompt. The argument off is the
-// name of the system with which the others are compared.
+// prompt only if every system of the phone has answered the prompt. The argument `off` is
+// the name of the system with which SumServed compares all other systems.
 func SumServed(rows []Served, off string) (list []ServedSum) {
 	var phones, tasks []string
 	systems := make(map[string][]string) // systems maps each phone to its systems

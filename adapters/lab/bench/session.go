@@ -234,7 +234,7 @@ func (c *Conversations) decode(cfg graphswap.Config, t Turn, cached int, o *outc
 	return float64(t.Output) * c.cost.PerToken(&c.setting, cfg, g, float64(cached+t.Prompt)+float64(t.Output)/2)
 }
 
-// add adds the times of a conversation turn to a row of the comparison.
+// The method `add` adds the times of a conversation turn to a row of the comparison.
 func (row *SessionRow) add(o *outcome, decode float64) {
 	row.PrefillMs += o.ms
 	row.DecodeMs += decode
@@ -267,8 +267,8 @@ func (c *Conversations) By(name string, cfg graphswap.Config, turns []Turn) (Ses
 	return row, nil
 }
 
-// turn returns the outcome of a conversation turn, and computes the outcome only if the
-// table of outcomes does not have it yet.
+// The method `turn` returns the outcome of a conversation turn, and computes the outcome
+// only if the table of outcomes does not have it yet.
 func (c *Conversations) turn(key policyTurn) (*outcome, error) {
 	if o := c.known[key]; o != nil {
 		return o, nil

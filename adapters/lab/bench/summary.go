@@ -228,8 +228,9 @@ func (g *Generated) Table(w io.Writer) error {
 
 // modelledPass is the time of a pass of 32 rows on a phone, in milliseconds. The fitted
 // profile of the 8 Gen 2 gives the time modelledPass for the model Qwen2.5-1.5B. The table
-// gives the drafters' processor time in percent of modelledPass. A percentage of
-// modelledPass mixes two machines, because the processor time is measured on this machine.
+// gives the drafters' processor time in percent of modelledPass. The drafters' processor
+// time in percent of modelledPass compares two machines: this machine, on which drafters
+// are measured, and a phone.
 const modelledPass = 60.5
 
 // depths lists the depths in a draft that the printed table shows.

@@ -85,8 +85,8 @@ func timeline(reports []engine.Report, began time.Time) map[time.Time]*pass {
 	return passes
 }
 
-// sum computes the results of a measurement. long is the number of tokens of the long
-// prompt, or 0.
+// The function `sum` computes the results of a measurement. The argument `long` is the
+// number of tokens of the long prompt, or 0.
 func sum(reports []engine.Report, began time.Time, long int) (s Sum) {
 	passes := timeline(reports, began)
 	s.Passes = len(passes)

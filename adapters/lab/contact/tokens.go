@@ -31,8 +31,7 @@ const (
 	// still counts as equal, because two precisions of the same sums can differ by this
 	// much.
 	tie = 0.02
-	// best is the number of most likely tokens of the device among which the
-	// reference's token is searched.
+	// The reference's token is searched among the `best` most likely tokens of the device.
 	best = 8
 	// prompt is the prompt that a first contact uses for models without recorded texts.
 	prompt = "Once upon a time, there was a little"
@@ -42,7 +41,7 @@ var errNoReference = errors.New("no reference: no texts are recorded for this mo
 
 var errContextTooShort = errors.New("the context holds none of the prompts: give a longer --context")
 
-// tokens compares greedy texts of the device with the reference.
+// The method `tokens` compares greedy texts of the device with the reference texts.
 func (v *visit) tokens(ctx context.Context) error {
 	texts, kind, err := v.references(ctx)
 	if err != nil {

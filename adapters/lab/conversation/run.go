@@ -211,7 +211,7 @@ func (stage Stage) converse(ctx context.Context, o engine.Options, s Setting) (t
 			DecodeMs: milliseconds(times.Decode) + float64(drafted(&r))*o.Costs.Profile.CPU.DraftMs,
 		}
 		t.ms, t.turns = t.ms+now.ms(), append(t.turns, now)
-		late = max(milliseconds(dev.took-before-times.Loads)-turn.PauseMs, 0) // late is the time of loads after the end of the pause
+		late = max(milliseconds(dev.took-before-times.Loads)-turn.PauseMs, 0) // the variable `late` is the time of loads after the pause
 		text, t.texts = append(text, r.Output...), append(t.texts, r.Output)
 		if first == "" {
 			first = graphs

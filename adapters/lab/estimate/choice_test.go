@@ -42,8 +42,8 @@ func TestGraphsOfSmallModelsReachTheGoals(t *testing.T) {
 	}
 }
 
-// TestNoOtherFormIsFaster justifies the form of our graphs: at 32 rows no other
-// form takes less time, on average over the chips and shapes it was simulated for.
+// TestNoOtherFormIsFaster justifies the way in which our graphs are written: at 32 rows, no
+// other way takes less time on average over the simulated chips and shapes.
 func TestNoOtherFormIsFaster(t *testing.T) {
 	r := readRecord(t)
 	for _, form := range []string{formShapes, formFloatGate, formByHead, formSplit, formEffort2} {

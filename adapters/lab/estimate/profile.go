@@ -23,8 +23,8 @@ func CheckProfile(rows []int) error {
 	return fmt.Errorf("estimate: widths %v: %w", rows, errWidths)
 }
 
-// wide reports whether graphs of a width have several whole tiles of 32 rows, from which the
-// time of a tile can be computed.
+// The function `wide` reports whether graphs of a width have several whole tiles of 32 rows,
+// so that the time of a tile can be computed.
 func wide(rows int) bool { return rows%32 == 0 && rows > 32 && rows <= 128 }
 
 // bases maps a SoC to the built-in profile from which values are taken that the

@@ -105,7 +105,7 @@ var requests = []request{
 	{shapes, allChips, []string{"w8a16"}, "", partHead, []int{1}},
 }
 
-// find returns the entry of a graph.
+// The method `find` returns the record's entry for a graph.
 func (r *record) find(shape string, soc uint32, recipe, form, part string, rows int) (entry, bool) {
 	i := slices.IndexFunc(r.Entries, func(e entry) bool {
 		return e.Shape == shape && e.SoC == soc && e.Recipe == recipe && e.Form == form && e.Part == part && e.Rows == rows
@@ -153,10 +153,10 @@ func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 	return s
 }
 
-// head adds the estimates of the head that the record does not have. If the whole head was not
-// simulated, its time is eight times the time of an eighth of the head, which is more than the real
-// time. The ratio between the head's times for 32 rows and for 1 row is taken from an eighth of the
-// head.
+// The method `head` adds those estimates of the model's head that the record does not have. If the
+// whole head was not simulated, its time is eight times the time of an eighth of the head, which is
+// more than the real time. The ratio between the head's times for 32 rows and for 1 row is taken
+// from an eighth of the head.
 func (r *Result) head() {
 	one, ok1 := r.Find(partEighth, 1)
 	tile, ok2 := r.Find(partEighth, 32)

@@ -135,7 +135,7 @@ func (r *reader) number(name string) float64 {
 	return n
 }
 
-// optional returns 0 for a field that the runner's report does not have.
+// The method `optional` returns 0 for a field that the runner's report does not have.
 func (r *reader) optional(name string) float64 {
 	if r.fields[name] == "" {
 		return 0

@@ -36,8 +36,8 @@ var Systems = []string{Off, published.CoordGen, published.Paper, Auto}
 // must be absolute.
 type Options struct {
 	// Ollama is the installed Ollama. Program is the path of the product's program, and
-	// Laboratory the path of the laboratory's program. Only the published systems need
-	// the Laboratory. Library is the path of the emulator.
+	// Laboratory the path of the laboratory's program. Only the published systems need the
+	// program in the field Laboratory. Library is the path of the emulator.
 	Ollama                       ollama.Host
 	Program, Laboratory, Library string
 	// Dir is a folder for the private Ollama and its models. Cache is the folder of the

@@ -31,6 +31,6 @@ func field(text, name string) int64 {
 	if len(words) == 0 {
 		return 0
 	}
-	n, _ := strconv.ParseInt(words[0], 10, 64) // a field that is not a number counts as 0
+	n, _ := strconv.ParseInt(words[0], 10, 64) // ParseInt returns 0 for a field that is not a number
 	return n
 }

@@ -38,8 +38,8 @@ type Form struct {
 // forms with a second product. 32 is the smallest number that fills the matrix unit.
 const hotChannels = 32
 
-// Forms lists the compared ways to write a projection. The recipe w8a16 uses the first one
-// in the list.
+// Forms lists the compared ways to write a projection. The recipe w8a16 writes its
+// projections as the first element of Forms does.
 var Forms = []Form{
 	{"u16 × s8 → u16 (w8a16)", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed16, Y: backend.Ufixed16}},
 	{"u8 × s8 → u8 (w8a8)", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8}},

@@ -37,8 +37,9 @@ type Bench struct {
 	// `calibration` holds the texts in which ranges are measured, and `held` other texts, on
 	// which the quality is measured.
 	calibration, held [][]int32
-	// known holds the inputs and results of projections, and parts the results of the
-	// products of one way. spiked holds the names of tensors with outliers.
+	// The map `known` holds the inputs and results of projections, and the map `parts` the
+	// results of the products of one precision. The map `spiked` holds the names of tensors
+	// with outliers.
 	known, parts map[string]*observed
 	spiked       map[string]bool
 }

@@ -63,8 +63,9 @@ var KnownCosts = []Costs{
 }
 
 // PublishedOrder holds llm.npu's figures of each policy. Section 3.4 of llm.npu's paper
-// gives the bubbles of execution in order on the critical path. Figure 17 gives the time
-// that execution out of order saves with 512 tokens, in three models on a Xiaomi 14.
+// gives the bubbles of execution in order on the critical path. Figure 17 of llm.npu's
+// paper gives the time that execution out of order saves with 512 tokens, in three models
+// on a Xiaomi 14.
 var PublishedOrder = map[outoforder.Policy]string{
 	outoforder.InOrder: "37 % bubbles",
 	outoforder.CRule:   "-18 to -44 % time",
@@ -73,7 +74,7 @@ var PublishedOrder = map[outoforder.Policy]string{
 // maxCostsFile is the size in bytes of the largest file that ReadCosts accepts.
 const maxCostsFile = 1 << 20
 
-// ReadCosts reads costs from JSON. Unknown fields are errors.
+// ReadCosts reads costs from JSON. ReadCosts rejects unknown fields.
 func ReadCosts(r io.Reader) (*Costs, error) {
 	data := io.LimitedReader{R: r, N: maxCostsFile + 1}
 	d := json.NewDecoder(&data)

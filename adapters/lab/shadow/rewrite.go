@@ -11,7 +11,8 @@ import (
 )
 
 // outlying limits the ratio of a tensor's largest number to its root mean square: above the
-// limit, the tensor has outliers. Package model uses the limit 40, too.
+// limit, the tensor has outliers. In package model, too, a tensor above the ratio 40 has
+// outliers.
 const outlying = 40
 
 // observed holds the ranges and the sum of squares of one tensor in the calibration texts.
@@ -40,8 +41,8 @@ func (o *observed) spiked() bool {
 	return float64(largest) > outlying*math.Sqrt(o.squares/float64(o.count))
 }
 
-// hot marks the channels with the largest magnitudes. The argument `share` is the fraction of the
-// channels that are marked.
+// The method `hot` marks the channels with the largest magnitudes. The argument `share` is the
+// fraction of the channels that are marked.
 func (o *observed) hot(share float64) []bool {
 	order := make([]int, len(o.low))
 	for i := range order {
