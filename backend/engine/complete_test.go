@@ -118,7 +118,7 @@ func TestAChangeGivesWayToARequest(t *testing.T) {
 	}
 }
 
-// TestAFaultInAChangeKeepsAUsableConfiguration fails each load of a change. The engine
+// TestAFaultInAChangeKeepsAUsableConfiguration makes one load of a change fail. The engine
 // answers all requests after the fault, and a later attempt to change the configuration
 // succeeds.
 func TestAFaultInAChangeKeepsAUsableConfiguration(t *testing.T) {

@@ -100,8 +100,8 @@ func TestDraftsChangeNoTextOfAnExactWidth(t *testing.T) {
 	require.Greater(t, rejected, 100)
 }
 
-// TestOtherRequestsChangeNoTextOfAnExactWidth runs requests at the same time. The rows
-// of the requests share passes, and the prompts compete for rows.
+// TestOtherRequestsChangeNoTextOfAnExactWidth runs several requests with an exact width at
+// the same time. The rows of the requests share passes, and the prompts compete for rows.
 func TestOtherRequestsChangeNoTextOfAnExactWidth(t *testing.T) {
 	o := exactly(t, "default", 32, 8)
 	o.Sequences = 4

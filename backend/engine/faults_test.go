@@ -42,7 +42,8 @@ func openFile(t *testing.T, path string, o Options) *Engine {
 	return e
 }
 
-// writeFamily writes a random model of an architecture, with a context of shortContext.
+// writeFamily writes a random model of an architecture, with a context length of
+// shortContext tokens.
 func writeFamily(t *testing.T, rng *rand.Rand, arch string) string {
 	t.Helper()
 	m := modeltest.New(rng, arch, quant.F16, false)

@@ -67,7 +67,7 @@ func TestAGrowthSkipsTiersThatAreTooShort(t *testing.T) {
 
 // TestAFailedGrowthLeavesTheEngineAsItWas makes a compilation, a load or a buffer fail while
 // the context grows, or cancels the request. The request that needs the longer context must end
-// with the error, the engine must work as before, and the next attempt must succeed.
+// with the injected error, the engine must work as before, and the next attempt must succeed.
 func TestAFailedGrowthLeavesTheEngineAsItWas(t *testing.T) {
 	// each function makes one call fail: for the first block if k is 0, and for the second
 	// block if k is 1

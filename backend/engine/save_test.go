@@ -110,8 +110,9 @@ func savedFile(t testing.TB, e *engine.Engine) []byte {
 	return file.Bytes()
 }
 
-// TestNoChangedFileIsRestored changes each bit of the header and the tokens, random bits
-// elsewhere, and the length. The engine must reject each changed file and keep its sequence.
+// TestNoChangedFileIsRestored changes each bit of the header and of the tokens, random bits
+// of the other data, and the length of the file. The engine must reject each changed file
+// and keep its sequence.
 func TestNoChangedFileIsRestored(t *testing.T) {
 	e, _ := start(t, newDevice(), saving(t, "f16", 1))
 	file := savedFile(t, e)

@@ -176,7 +176,7 @@ func TestRequestsThatShareDraftedPassesKeepTheirTexts(t *testing.T) {
 }
 
 func TestDraftsSaveSteps(t *testing.T) {
-	e, _ := start(t, newDevice(), drafting(t, "default", 32)) // drafts always fill the rows of the only graph
+	e, _ := start(t, newDevice(), drafting(t, "default", 32)) // drafts always fill the rows of the engine's only graph
 	r := engine.Request{Prompt: begin, MaxTokens: 100}
 	_, _, first := answer(t, e, r)
 	_, _, again := answer(t, e, r)

@@ -65,8 +65,9 @@ func TestTextsDoNotDependOnHowLogitsAreRead(t *testing.T) {
 	}
 }
 
-// TestTiesOutsideTheTopAreLookedUp makes the logits of many tokens equal to the best. The engine
-// must draw the lowest id, even if the head does not return this id among the largest logits.
+// TestTiesOutsideTheTopAreLookedUp makes the logits of many tokens equal to the best logit. The
+// engine must draw the lowest id, even if the head does not return this id among the largest
+// logits.
 func TestTiesOutsideTheTopAreLookedUp(t *testing.T) {
 	dev := newDevice()
 	e, _ := start(t, dev, engine.Options{Top: 8, Rows: []int{8, 1}, Context: 64})

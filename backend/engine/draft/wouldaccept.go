@@ -21,7 +21,8 @@ type WouldAccept struct {
 // compared.
 const WouldRows = 8
 
-// Propose fills an empty tree with drafts if the drawn tokens have left the last draft tree.
+// Propose fills an empty tree with drafts if the drawn tokens no longer follow a path of the
+// last draft tree.
 func (w *WouldAccept) Propose(t *spec.Tree, drafts func(*spec.Tree, int)) {
 	if w.following {
 		return

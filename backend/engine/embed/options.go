@@ -40,9 +40,9 @@ type Options struct {
 	// Recipe is the precision of the graphs. If Recipe is the zero value, the first of
 	// [model.Recipes] is used.
 	Recipe model.Recipe
-	// Rows are the widths of the graphs, in descending order. If Rows is empty, the
-	// widths are 512, 128 and 32, and also the length of the longest text if that is
-	// more than 512. Without constant sharing, the width 32 is left out.
+	// Rows are the widths of the graphs, in descending order. If Rows is empty, the widths are
+	// 512, 128 and 32, and also the length of the longest text if that is more than 512.
+	// Without constant sharing, the default widths do not include 32.
 	Rows []int
 	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero, the
 	// number of blocks follows from the number of weights.

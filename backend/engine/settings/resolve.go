@@ -225,8 +225,8 @@ func (r *Resolved) checkDevice(c backend.Capabilities) error {
 	return nil
 }
 
-// maxHeads bounds the number of widths of the head's graphs if drafts are used. The head
-// uses the smallest possible widths.
+// maxHeads bounds the number of widths of the head's graphs in modes with drafts, except
+// auto. The head gets the smallest of the block graphs' widths.
 const maxHeads = 3
 
 // headWidths returns the widths of the head's graphs, ascending. In a pass that several

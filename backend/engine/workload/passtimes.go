@@ -29,8 +29,8 @@ type PassTimes struct {
 	// moved is set from a call of Move, which announces that all times have changed, until
 	// the next pass.
 	moved bool
-	// shared is the share of a time's change that is expected in the times of all
-	// widths.
+	// shared is the fraction of a time's change that the times of all widths are expected to
+	// have, too.
 	shared float64
 }
 
