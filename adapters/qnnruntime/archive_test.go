@@ -97,7 +97,7 @@ func TestInstallReplacesEarlierInstall(t *testing.T) {
 	require.Equal(t, got, files(t, folder), "a failed install changes nothing")
 }
 
-// The wheel of Windows on x86-64 has a folder for each kind of program.
+// The wheel for Windows on x86-64 has one folder for each kind of program.
 func TestWindowsAMD64LibrariesAreMovedUpOneFolder(t *testing.T) {
 	a, err := open(wheel(t, []entry{
 		{name: "onnxruntime_qnn/libs/amd64/QnnHtp.dll", text: pe(peAMD64)},

@@ -35,7 +35,7 @@ var errHostEnded = errors.New("the host has exited")
 // errDeviceGone is the error with which a process exits that has lost the NPU.
 var errDeviceGone = errors.New("this process has lost the NPU and exits: the next request starts another")
 
-// Program is the main program that is called llama-server.
+// Program is the program that Ollama starts under the name llama-server.
 type Program struct {
 	// Version is printed if Ollama asks for it.
 	Version string

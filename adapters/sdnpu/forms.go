@@ -14,7 +14,7 @@ import (
 // layerPrefix matches the part of a projection's name that numbers the layer.
 var layerPrefix = regexp.MustCompile(`^layer[0-9]+_`)
 
-// formCounts counts the forms of the projections with one role.
+// formCounts counts the forms of the projections that have the same role in their layers.
 type formCounts struct {
 	eight, shadowed, sixteen int
 	hot                      int     // hot is the largest number of hot channels in a projection

@@ -65,7 +65,7 @@ func TestFlagsWithOneNameAgree(t *testing.T) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			name := cmd.CommandPath() + " --" + f.Name
 			switch f.Name {
-			case "as", "rows", "blocks", "prompt", "draft", "accept", "db", "plan": // the bench commands have these flags with lists
+			case "as", "rows", "blocks", "prompt", "draft", "accept", "db", "plan": // in bench commands, the flags of these names take lists
 			default:
 				require.Equal(t, cmp.Or(types[f.Name], f.Value.Type()), f.Value.Type(), name)
 				types[f.Name] = f.Value.Type()

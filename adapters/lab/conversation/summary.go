@@ -34,7 +34,7 @@ func Sum(list []*Result) (t Total) {
 	return t
 }
 
-// String describes the total in one sentence.
+// String describes the regrets that a Total sums up, in one sentence.
 func (t Total) String() string {
 	return fmt.Sprintf("%d settings: plan auto takes %.3f times as long as the best fixed configuration on average, %.3f at worst; the worst fixed one takes %.2f; %d answers differ",
 		t.Settings, t.Mean, t.Worst, t.Spread, t.Different)
