@@ -13,7 +13,7 @@ func TestPeerNeedsThisMachineAndItsServer(t *testing.T) {
 	}{
 		{[]string{"--phones", "this-machine", "--systems", "off,llama.cpp"}, "--llama-server"},
 		{[]string{"--systems", "off,llama.cpp", "--llama-server", "x"}, "want this-machine"},
-		{[]string{"--phones", "this-machine", "--systems", "off,paper,llama.cpp", "--llama-server", "x"}, "two runs"},
+		{[]string{"--phones", "this-machine", "--systems", "off,paper,llama.cpp", "--llama-server", "x"}, "a run of its own"},
 	} {
 		cmd := newOllamaCommand()
 		cmd.SetArgs(append([]string{"--prompts", "p", "--model", "m"}, row.flags...))
