@@ -31,7 +31,7 @@ func (t *Timeline) Reason(p *Problem) string {
 func (t *Timeline) searchReason(p *Problem) string {
 	order := "chunk by chunk"
 	if t.Plan.Window > 1 {
-		order = fmt.Sprintf("up to %d chunks go through a block before the next one", t.Plan.Window)
+		order = fmt.Sprintf("up to %d chunks go through a block before the next block gets them", t.Plan.Window)
 	}
 	early := 0
 	for _, first := range t.Plan.DecodeFrom {

@@ -81,7 +81,7 @@ var Keys = []Key{
 	},
 	{
 		Name: "sdnpu.draft", Type: "string", Default: draft.Auto.String(),
-		Doc: "speculative drafts: auto (all sources, used where they save time), off, default (all sources, always), or sources joined by +: pld, sam, cal, ext, rec, db; auto among them adds its guard",
+		Doc: "speculative drafts: auto (all sources, used where they save time), off, default (all sources, always), or sources joined by +: pld, sam, cal, ext, rec, db; auto as one of the sources bounds the time that wrong drafts may cost",
 		set: func(c *Config, v string) (err error) {
 			c.Draft, err = draft.Parse(currentDraft(v))
 			return err

@@ -107,7 +107,7 @@ func (c *Checkup) readModel() error {
 	}
 	mc := m.Config()
 	r.MadeFor, r.Tokens = mc.ContextLength, t.VocabSize()
-	c.say("shape", "%d layers, %d wide, %d heads on %d, feed-forward %d, context up to %d", mc.Layers, mc.Hidden, mc.Heads, mc.KVHeads, mc.FFN, mc.ContextLength)
+	c.say("shape", "%d layers, hidden width %d, %d query heads, %d key heads, feed-forward width %d, context up to %d", mc.Layers, mc.Hidden, mc.Heads, mc.KVHeads, mc.FFN, mc.ContextLength)
 	c.say("tokenizer", "%d tokens", r.Tokens)
 	return nil
 }

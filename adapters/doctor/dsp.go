@@ -66,9 +66,9 @@ func checkChip(c *backend.Capabilities) Finding {
 	if c == nil {
 		return f
 	}
-	f.Found, f.Remedy = "none", "this device compiles for no chip"
+	f.Found, f.Remedy = "none", "this device does not compile for a particular chip"
 	if chip, err := hexagon.FindChip(c.SoC); err == nil {
-		f.Found, f.Remedy = fmt.Sprintf("%s, number %d", chip.Name, chip.SoC), "SDNPU_SOC names another"
+		f.Found, f.Remedy = fmt.Sprintf("%s, number %d", chip.Name, chip.SoC), "SDNPU_SOC names another chip to compile for"
 		if chip.Arch > 0 {
 			f.Found = fmt.Sprintf("%s (%s), number %d, Hexagon v%d", chip.Name, chip.Market, chip.SoC, chip.Arch)
 		}
@@ -172,7 +172,7 @@ func openFirst(root string, alternatives []string) (path string, err error) {
 // checkDriverPath checks that the driver's search path consists of existing
 // folders, and whether it includes the folder of the DSP images.
 func checkDriverPath(images string) Finding {
-	f := Finding{What: "DSP path", Found: launch.DriverPath + " is not set", Remedy: "this program sets the variable if the library's folder holds DSP images"}
+	f := Finding{What: "DSP path", Found: launch.DriverPath + " is not set", Remedy: "this program sets the variable to the QNN library's folder if the folder holds the NPU's DSP images"}
 	path := os.Getenv(launch.DriverPath)
 	if path == "" {
 		return f

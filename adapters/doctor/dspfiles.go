@@ -76,7 +76,7 @@ func versionOf(path string) string {
 // images. If the versions of library, stubs and images differ, the driver fails with an
 // error number that does not name the reason.
 func checkVersions(folder string) Finding {
-	f := Finding{What: "DSP versions", Found: "no images to compare"}
+	f := Finding{What: "DSP versions", Found: "no DSP images whose versions could be compared"}
 	library := filepath.Join(folder, launch.LibraryName())
 	want := versionOf(library)
 	paths, _ := filepath.Glob(filepath.Join(folder, "*QnnHtpV*S*")) // the folder of the library holds stubs and images for every system

@@ -168,7 +168,7 @@ func describeFlips(f *engine.Flips, exact bool, err error) string {
 		f.Flipped, f.Positions, 100*findings.UpperBound(share, f.Positions), strings.Join(parts, "; "))
 	switch {
 	case f.Equal():
-		return text + "; drafts change no bit"
+		return text + "; drafts change no bit of an answer"
 	case exact:
 		return text + "; with this library a row depends on the other rows of its pass, so one width does not make answers equal to the bit"
 	}

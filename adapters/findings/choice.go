@@ -183,7 +183,7 @@ func (c *Choice) check() error {
 			return err
 		}
 		if !(t.MsPerToken >= 0) || math.IsInf(t.MsPerToken, 0) || !(t.Top1 >= 0 && t.Top1 <= 1) || t.Positions < 0 || !(t.Uncertainty >= 0) || math.IsInf(t.Uncertainty, 0) {
-			return fmt.Errorf("the figures of %s are impossible", t.Recipe)
+			return fmt.Errorf("the time or the quality recorded for the recipe %s is out of range", t.Recipe)
 		}
 	}
 	switch t := c.Trial(c.Recipe); {

@@ -41,13 +41,13 @@ and "ours".`,
 	flags := cmd.Flags()
 	addDeviceFlags(cmd, &f.options.Device, &f.model)
 	flags.Lookup("as").DefValue, f.model = "all", "all"
-	flags.Lookup("as").Usage = "model of the device profile, or all"
+	flags.Lookup("as").Usage = "model in the device profile whose execution times are simulated, or all"
 	flags.IntVar(&f.options.Prompt, "prompt", 1024, "number of tokens of the prompt")
 	flags.IntVarP(&f.options.Output, "tokens", "n", 150, "number of tokens of the answer")
 	acceptOldName(cmd, "output", "tokens")
 	flags.StringToStringVar(&f.accept, "accept", nil, "tokens per step, `sd=N,ours=N`, as in sd=2.50,ours=4.21")
 	flags.Lookup("accept").DefValue = "" // an empty default keeps the help from printing an empty list
-	flags.StringVar(&f.from, "from", "", "report that holds the tokens per step")
+	flags.StringVar(&f.from, "from", "", "JSON `file` of a report that holds the tokens per step")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	cmd.MarkFlagsOneRequired("accept", "from")
 	cmd.MarkFlagsMutuallyExclusive("accept", "from")

@@ -61,7 +61,7 @@ none.`,
 	f.addPromptFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.devices, "device", devices, "devices to simulate, or "+thisMachine)
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model of the device profiles whose times are charged")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model in the device profiles whose execution times are simulated")
 	flags.IntSliceVarP(&f.limits, "tokens", "n", []int{24, 128}, "limits of generated tokens, which the prompts get in rotation")
 	flags.Float32Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object for each request")

@@ -56,14 +56,14 @@ turns, lengths and pauses follow from the seed and the number of the setting.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "GGUF file (required)")
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model of the profiles whose times are charged")
-	flags.IntVar(&f.settings, "settings", 30, "number of settings")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model in the device profiles whose execution times are simulated")
+	flags.IntVar(&f.settings, "settings", 30, "number of random settings, each of which gives one conversation")
 	flags.IntVar(&f.turns, "turns", 20, "number of turns of each conversation")
-	flags.IntSliceVar(&f.only, "only", nil, "numbers of the settings to execute, from 0")
-	flags.Uint64Var(&f.seed, "seed", 0, "seed of the settings")
+	flags.IntSliceVar(&f.only, "only", nil, "indexes of the settings to execute, starting at 0 (default: all)")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed from which the random settings are drawn")
 	flags.StringVar(&f.against, "against", "", "file of an earlier run with --json, which gives the times of the fixed configurations")
-	flags.Float64Var(&f.mean, "mean", 0, "fail if the mean regret is larger")
-	flags.Float64Var(&f.worst, "worst", 0, "fail if the worst regret is larger")
+	flags.Float64Var(&f.mean, "mean", 0, "fail if the mean regret exceeds this ratio of times; 0 allows any regret")
+	flags.Float64Var(&f.worst, "worst", 0, "fail if the worst regret exceeds this ratio of times; 0 allows any regret")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object for each setting")
 	if err := cmd.MarkFlagRequired("model"); err != nil {
 		panic(err) // the call cannot fail, because the flag exists

@@ -16,7 +16,7 @@ import (
 // it.
 func addDeviceFlags(cmd *cobra.Command, device, model *string) {
 	cmd.Flags().StringVar(device, "device", "sd8gen2", "profile: "+strings.Join(graphswap.DeviceNames(), ", ")+"; NAME+VARIANT selects a variant of a profile")
-	cmd.Flags().StringVar(model, "as", "qwen2.5-1.5b", "model of the profile")
+	cmd.Flags().StringVar(model, "as", "qwen2.5-1.5b", "model in the device profile whose execution times are simulated")
 }
 
 // acceptOldName makes a command accept an earlier name of one of its flags. The help does

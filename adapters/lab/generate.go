@@ -65,7 +65,7 @@ databases.`,
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.rows, "rows", "", "widths of the graphs in rows, widest first (default: 128,32, without drafts 128,1; with --cost 128,32,8,1)")
 	flags.StringSliceVar(&f.cost, "cost", nil, "choose the rows by the cost of passes on these devices: "+strings.Join(graphswap.DeviceNames(), ", "))
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: model of the device profiles whose times are charged")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: model in the device profiles whose execution times are simulated")
 	flags.IntVarP(&f.tokens, "tokens", "n", 160, "maximum number of tokens to generate")
 	flags.StringVar(&f.save, "save", "", "append each request, with the rows of each pass, to this file; requests that it holds are skipped")
 	flags.BoolVar(&f.together, "together", false, "answer each prompt in every mode before the next one; the models of all modes are open at once")

@@ -57,7 +57,7 @@ earlier chunks.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.costs, "costs", names[0], "costs of the stages: "+strings.Join(names, " or "))
 	flags.StringVar(&f.file, "costs-file", "", "JSON file with costs of the stages")
-	flags.IntSliceVar(&f.chunks, "chunks", []int{4}, "numbers of chunks of the prompt")
+	flags.IntSliceVar(&f.chunks, "chunks", []int{4}, "numbers of chunks into which the prompt is divided, separated by commas")
 	flags.IntVar(&f.window, "window", outoforder.DefaultWindow, "number of chunks that may have started and not ended; 0 for no bound")
 	flags.StringVar(&f.timeline, "timeline", "", "file to write for sdnpu timeline")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object for each number of chunks")

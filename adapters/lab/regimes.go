@@ -36,7 +36,7 @@ load speed, as SVG.`,
 			return file.Close()
 		},
 	}
-	cmd.Flags().StringVar(&model, "as", "qwen2.5-1.5b", "model of the profiles")
+	cmd.Flags().StringVar(&model, "as", "qwen2.5-1.5b", "model in the device profiles whose execution times are simulated")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "SVG file instead of the standard output")
 	return cmd
 }

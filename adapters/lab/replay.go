@@ -61,7 +61,7 @@ so a replay leaves this part out.`,
 	flags.StringVar(&f.bound, "ext-bound", "", "bound of draft extension: lower (no extension) or upper (an extension counts if it occurs in the next 32 tokens) (default: ext is rejected)")
 	flags.StringVar(&f.database, "db", "online", "texts from which drafts are made: online (the outputs of earlier lines), a folder of sdnpu db import, the outputs of a trace file, or off")
 	flags.StringSliceVar(&f.cost, "cost", nil, "also simulate the time on these devices, which choose rows by cost: "+strings.Join(graphswap.DeviceNames(), ", "))
-	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: model of the device profiles whose times are charged")
+	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "with --cost: model in the device profiles whose execution times are simulated")
 	flags.IntSliceVar(&f.widths, "widths", []int{1, 8, 32}, "with --cost: rows of the graphs to choose from")
 	flags.IntVar(&f.rows, "rows", 32, "width of the verification graph, including the row of the last token")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")

@@ -43,7 +43,7 @@ chooser, which knows no turn in advance.`,
 	flags.IntVar(&o.Setting.Context, "context", 4096, "number of tokens that the KV cache holds")
 	flags.BoolVar(&o.Setting.Shared, "shared", false, "prefill and decode graphs share their weights")
 	flags.Float64Var(&o.Setting.Accept, "accept", 1, "tokens per decode step that drafts approach if the graph has many rows; 1 means no drafts")
-	flags.Float64Var(&o.WindowGB, "window", 0, "GB of memory that a session addresses (default: the profile's)")
+	flags.Float64Var(&o.WindowGB, "window", 0, "GB of memory that one session of the DSP can address (default: the profile's)")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	return cmd
 }

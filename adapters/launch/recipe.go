@@ -151,7 +151,7 @@ func summarize(refused []refusal) string {
 func (s Settings) openRecipe(ctx context.Context, l *Model, m *model.Model, o Options) error {
 	err := s.openEngine(ctx, l, m, o)
 	if errors.Is(err, model.ErrRounded) && !s.CheckCodes {
-		o.Logger.Warn("rounded weights are damaged: another copy is searched, or the model is calibrated again", "reason", err)
+		o.Logger.Warn("rounded weights are damaged: another copy is used, or the model is calibrated again", "reason", err)
 		s.CheckCodes = true
 		if err = l.closeDatabase(); err == nil {
 			err = s.openEngine(ctx, l, m, o)

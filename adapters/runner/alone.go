@@ -50,7 +50,7 @@ func (a Alone) Serve(ctx context.Context) error {
 	}
 	l := llamaserver.NewLines(lines)
 	if err := watchCrash(); err != nil {
-		a.Logger.Debug("a crash will not be explained", "reason", err)
+		a.Logger.Debug("cannot watch this process, so a crash will not be explained", "reason", err)
 	}
 	return Program{}.run(ctx, instance{
 		settings: a.Settings, program: a.Program, args: a.Args, config: a.Config, lines: l, logger: a.Logger,

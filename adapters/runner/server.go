@@ -113,7 +113,7 @@ func (p Program) serve(ctx context.Context, s launch.Settings, program string, a
 	lines := llamaserver.NewLines(os.Stderr)
 	logger := cmdline.NewRecordLogger(lines, hostDebugs())
 	if watchErr != nil {
-		logger.Debug("a crash will not be explained", "reason", watchErr)
+		logger.Debug("cannot watch this process, so a crash will not be explained", "reason", watchErr)
 	}
 	return p.run(ctx, instance{
 		settings: s, program: program, args: args, config: c, lines: lines, logger: logger,

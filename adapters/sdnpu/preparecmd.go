@@ -62,7 +62,7 @@ can compile such images but cannot load them; --twin adds images that this libra
 	flags.StringVarP(&f.out, "output", "o", "", "folder to write to (required)")
 	flags.StringVar(&f.sign, "sign", "", "private key `file` that signs the folder")
 	flags.IntVar(&f.blocks, "blocks", 0, blocksUsage)
-	flags.IntVar(&f.sequences, "parallel", 1, "number of parallel requests on the device")
+	flags.IntVar(&f.sequences, "parallel", 1, "number of requests that run at the same time on the device")
 	flags.BoolVar(&f.share, "share", false, "store the weights of a block once for all widths")
 	flags.BoolVar(&f.twin, "twin", false, "with --share: also write images that store the weights for each width")
 	_ = cmd.MarkFlagRequired("output") // MarkFlagRequired cannot fail, because the flag exists

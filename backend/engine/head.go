@@ -83,7 +83,7 @@ func (h *head) fitting(n int) (*residency.BoundGraph, int) {
 			return h.widths[i], rows
 		}
 	}
-	panic(fmt.Sprintf("engine: a head without graphs for %d rows", n))
+	panic(fmt.Sprintf("engine: the head has no graph for %d rows", n))
 }
 
 // computeLogits runs the head for those rows of a pass whose logits are needed, in

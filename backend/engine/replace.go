@@ -96,7 +96,7 @@ func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement
 	if !errors.Is(err, backend.ErrNoMemory) || r.together {
 		return err
 	}
-	e.options.Logger.Info("the device has no memory for two sets of graphs: all requests wait until the next one is loaded", "reason", err)
+	e.options.Logger.Info("the device has no memory for two sets of graphs: all requests wait until the next set is loaded", "reason", err)
 	if r.inSteps && next.mayStartPartial() {
 		e.startPartial(next)
 	}

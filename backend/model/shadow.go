@@ -46,7 +46,7 @@ func (s Shadow) check(channels int) error {
 	}
 	for _, r := range []Range{s.Clip, s.Rest, s.Main, s.Warm} {
 		if !r.valid() {
-			return fmt.Errorf("the form has the range %+v", r)
+			return fmt.Errorf("the form has the range %+v, which is not valid", r)
 		}
 	}
 	return nil

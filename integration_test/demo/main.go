@@ -31,7 +31,7 @@ func main() {
 	flag.StringVar(&f.model, "model", "integration_test/models/stories260K-f16.gguf", "GGUF to run")
 	flag.StringVar(&f.prompt, "prompt", "", "first prompt (default: one that suits the model)")
 	flag.StringVar(&f.phone, "phone", "sd8gen2", "device profile of the four requests")
-	flag.StringVar(&f.as, "as", "qwen2.5-1.5b", "model of the profile whose times are charged")
+	flag.StringVar(&f.as, "as", "qwen2.5-1.5b", "model in the device profile whose execution times are simulated")
 	flag.StringVar(&f.pace, "pace", "virtual", "virtual (the phone's time on a clock of its own, so other load does not matter) or wall (calls last as long as on the phone)")
 	flag.StringVar(&f.report, "report", "", "HTML file for the timelines of one request, off and on")
 	flag.IntVar(&f.tokens, "tokens", 96, "largest number of tokens of an answer")

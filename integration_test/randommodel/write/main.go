@@ -31,7 +31,7 @@ func write() (err error) {
 	format := flag.String("type", "q4_0", "q4_0 or q8_0")
 	tokens := flag.String("tokenizer", "", "GGUF to take the tokenizer from (default: one that spells bytes)")
 	out := flag.String("o", "", "file to write (required)")
-	seed := flag.Uint64("seed", 1, "seed of the weights")
+	seed := flag.Uint64("seed", 1, "seed from which the random weights are drawn")
 	flag.Parse()
 	s, known := randommodel.Shapes[*shape]
 	t := map[string]quant.Type{"q4_0": quant.Q4_0, "q8_0": quant.Q8_0}[*format]
