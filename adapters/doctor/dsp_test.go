@@ -82,7 +82,7 @@ func TestBrokenFilesAreNamed(t *testing.T) {
 		{"an image of another version", with("libQnnHtpV75Skel.so", old), versions, "", "libQnnHtpV75Skel.so is v2.43.0.250101000000"},
 		{"a stub of another version", with("libQnnHtpV75Stub.so", old), versions, "", "libQnnHtpV75Stub.so is v2.43.0.250101000000"},
 		{"a library of another version", with(launch.LibraryName(), old), versions, "", "install the runtime again"},
-		{"no DSP images", map[string]string{launch.LibraryName(): new}, versions, "no images", ""},
+		{"no images", map[string]string{launch.LibraryName(): new}, versions, "no DSP images", ""},
 		{"a stub without its image", with("libQnnHtpV79Stub.so", new), skels, "stubs v75 v79", "without their image: v79"},
 		{"no driver", nil, func(_ *testing.T, root string) Finding { return checkDriver("linux/arm64", []string{root}) }, "", "fastrpc package"},
 		{"the driver's second name", map[string]string{"libcdsprpc.so.1": ""}, func(_ *testing.T, root string) Finding { return checkDriver("linux/arm64", []string{root}) }, "libcdsprpc.so.1", ""},
