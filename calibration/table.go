@@ -2,7 +2,8 @@ package calibration
 
 import "github.com/sdnpu/sdnpu/spec/ngram"
 
-// Options tunes a [Table]. The zero Options select the defaults.
+// Options sets the length of a [Table]'s contexts and the weight of an observed token. The zero
+// Options select the defaults.
 type Options struct {
 	// Depth is the length in tokens of the longest context that a Table keeps. If Depth is
 	// zero, it is 4.
@@ -24,7 +25,7 @@ type Table struct {
 	edges   []edge
 }
 
-// slot is the table entry of one context.
+// slot holds the sums of the weights of one context's successors, and where their list begins.
 type slot struct {
 	check uint32 // check is the ngram.Hash.Check of the context; 0 marks an empty slot
 	// total is the sum of the successors' weights; distinct is the same sum with each
@@ -149,7 +150,8 @@ func (t *Table) Levels(context []int32, total, distinct []float32, first []int32
 	}
 }
 
-// Successor implements Source of package spec.
+// Successor returns a token that followed a context, the token's weight, and the number of the
+// context's next successor.
 func (t *Table) Successor(at int32) (token int32, weight float32, next int32) {
 	e := &t.edges[at]
 	return e.token, e.weight, e.next

@@ -316,7 +316,8 @@ func (c *checker) memory() error {
 	return nil
 }
 
-// totals checks the timeline's totals against its tasks.
+// totals rejects a timeline whose totals, such as the prefill time, differ from the totals of
+// its tasks.
 func (c *checker) totals() error {
 	again := *c.timeline
 	again.Tasks = slices.Clone(c.timeline.Tasks)

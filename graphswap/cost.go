@@ -14,7 +14,7 @@ import (
 // graph takes the same time whether one of its rows or every row holds a token.
 type Cost struct {
 	Profile *Profile
-	Name    string // Name is the name of the model
+	Name    string // Name is the model's name in the device profile
 	Model   Model
 }
 

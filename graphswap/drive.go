@@ -14,9 +14,10 @@ type Runner interface {
 	// Run runs one execute of a plan's step on the given graph. The argument `run` is the
 	// number of the execute in its step, from 0.
 	Run(step, run int, g Variant) (ms float64, err error)
-	// Load loads a graph. Without a spare graph slot, Load first frees the block's
-	// other graph. If Load returns [ErrNoSpare], the plan continues without its spare
-	// graph slot: Drive calls Load again when no step runs the block.
+	// Load brings in the graph that one load of the plan names. Without a spare graph slot,
+	// Load first frees the block's other graph. If Load returns [ErrNoSpare], the plan
+	// continues without its spare graph slot: Drive calls Load again when no step runs the
+	// block.
 	Load(load int) (ms float64, err error)
 	// Free frees the graph that a load has replaced. Drive calls Free only if there is
 	// a spare graph slot.

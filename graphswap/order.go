@@ -80,7 +80,7 @@ func (p *Problem) newPlan(name string, windows []int) *Plan {
 	return plan
 }
 
-// load appends a load to the plan.
+// load makes the plan bring in a block's graph after the step with the number `after`.
 func (p *Plan) load(block int, g Variant, after int) {
 	p.Loads = append(p.Loads, Load{Block: block, Variant: g, After: after})
 	p.After[block] = g

@@ -42,7 +42,7 @@ func (v Variant) MarshalText() ([]byte, error) {
 	return nil, fmt.Errorf("graphswap: %w: variant %d: want 0..3", ErrPlan, uint8(v))
 }
 
-// UnmarshalText parses a name that MarshalText wrote.
+// UnmarshalText sets the variant from the name that a plan's file gives it.
 func (v *Variant) UnmarshalText(text []byte) error {
 	for i, name := range fileNames {
 		if name == string(text) {
@@ -95,8 +95,8 @@ type Plan struct {
 	Spare  bool  `json:"spare"` // Spare tells whether the plan uses a spare graph slot
 
 	Before []Variant `json:"before"` // Before holds, per block, the graphs that are loaded at the start of the plan
-	Steps  []Step    `json:"steps"`  // Steps holds the NPU's work in order
-	Loads  []Load    `json:"loads"`  // Loads holds the loader's work in order
+	Steps  []Step    `json:"steps"`  // Steps lists which chunk the NPU computes in which block, in order
+	Loads  []Load    `json:"loads"`  // Loads lists the graphs that the loader brings in, in order
 	After  []Variant `json:"after"`  // After holds, per block, the graphs that are loaded at the end of the plan
 
 	// DecodeFrom is, for each block, the first chunk that runs on the decode graph, or

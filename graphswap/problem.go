@@ -2,10 +2,10 @@ package graphswap
 
 import "fmt"
 
-// Problem holds the costs of one prompt on one partition of the model. Problem is the
-// planner's input for making a plan. In a Problem, chunks and blocks are numbered from 0;
-// times are in milliseconds. In an array of two elements, element 0 is for the prefill
-// graphs and element 1 for the decode graphs.
+// Problem holds the costs of one prompt on one partition of the model. The planner computes a
+// switch plan from a Problem. In a Problem, chunks and blocks are numbered from 0; times are in
+// milliseconds. In an array of two elements, element 0 is for the prefill graphs and element 1
+// for the decode graphs.
 type Problem struct {
 	PrefillRows, DecodeRows int
 	Chunks                  []int // Chunks holds the number of tokens of each chunk
@@ -38,7 +38,7 @@ type Problem struct {
 	WindowBytes int64
 }
 
-// Blocks returns the number of blocks of the problem.
+// Blocks returns the number of blocks into which the problem's model is cut.
 func (p *Problem) Blocks() int { return len(p.LoadMs[0]) }
 
 // variantBefore returns which graphs of a block are loaded at the start of the prompt.
@@ -107,7 +107,7 @@ func (p *Problem) PlainPrefillMs() (ms float64) {
 type Request struct {
 	Blocks                  int
 	PrefillRows, DecodeRows int
-	Prompt                  int // Prompt is the number of new tokens
+	Prompt                  int // Prompt is the number of prompt tokens that are not yet in the KV cache
 	Cached                  int // Cached is the number of tokens that the KV cache already holds
 	// AllLogits asks for the logits of every row of the prompt, not only of the
 	// last row.
@@ -222,8 +222,8 @@ func decodeLogits(most, rows int) int {
 	return rows
 }
 
-// headWidths returns the widths in the request's field Heads. If Heads is empty, headWidths
-// returns the one width `single`.
+// headWidths returns the widths of the head's graphs, which the request's field Heads lists. If
+// Heads is empty, headWidths returns the one width `single`.
 func (r Request) headWidths(single int) []int {
 	if len(r.Heads) > 0 {
 		return r.Heads

@@ -13,9 +13,9 @@ import (
 //go:embed devices/*.json
 var deviceFiles embed.FS
 
-// The constants below are the kinds of profiles. The kind of a profile says where the
-// profile's numbers come from. Every result that is computed from a profile names the
-// profile's kind.
+// A device profile is of one of the kinds fitted, estimated and measured. The kind of a profile
+// says where the profile's numbers come from. Every result that is computed from a profile
+// names the profile's kind.
 const (
 	Fitted    = "fitted"    // Fitted numbers were chosen so that published figures come out; no phone was measured by us
 	Estimated = "estimated" // Estimated numbers were computed by the vendor's compiler
@@ -43,7 +43,7 @@ type Profile struct {
 	Variants   map[string]json.RawMessage `json:"variants,omitempty"`
 }
 
-// Compute holds the costs of computing on the NPU.
+// Compute holds the numbers from which the time of an execute on the NPU is computed.
 type Compute struct {
 	// TileRows is the number of rows that fill one tile of the NPU's matrix unit
 	TileRows   int     `json:"tile_rows"`
@@ -66,7 +66,7 @@ type Generic struct {
 	RowUs      float64 `json:"row_us_per_layer_per_khidden"`
 }
 
-// LoadCost holds the costs of loading graphs.
+// LoadCost holds the numbers from which the times of loading and freeing graphs are computed.
 type LoadCost struct {
 	LatencyMs     float64 `json:"latency_ms"`
 	BandwidthGBps float64 `json:"bandwidth_gbps"`
@@ -87,7 +87,7 @@ type Memory struct {
 	CalibrationMB float64 `json:"calibration_budget_mb"`
 }
 
-// CPUCost holds the times of work on the CPU.
+// CPUCost holds the times that drafting, prompt calibration and decode take on the CPU.
 type CPUCost struct {
 	DraftMs             float64 `json:"draft_ms_per_step"`
 	CalibrationMs       float64 `json:"calibration_ms_per_input_token"`
@@ -96,7 +96,7 @@ type CPUCost struct {
 	DecodeMs map[string]float64 `json:"decode_ms_per_token,omitempty"`
 }
 
-// Power holds the power of the lanes in watts.
+// Power holds the watts that the NPU, the CPU, loading graphs and an idle device need.
 type Power struct {
 	NPU     float64 `json:"npu_active"`
 	CPU     float64 `json:"cpu_active"`
@@ -193,7 +193,7 @@ func Device(name string) (*Profile, error) {
 	return ParseProfile(data)
 }
 
-// ParseProfile parses and checks a profile.
+// ParseProfile reads a device profile from JSON and rejects unknown fields and invalid numbers.
 func ParseProfile(data []byte) (*Profile, error) {
 	p := &Profile{}
 	d := json.NewDecoder(bytes.NewReader(data))

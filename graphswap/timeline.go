@@ -15,7 +15,7 @@ const (
 
 var laneNames = [...]string{"NPU", "CPU", "IO"}
 
-// String returns the lane's name.
+// String returns the lane's name: NPU, CPU or IO.
 func (l Lane) String() string {
 	if int(l) < len(laneNames) {
 		return laneNames[l]
@@ -23,10 +23,10 @@ func (l Lane) String() string {
 	return fmt.Sprintf("Lane(%d)", uint8(l))
 }
 
-// MarshalText returns the lane's name.
+// MarshalText encodes a lane as its name: NPU, CPU or IO.
 func (l Lane) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText parses a lane's name.
+// UnmarshalText sets the lane from one of the names NPU, CPU and IO.
 func (l *Lane) UnmarshalText(text []byte) error {
 	for i, name := range laneNames {
 		if name == string(text) {
@@ -81,7 +81,7 @@ type MemoryPoint struct {
 	Bytes int64   `json:"bytes"`
 }
 
-// The constants below are the values of [Timeline].Source.
+// The times of a timeline come from the simulator (Simulated) or from the engine (Executed).
 const (
 	Simulated = "simulated"
 	Executed  = "executed"

@@ -15,7 +15,7 @@ func (p *Plan) Validate() error {
 	return p.residency()
 }
 
-// invalid returns an [ErrPlan] that names the plan.
+// invalid returns an [ErrPlan] with the plan's name and the reason why the plan is rejected.
 func (p *Plan) invalid(format string, args ...any) error {
 	return fmt.Errorf("graphswap: %w %q: %s", ErrPlan, p.Name, fmt.Sprintf(format, args...))
 }

@@ -17,7 +17,7 @@ import (
 // slots is the number of cache slots of the block graphs that the tests compile.
 const slots = 256
 
-// layers are consecutive layers of a model.
+// layers chooses consecutive layers of a model, and the recipe in which they are compiled.
 type layers struct {
 	*model.Model
 	recipe     model.Recipe
@@ -76,8 +76,8 @@ func newBlock(t *testing.T, d backend.Device, l layers, rows int) *block {
 	return &block{l, rows, d, load(t, d, g)}
 }
 
-// load compiles and loads graphs. The caller closes the returned program when its test
-// ends.
+// load compiles graphs into one image and returns the program that the device loaded from it.
+// The caller closes the returned program when its test ends.
 func load(t testing.TB, d backend.Device, g ...*backend.Graph) backend.Program {
 	t.Helper()
 	var image bytes.Buffer

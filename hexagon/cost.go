@@ -73,7 +73,7 @@ func (p *program) LoadCost() backend.Cost {
 	return p.loadCost
 }
 
-// RunCost returns the cost of the program's last execute.
+// RunCost returns how long the program's last execute took, as the library reports it.
 func (p *program) RunCost() backend.Cost {
 	p.mu.Lock()
 	defer p.mu.Unlock()

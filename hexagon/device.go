@@ -17,7 +17,7 @@ import (
 // backend graphs. If the fingerprint changes, the engine compiles all old images again.
 const loweringVersion = 1
 
-// Options configures a Device.
+// Options names the QNN library that Open loads and sets how a Device compiles and logs.
 type Options struct {
 	// Library is the path of the QNN library, or a bare file name that the dynamic
 	// loader searches for.
@@ -67,11 +67,11 @@ type Options struct {
 // constants once.
 type ConstantSharing int
 
-// The constants below are the values of ConstantSharing.
+// The constants below choose whether an image stores equal weights of its graphs once.
 const (
 	ConstantsAuto     ConstantSharing = iota // ConstantsAuto shares constants if this machine's library can load the result
-	ConstantsShared                          // ConstantsShared always shares equal constants
-	ConstantsSeparate                        // ConstantsSeparate never shares constants
+	ConstantsShared                          // ConstantsShared always stores equal constants of several graphs once
+	ConstantsSeparate                        // ConstantsSeparate always stores a copy of each constant per graph
 )
 
 // Device is an open QNN library with its backend and chip. [Open] returns a Device.

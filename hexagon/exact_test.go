@@ -180,7 +180,8 @@ func TestExactWidthsOnTheVendorsLibrary(t *testing.T) {
 	}
 }
 
-// exactTitle starts the third part of testdata/vendor_widths.md.
+// exactTitle begins the part of testdata/vendor_widths.md that compares passes on one graph
+// width.
 const exactTitle = `
 ## One width
 

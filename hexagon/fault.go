@@ -14,7 +14,7 @@ type Fault struct {
 	// Code is the error code in the form that logs show: decimal for QNN,
 	// hexadecimal for the driver.
 	Code string `json:"code"`
-	// Name is the vendor's name of the code.
+	// Name is the vendor's name of the error code.
 	Name   string `json:"name"`
 	Cause  string `json:"cause"`
 	Remedy string `json:"remedy"`

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// sampleManifest returns the manifest of two graphs.
+// sampleManifest returns a manifest that lists the inputs and outputs of two graphs.
 func sampleManifest() *manifest {
 	port := func(name string, id uint32, shape ...int) portManifest {
 		return portManifest{backend.Port{Name: name, Type: backend.Float16, Shape: shape}, id}

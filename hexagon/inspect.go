@@ -68,10 +68,11 @@ func (d *Device) describe(contextBinary []byte) (*qnn.BinaryInfo, error) {
 	return info, nil
 }
 
-// openSystem opens the library that describes images. If Options.SystemLibrary names a
-// library, openSystem opens that library. If Options.SystemLibrary is empty, openSystem
-// first tries Options.Library, because the emulator describes images itself, and then the
-// vendor's system library in the folder of Options.Library.
+// openSystem opens the library that lists the graphs and tensors in an image. If
+// Options.SystemLibrary names a library, openSystem opens that library. If
+// Options.SystemLibrary is empty, openSystem first tries Options.Library, because the emulator
+// describes images itself, and then the vendor's system library in the folder of
+// Options.Library.
 func (d *Device) openSystem() (*qnn.System, error) {
 	path := d.options.SystemLibrary
 	if path == "" {

@@ -13,15 +13,15 @@ import (
 // (HMX).
 const hmxVoteArch = 79
 
-// votes returns the power vote for a phase. For backend.Idle, votes returns an error,
-// because an idle device has no power vote. Prefill is limited by the matrix unit, so the
-// power vote for prefill asks for the highest clocks. Decode is limited by the memory, so
-// the power vote for decode keeps the memory bus at its highest clock, while cores and
-// matrix unit may be slower. The vote of verification is between the votes of prefill and
-// decode. In decode and verification, the library predicts the time of an execute, and the
-// host polls for the end of the execute for about this time. With adaptive polling, the
-// host notices the end of an execute as early as with the fixed polling of [qnn.Burst] (10
-// ms), and needs less CPU time.
+// votes returns the clocks to request from the DSP for prefill, decode or verification. For
+// backend.Idle, votes returns an error, because an idle device has no power vote. Prefill is
+// limited by the matrix unit, so the power vote for prefill asks for the highest clocks. Decode
+// is limited by the memory, so the power vote for decode keeps the memory bus at its highest
+// clock, while cores and matrix unit may be slower. The vote of verification is between the
+// votes of prefill and decode. In decode and verification, the library predicts the time of an
+// execute, and the host polls for the end of the execute for about this time. With adaptive
+// polling, the host notices the end of an execute as early as with the fixed polling of
+// [qnn.Burst] (10 ms), and needs less CPU time.
 func votes(p backend.Phase, arch int) (v qnn.Vote, err error) {
 	v = qnn.Burst()
 	switch p {

@@ -11,8 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// program is a loaded context with its graphs. A program owns its QNN context. Close of
-// a program frees its context and all graphs in it.
+// program is an image that the library has loaded, with graphs that can be executed. A program
+// owns its QNN context. Close of a program frees its context and all graphs in it.
 type program struct {
 	device *Device
 	size   int64 // size is the size of the context binary in bytes

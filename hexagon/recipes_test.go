@@ -166,7 +166,8 @@ func TestRecipesOnTheVendorsLibrary(t *testing.T) {
 	}
 }
 
-// recipesTitle starts the second part of testdata/vendor_widths.md.
+// recipesTitle begins the part of testdata/vendor_widths.md that compares every recipe on a
+// whole model.
 const recipesTitle = `
 ## Every recipe, a whole model
 
@@ -180,7 +181,8 @@ Written by: go test ./hexagon -run RecipesOnTheVendors -update -timeout 60m
 | --- | --- | --- | --- | --- |
 `
 
-// writtenWidths returns the three parts of testdata/vendor_widths.md.
+// writtenWidths returns the parts of testdata/vendor_widths.md about layers, about recipes and
+// about one width.
 func writtenWidths(t *testing.T) (first, second, third string) {
 	t.Helper()
 	written, err := os.ReadFile(widthsFile)

@@ -37,7 +37,7 @@ type story struct{ Prompt, Greedy []int32 }
 
 func (s story) text() []int32 { return slices.Concat(s.Prompt, s.Greedy) }
 
-// storiesOf returns the recorded texts of a model.
+// storiesOf returns the recorded prompts of a model with llama.cpp's greedy continuations.
 func storiesOf(t *testing.T, name string) []story {
 	t.Helper()
 	var stories []story
@@ -48,7 +48,7 @@ func storiesOf(t *testing.T, name string) []story {
 	return stories
 }
 
-// newEngine loads one of the repository's models.
+// newEngine opens an engine that runs a stories260K model on the device.
 func newEngine(t *testing.T, d backend.Device, name, recipe string, o engine.Options) *engine.Engine {
 	t.Helper()
 	var err error

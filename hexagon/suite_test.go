@@ -65,7 +65,7 @@ func TestVendorsCPULibraryIsReportedAsCPU(t *testing.T) {
 	require.ErrorContains(t, err, "recipe f32")
 }
 
-// models is the folder of the repository's real models.
+// models is the folder of the small GGUF models that the tests run.
 const models = "../integration_test/models"
 
 func TestEngineOnTheEmulator(t *testing.T) {

@@ -119,7 +119,8 @@ func (s *smollm) choices(t *testing.T, y []float32) []int32 {
 	return tokens
 }
 
-// measure runs a passage in every setting of `comparisons`.
+// measure computes one text in each setting of rows, valid rows and past that `comparisons`
+// names.
 func (s *smollm) measure(t *testing.T, d backend.Device, l layers) map[setting]outcome {
 	t.Helper()
 	began := time.Now()
@@ -146,7 +147,7 @@ func (s *smollm) measure(t *testing.T, d backend.Device, l layers) map[setting]o
 	return outcomes
 }
 
-// difference describes how two outcomes of a passage differ.
+// difference measures how far the results of one text differ between two settings.
 type difference struct {
 	// equal is the share of equal elements of y, near the share of those within one float16
 	// ulp, and equalCache the share of equal keys and values
@@ -224,12 +225,14 @@ func equalCache(got, want keysAndValues, r model.Recipe) float64 {
 	return float64(equal) / float64(all)
 }
 
-// widthsHeader is the header of the table in testdata/vendor_widths.md.
+// widthsHeader names the columns of the table that compares the results of several graph
+// widths.
 const widthsHeader = `| recipe | layers | rows | valid | past at | against rows | valid | past at | y equal | y within 1 ulp | k, v equal | largest, ulps | largest / rms | argmax flips |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `
 
-// widthsRow formats one line of the table in testdata/vendor_widths.md.
+// widthsRow formats the comparison of two graph widths as one line of
+// testdata/vendor_widths.md.
 func widthsRow(l layers, got, want setting, d difference) string {
 	return fmt.Sprintf("| %s | %d–%d | %d | %d | %d | %d | %d | %d | %.2f %% | %.2f %% | %.2f %% | %d | %.2g | %d of %d |\n",
 		l.recipe.Name, l.first, l.end-1, got.rows, got.valid, got.offset, want.rows, want.valid, want.offset,

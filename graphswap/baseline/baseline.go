@@ -24,7 +24,7 @@ const (
 	SwitchInOrder = "descent_in_order"
 	// ExactInOrder is the best possible plan in the papers' order (chunk by chunk)
 	ExactInOrder = "exact_in_order"
-	Switch       = "descent"       // Switch is the product's planner
+	Switch       = "descent"       // Switch is the plan of package graphswap, which the product runs
 	Exact        = "exact"         // Exact is the best possible plan in any order that the planner tries
 	Separate     = "both_resident" // Separate keeps both graphs of each block loaded; weights are stored twice
 	Resident     = "shared_pair"   // Resident keeps both graphs of each block loaded; weights are stored once

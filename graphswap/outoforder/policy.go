@@ -34,12 +34,14 @@ const (
 
 var policyNames = [...]string{"in_order", "chunk_first", "fifo", "c_rule", "longest_path", "feed_npu"}
 
-// Policies returns all policies, InOrder first.
+// Policies returns all scheduling policies; the first is InOrder, which computes chunk after
+// chunk.
 func Policies() []Policy {
 	return []Policy{InOrder, ChunkFirst, FIFO, CRule, LongestPath, FeedNPU}
 }
 
-// ParsePolicy returns the policy with a name.
+// ParsePolicy returns the scheduling policy with the given name, or [ErrPolicy] if no policy
+// has it.
 func ParsePolicy(name string) (Policy, error) {
 	for i, n := range policyNames {
 		if n == name {
@@ -49,7 +51,7 @@ func ParsePolicy(name string) (Policy, error) {
 	return 0, fmt.Errorf("outoforder: %w %.40q: want %s", ErrPolicy, name, strings.Join(policyNames[:], ", "))
 }
 
-// String returns the policy's name.
+// String returns the scheduling policy's name, such as "in_order".
 func (p Policy) String() string {
 	if int(p) < len(policyNames) {
 		return policyNames[p]
@@ -57,10 +59,10 @@ func (p Policy) String() string {
 	return fmt.Sprintf("Policy(%d)", uint8(p))
 }
 
-// MarshalText returns the policy's name.
+// MarshalText encodes a scheduling policy as its name, such as "in_order".
 func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText parses a policy's name.
+// UnmarshalText sets the scheduling policy from its name, such as "in_order".
 func (p *Policy) UnmarshalText(text []byte) (err error) {
 	*p, err = ParsePolicy(string(text))
 	return err
@@ -102,7 +104,8 @@ func (s *simulation) score(task int) time.Duration {
 	return 0
 }
 
-// cValue returns the C value of a ready task.
+// cValue returns the time of the other lane's tasks that wait only for this task, negated if
+// the task runs on the NPU.
 func (s *simulation) cValue(task int) (sum time.Duration) {
 	for _, u := range s.next[task] {
 		if s.missing[u] == 1 && s.lanes[u] != s.lanes[task] {

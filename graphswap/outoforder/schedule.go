@@ -11,7 +11,7 @@ import (
 
 // Task is one stage of one chunk, with its start and end.
 type Task struct {
-	Chunk, Stage int // Chunk and Stage are indices, from 0
+	Chunk, Stage int // Chunk and Stage are the indices, from 0, of the chunk and of the stage that computes it
 	Start, End   time.Duration
 }
 
@@ -36,7 +36,7 @@ func (p *Problem) Shortest() *Schedule {
 	return best
 }
 
-// Schedule simulates a policy of [Policies].
+// Schedule simulates a prompt under a scheduling policy and returns when each task runs.
 func (p *Problem) Schedule(policy Policy) *Schedule {
 	s := simulation{
 		Problem: p, policy: policy, paths: p.paths(),
@@ -183,7 +183,7 @@ func (p *Problem) Check(s *Schedule) error {
 	return nil
 }
 
-// describe names a task in errors.
+// describe returns the chunk, layer and stage of a task, for an error.
 func (p *Problem) describe(t *Task) string {
 	s := p.stages[t.Stage]
 	return fmt.Sprintf("chunk %d, layer %d, %.40q", t.Chunk, s.Layer, s.Name)

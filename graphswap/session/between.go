@@ -26,7 +26,8 @@ type Expectation struct {
 	TurnMs, PerTokenMs float64
 }
 
-// Advice recommends a change between conversation turns.
+// Advice recommends loading another configuration between two conversation turns and holds the
+// times that justify it.
 type Advice struct {
 	// Now is the expected time of a turn in the configuration in use, and Then the expected
 	// time in the recommended configuration.
@@ -40,7 +41,7 @@ func (a *Advice) String() string {
 	return fmt.Sprintf("turns like the last ones take %.0f ms with %s instead of %.0f ms with %s", a.Then.TurnMs, Name(a.Then.Config), a.Now.TurnMs, Name(a.Now.Config))
 }
 
-// Name describes a configuration in a few words.
+// Name returns a configuration's number of blocks, graph widths and residency as text.
 func Name(c graphswap.Config) string {
 	return fmt.Sprintf("blocks=%d, widths %d and %d, %s", c.Blocks, c.PrefillRows, c.DecodeRows, c.Residency)
 }
@@ -91,10 +92,10 @@ func (b *Between) leastRegret() (first graphswap.Config, err error) {
 	return s.configs[slices.Index(regrets, slices.Min(regrets))], nil
 }
 
-// Config returns the configuration in use.
+// Config returns the number of blocks and the graph widths with which turns run now.
 func (b *Between) Config() graphswap.Config { return b.s.config }
 
-// Configs returns all configurations between which a Between chooses.
+// Configs returns all configurations that a Between may recommend.
 func (b *Between) Configs() []graphswap.Config { return slices.Clone(b.s.configs) }
 
 // Changed records that the graphs of a configuration are loaded now, and returns true if

@@ -7,7 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// statistics holds the workload statistics of a conversation.
+// statistics holds past turns of a conversation, from which the next answer's length is
+// estimated.
 type statistics struct {
 	weights
 	// prior holds the mean prefill times of typical prompts

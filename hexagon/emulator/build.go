@@ -19,7 +19,8 @@ import (
 // ErrNoCompiler is returned when no C compiler is found.
 var ErrNoCompiler = errors.New("no C compiler found: install one, for example with apt-get install gcc")
 
-// Options configures a build. The field Dir of Options must be set.
+// Options sets the folder, the C compiler and the flags with which the emulator is built. The
+// field Dir of Options must be set.
 type Options struct {
 	// Dir is the folder in which Build creates one subfolder for each build. The name of a
 	// subfolder is a hash of the sources, the flags and the compiler.

@@ -24,9 +24,9 @@ type platform struct {
 	flags, link []string
 }
 
-// unix is the platform of Linux. The flag -z defs makes an undefined symbol an error at
-// build time; without this flag, the error would appear only when a program loads the
-// library.
+// unix holds the emulator's file name and linker flags on Linux. The flag -z defs makes an
+// undefined symbol an error at build time; without this flag, the error would appear only when
+// a program loads the library.
 var unix = platform{
 	library: "libQnnHtp.so",
 	link:    []string{"-shared", "-Wl,-z,defs", "-Wl,-soname,libQnnHtp.so"},

@@ -50,7 +50,8 @@ const weightSeed = 1
 // linearEffort is the optimization level of the compiler for projections.
 const linearEffort = 3
 
-// EstimateLinear estimates a projection in one form.
+// EstimateLinear estimates the time of a matrix product with the operator, types and splits
+// that l sets.
 func (c Compiler) EstimateLinear(ctx context.Context, l Linear) (e Estimate, err error) {
 	if err := ctx.Err(); err != nil {
 		return e, err
@@ -117,7 +118,7 @@ func encodingOf(t qnn.DataType) *qnn.Quantization {
 	return nil
 }
 
-// node adds a node and returns its output.
+// node adds an operator to the estimated graph and returns the tensor that it writes.
 func (s *sketch) node(op string, out *qnn.Tensor, params []qnn.Param, inputs ...*qnn.Tensor) *qnn.Tensor {
 	s.count++
 	if s.err == nil {
@@ -154,7 +155,7 @@ func (s *sketch) converted(x *qnn.Tensor, to qnn.DataType) *qnn.Tensor {
 	return s.node(op, s.tensor(qnn.Native, to, nil, nil, int(x.Dims[0]), int(x.Dims[1])), nil, x)
 }
 
-// channels returns the channels [from,to) of x.
+// channels adds an operator that copies the channels [from,to) of x, and returns the copy.
 func (s *sketch) channels(x *qnn.Tensor, rows, from, to int) *qnn.Tensor {
 	out := s.tensor(qnn.Native, x.Type, x.Quantization, nil, rows, to-from)
 	return s.node("StridedSlice", out, []qnn.Param{s.integers("ranges", qnn.Int32, []int{0, rows, 1, from, to, 1}, 2, 3)}, x)

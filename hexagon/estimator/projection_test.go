@@ -17,7 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "simulate all forms of a projection and write testdata/projections.md")
 
-// projectionsFile compares the operators that can compute a projection.
+// projectionsFile is a table of the estimated times of the operators that can compute a
+// projection.
 const projectionsFile = "testdata/projections.md"
 
 // projections lists the ways to compute x·W that the test compares: the operator, and the

@@ -9,9 +9,9 @@ import (
 // Unit is a part of the chip that works on a graph in the compiler's simulation.
 type Unit string
 
-// The constants below are the values of Unit. Matrix is the matrix unit (HMX), Vector
-// the vector units (HVX), Memory the transfers between main memory and VTCM, and Control
-// the scalar threads that start the other units.
+// The constants below name the parts of the chip among which a graph's time is divided. Matrix
+// is the matrix unit (HMX), Vector the vector units (HVX), Memory the transfers between main
+// memory and VTCM, and Control the scalar threads that start the other units.
 const (
 	Matrix  Unit = "matrix"
 	Vector  Unit = "vector"

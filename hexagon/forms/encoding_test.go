@@ -25,7 +25,8 @@ type Encoding struct {
 	Scheme scheme
 	// Bits is the number of significant bits of an element, 0 for all.
 	Bits uint32
-	// Axis is the dimension of channels. BlockAxis is divided into blocks of Block elements.
+	// Axis is the dimension that counts the channels, each of which may have its own scale.
+	// BlockAxis is divided into blocks of Block elements.
 	Axis, BlockAxis, Block int
 	// Scales has one scale for the tensor, for each channel, or for each block of a channel
 	// ([channel][block]).

@@ -17,7 +17,7 @@ var errContract = errors.New("not in the contract")
 // has no others).
 var floatTypes = map[qnn.DataType]backend.DataType{qnn.Float16: backend.Float16, qnn.Float32: backend.Float32}
 
-// contract writes the graph of a form with backend.Builder.
+// contract translates a form's QNN graph into a backend.Graph.
 type contract struct {
 	*backend.Builder
 	ids []backend.TensorID // ids holds the backend tensor of each tensor of the form's graph

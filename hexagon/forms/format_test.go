@@ -44,7 +44,7 @@ func formatOf(word string) format {
 	return f
 }
 
-// calibrate returns the encoding of values with one scale.
+// calibrate returns an encoding with one scale that fits all values.
 func (f format) calibrate(dims []int, values []float64) Encoding {
 	switch {
 	case !f.quantized():

@@ -25,7 +25,7 @@ var (
 type trial struct {
 	*form
 	graph   *Graph
-	results map[string]*Result // results maps a library to its result
+	results map[string]*Result // results maps a library's name to what the form computed on it
 	grades  map[string]grade
 	faults  []string
 	// spent maps a runner, or [preparing], to the time that it took

@@ -25,14 +25,14 @@ type Graph struct {
 	refused bool
 }
 
-// Tensor is one tensor of a graph.
+// Tensor holds the type, dimensions, encoding and elements of one tensor in a tested graph.
 type Tensor struct {
 	Name string
 	Kind qnn.TensorKind
 	Type qnn.DataType
 	Dims []int
 	Enc  Encoding
-	// Data are the elements of inputs and constants.
+	// Data holds the encoded elements, if the tensor is an input or a constant.
 	Data []byte
 	// Unregistered tensors are used by a node but never created.
 	Unregistered bool
@@ -175,7 +175,7 @@ func calibrated(t qnn.DataType, values []float64) Encoding {
 	return asymmetric(t, values)
 }
 
-// The functions below make parameters of nodes.
+// The functions below return constant parameters of operators: numbers, flags and lists.
 
 func u32(name string, v int) Param { return Param{Name: name, Type: qnn.Uint32, Value: float64(v)} }
 func i32(name string, v int) Param { return Param{Name: name, Type: qnn.Int32, Value: float64(v)} }

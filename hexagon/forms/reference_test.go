@@ -8,7 +8,7 @@ import (
 // definition computes the results of a node in float64 in the simplest way.
 type definition func(n *Node, in, out []*Tensor)
 
-// definitions holds the definition of each operator.
+// definitions maps each operator's name to the function that computes its expected results.
 var definitions map[string]definition
 
 func init() { // init fills definitions, because some of the functions in the map read the map, which Go forbids in its initializer
@@ -30,7 +30,8 @@ func init() { // init fills definitions, because some of the functions in the ma
 	}
 }
 
-// operations maps the numbers of ElementWiseBinary's operations to functions.
+// operations maps each operation number of QNN's operator ElementWiseBinary to the function
+// that it computes.
 var operations = map[int]func(a, b float64) float64{
 	0:  func(a, b float64) float64 { return a + b },
 	2:  func(a, b float64) float64 { return a / b },

@@ -87,7 +87,8 @@ func (g *Graph) second(types, row string, dims []int) *Tensor {
 	return g.given(kind, types, dims, wish)
 }
 
-// singleRow is an operator with one operand.
+// singleRow holds the parameters, inputs and error limits with which an operator of one operand
+// is tested.
 type singleRow struct {
 	row, op string
 	params  []Param

@@ -7,8 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 )
 
-// linearRows lists the combinations of types in linear layers. The allowed error is the
-// same for all operators of linear layers.
+// linearRows lists the types of activations and weights with which linear layers are tested.
+// The allowed error is the same for all operators of linear layers.
 var linearRows = []struct {
 	act, weight string
 	limit       limit
@@ -76,7 +76,7 @@ func conv2d(g *Graph, act, weight string, m, k, n int, bias biasMaker) {
 		list("stride", qnn.Uint32, []int{2}, 1, 1), list("pad_amount", qnn.Uint32, []int{2, 2}, 0, 0, 0, 0))
 }
 
-// biasMaker declares the bias for an input and weights.
+// biasMaker adds a bias to a linear layer with input x and weights w, and returns it.
 type biasMaker func(x, w *Tensor) *Tensor
 
 func withBias(bias biasMaker, x, w *Tensor) []*Tensor {

@@ -56,7 +56,7 @@ func pads(values ...int) Param {
 	return list("pad_amount", qnn.Uint32, []int{len(values) / 2, 2}, values...)
 }
 
-// joins adds forms of Concat and Split.
+// joins adds tests of Concat and Split along several axes to the table.
 func (t *table) joins(types string, l limit) {
 	for _, s := range []struct {
 		axis    int

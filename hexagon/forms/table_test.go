@@ -26,11 +26,12 @@ type form struct {
 	soc               uint32
 	// want is the outcome that every library must have, unless a quirk says otherwise.
 	want Outcome
-	// limit is the allowed error.
+	// limit is the largest error that the form's results may have.
 	limit limit
 	// unvalidated forms skip the library's validation.
 	unvalidated bool
-	// quirk is a known difference of the vendor's library.
+	// quirk, if set, describes how the vendor's library treats the form differently from the
+	// emulator.
 	quirk *quirk
 	build func(g *Graph)
 }
@@ -63,7 +64,7 @@ type limit struct {
 	relrms, lsb float64
 	// For the vendor's library, the limit is multiplied by the field vendor, because the
 	// library's error was larger at other shapes than at the shape for which the limit was
-	// measured. The factor 0 means 1.
+	// measured. If vendor is 0, the limit is not changed.
 	vendor float64
 }
 
@@ -116,7 +117,8 @@ func (f *form) name() string {
 	return strings.Join([]string{f.row, f.types, f.shape, chip}, "/")
 }
 
-// graph builds the form's graph. The name of the form's graph seeds its random data.
+// graph returns the tested operators of a form with random inputs and constants. The name of
+// the form's graph seeds its random data.
 func (f *form) graph() *Graph {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(f.name()))
@@ -190,7 +192,7 @@ func (t *table) elsewhere(n int) {
 	}
 }
 
-// allForms returns all forms, which the files table_*_test.go define.
+// allForms returns all variants of operators to test, which the files table_*_test.go define.
 func allForms() []*form {
 	t := &table{}
 	t.linear()

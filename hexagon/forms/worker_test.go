@@ -295,7 +295,7 @@ func (b *build) reload(device *qnn.Device) error {
 	return b.again("reload", g)
 }
 
-// info returns the description of the built graph.
+// info lists the inputs and outputs of the built graph.
 func (b *build) info() qnn.GraphInfo {
 	info := qnn.GraphInfo{Name: "g"}
 	for _, t := range b.tensors {

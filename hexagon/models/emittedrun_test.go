@@ -81,7 +81,7 @@ func (e *emitted) computesIn(t backend.DataType) bool {
 	return !slices.ContainsFunc(e.graph.Tensors, func(x backend.Tensor) bool { return x.Type.Fixed() || x.Type.Float() && x.Type != t })
 }
 
-// inputs draws elements for the graph's inputs.
+// inputs returns random elements for each input of the graph, by the input's name.
 func (e *emitted) inputs(rng *rand.Rand) map[string][]byte {
 	in := map[string][]byte{}
 	for i := range e.graph.Tensors {
@@ -110,7 +110,7 @@ func (e *emitted) inputs(rng *rand.Rand) map[string][]byte {
 	return in
 }
 
-// run compiles the form and executes it once.
+// run compiles a single node of a model, executes it once and returns its outputs.
 func (e *emitted) run(t *testing.T, d backend.Device, in map[string][]byte) map[string][]byte {
 	t.Helper()
 	var image bytes.Buffer

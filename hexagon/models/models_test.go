@@ -108,10 +108,11 @@ var subjects = []struct {
 	}},
 }
 
-// distance returns the relative error between two runs.
+// distance returns the rms difference of the results of two runs, divided by the second run's
+// rms.
 func distance(a, b [][]float32) float64 { return relative(slices.Concat(a...), slices.Concat(b...)) }
 
-// chosenRecipes returns the recipes of this test run.
+// chosenRecipes returns the recipes to test; a full test run adds those of the field atLength.
 func (v visit) chosenRecipes() []string {
 	if librarytest.Full() {
 		return strings.Fields(v.recipes + " " + v.atLength)

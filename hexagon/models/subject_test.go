@@ -26,11 +26,11 @@ import (
 const (
 	// The prompt is one pass of promptRows tokens, and each decode pass has one token.
 	promptRows = 32
-	// headRows is the width of the head graph.
+	// headRows is the number of rows whose logits one execute of the head computes.
 	headRows = 8
 )
 
-// subject is a complete model to run.
+// subject names a model, the number of its layers and the prompt that a test runs.
 type subject struct {
 	// name is the name of the model in testdata/models.md.
 	name string
@@ -82,7 +82,7 @@ func sized(called string, hidden, feed, heads, kvHeads int) subject {
 	return subject{name: called, file: file, text: "Sizes matter here, words do not, but there have to be some of them."}
 }
 
-// lab holds the open model of a subject.
+// lab holds a loaded model with its tokenizer, prompt and activation ranges.
 type lab struct {
 	subject
 	model     *model.Model

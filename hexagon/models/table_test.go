@@ -23,7 +23,8 @@ const (
 	tableFile    = "testdata/models.md"
 )
 
-// row is a line of testdata/models.md. The times in a row are seconds.
+// row holds what was measured for one model in one recipe on one library build. The times in a
+// row are seconds.
 type row struct {
 	Model, Recipe, Library, Build string
 	SoC                           uint32

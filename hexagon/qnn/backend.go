@@ -23,7 +23,7 @@ func (l *Library) NewBackend(log *Log) (*Backend, error) {
 	return b, nil
 }
 
-// Close frees the backend of the library.
+// Close ends the use of the backend that NewBackend opened in the library.
 func (b *Backend) Close() error { return b.handle.free(fnBackendFree) }
 
 // Validate returns nil if the library can run a node of a graph. Validate returns

@@ -20,8 +20,9 @@ const undefined = 0x7fffffff
 // DataType is the element type of a tensor or scalar (Qnn_DataType_t).
 type DataType uint32
 
-// The constants below are the values of DataType. The lowest hexadecimal digits of a
-// DataType, read as a decimal number, are the width of the type in bits.
+// The constants below are QNN's numbers for the types of a tensor's elements. The lowest
+// hexadecimal digits of a DataType, read as a decimal number, are the width of the type in
+// bits.
 const (
 	Int8     DataType = 0x0008
 	Int16    DataType = 0x0016
@@ -73,7 +74,7 @@ func (d DataType) String() string {
 // TensorKind says where the elements of a tensor come from (Qnn_TensorType_t).
 type TensorKind uint32
 
-// The constants below are the values of TensorKind.
+// A tensor of a graph is an input, an output, an intermediate result or a constant.
 const (
 	AppWrite TensorKind = 0 // AppWrite is an input of the graph: the caller writes it before an execute
 	AppRead  TensorKind = 1 // AppRead is an output of the graph: the caller reads it after an execute
@@ -81,7 +82,7 @@ const (
 	Static   TensorKind = 4 // Static is a constant: its elements are given when the tensor is created
 )
 
-// String returns the kind of tensor in words.
+// String returns the kind of tensor in words, such as "input".
 func (k TensorKind) String() string {
 	switch k {
 	case AppWrite:
@@ -112,8 +113,8 @@ const (
 // Priority orders contexts or graphs that compete for the device.
 type Priority uint32
 
-// The constants below are the values of Priority. If DefaultPriority is given, the
-// library chooses the priority.
+// The constants below rank contexts and graphs that compete for the device. If DefaultPriority
+// is given, the library chooses the priority.
 const (
 	DefaultPriority  Priority = 0
 	PriorityNormal   Priority = 100

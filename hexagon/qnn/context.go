@@ -24,8 +24,9 @@ const (
 	htpFastInit         = 8
 )
 
-// ContextOptions configures a [Context]. The zero ContextOptions select the defaults. The
-// vendor's x86-64 library refuses some fields of ContextOptions with [ErrNotSupported].
+// ContextOptions sets the priority of a [Context] and how an image is loaded into it. The zero
+// ContextOptions select the defaults. The vendor's x86-64 library refuses some fields of
+// ContextOptions with [ErrNotSupported].
 type ContextOptions struct {
 	// Priority orders contexts that compete for the device. If Priority is zero, the
 	// library chooses the priority.

@@ -20,7 +20,7 @@ const (
 // devices and cores.
 const platformOption = 1
 
-// DeviceOptions configures a [Device].
+// DeviceOptions chooses the chip and the cores on which the graphs of a [Device] run.
 type DeviceOptions struct {
 	// SoC is the vendor's number of the chip (57 is SM8650). If SoC is zero on a phone, the
 	// library finds the phone's own chip. If SoC is zero on a PC, the vendor's x86-64 library
@@ -98,7 +98,7 @@ func (l *Library) NewDevice(log *Log, o DeviceOptions) (*Device, error) {
 	return d, nil
 }
 
-// Close frees the device of the library.
+// Close releases the NPU that NewDevice opened.
 func (d *Device) Close() error { return d.handle.free(fnDeviceFree) }
 
 // HardwareDevice describes one NPU device of the machine.

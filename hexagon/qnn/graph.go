@@ -22,8 +22,8 @@ const (
 	finalizeLevel = 3 // finalizeLevel is the value of htpOptimization that selects the effort of finalize
 )
 
-// GraphOptions configures a [Graph]. For each field of GraphOptions that is zero, the
-// library chooses a value.
+// GraphOptions sets the priority, the compiler's effort and the fast memory of a [Graph]. For
+// each field of GraphOptions that is zero, the library chooses a value.
 type GraphOptions struct {
 	// Priority orders graphs that compete for the device.
 	Priority Priority
@@ -162,7 +162,7 @@ func (c *Context) openGraph(name string, open func(context uintptr, name *byte, 
 	return &Graph{context: c, id: *id, name: name}, nil
 }
 
-// Name returns the name of the graph.
+// Name returns the name by which the context and its image list the graph.
 func (g *Graph) Name() string { return g.name }
 
 // The method live returns the handle of the graph, or an error if its context is closed.
@@ -220,8 +220,9 @@ func (g *Graph) AddNode(op *Op) error {
 	return g.context.handle.library.callByValue(fnGraphAddNode, id, c)
 }
 
-// Finalize compiles the graph. If the profile p is nil, Finalize is not measured. In the
-// vendor's x86-64 library, Finalize waits until no graph executes.
+// Finalize compiles the nodes that were added to the graph, so that it can be executed. If the
+// profile p is nil, Finalize is not measured. In the vendor's x86-64 library, Finalize waits
+// until no graph executes.
 func (g *Graph) Finalize(p *Profile) error {
 	id, err := g.live()
 	if err != nil {

@@ -31,7 +31,7 @@ func newInventory(info *GraphInfo) (inventory, error) {
 	return v, nil
 }
 
-// add adds an input or output to the inventory.
+// add records the ID and the size of a graph's input or output.
 func (v *inventory) add(t *Tensor) error {
 	size, err := t.SizeBytes()
 	if err != nil {

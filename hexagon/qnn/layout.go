@@ -318,9 +318,10 @@ type cSystemInterface struct {
 	table [systemFunctionCount]uintptr `c:"table"`
 }
 
-// The C structs below describe an image. C structs that describe an image are copied from
-// the library's memory before they are read. Pointers in descriptions of images are stored
-// as numbers; a value of type memory reads the bytes to which they point.
+// In the C structs below, the library lists the graphs and tensors of an image. C structs that
+// describe an image are copied from the library's memory before they are read. Pointers in
+// descriptions of images are stored as numbers; a value of type memory reads the bytes to which
+// they point.
 
 // cBinaryInfo is the part of QnnSystemContext_BinaryInfo_t that is the same in all
 // versions.

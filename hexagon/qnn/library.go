@@ -32,7 +32,7 @@ type Options struct {
 	Backend uint32
 }
 
-// Version is the version of a C interface.
+// Version is the version of one of QNN's C interfaces, such as 2.40.0.
 type Version struct{ Major, Minor, Patch uint32 }
 
 // String returns the version as text, such as "2.40.0".
@@ -150,9 +150,9 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// call calls a function of the library's function table. If a caller converts a pointer to
-// a number in the argument list, the memory to which it points stays alive until call
-// returns.
+// call calls the library's C function f and returns its status code as an error. If a caller
+// converts a pointer to a number in the argument list, the memory to which it points stays
+// alive until call returns.
 //
 //go:uintptrescapes
 func (l *Library) call(f function, args ...uintptr) error {

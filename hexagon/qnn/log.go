@@ -46,7 +46,7 @@ func (g *Log) SetLevel(level LogLevel) error {
 	return g.handle.library.call(fnLogSetLogLevel, id, uintptr(level))
 }
 
-// Close closes the log of the library.
+// Close frees the library's logger and makes its C callback available for another log.
 func (g *Log) Close() error {
 	if g.handle.id.Load() == 0 {
 		return nil
@@ -78,7 +78,7 @@ type logSlot struct {
 // idleSlots holds the C callbacks of closed logs, so that new logs can use them.
 var idleSlots struct {
 	sync.Mutex
-	list []*logSlot // list is guarded by the embedded Mutex
+	list []*logSlot // list holds the unused callbacks; the embedded Mutex guards list
 }
 
 // takeSlot returns a C callback that passes log lines to `target`. takeSlot reuses the
@@ -147,8 +147,8 @@ func trimLine(text string) string {
 // errorLines keeps the most recent log lines at error level.
 type errorLines struct {
 	mu    sync.Mutex
-	count uint64             // count is guarded by the lock mu
-	ring  [lineMemory]string // ring is guarded by the lock mu
+	count uint64             // count is the number of lines received so far; mu guards it
+	ring  [lineMemory]string // ring holds the latest lines; mu guards it
 }
 
 func (e *errorLines) add(text string) {

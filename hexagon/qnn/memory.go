@@ -9,7 +9,7 @@ import (
 // MemoryKind is the kind of memory to which a file descriptor belongs.
 type MemoryKind uint32
 
-// The constants below are the values of MemoryKind.
+// The constants below are the kinds of memory that can be registered with a context.
 const (
 	// IONMemory is memory with one buffer per tensor, from rpcmem or the kernel's ION
 	// allocator.

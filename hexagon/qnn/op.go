@@ -33,7 +33,8 @@ type Param struct {
 	Tensor *Tensor
 }
 
-// Scalar is a number with its element type. The functions below create a Scalar.
+// Scalar is a number with its element type. ScalarUint32 and the functions after it create a
+// Scalar.
 type Scalar struct {
 	kind DataType
 	bits uint64

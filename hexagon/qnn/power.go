@@ -44,7 +44,8 @@ const (
 // scale of corners.
 type ExpandedCorner uint32
 
-// The constants below are the values of ExpandedCorner.
+// The constants below are the voltage corners of the matrix unit, from the lowest to the
+// highest.
 const (
 	HMXMin     ExpandedCorner = 0x100
 	HMXSVS     ExpandedCorner = 0x180
@@ -58,7 +59,7 @@ const (
 // scaling) is on.
 type PowerMode uint32
 
-// The constants below are the values of PowerMode.
+// The constants below are QNN's rules by which the NPU's clocks follow its load.
 const (
 	PowerUpDown      PowerMode = 0x01
 	PowerOnlyUp      PowerMode = 0x02

@@ -15,7 +15,7 @@ const (
 // ProfileLevel selects the times that a [Profile] measures.
 type ProfileLevel uint32
 
-// The constants below are the values of ProfileLevel.
+// The constants below choose how finely a profile measures times.
 const (
 	ProfileBasic    ProfileLevel = 1    // ProfileBasic measures the times of whole calls
 	ProfileDetailed ProfileLevel = 2    // ProfileDetailed also measures the time of each node
@@ -26,7 +26,7 @@ const (
 // to Hexagon.
 type EventType uint32
 
-// The constants below are the values of EventType.
+// The constants below are QNN's numbers for what a profile event measures.
 const (
 	EventInit           EventType = 100
 	EventFinalize       EventType = 300
@@ -91,7 +91,7 @@ type Event struct {
 // the host.
 type Profile struct{ handle handle }
 
-// NewProfile opens a profile.
+// NewProfile returns a profile that records the times of the calls to which it is passed.
 func (b *Backend) NewProfile(level ProfileLevel) (*Profile, error) {
 	backend, err := b.handle.live("backend")
 	if err != nil {
@@ -107,7 +107,7 @@ func (b *Backend) NewProfile(level ProfileLevel) (*Profile, error) {
 	return p, nil
 }
 
-// Close frees the profile of the library.
+// Close frees the times that the library has recorded for the profile.
 func (p *Profile) Close() error { return p.handle.free(fnProfileFree) }
 
 func (p *Profile) optional() (uintptr, error) {
@@ -132,7 +132,7 @@ func (p *Profile) Events() ([]Event, error) {
 type eventSource interface {
 	// numbers lists the events of a profile (depth 0), or the parts of an event.
 	numbers(owner uintptr, depth int) ([]uint64, error)
-	// event returns a profile event without its parts.
+	// event returns the type, value and unit of a profile event, without its parts.
 	event(number uint64) (Event, error)
 }
 
@@ -170,7 +170,7 @@ func (r *eventReader) events(owner uintptr, depth int) ([]Event, error) {
 	return events, nil
 }
 
-// libraryEvents provides the events of an open library.
+// libraryEvents reads the times that an open library has recorded in a profile.
 type libraryEvents struct{ library *Library }
 
 func (l libraryEvents) numbers(owner uintptr, depth int) ([]uint64, error) {

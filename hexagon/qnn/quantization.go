@@ -10,8 +10,8 @@ import (
 // Encoding is the kind of a quantization (Qnn_QuantizationEncoding_t).
 type Encoding uint32
 
-// The constants below are the values of Encoding. In each encoding below, a real number is
-// Scale × (stored integer + Offset).
+// The constants below are QNN's ways to store real numbers as integers. In each encoding below,
+// a real number is Scale × (stored integer + Offset).
 const (
 	// ScaleOffset has one scale and one offset for the whole tensor.
 	ScaleOffset Encoding = 0

@@ -23,11 +23,12 @@ type quirkRow struct {
 	seen, act string
 }
 
-// quirks lists all quirks. Except for the version check in Open, the behaviour of package
-// qnn depends on the library's version only through the table `quirks`. The version range
-// of a quirk comes from tests of a few versions. A version between two tested versions is
-// assumed to have the quirks of the older one, because the remedy for a quirk does no harm
-// on a library without the quirk.
+// quirks lists behaviours that deviate from the vendor's documentation, each with the library
+// versions that have it. Except for the version check in Open, the behaviour of package qnn
+// depends on the library's version only through the table `quirks`. The version range of a
+// quirk comes from tests of a few versions. A version between two tested versions is assumed to
+// have the quirks of the older one, because the remedy for a quirk does no harm on a library
+// without the quirk.
 var quirks = [...]quirkRow{
 	quirkEarlyDeviceUnion: {
 		name: "device options have their union at offset 4", first: 32, last: 35,

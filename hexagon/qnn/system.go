@@ -29,7 +29,7 @@ type System struct {
 	Version Version
 }
 
-// OpenSystem loads a QNN system library.
+// OpenSystem loads a QNN system library, which lists the graphs and tensors in an image.
 func OpenSystem(path string) (*System, error) {
 	if err := checkName(path); err != nil {
 		return nil, fmt.Errorf("qnn: open %q: %w", path, err)

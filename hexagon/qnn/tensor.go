@@ -10,7 +10,7 @@ import (
 // most five dimensions.
 const maxRank = 8
 
-// Tensor describes a tensor of a graph.
+// Tensor holds the name, kind, type, dimensions and encoding of a tensor in a QNN graph.
 type Tensor struct {
 	// Name is the name of the tensor, which is unique within the graph.
 	Name string

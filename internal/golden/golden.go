@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output of golden scripts")
 
-// Command is one command of a golden script.
+// Command holds the name and the arguments of one command in a golden script.
 type Command struct {
 	Name     string
 	Operands []string          // Operands holds the words that contain no "="

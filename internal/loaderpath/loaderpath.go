@@ -56,9 +56,8 @@ var atStart = func() (values []string) {
 	return values
 }()
 
-// Split splits a list of folders. full holds the folders with full paths; other holds
-// the rest, which depend on the current folder. An empty list of folders has no
-// elements.
+// Split splits a list of folders. full holds the folders with full paths; other holds the rest,
+// which depend on the current folder. For an empty list, Split returns no folders.
 func Split(list string) (full, other []string) {
 	for _, folder := range elements(list) {
 		if filepath.IsAbs(folder) {

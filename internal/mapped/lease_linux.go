@@ -19,8 +19,8 @@ type lease struct {
 	path string
 
 	mu    sync.Mutex // mu is held while the mapped bytes are replaced by a copy
-	bytes []byte     // bytes is guarded by the lock mu
-	ended bool       // ended is guarded by the lock mu
+	bytes []byte     // bytes is the file's content in memory; mu guards it
+	ended bool       // ended is set when the lease protects the file no longer; mu guards it
 	lost  bool       // lost is guarded by the lock mu; it is set if the bytes could not be kept
 }
 

@@ -12,8 +12,9 @@ import (
 // folder or a pipe.
 var ErrNotRegular = errors.New("not a regular file")
 
-// File is a mapped file. The methods of a mapped File may be called from any goroutine.
-// Close must be called only after the last read of the mapped bytes.
+// File gives access to a file's bytes, which are mapped into memory for reading. The methods of
+// a mapped File may be called from any goroutine. Close must be called only after the last read
+// of the mapped bytes.
 type File struct {
 	mu    sync.Mutex
 	bytes []byte // bytes is guarded by the lock mu; it is nil after Close

@@ -140,7 +140,7 @@ var breakTime = func() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// meminfo returns MemAvailable of /proc/meminfo in bytes.
+// meminfo returns the available memory in bytes that the text of /proc/meminfo states.
 func meminfo(text string) int64 {
 	for line := range strings.Lines(text) {
 		var kilobytes int64

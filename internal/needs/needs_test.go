@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// probe records what Missing does to a test.
+// probe stands for a test and records whether Missing fails or skips it.
 type probe struct {
 	testing.TB
 	failed, skipped string

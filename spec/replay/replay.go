@@ -14,7 +14,7 @@ import "github.com/sdnpu/sdnpu/spec"
 
 // Drafter is the interface of drafters that package replay scores.
 type Drafter interface {
-	// Begin starts a request.
+	// Begin gives the drafter the prompt tokens of a new request.
 	Begin(prompt []int32)
 	// Observe tells the drafter the tokens that the model found likely after the token at a
 	// position. Run calls Observe for a position as soon as the model would have computed
@@ -54,7 +54,7 @@ type Count struct {
 	Propose, Commit []int64
 }
 
-// Add adds the counts of another Count.
+// Add adds the requests, passes and tokens that o has counted.
 func (c *Count) Add(o *Count) {
 	c.Requests += o.Requests
 	c.Steps += o.Steps

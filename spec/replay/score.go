@@ -2,7 +2,7 @@ package replay
 
 import "slices"
 
-// Score summarises a [Count].
+// Score holds accept lengths and times that are computed from a [Count].
 type Score struct {
 	// MAT (mean accepted tokens) is the mean number of tokens that a verification pass
 	// emits, including the model's own token. MATSpecBench also counts the prefill as a

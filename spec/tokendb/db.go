@@ -21,7 +21,7 @@ type Document struct {
 	Conversation uint64
 	// Time is the time at which the document was committed, in seconds since 1970.
 	Time int64
-	// Tokens are the tokens of the document.
+	// Tokens holds the token IDs of the remembered text.
 	Tokens []int32
 }
 
@@ -56,7 +56,7 @@ type DB struct {
 	log      *file // log is the log file, open for appending; it is nil for readers
 	logSize  int64 // logSize is the end of the log's last complete record, in bytes
 	damaged  int   // damaged is the number of bytes before logSize that belong to no complete record
-	evicted  int   // evicted is the value of Stats.Evicted
+	evicted  int   // evicted counts the documents dropped since Open to save space
 	query    query
 }
 
@@ -91,7 +91,8 @@ func (d *DB) fail(err error) error {
 	return err
 }
 
-// Commit adds a document. When Commit returns, the document is on disk.
+// Commit stores a document, so that later drafts can continue its text. When Commit returns,
+// the document is on disk.
 func (d *DB) Commit(document Document) error {
 	if err := d.check(document); err != nil {
 		return fmt.Errorf("tokendb: %w", err)

@@ -97,7 +97,7 @@ func (d *DB) Documents(visit func(Document)) error {
 	return nil
 }
 
-// Stats describes the contents of a database.
+// Stats counts the documents, tokens, segments and bytes of a database.
 type Stats struct {
 	Documents, Tokens, Segments int
 	// LogTokens counts the tokens in the log, which are in no segment yet.
@@ -109,7 +109,7 @@ type Stats struct {
 	Bytes int64
 }
 
-// Stats returns the database's statistics.
+// Stats counts the documents, tokens and bytes in the log and in all segments.
 func (d *DB) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -124,7 +124,7 @@ func (d *DB) loadOnce() (err error) {
 	return nil
 }
 
-// readManifest reads and checks the manifest of a database.
+// readManifest reads the list of the database's files and rejects a list for another tokenizer.
 func (d *DB) readManifest() (manifest, error) {
 	b, err := d.disk.read(manifestName, maxManifest+1)
 	if err != nil {

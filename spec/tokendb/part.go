@@ -55,7 +55,7 @@ func (p *part) release(used []*part) error {
 // sizeBytes returns the size of the segment's file.
 func (p *part) sizeBytes() int64 { return int64(len(p.file.Bytes())) }
 
-// readDocuments returns the documents in a segment.
+// readDocuments copies all documents out of a mapped segment.
 func (p *part) readDocuments() ([]Document, error) {
 	documents := make([]Document, p.header.documents)
 	err := mapped.Guard(func() error {

@@ -20,8 +20,8 @@ const (
 	segmentBits = 25
 )
 
-// query holds the results of one call of Levels. The next call of Levels reuses the
-// memory of a query.
+// query holds the successors of a context's suffixes that one call of Levels has found. The
+// next call of Levels reuses the memory of a query.
 type query struct {
 	lists lists
 	parts []partLevels // parts holds the query's results of each segment
