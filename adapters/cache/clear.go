@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 )
 
-// Cleared holds the result of clearing the cache.
+// Cleared lists what clearing the image cache removed, kept or failed to remove.
 type Cleared struct {
 	Images []Entry // Images lists the removed images
 	Kept   []Entry // Kept holds images that were kept because a process uses them

@@ -41,10 +41,10 @@ type Entry struct {
 	result   findings.Entry // result is the zero value for an image
 }
 
-// ImageKind is the value of Kind for images.
+// ImageKind is the value of [Entry].Kind for a compiled image of the image cache.
 const ImageKind = "image"
 
-// imageEntry describes an image.
+// imageEntry converts the image cache's description of an image to an Entry.
 func imageEntry(i imagecache.Info) Entry {
 	e := Entry{
 		Kind: ImageKind, Key: i.Key, digest: i.Label["digest"], Model: i.Label["model"], Graphs: i.Label["graphs"], Rows: i.Label["rows"], Context: i.Label["context"],
@@ -57,7 +57,7 @@ func imageEntry(i imagecache.Info) Entry {
 	return e
 }
 
-// Images describes images as entries.
+// Images converts the image cache's descriptions of images to entries for a list.
 func Images(list []imagecache.Info) (entries []Entry) {
 	for _, i := range list {
 		entries = append(entries, imageEntry(i))

@@ -50,7 +50,7 @@ func line(i imagecache.Info, reason error) string {
 	return fmt.Sprintf("\n  %s: %v", i.Path, reason)
 }
 
-// Summary returns the number of images of each state.
+// Summary returns a text with the numbers of all, damaged and unreadable images.
 func (v *Verified) Summary() string {
 	text := fmt.Sprintf("%s, %d damaged", cmdline.Count(len(v.Entries), "image"), v.damaged)
 	if len(v.unread) > 0 {

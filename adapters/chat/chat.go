@@ -43,8 +43,8 @@ type Conversation struct {
 	Now time.Time
 }
 
-// Template is a model's parsed template. The methods of a Template may be called from
-// any goroutine.
+// Template is a model's parsed chat template. The methods of a Template may be called
+// from any goroutine.
 type Template struct {
 	template *jinja.Template
 	source   string
@@ -67,7 +67,7 @@ func New(source, bos, eos string) (*Template, error) {
 	return t, nil
 }
 
-// Source returns the text of the template.
+// Source returns the Jinja source text from which the chat template was parsed.
 func (t *Template) Source() string { return t.source }
 
 // Render returns the text of a conversation, followed by the start of the assistant's

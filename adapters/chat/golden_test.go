@@ -30,7 +30,8 @@ type rendered struct {
 	Texts map[string]map[string]*string
 }
 
-// templates returns the folder with llama.cpp's templates.
+// templates returns the folder of llama.cpp's chat templates, which SDNPU_TEMPLATES
+// names.
 func templates(t testing.TB) string {
 	folder := os.Getenv("SDNPU_TEMPLATES")
 	if _, err := os.Stat(filepath.Join(folder, "Qwen-Qwen3-0.6B.jinja")); folder == "" || err != nil {

@@ -158,7 +158,7 @@ func (t *Tool) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// toolValues returns tools as values of a template.
+// toolValues converts tools to the list of values that a chat template reads.
 func toolValues(tools []Tool) (*jinja.List, error) {
 	list := &jinja.List{}
 	for _, t := range tools {

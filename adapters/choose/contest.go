@@ -82,7 +82,7 @@ func (c Contest) Known(ctx context.Context) (choice *findings.Choice, err error)
 	return choice, err
 }
 
-// run is the judge of one contest.
+// run implements judge: it measures and checks the recipes of one contest.
 type run struct {
 	Contest
 	file   *gguf.File
@@ -230,8 +230,8 @@ func keys(cache *imagecache.Store) (map[string]bool, error) {
 	return set, err
 }
 
-// The method `check` implements judge. If the quality of the recipe was checked on this
-// device before, `check` returns the stored result.
+// The method `check` measures the quality of a recipe, as judge requires. If the quality
+// of the recipe was checked on this device before, `check` returns the stored result.
 func (r *run) check(ctx context.Context, name string) (t findings.Trial, passed bool, err error) {
 	store := r.Settings.Findings()
 	recipe, err := store.Calibrated(ctx, r.options(name).Recipe(r.model))
@@ -252,7 +252,8 @@ func (r *run) check(ctx context.Context, name string) (t findings.Trial, passed 
 	return findings.TrialOf(c), c.Positions >= findings.MinPositions && c.Gate.Failure(c) == "", nil
 }
 
-// The method `open` implements judge.
+// The method `open` compiles the model with a recipe and opens it once, as judge
+// requires.
 func (r *run) open(ctx context.Context, name string) error {
 	r.say("recipe %s: compiling for this device", name)
 	l, err := r.Settings.Open(ctx, r.Program, r.options(name))

@@ -24,7 +24,7 @@ var ErrNone = errors.New("no recipe passes its gate on this device")
 // judge measures recipes. If an error of a judge concerns one recipe only, the comparison
 // continues without this recipe.
 type judge interface {
-	// time returns the time of a token in ms.
+	// time returns how many milliseconds one token takes with the recipe.
 	time(ctx context.Context, recipe string) (ms float64, err error)
 	// check measures the quality of the recipe, and reports whether the quality reaches the
 	// recipe's gate.

@@ -44,7 +44,7 @@ func (j *judgeOf) open(_ context.Context, r string) error {
 	return j.made[r].openErr
 }
 
-// outcomes returns the outcome of each recipe.
+// outcomes maps the name of each tried recipe to its outcome.
 func outcomes(trials []findings.Trial) map[string]findings.Outcome {
 	of := map[string]findings.Outcome{}
 	for _, t := range trials {

@@ -16,7 +16,8 @@ import (
 type Device struct {
 	Library, Name string
 	SoC           uint32
-	// Sharing is the value of hexagon.Options.ConstantSharing.
+	// Sharing holds hexagon.Options.ConstantSharing, which controls whether graphs share
+	// equal weights.
 	Sharing int
 }
 

@@ -21,8 +21,8 @@ type Config struct {
 	Mode string
 	// Recipe is the name of the precision recipe, or [AutoRecipe].
 	Recipe string
-	// Draft holds the draft sources. Resolve combines sdnpu.draft with
-	// Calibration and Extension.
+	// Draft selects the sources that propose draft tokens. Resolve combines sdnpu.draft
+	// with Calibration and Extension.
 	Draft draft.Mode
 	// Calibration and Extension are "on", "off" or "auto". If Calibration or Extension
 	// is "on" or "off", it switches its draft source on or off in Draft. If Calibration
@@ -36,7 +36,8 @@ type Config struct {
 	Database, DatabaseName string
 	// DatabaseSize is the size limit of the database in bytes; 0 means no limit.
 	DatabaseSize int64
-	// Plan is the name of the switch plan.
+	// Plan names the switch plan: the schedule by which prompts load, run and free
+	// graphs.
 	Plan string
 	// If Exact is set, each token of an answer is computed with one graph width.
 	Exact bool
@@ -45,8 +46,8 @@ type Config struct {
 	// FirstContext is the first context tier in tokens. If FirstContext is 0, the
 	// engine chooses the first context tier.
 	FirstContext int
-	// Blocks is the number of blocks. If Config.Blocks is 0, the engine chooses the
-	// number of blocks.
+	// Blocks is the number of blocks into which the model's layers are divided. If
+	// Config.Blocks is 0, the engine chooses the number of blocks.
 	Blocks int
 	// Origin maps each key that a source has set to the name of that source.
 	Origin map[string]string
@@ -118,7 +119,7 @@ func (k Key) setFrom(c *Config, s Source, value string) error {
 	return nil
 }
 
-// note adds a line to [Config].Notes.
+// note formats a line for the log and adds it to [Config].Notes.
 func (c *Config) note(format string, args ...any) {
 	c.Notes = append(c.Notes, fmt.Errorf(format, args...).Error())
 }

@@ -18,7 +18,7 @@ const auto, on, off = "auto", "on", "off"
 // Prefix is the beginning of every sdnpu key in a GGUF's metadata.
 const Prefix = "sdnpu."
 
-// Key is one setting.
+// Key describes one setting that a GGUF file or an environment variable can set.
 type Key struct {
 	// Name is the key in a GGUF's metadata.
 	Name string
@@ -141,8 +141,8 @@ var Keys = []Key{
 	},
 }
 
-// setPlan sets the switch plan. If v is a plan name of an earlier version, setPlan
-// replaces it by the present name.
+// setPlan checks the name of a switch plan and stores it in c. If v is a plan name of an
+// earlier version, setPlan replaces it by the present name.
 func setPlan(c *Config, v string) error {
 	c.Plan = graphswap.CurrentPlan(v)
 	if err := engine.CheckPlan(c.Plan); err != nil {

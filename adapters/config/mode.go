@@ -14,8 +14,9 @@ type Modes map[string]map[string]string
 // plain is the mode without drafts, switching and calibrated recipes.
 const plain = "plain"
 
-// modes holds the modes that every program has. The mode auto sets nothing: each key
-// then has its own default, which is mostly auto.
+// modes maps each value of sdnpu.mode that every program accepts to the keys that it
+// sets. The mode auto sets nothing: each key then has its own default, which is mostly
+// auto.
 var modes = Modes{
 	auto: {},
 	plain: {
@@ -26,7 +27,8 @@ var modes = Modes{
 
 const modeKey = "sdnpu.mode"
 
-// laboratoryModes are modes that only the laboratory's program has.
+// laboratoryModes lists the values of sdnpu.mode that only the laboratory's program
+// accepts.
 var laboratoryModes = []string{"coordgen", "paper"}
 
 func setMode(c *Config, v string) error {

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// reportPattern matches the names of reports.
+// reportPattern matches the file names of crash reports.
 const reportPattern = "sdnpu-crash-*.txt"
 
 // maxReports limits the reports of this user in the folder of temporary files.

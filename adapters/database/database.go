@@ -41,7 +41,7 @@ func Limit(size int64) int64 {
 	return size
 }
 
-// Explain adds advice to an error of a database.
+// Explain adds the path and advice for the user to an error of a token database.
 func Explain(err error, path string) error {
 	switch {
 	case err == nil:
@@ -131,7 +131,8 @@ func formatTime(seconds int64) string {
 	return time.Unix(seconds, 0).Format("2006-01-02 15:04:05")
 }
 
-// Conversation describes a conversation in a database.
+// Conversation counts the texts and tokens of one stored conversation, and shows its
+// beginning.
 type Conversation struct {
 	ID     string `json:"conversation"`
 	Texts  int    `json:"texts"`

@@ -14,7 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/spec/tokendb"
 )
 
-// Imported counts what an import added.
+// Imported counts the files, texts and tokens of one import into a token database.
 type Imported struct {
 	Files  int `json:"files"`
 	Known  int `json:"known_files"` // Known counts files whose texts the database had already
@@ -27,7 +27,7 @@ type Imported struct {
 	Bytes     int64   `json:"bytes"`
 }
 
-// Import describes what to import.
+// Import describes an import of texts into a token database.
 type Import struct {
 	// Path is the folder of the database. If the folder does not exist, the import
 	// creates it.

@@ -143,7 +143,7 @@ func CheckPrepared(s findings.Store, c *backend.Capabilities) (list []Finding) {
 		if len(all) == 0 {
 			list = append(list, Finding{What: "prepared", Found: folder + ": empty"})
 		}
-		fitting := map[string]bool{} // the models that have prepared images for this device
+		fitting := map[string]bool{} // fitting holds the models that have prepared images for this device
 		for _, e := range all {
 			if c != nil && e.Mismatch(*c) == "" {
 				fitting[e.Model.Digest] = true

@@ -15,7 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// Finding is one line of the doctor's report.
+// Finding is the result of one check by `sdnpu doctor`, and one line of its report.
 type Finding struct {
 	What string
 	// Found describes what the check found. Found is empty if something that sdnpu needs is

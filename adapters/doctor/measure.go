@@ -125,7 +125,7 @@ func (c *Checkup) useRecipe(r launch.Recipe) {
 const flipsTime = 20 * time.Second
 
 // measureFlips measures how often the graph width changes the model's top token. The
-// argument `pass` is the time of one pass.
+// argument `pass` is the time of one forward pass of the model.
 func (c *Checkup) measureFlips(ctx context.Context, m *launch.Model, pass time.Duration) error {
 	positions := c.Flips
 	if positions == 0 {

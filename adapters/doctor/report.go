@@ -16,7 +16,8 @@ const (
 	fixedBudget   = 0.5 // fixedBudget is the allowed time in seconds for costs that do not grow with the model
 )
 
-// Report is the result of a [Checkup]. All sizes in a Report are in bytes.
+// Report holds what a [Checkup] found out about a model, such as sizes, memory and times.
+// All sizes in a Report are in bytes.
 type Report struct {
 	File         string         `json:"file"`
 	FileBytes    int64          `json:"file_bytes"`

@@ -20,7 +20,7 @@ const undoTime = 30 * time.Second
 // lineEvery is the time between two lines about a load that takes long.
 const lineEvery = 10 * time.Second
 
-// Ollama is a running Ollama.
+// Ollama describes a running Ollama server: its address and what the caller knows of it.
 type Ollama struct {
 	URL *url.URL
 	// Journal is a folder for notes about unfinished work. All calls of a user must name

@@ -95,8 +95,9 @@ func (m *Model) readModelfile(text string) {
 	}
 }
 
-// variantOf reads the adapters of a model. If an adapter selects the NPU, selected is
-// true, and settings lists the adapter's other keys.
+// variantOf reads from a model's adapters whether they select the NPU, and their
+// settings. If an adapter selects the NPU, selected is true, and settings lists the
+// adapter's other keys.
 func (m Model) variantOf() (selected bool, settings []string, err error) {
 	for _, file := range m.Adapters {
 		own, values, err := keysOf(file)
@@ -110,7 +111,7 @@ func (m Model) variantOf() (selected bool, settings []string, err error) {
 	return selected, settings, nil
 }
 
-// keysOf reads the keys of a GGUF file.
+// keysOf reads from a GGUF file whether it selects the NPU, and its other settings.
 func keysOf(file string) (selected bool, settings []string, err error) {
 	f, err := gguf.OpenKeys(file)
 	if err != nil {

@@ -65,7 +65,7 @@ const (
 	Comparing   = "with float"
 )
 
-// Model is an open model file.
+// Model is an open model with its tokenizer and its name for messages.
 type Model struct {
 	*model.Model
 	Tokenizer *tokenizer.Tokenizer

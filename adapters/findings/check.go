@@ -139,8 +139,8 @@ func (s Store) checkPath(digest, recipe string) string {
 	return filepath.Join(s.Cache, ChecksFolder, digest+"-"+recipe+FileSuffix)
 }
 
-// KeepCheck stores a check for [Store.LastCheck]. KeepCheck does not store a check
-// of fewer than [MinPositions] positions.
+// KeepCheck stores the result of a quality check for [Store.LastCheck]. KeepCheck does
+// not store a check of fewer than [MinPositions] positions.
 func (s Store) KeepCheck(ctx context.Context, c *Check) error {
 	if s.Cache == "" || c.Positions < MinPositions {
 		return nil
@@ -148,8 +148,9 @@ func (s Store) KeepCheck(ctx context.Context, c *Check) error {
 	return atomicfile.WriteJSON(ctx, s.checkPath(c.Digest, c.Recipe), c)
 }
 
-// LastCheck returns the last check of a recipe. If no check is stored, or if the last check
-// used other ranges than the recipe has now, the result `known` is false.
+// LastCheck returns the stored result of the last quality check of a recipe. If no check
+// is stored, or if the last check used other ranges than the recipe has now, the result
+// `known` is false.
 func (s Store) LastCheck(digest string, recipe model.Recipe) (_ *Check, known bool) {
 	if s.Cache == "" {
 		return nil, false

@@ -62,7 +62,7 @@ const (
 	NotFaster Outcome = "not at least 5 % faster"
 )
 
-// Trial holds the figures of one recipe.
+// Trial holds the outcome, time and quality that a comparison found for one recipe.
 type Trial struct {
 	Recipe  string  `json:"recipe"`
 	Outcome Outcome `json:"outcome"`
@@ -100,7 +100,7 @@ type Choice struct {
 	Sum string `json:"sum"`
 }
 
-// Trial returns the figures of a recipe, or nil.
+// Trial returns the outcome, time and quality that were found for a recipe, or nil.
 func (c *Choice) Trial(recipe string) *Trial {
 	i := slices.IndexFunc(c.Trials, func(t Trial) bool { return t.Recipe == recipe })
 	if i < 0 {
@@ -121,10 +121,10 @@ func (c *Choice) Figures() string {
 	return fmt.Sprintf("%s (times: %s); not taken: %s", c.Trial(c.Recipe), c.Times, strings.Join(others, "; "))
 }
 
-// String describes a recipe with its figures.
+// String returns the recipe's name with its measured time and quality.
 func (t *Trial) String() string { return t.Recipe + ": " + t.Line() }
 
-// Line describes the figures of a recipe.
+// Line returns the recipe's measured time and quality as text, without its name.
 func (t *Trial) Line() string {
 	parts := []string{}
 	if t.MsPerToken > 0 {
@@ -201,7 +201,8 @@ func (s Store) choicePath(k ChoiceKey) string {
 	return filepath.Join(s.Cache, ChoicesFolder, k.Digest+"-"+device[:16]+FileSuffix)
 }
 
-// KeepChoice stores a choice for [Store.Choice].
+// KeepChoice stores the chosen recipe of a model in the cache, for later calls of
+// [Store.Choice].
 func (s Store) KeepChoice(ctx context.Context, c Choice) (err error) {
 	if s.Cache == "" {
 		return nil
@@ -213,7 +214,8 @@ func (s Store) KeepChoice(ctx context.Context, c Choice) (err error) {
 	return atomicfile.WriteJSON(ctx, s.choicePath(c.ChoiceKey), c)
 }
 
-// readChoice reads a stored choice.
+// readChoice reads a chosen recipe from a file, after checking that the file can be
+// trusted.
 func readChoice(path string) (*Choice, error) {
 	if err := trust.Check(path); err != nil {
 		return nil, err

@@ -43,7 +43,8 @@ type codesEntry struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// codesWriter writes a codes file.
+// codesWriter writes a file with the integers of rounded weights, one matrix after
+// another.
 type codesWriter struct {
 	w      io.Writer
 	index  []codesEntry

@@ -23,8 +23,8 @@ type Gate struct {
 	Ratio float64 `json:"perplexity_ratio"`
 }
 
-// gates holds the quality gate of each recipe. Recipes that are not in the table of
-// gates have no gate.
+// gates maps each recipe to the quality that the recipe must reach. Recipes that are not
+// in the table of gates have no gate.
 var gates = map[string]Gate{
 	"f16":        {Top1: 0.997},
 	"w8":         {Top1: 0.98, Ratio: 1.01},
@@ -36,8 +36,8 @@ var gates = map[string]Gate{
 	"w8a8-shadow": {Top1: 0.92, Ratio: 1.02},
 }
 
-// GateOf returns the gate of a recipe. The gate does not depend on whether the KV
-// cache has 8 bits.
+// GateOf returns the gate of a recipe: the quality that the recipe must reach. The gate
+// does not depend on whether the KV cache has 8 bits.
 func GateOf(recipe string) Gate { return gates[strings.TrimSuffix(recipe, model.SmallCache)] }
 
 func (g Gate) String() string {

@@ -37,7 +37,8 @@ const (
 // PrepareHint tells the user how to fill a folder with images for another machine.
 const PrepareHint = "sdnpu prepare MODEL.gguf --soc CHIP -o DIR on a PC"
 
-// manifest is the content of ManifestFile.
+// manifest lists the images and other files of a prepared folder, as ManifestFile stores
+// them.
 type manifest struct {
 	Schema  string          `json:"schema"`
 	Entries []PreparedEntry `json:"prepared"`

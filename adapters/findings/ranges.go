@@ -84,8 +84,8 @@ func ReadRanges(path, digest string) (*model.Ranges, error) {
 	return parseRanges(path, digest, data, func(id string) (*model.Rounded, error) { return openCodes(CodesPath(path), id) })
 }
 
-// parseRanges reads the content of a ranges file. The function `codes` opens the rounded
-// weights with an ID.
+// parseRanges parses a file of activation ranges, which a model's calibration has
+// measured. The function `codes` opens the rounded weights with an ID.
 func parseRanges(path, digest string, data []byte, codes func(id string) (*model.Rounded, error)) (*model.Ranges, error) {
 	var f RangesFile
 	var err error

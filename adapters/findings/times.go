@@ -65,7 +65,7 @@ func (s Store) KnownTimes(f TimesFile) *engine.WidthTimes {
 	return &known.WidthTimes
 }
 
-// KeepTimes stores measured times.
+// KeepTimes stores the measured times of graph widths as a JSON file in the cache.
 func (s Store) KeepTimes(ctx context.Context, f TimesFile, t *engine.WidthTimes) error {
 	if s.Cache == "" || t == nil {
 		return nil

@@ -83,7 +83,8 @@ func readConfiguration(file string) (*graphswap.Config, error) {
 	return c, nil
 }
 
-// writeConfiguration replaces the file of a configuration.
+// writeConfiguration stores the blocks and widths that plan auto has chosen, replacing
+// the file.
 func writeConfiguration(file string, c graphswap.Config) error {
 	if err := atomicfile.WriteJSON(context.Background(), file, c); err != nil {
 		return fmt.Errorf("configuration: %w", err)

@@ -27,7 +27,7 @@ type Model struct {
 	// Prompt holds the tokens of the text that [Options].Prompt encodes.
 	Prompt []int32
 	Layers int
-	// Recipe is the recipe with which the model runs.
+	// Recipe is the precision with which the model runs, and the reason for it.
 	Recipe Recipe
 	// LongestContext is the longest context for which the model was trained.
 	LongestContext int

@@ -75,7 +75,7 @@ func (o Options) with(r Recipe) Options {
 	return o
 }
 
-// ChooseHint tells how a recipe is chosen.
+// ChooseHint names the commands that choose a recipe, for messages to the user.
 const ChooseHint = "sdnpu enable MODEL, or sdnpu check MODEL.gguf"
 
 // openFitting opens the engine with the first of the recipes that can run on the

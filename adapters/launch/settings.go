@@ -70,7 +70,8 @@ const noKeyVariable = "SDNPU_ALLOW_NO_KEY"
 // the operator RmsNorm in float32.
 const x86SoC = 57
 
-// ReadSettings reads the machine's environment variables.
+// ReadSettings reads this machine's settings, such as library and cache, from environment
+// variables.
 func ReadSettings() (Settings, error) {
 	s := Settings{
 		Library:   os.Getenv("SDNPU_LIBRARY"),

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// node is an expression.
+// node is a parsed expression of a template, whose value eval computes.
 type node interface {
 	eval(s *state, c *scope) any
 }

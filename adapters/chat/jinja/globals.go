@@ -59,7 +59,7 @@ func compared(op string) func(s *state, v any, a callArguments) bool {
 	}
 }
 
-// globals holds the functions that each template can call.
+// globals maps names to the functions that each template can call, such as "range".
 var globals = map[string]function{
 	"range": func(s *state, a callArguments) any {
 		start, stop, step := int64(0), a.integer(0, "", 0), a.integer(2, "", 1)

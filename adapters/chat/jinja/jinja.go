@@ -48,7 +48,7 @@ func fail(line int, format string, args ...any) {
 	panic(failure{fmt.Errorf("%w: %s", ErrTemplate, why)})
 }
 
-// catch turns a failure into an error.
+// catch recovers from a panic of the function fail and stores its error in *err.
 func catch(err *error) {
 	switch r := recover().(type) {
 	case nil:
@@ -59,11 +59,11 @@ func catch(err *error) {
 	}
 }
 
-// Template is a parsed template. The methods of a Template may be called from any
-// goroutine.
+// Template holds the parsed statements of a template, ready to be rendered. The methods
+// of a Template may be called from any goroutine.
 type Template struct{ body []statement }
 
-// Parse parses a template.
+// Parse checks the source text of a template and returns the [Template] that renders it.
 func Parse(source string) (t *Template, err error) {
 	defer catch(&err)
 	if len(source) > maxSource {

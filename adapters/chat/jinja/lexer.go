@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// tokenKind is the kind of a token.
+// tokenKind distinguishes text, tag marks, names, literals and operators in a template.
 type tokenKind int
 
 const (
@@ -36,14 +36,15 @@ type lexer struct {
 	tokens []token
 }
 
-// operators lists the operators. An operator such as "**" comes before its prefix "*",
-// because the lexer takes the first match.
+// operators lists the operators and punctuation marks of the template language. An
+// operator such as "**" comes before its prefix "*", because the lexer takes the first
+// match.
 var operators = []string{
 	"//", "**", "==", "!=", ">=", "<=",
 	"+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",",
 }
 
-// split returns the tokens of a template.
+// split cuts the source text of a template into tokens.
 func split(source string) []token {
 	source = strings.ReplaceAll(source, "\r\n", "\n")
 	l := &lexer{source: strings.TrimSuffix(source, "\n"), line: 1}

@@ -8,7 +8,7 @@ import (
 // maxNesting limits the nesting of expressions and blocks in a template.
 const maxNesting = 200
 
-// parser reads tokens into nodes.
+// parser builds the statements and expressions of a template from its tokens.
 type parser struct {
 	tokens []token
 	at     int
@@ -356,7 +356,8 @@ func (p *parser) filter(line int, e node) *filter {
 	return f
 }
 
-// test reads a test after "is". The argument of a test needs no parentheses.
+// test parses a condition after the word "is", such as "defined" in "x is defined". The
+// argument of a test needs no parentheses.
 func (p *parser) test(line int, e node) node {
 	inverted := p.accept(tokenName, "not")
 	t := &test{line: line, name: p.name(), value: e}

@@ -77,7 +77,7 @@ type (
 	do struct{ value node }
 )
 
-// state is the state of one rendering.
+// state holds the output, the time and the remaining limits of one rendering.
 type state struct {
 	ctx      context.Context
 	out      *strings.Builder

@@ -31,14 +31,14 @@ func (p *parser) block(ends ...string) (body []statement, end string) {
 	}
 }
 
-// close reads the end of a tag.
+// close reads the mark "%}" that ends a tag, and fails if the mark is missing.
 func (p *parser) close() {
 	if t := p.next(); t.kind != tokenClose {
 		fail(t.line, "%%} is missing before %q", t.text)
 	}
 }
 
-// statement reads a statement after its name.
+// statement parses the rest of a statement whose name has been read.
 func (p *parser) statement(line int, name string) statement {
 	switch name {
 	case "for":

@@ -92,7 +92,7 @@ func (d *Dict) Delete(key any) {
 // namespace is the object whose attributes a set statement can change.
 type namespace struct{ Dict }
 
-// callArguments holds the arguments of a call.
+// callArguments holds the positional and named arguments of one call in a template.
 type callArguments struct {
 	positional []any
 	names      []string
@@ -170,7 +170,7 @@ func number(v any) (int64, bool) {
 	return 0, false
 }
 
-// float converts all numbers to a float.
+// float returns a number or boolean as a float64, and false for any other value.
 func float(v any) (float64, bool) {
 	if f, ok := v.(float64); ok {
 		return f, true

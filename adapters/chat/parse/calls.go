@@ -38,7 +38,7 @@ type reader struct {
 	cut    bool    // cut is set if the end of the answer has cut the arguments
 
 	held   scanner // held follows a JSON value in which the name of the call has not come yet
-	heldAt int     // heldAt counts the bytes that held has read
+	heldAt int     // heldAt counts the bytes of the call that the scanner held has read
 }
 
 // The method read reads the beginning of a text. n is the number of bytes that it has

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// channels describes answers of several messages. The header of each message names the
-// channel or the recipient of the message.
+// channels describes how a model writes an answer as several messages with headers. The
+// header of each message names the channel or the recipient of the message.
 type channels struct {
 	sign   string // sign is a text that shows in a template that its model has channels
 	prompt string // prompt is the end of a prompt after which a header follows
@@ -80,7 +80,8 @@ func (p *Parser) recipient(last bool) (out Delta) {
 	return out
 }
 
-// header reads the header of a message.
+// header reads the header that names the channel or recipient of the answer's next
+// message.
 func (p *Parser) header(last bool) (out Delta) {
 	c := p.format.channels
 	if c.recipients {

@@ -92,8 +92,8 @@ func (f Format) WithoutThoughts() Format {
 // control matches texts that can be one control token of a model.
 var control = regexp.MustCompile(`<[^<>\s=]+>|｜DSML｜`)
 
-// Marks returns the marks of a format. Some marks are control tokens of the model, so
-// the engine must keep their text in the answer.
+// Marks returns the texts that start and end thoughts and calls in a format. Some marks
+// are control tokens of the model, so the engine must keep their text in the answer.
 func (f Format) Marks() (marks []string) {
 	for _, p := range f.think {
 		marks = append(marks, p.start, p.end)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shape is a way of writing one call.
+// shape describes a notation in which models write one tool call.
 type shape struct {
 	// head matches a call up to its arguments: group 1 is the name, and the empty group 2
 	// is the place where the arguments start. A match of head stays the same when more
@@ -203,7 +203,8 @@ func gemmaField(text string, last bool, _ schema) (string, int, status) {
 	return field(gemma, gemmaKey, ":", text, ",}", last)
 }
 
-// field reads a key and its value.
+// field reads a key and its value in a call's arguments, and returns a field of a JSON
+// object.
 func field(d *dialect, key *regexp.Regexp, separator, text, ends string, last bool) (string, int, status) {
 	m := key.FindStringSubmatch(text)
 	if m == nil {

@@ -32,11 +32,11 @@ var (
 // maxNesting limits how deep lists and mappings of a value can contain each other.
 const maxNesting = 100
 
-// literal reads one value.
+// literal reads one value of a call's arguments, such as a number, text or list.
 type literal struct {
 	*dialect
 	text   string
-	last   bool // last is set if no text follows
+	last   bool // last is set if text is complete, so that no bytes follow
 	status status
 	depth  int
 }
@@ -50,7 +50,7 @@ func (d *dialect) value(text, ends string, last bool) (value string, n int, s st
 	return value, len(text) - len(l.text), l.status
 }
 
-// fail ends the reading, and returns "".
+// fail records that the value is invalid or incomplete, and returns "".
 func (l *literal) fail() string {
 	if l.status == found {
 		l.status = wrong
@@ -140,7 +140,8 @@ func (l *literal) quoted(ends string) string {
 	return l.fail()
 }
 
-// items reads a list, or a mapping with keys.
+// items reads the elements of a list or mapping up to its closing bracket, and returns
+// JSON.
 func (l *literal) items(closing byte, keys bool) string {
 	if l.depth++; l.depth > maxNesting {
 		l.status = wrong

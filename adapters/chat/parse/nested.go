@@ -14,22 +14,22 @@ var nestedCall = &shape{
 	field: nestedField, marks: []string{nest, nest + "<invoke", nest + "</invoke>"},
 }
 
-// nestedField reads one tag and its value.
+// nestedField reads one tagged argument and returns it as a field of a JSON object.
 func nestedField(text string, last bool, arguments schema) (string, int, status) {
 	e := element{text: text, last: last}
 	field := e.field(arguments, false)
 	return field, len(text) - len(e.text), e.status
 }
 
-// element reads nested tags.
+// element reads one argument whose value may consist of nested tags.
 type element struct {
 	text   string
-	last   bool // last is set if no text follows
+	last   bool // last is set if text is complete, so that no bytes follow
 	status status
 	depth  int
 }
 
-// fail ends the reading, and returns "".
+// fail records the status s, or wrong if no text follows, and returns "".
 func (e *element) fail(s status) string {
 	if e.last {
 		s = wrong

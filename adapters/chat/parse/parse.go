@@ -76,7 +76,7 @@ const (
 	inHeader // inHeader is the place of a parser that reads the header of a message
 )
 
-// Parser splits one answer.
+// Parser splits one answer of a model into thoughts, content and tool calls.
 type Parser struct {
 	format Format
 	place  place

@@ -116,7 +116,7 @@ func parsedWhole(t require.TestingT, f Format, prompt string, pieces ...string) 
 	return read(t, p, pieces...)
 }
 
-// read returns the joined parts that a parser reports.
+// read gives pieces of an answer to a parser and joins the parts that the parser reports.
 func read(t require.TestingT, p *Parser, pieces ...string) (all expected) {
 	add := func(d Delta) {
 		all.Content += d.Content

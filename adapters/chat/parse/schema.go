@@ -191,7 +191,7 @@ func (s schema) structure(steps *int) (k kinds) {
 	return anyKind
 }
 
-// kindOf returns the type of a value.
+// kindOf returns the JSON type of a decoded value.
 func kindOf(value any) kinds {
 	switch value.(type) {
 	case nil:
