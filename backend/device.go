@@ -9,8 +9,8 @@ import (
 // called from any goroutine. The caller closes all programs and buffers before it
 // closes the device.
 type Device interface {
-	// Capabilities returns a description of the device. The capabilities of a device do
-	// not change.
+	// Capabilities returns what the device supports, such as sharing constants, and its
+	// fingerprint. The capabilities of a device do not change.
 	Capabilities() Capabilities
 	// Compile writes one image that holds the graphs. If a device shares constants,
 	// Compile stores equal constants of the graphs once. If the device does not support

@@ -29,8 +29,8 @@ type Node struct {
 	Params          []Param
 }
 
-// Param is one parameter of a node's operator. Value is a bool, float32, int32, uint32
-// or [Array], as the operator's rule requires.
+// Param is a named value that controls an operator, such as the axis of Concat. Value is a bool,
+// float32, int32, uint32 or [Array], as the operator's rule requires.
 type Param struct {
 	Name  string
 	Value any
@@ -101,8 +101,9 @@ func (g *Graph) Validate() error {
 	return nil
 }
 
-// checkTensors checks each tensor of a graph. For each tensor, the result `ready` tells whether
-// the tensor has elements before any node runs.
+// checkTensors checks that each tensor of a graph has a name of its own and a valid shape, type and
+// encoding. For each tensor, the result `ready` tells whether the tensor has elements before any
+// node runs.
 func (g *Graph) checkTensors() (ready []bool, err error) {
 	ready = make([]bool, len(g.Tensors))
 	names := make(map[string]bool, len(g.Tensors))

@@ -17,9 +17,9 @@ type Binder interface {
 // Timed is a [Program] whose device measures the times of its calls. A device measures times only
 // if it was opened with an option that requests times.
 type Timed interface {
-	// LoadCost returns the cost of the call that loaded the program.
+	// LoadCost returns the time that the call which loaded the program took on the device's clock.
 	LoadCost() Cost
-	// RunCost returns the cost of the program's last run.
+	// RunCost returns the time that the program's last run took on the device's clock.
 	RunCost() Cost
 }
 

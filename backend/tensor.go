@@ -80,7 +80,8 @@ const (
 // TensorID is the index of a tensor in [Graph.Tensors].
 type TensorID int
 
-// Tensor describes one tensor of a graph.
+// Tensor gives the name, element type and shape of an input, an output, a constant or an
+// intermediate result of a graph.
 type Tensor struct {
 	// Name is the name of the tensor, and differs from the names of all other tensors
 	// of the same graph.

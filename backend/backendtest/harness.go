@@ -55,7 +55,8 @@ func (m *maker) value(name string, v float64, shape ...int) backend.TensorID {
 	return m.Constant(name, m.dtype, backend.Literal(encoded(all, m.dtype)), shape...)
 }
 
-// graph returns the test graph with the given outputs.
+// graph marks the given tensors as outputs and returns the finished graph; an invalid graph fails
+// the test.
 func (m *maker) graph(outputs ...backend.TensorID) *backend.Graph {
 	m.t.Helper()
 	for _, id := range outputs {
@@ -66,8 +67,8 @@ func (m *maker) graph(outputs ...backend.TensorID) *backend.Graph {
 	return g
 }
 
-// compile returns the image of the given graphs. If Options.Refuses announces that the
-// device rejects one of the graphs, the case is skipped.
+// compile lets the tested device compile the given graphs to one image. If Options.Refuses
+// announces that the device rejects one of the graphs, the case is skipped.
 func (s *suite) compile(t *testing.T, graphs ...*backend.Graph) backend.Image {
 	t.Helper()
 	var image bytes.Buffer
@@ -150,8 +151,8 @@ func (s *suite) execute(t *testing.T, p backend.Program, graph string, inputs ma
 	return out, m.buffer.Close()
 }
 
-// run calls execute and fails the test if it returns an error. Only the goroutine of
-// the test may call run.
+// run runs a graph and fails the test if the run returns an error. Only the goroutine of the test
+// may call run, because another one may not end the test.
 func (s *suite) run(t *testing.T, p backend.Program, graph string, inputs map[string][]byte) map[string][]byte {
 	t.Helper()
 	out, err := s.execute(t, p, graph, inputs)

@@ -54,7 +54,7 @@ func Encode(values []float32, t backend.DataType) []byte {
 	return b
 }
 
-// Decode is the inverse of [Encode].
+// Decode returns the float32 or float16 numbers in a tensor's memory.
 func Decode(raw []byte, t backend.DataType) []float32 {
 	values := make([]float32, len(raw)/t.Size())
 	if err := quant.DecodeFloats(values, raw, t); err != nil {

@@ -88,7 +88,8 @@ func evaluate(g *backend.Graph, inputs map[string][]byte) (map[string][]float64,
 	return results, nil
 }
 
-// definitions defines each operator in the most direct way.
+// definitions holds for each operator a slow, simple function that computes the expected results in
+// float64.
 var definitions = map[backend.Op]func(n *backend.Node, in []array, out array) array{
 	backend.FullyConnected: defineFullyConnected,
 	backend.MatMul:         defineMatMul,

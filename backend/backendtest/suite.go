@@ -31,8 +31,8 @@ type Options struct {
 	Known map[string]string
 }
 
-// testCase is one subtest of the suite. The name of a testCase must not change, because
-// Options.Known contains it.
+// testCase is a named function that tests one property of the device. The name of a testCase must
+// not change, because Options.Known contains it.
 type testCase struct {
 	name string
 	run  func(t *testing.T, s *suite)

@@ -19,7 +19,8 @@ var ErrText = errors.New("the text is empty or longer than Options.Context")
 // ErrNotFinite is returned if an activation is NaN or infinite in a calibration text.
 var ErrNotFinite = errors.New("an activation is not a finite number")
 
-// Options configures a Chain. With the zero Options, a chain runs the first recipe on 128 rows.
+// Options holds the precision, the graph width and the context length with which a Chain runs a
+// model. With the zero Options, a chain runs the first recipe on 128 rows.
 type Options struct {
 	// Recipe is the precision recipe in which the chain computes. If Recipe is the zero
 	// value, the first of [model.Recipes] is used.
@@ -31,10 +32,10 @@ type Options struct {
 	// If Observe is set, the inputs and results of projections are outputs of the
 	// graphs.
 	Observe bool
-	// Round, if set, receives from [Calibrate] the matrices of each layer that recipes
-	// store as integers with a scale per row. The rounding errors of a matrix are
-	// chosen to compensate each other in the calibration texts ([quant.Compensator]).
-	// If Round is set, the recipe must be f32.
+	// Round, if set, receives from [Calibrate] the matrices of each layer that recipes store as
+	// integers with a scale per row. The rounding errors of a matrix are chosen to compensate each
+	// other in the calibration texts ([quant.Compensator]). Round can be set only with the recipe
+	// f32, which computes everything in float32.
 	Round Keep
 	// Block, if positive, makes Round use 4 bits and one integer scale factor for each
 	// group of Block inputs ([quant.FitMultiples]). If Block is zero, Round uses 8
@@ -140,7 +141,7 @@ func (c *Chain) Layer(ctx context.Context, i int, observe Observer) error {
 	return errors.Join(err, r.close())
 }
 
-// graph returns the graph of the model's layer i.
+// graph builds the graph that computes layer i of the model alone.
 func (c *Chain) graph(i int) (*backend.Graph, error) {
 	o := c.options
 	return c.model.Block(model.Block{
@@ -202,7 +203,7 @@ func (c *Chain) fillViews(r *runner, at, valid int) {
 	positions := append(positions(at, valid), make([]int32, o.Rows-valid)...)
 	groups, t := config.Heads/config.KVHeads, o.Recipe.Activations
 	for _, v := range c.model.Views(o.Context) {
-		if !r.has(v.Mask) { // no layer of this graph uses the view v
+		if !r.has(v.Mask) { // no layer of this graph reads the mask and rotary angles in v
 			continue
 		}
 		if config.RopeDim > 0 {

@@ -1,16 +1,16 @@
 // Package chain runs texts through a model one layer at a time.
 //
-// The engine keeps a whole model on its device; a chain keeps only one layer there, and the
-// hidden states of all texts on the host. Because the device holds only one layer at a time, a
-// chain can measure models that do not fit into the device's memory: the ranges of activations
-// ([Calibrate]) and the effect of another recipe or device after each layer ([Compare]). A chain
-// generates no text.
+// The engine keeps a whole model on its device; a chain keeps only one layer there, and the hidden
+// states of all texts on the host. Because the device holds only one layer at a time, a chain can
+// measure models that do not fit into the device's memory: the ranges of activations ([Calibrate])
+// and the effect of another recipe or device after each layer ([Compare]). A chain only measures a
+// model; it does not generate text.
 //
 // # Invariants
 //
 //   - Each text is a sequence of its own, from position 0.
-//   - The graph of a layer is closed before the graph of the next layer is built.
-//     A failure leaves no graph open.
+//   - The graph of a layer is closed before the graph of the next layer is built. If a layer fails,
+//     its graph is closed, too.
 //   - A chain never returns or measures the results of padding rows.
 //
 // # Cost

@@ -50,7 +50,7 @@ func hotCounts(channels int) (counts []int) {
 	return slices.Compact(counts)
 }
 
-// product is one projection of an observed input.
+// product holds the weights of a projection and the results that it gave in the calibration texts.
 type product struct {
 	name    string
 	columns int

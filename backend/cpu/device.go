@@ -8,7 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// Options configures a Device. The zero Options select the defaults.
+// Options sets how many goroutines compute an operator and how much memory a program or buffer may
+// take. The zero Options select the defaults.
 type Options struct {
 	// Workers is the number of goroutines that compute one operator together. If
 	// Workers is zero, GOMAXPROCS goroutines compute an operator.
@@ -29,8 +30,8 @@ type Device struct {
 
 var _ backend.Device = (*Device)(nil)
 
-// New returns a float device. Closing a float device frees nothing, because its
-// programs and buffers are ordinary Go memory.
+// New returns a device that computes graphs on the processor in float32. Closing a float device
+// frees nothing, because its programs and buffers are ordinary Go memory.
 func New(options Options) *Device {
 	d := &Device{workers: workers(options.Workers), limit: options.MemoryLimit}
 	if d.workers <= 0 {
@@ -42,9 +43,9 @@ func New(options Options) *Device {
 	return d
 }
 
-// Capabilities describes the float device. The float device's fingerprint identifies
-// only the image format, because images hold graphs and constants and do not depend on
-// the machine.
+// Capabilities returns the device's name, its fingerprint and the features that it supports. The
+// float device's fingerprint identifies only the image format, because images hold graphs and
+// constants and do not depend on the machine.
 func (d *Device) Capabilities() backend.Capabilities {
 	return backend.Capabilities{
 		Lane:        backend.CPU,

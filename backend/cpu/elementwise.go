@@ -27,8 +27,8 @@ func multiplyRun(y, a, b []float32) {
 	}
 }
 
-// elementWise returns the kernel of an element-wise operator. The function `fast` computes `op`
-// on whole rows, for operands without broadcasting.
+// elementWise returns the function that applies `op`, such as a sum, to each pair of elements of
+// two tensors. The function `fast` computes `op` on whole rows, for operands without broadcasting.
 func elementWise(op func(a, b float32) float32, fast run) func(*backend.Node, []*backend.Tensor, *backend.Tensor) kernel {
 	return func(_ *backend.Node, in []*backend.Tensor, out *backend.Tensor) kernel {
 		shape, sa, sb := collapse(out.Shape, in[0].Shape, in[1].Shape)

@@ -99,9 +99,9 @@ type nodeRecord struct {
 	Params  []paramRecord      `json:"params,omitempty"`
 }
 
-// paramRecord is a node's parameter in the JSON header. Exactly one value of a
-// paramRecord is set. Float parameters are stored as their bits, because JSON has no
-// infinity.
+// paramRecord stores a parameter of an operator in the JSON header of an image. Of the fields from
+// Bool to Array, exactly the one of the parameter's type is set. Float parameters are stored as
+// their bits, because JSON has no infinity.
 type paramRecord struct {
 	Name   string         `json:"name"`
 	Bool   *bool          `json:"bool,omitempty"`

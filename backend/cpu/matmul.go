@@ -82,8 +82,8 @@ func (p *product) run(w workers, y []float32, in [][]float32) {
 	if p.flipA {
 		a = flip(w, a, p.k, p.m)
 	}
-	// The rows of all batches are numbered consecutively. Each goroutine computes whole
-	// groups of three rows at a time, for at least 2 µs.
+	// A number from 0 to rows-1 stands for one row of one of the result's matrices. Each goroutine
+	// computes whole groups of three rows at a time, for at least 2 µs.
 	rows := len(y) / p.n
 	step := max((1<<14)/(p.k*p.n), min(24, rows/(4*int(w))), 1)
 	step = (step + 2) / 3 * 3

@@ -156,8 +156,8 @@ func (p *program) Signature(name string) (backend.Signature, error) {
 	return g.signature, nil
 }
 
-// Run executes a graph. Run reads all inputs before the first node and writes all
-// outputs after the last one.
+// Run computes the graph with the given name. Run reads all inputs before the first node and writes
+// all outputs after the last one.
 func (p *program) Run(ctx context.Context, name string, bindings []backend.Binding) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,9 @@ var dotWide = func() func(sums *wideSums, x, w *float32, ldw, k int) {
 	return dotAVX
 }()
 
-// dotAVX implements [dotWide] with AVX. Because dotAVX does not fuse products with sums, each
-// lane rounds as the Go code does.
+// dotAVX multiplies packed rows of x by rows of w with AVX instructions and adds up the products:
+// see [dotWide]. Because dotAVX does not fuse products with sums, each lane rounds as the Go code
+// does.
 //
 //go:noescape
 func dotAVX(sums *wideSums, x, w *float32, ldw, k int)

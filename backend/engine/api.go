@@ -42,10 +42,10 @@ type Request struct {
 	IgnoreEOS bool
 }
 
-// Piece is a part of the output text. Piece consists of whole UTF-8 characters
-// and contains no part of a stop string.
+// Piece holds the next characters of the output text and their tokens. Piece consists of whole
+// UTF-8 characters and contains no part of a stop string.
 type Piece = detok.Piece
 
-// TokenLogprob describes one output token. Logprob and Top are set if the request asked
-// for log-probabilities.
+// TokenLogprob holds an output token's id, text and log-probability, and the likeliest
+// alternatives. Logprob and Top are set if the request asked for log-probabilities.
 type TokenLogprob = detok.TokenLogprob

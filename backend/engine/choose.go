@@ -27,7 +27,7 @@ import (
 // together, a request that comes during the loads waits until each block has one graph of
 // the next configuration; the other graphs are loaded later (complete.go).
 
-// chooser decides which configuration of graphs the engine has.
+// chooser decides between requests how many blocks and which graph widths the engine uses.
 type chooser struct {
 	mu      sync.Mutex // mu guards the fields below it, except ctx
 	between *session.Between
@@ -126,8 +126,8 @@ func (c *chooser) finished(r *Report, s *settings.Shape, would *draft.WouldAccep
 	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens)
 }
 
-// choice describes the engine's configuration for a report. If the engine has no chooser,
-// choice returns nil.
+// choice returns the engine's blocks and graph widths and why they were chosen, for a report. If
+// the engine has no chooser, choice returns nil.
 func (e *Engine) choice() *Choice {
 	c := e.chooser
 	if c == nil {
@@ -138,7 +138,7 @@ func (e *Engine) choice() *Choice {
 	return &Choice{Config: c.between.Config(), Reason: e.shape().Reason, Expected: c.between.Expect(c.context)}
 }
 
-// change is a change of the configuration.
+// change is the replacement of the engine's graphs by graphs of other widths or blocks.
 type change struct {
 	*session.Advice
 	// before is the shape of the graphs that the engine had before the first step of the

@@ -34,9 +34,9 @@
 //   - Package kvcache holds keys and values. Package buffers holds hidden states, angles and masks.
 //     Package arena divides device buffers into regions. Package sequences keeps the tokens
 //     of each sequence.
-//   - Package images compiles, loads and measures graphs. Package residency switches graphs.
-//     Package prepare lists and compiles images without an engine. Package flips compares the
-//     results of different graph widths.
+//   - Package images compiles, loads and measures graphs. Package residency loads and frees block
+//     graphs at run time. Package prepare lists and compiles images without an engine. Package
+//     flips compares the results of different graph widths.
 //   - Package draft proposes tokens. Package detok makes text of tokens and finds stop strings.
 //   - Package queue holds the rows that requests want from the next pass, and the pass's results.
 //   - Package workload learns output lengths and pass times. Package power votes for clock rates.
@@ -52,14 +52,14 @@
 //   - The file choose.go changes the configuration of the graphs while no request runs, and
 //     complete.go lets such a change give way to a request.
 //   - The file plans.go or a [Policy] chooses a switch plan, and the file planned.go starts it.
-//     Package residency carries the plan out. The files window.go and drive.go compute
-//     several chunks of a plan, and idle.go loads graphs while no request runs.
+//     Package residency loads and frees the graphs as the plan says. The files window.go and
+//     drive.go compute several chunks of a plan, and idle.go loads graphs while no request runs.
 //
 // # Locks
 //
-// A goroutine that holds a lock of the list below may take only locks that are listed
-// after it. Engine.growing and Engine.deviceLock are channels, so that a request can stop
-// waiting for them when it is cancelled. Package embed has a device lock of its own.
+// A goroutine that holds a lock of the list below may take only locks that are listed after it.
+// Engine.growing and Engine.deviceLock are channels, so that a request can stop waiting for them
+// when it is cancelled. Package embed, which computes embeddings, uses its own lock for its device.
 //
 //  1. The holder of Engine.growing makes the next graph set (replace.go).
 //  2. The holder of idleSwitch.mu counts requests and ends idle time.

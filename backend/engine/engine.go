@@ -84,7 +84,7 @@ type Engine struct {
 	headLock sync.Mutex
 
 	workload workload.Statistics // workload has its own lock
-	activity activity            // activity holds atomic counters
+	activity activity            // activity counts passes and busy times
 }
 
 // moreTokens is the largest number of vocabulary tokens without an embedding that the engine
@@ -127,7 +127,7 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 	return nil, list[len(list)-1].ExplainNoMemory(device, options.Plan == PlanAuto, err)
 }
 
-// open creates an engine with resolved options.
+// open loads the model's graphs and creates an engine, whose options are checked and complete.
 func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, o settings.Resolved) (_ *Engine, err error) {
 	if o.DeviceErr != nil {
 		return nil, o.DeviceErr
@@ -222,10 +222,10 @@ func (e *Engine) ensureLoaded() error {
 	return nil
 }
 
-// shape returns the shape of the engine's graphs.
+// shape returns the widths, blocks and plan of the graphs that the engine uses now.
 func (e *Engine) shape() *settings.Shape { return e.graphs.Load().shape }
 
-// head returns the head of the engine's graphs.
+// head returns the loaded graphs that compute logits from hidden states.
 func (e *Engine) head() *head { return e.graphs.Load().head }
 
 // prepareFor calls ensureLoaded for a request, unless the request is cancelled.

@@ -320,8 +320,8 @@ func (g *generation) lastPass() time.Duration {
 	return 0
 }
 
-// finish completes the report of the request. If the output ended without an error, the
-// engine learns its length for later decisions.
+// finish adds the request's loads, context length and configuration to its report. If the output
+// ended without an error, the engine learns its length for later decisions.
 func (g *generation) finish(err error) {
 	e := g.engine
 	g.endDrafts(err == nil)

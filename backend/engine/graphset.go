@@ -31,8 +31,8 @@ type graphSet struct {
 	// onDemand is set if the images of all graphs are compiled already. If onDemand is set,
 	// a graph that does not have to be loaded first is loaded when a plan needs the graph.
 	onDemand bool
-	// While a change of the configuration is interrupted, shape has the width of the decode
-	// graphs only, and complete is the shape with the prefill graphs, too. At other times
+	// While a change of the configuration is interrupted, shape has the width of the decode graphs
+	// only, and complete is the shape with the prefill graphs, too. While no change is interrupted,
 	// complete is nil. See complete.go.
 	complete *settings.Shape
 }

@@ -52,7 +52,7 @@ func (h *head) bind(loaded []*images.Graph) (err error) {
 	return nil
 }
 
-// reload loads the head's images again.
+// reload frees the graphs that compute logits and loads them again, after the device has restarted.
 func (h *head) reload(ctx context.Context, l *images.Loader) error {
 	loaded, err := images.ReloadAll(ctx, l.Silent(), h.images)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 // Package report describes what an engine has done.
 type (
-	// Report describes what the engine did for a request.
+	// Report holds the times, passes, drafts and loads that the engine needed for one request.
 	Report = report.Report
-	// Verification describes a decode pass of a request.
+	// Verification holds the drafts and accepted tokens of one decode pass of a request.
 	Verification = report.Verification
 	// PromptPass describes a pass that computed tokens of a prompt.
 	PromptPass = report.PromptPass
@@ -36,7 +36,7 @@ type (
 	Lossless = report.Lossless
 	// Flips is the measured rate at which the graph width changes the top token.
 	Flips = report.Flips
-	// WidthFlip describes the comparison of one graph width.
+	// WidthFlip counts the top tokens that differ between one graph width and one-token passes.
 	WidthFlip = report.WidthFlip
 	// Memory describes the memory that an Engine uses, in bytes.
 	Memory = report.Memory
@@ -46,7 +46,7 @@ type (
 	StopReason = report.StopReason
 )
 
-// The stop reasons have llama-server's names.
+// The reasons why an output ended have the names that llama-server gives them.
 const (
 	StopEOS   = report.StopEOS
 	StopWord  = report.StopWord
@@ -55,15 +55,15 @@ const (
 
 // Package settings checks and completes the options of an engine.
 type (
-	// Options configures an Engine. The zero Options are ready to use.
+	// Options holds an engine's settings, such as context and drafts; zero means the defaults.
 	Options = settings.Options
 	// WidthTimes holds the times of graphs in seconds, by width.
 	WidthTimes = settings.WidthTimes
 	// Policy makes the decisions of an [Engine] that depend on times.
 	Policy = settings.Policy
-	// Prompt describes a prompt that needs a plan.
+	// Prompt holds the lengths and the loaded graphs from which a prompt's switch plan is chosen.
 	Prompt = settings.Prompt
-	// CalibrationChoice is a decision of [Policy].CalibratePrompt.
+	// CalibrationChoice tells whether the drafter learns from the logits of a prompt's rows.
 	CalibrationChoice = settings.CalibrationChoice
 	// Elapsed is the time that a piece of work on the CPU took.
 	Elapsed = settings.Elapsed
@@ -77,10 +77,10 @@ var ErrOptions = settings.ErrOptions
 // PlanAuto keeps as many graphs loaded as fit into the device's memory.
 const PlanAuto = settings.PlanAuto
 
-// Plans lists the values of [Options].Plan.
+// Plans lists the names of the plans that decide which graphs stay loaded.
 var Plans = settings.Plans
 
-// NewForecast simulates a plan and returns its forecast.
+// NewForecast simulates a switch plan and returns the plan with its expected timeline.
 func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, error) {
 	return settings.NewForecast(plan, problem)
 }
@@ -98,9 +98,9 @@ func CheckExact(plan string) error { return settings.CheckExact(plan) }
 type (
 	// Progress tells how many of the images are compiled and loaded.
 	Progress = images.Progress
-	// Job describes an image to be compiled.
+	// Job lists the graphs that a process compiles together to one image.
 	Job = images.Job
-	// Prepared is an image that an engine will need.
+	// Prepared holds the cache key and the graphs' names of an image that an engine will load.
 	Prepared = images.Prepared
 	// MeasureOptions tunes [Measure].
 	MeasureOptions = images.MeasureOptions
@@ -114,11 +114,11 @@ type (
 // made.
 var ErrJob = images.ErrJob
 
-// DefaultPatience is the default of [Options.CompilePatience].
+// DefaultPatience limits the silence of a compiling process, beyond the time of its work.
 const DefaultPatience = images.DefaultPatience
 
-// WorkTime returns the longest time that is normal for compiling constants of the
-// given size. A patience of zero means [DefaultPatience].
+// WorkTime returns the longest time that is normal for compiling constants of the given size. If
+// `patience` is zero, WorkTime uses [DefaultPatience] instead.
 func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return images.WorkTime(patience, weights)
 }
@@ -127,9 +127,9 @@ func WorkTime(patience time.Duration, weights int64) time.Duration {
 type (
 	// Pass lists the rows that the graphs compute together in a forward pass.
 	Pass = queue.Pass
-	// Row describes one token of a pass.
+	// Row holds a token to compute, its sequence and the row that precedes it.
 	Row = queue.Row
-	// Result holds what a pass has computed.
+	// Result holds the logits that a pass has computed, and the numbers and times of its rows.
 	Result = queue.Result
 )
 

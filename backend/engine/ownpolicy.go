@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ownPolicy is the default policy of an engine.
+// ownPolicy chooses plans, pass widths and calibration if the options give no other policy.
 type ownPolicy struct{ e *Engine }
 
 func (p ownPolicy) PlanPrompt(prompt Prompt) (*Forecast, error) { return p.e.makePlan(prompt) }

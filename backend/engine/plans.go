@@ -20,9 +20,9 @@ func (e *Engine) costModel(s *settings.Shape) *graphswap.Cost {
 	return s.Costs.Model(e.dev.Capabilities().Name, residency.ModelSizes{Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab})
 }
 
-// makePlan computes the plan that the prompt's shape names. If other requests wait, each chunk
-// goes through all blocks before the next one, so that rows of the other requests can
-// share its passes.
+// makePlan computes when graphs are loaded and freed during a prompt. If other requests wait, each
+// chunk goes through all blocks before the next one, so that rows of the other requests can share
+// its passes.
 func (e *Engine) makePlan(p Prompt) (*Forecast, error) {
 	s := p.Shape
 	name, required, forbidden := s.PlanName, s.SpareRequired, s.SpareRefused

@@ -60,8 +60,8 @@ func (e *Engine) replaceGraphs(ctx context.Context, r *replacement) error {
 	return nil
 }
 
-// adopt decides which graphs the next set loads first. If the next graph set has the same
-// shape as the old one, the next set first loads those graphs that are loaded now. If the
+// adopt takes over what the next graph set can use of the old one. If the next graph set has the
+// same shape as the old one, the next set first loads those graphs that are loaded now. If the
 // head's graphs are equal in both sets, the next set takes over the old set's head.
 func (e *Engine) adopt(next *graphSet, r *replacement) (err error) {
 	if next.head = r.old.head; !slices.Equal(r.shape.HeadRows, r.old.shape.HeadRows) {

@@ -22,7 +22,7 @@ var (
 	ErrSaved = errors.New("the saved sequence cannot be restored")
 )
 
-// Saved describes a sequence that was saved or restored.
+// Saved holds the size of a sequence that was written to a file or read from one.
 type Saved struct {
 	// Tokens is the number of tokens, and Bytes the size of the file.
 	Tokens int
@@ -195,7 +195,7 @@ func (e *Engine) checkSaved(r io.ReadSeeker) (h *saved.Header, sizeBytes int64, 
 	return h, h.SizeBytes() + data + sha256.Size, nil
 }
 
-// savedError marks errors of invalid files as [ErrSaved].
+// savedError wraps the error of an invalid file of a saved sequence in [ErrSaved].
 func savedError(err error) error {
 	if errors.Is(err, saved.ErrFile) {
 		return fmt.Errorf("engine: %w: %w", ErrSaved, err)

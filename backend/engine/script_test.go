@@ -23,7 +23,7 @@ func TestSwitchScripts(t *testing.T) {
 	golden.Run(t, "testdata/switch/*.txt", func() func(*testing.T, golden.Command) string { return new(switchScript).run })
 }
 
-// switchScript is the engine of a script.
+// switchScript holds the engine, device and text of a test script's commands.
 type switchScript struct {
 	engine *engine.Engine
 	device *scriptDevice

@@ -110,8 +110,8 @@ func (f *File) Keys() iter.Seq[Key] { return slices.Values(f.header.keys) }
 // Tensors returns the tensors in their order in the file.
 func (f *File) Tensors() iter.Seq[Tensor] { return slices.Values(f.header.tensors) }
 
-// Tensor returns the named tensor. If the file has no tensor with the given name, the error
-// wraps [ErrNoTensor].
+// Tensor finds a tensor of the file by its name. If the file has no tensor with the given name, the
+// error wraps [ErrNoTensor].
 func (f *File) Tensor(name string) (Tensor, error) {
 	i, ok := f.tensors[name]
 	if !ok {

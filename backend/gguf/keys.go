@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The methods below return the value of a key. If the file does not have the key, a method
-// returns the fallback or, without a fallback, [ErrNoKey]. If the value of the key has
-// another type than the method returns, the error is [ErrKeyType] even with a fallback, so
-// that a mistyped setting is never silently ignored.
+// The methods below read a model's settings, which a GGUF file stores as keys with values. If the
+// file does not have the key, a method returns the fallback or, without a fallback, [ErrNoKey]. If
+// the value of the key has another type than the method returns, the error is [ErrKeyType] even
+// with a fallback, so that a mistyped setting is never silently ignored.
 
 // Has reports whether the file has a key, with a value of any type.
 func (f *File) Has(key string) bool {

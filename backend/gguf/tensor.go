@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// Tensor describes one tensor of a file.
+// Tensor holds the name, number format, shape and place of a tensor in a GGUF file.
 type Tensor struct {
 	Name string
 	Type quant.Type

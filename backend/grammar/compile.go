@@ -56,8 +56,8 @@ type compiler struct {
 	edges int
 }
 
-// compile returns the grammar of the given rules. If a rule is left-recursive, the error is
-// a [SyntaxError].
+// compile translates rules to a machine that reads text byte by byte. If a rule is left-recursive,
+// the error is a [SyntaxError].
 func compile(rules []rule, root int) (*Grammar, error) {
 	c := &compiler{}
 	var err error

@@ -229,9 +229,9 @@ func (w *walks) add(name string, one walk, d drawn) {
 	w.names, w.list, w.drawn = append(w.names, name), append(w.list, one), append(w.drawn, d)
 }
 
-// compare compares all masks with those of llguidance. If the map `used` is not nil, compare
-// accepts the tokens that a known difference from llguidance explains, and counts these
-// tokens by the name of the difference.
+// compare checks that each token mask allows the same tokens as the mask that llguidance computes.
+// If the map `used` is not nil, compare accepts the tokens that a known difference from llguidance
+// explains, and counts these tokens by the name of the difference.
 func (w *walks) compare(t *testing.T, used map[string]int) {
 	t.Helper()
 	equal, forced := 0, 0

@@ -39,7 +39,7 @@ func (m *Mask) addAll(tokens []int32) {
 	}
 }
 
-// finish counts the tokens of a mask.
+// finish counts the allowed tokens after the last one was added to a mask.
 func (m *Mask) finish() {
 	if m.words != nil {
 		m.count = m.ones()

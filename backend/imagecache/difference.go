@@ -223,7 +223,7 @@ func copyDifference(file []byte, f *os.File, path string, h *header) error {
 	return putTogether(w, f, base, h)
 }
 
-// memory is a writer to a slice of memory.
+// memory lets a function that writes to an io.Writer fill a byte slice.
 type memory struct{ rest []byte }
 
 func (m *memory) Write(p []byte) (int, error) {

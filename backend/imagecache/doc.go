@@ -1,12 +1,11 @@
 // Package imagecache keeps compiled images in a folder, so that a model is compiled for
 // a device only once and not at every start.
 //
-// A [Store] maps keys to compiled images. Package imagecache knows nothing about
-// devices and models: the caller's key must contain everything that decides whether an
-// image is still valid. A [Label] describes an image for people. Package imagecache
-// itself does not use labels. Deleting images, or the whole folder of the cache, is
-// always safe, even while a program uses an image. (Windows does not delete a file in
-// use.)
+// A [Store] maps keys to compiled images. Package imagecache knows nothing about devices and
+// models: the caller's key must contain everything that decides whether an image is still valid. A
+// [Label] tells people what an image is for, such as its model. Package imagecache itself does not
+// use labels. Deleting images, or the whole folder of the cache, is always safe, even while a
+// program uses an image. (Windows does not delete a file in use.)
 //
 // # A file
 //

@@ -32,8 +32,8 @@ const (
 	headerSum         = headerSize - sha256.Size
 )
 
-// Label describes an image for people. A Label consists of names and values. A label
-// has room for about 3800 bytes; if it is longer, its longest values are cut.
+// Label tells people what an image is for. A Label consists of names and values, such as the
+// model's name. A label has room for about 3800 bytes; if it is longer, its longest values are cut.
 type Label map[string]string
 
 // encode returns the label in JSON.

@@ -35,7 +35,8 @@ const (
 	lookTime = 30 * time.Second
 )
 
-// Options configures a Store. The zero Options select the defaults.
+// Options holds the size limit of an image cache, its folders of prepared images and its log. The
+// zero Options select the defaults.
 type Options struct {
 	// Limit is the limit in bytes for the total size of the images in the folder, without those
 	// in use. If Limit is zero, the size has no limit.

@@ -63,7 +63,7 @@ func (s *summer) close() {
 	s.open = nil
 }
 
-// sum returns the checksum of the image.
+// sum returns the checksum of all bytes that were written to the summer.
 func (s *summer) sum() sum {
 	if s.open != nil {
 		s.close()

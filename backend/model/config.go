@@ -10,9 +10,10 @@ import (
 
 // Config holds a model's hyper-parameters.
 type Config struct {
-	// Architecture is the value of the file's key general.architecture.
+	// Architecture is the name of the model's family, such as llama, from the file's key
+	// general.architecture.
 	Architecture string
-	// Layers is the number of layers of the model. Hidden is the width of the hidden states.
+	// Layers is the number of transformer layers. Hidden is the width of the hidden states.
 	Layers, Hidden int
 	// Heads is the number of query heads. KVHeads is the number of key heads and of value heads.
 	// Each key head, with its value head, serves the same number of query heads.

@@ -17,7 +17,7 @@ type writer struct {
 	// graph, and its Linear in all other graphs.
 	projections Linear
 	inLayers    bool         // inLayers is set in graphs of blocks, and not in the head's graph
-	views       []viewInputs // views has the same order as the model's views
+	views       []viewInputs // views[i] holds the mask and angles of view i
 	scale       backend.TensorID
 	// zeros holds the vectors of zeros that norms need, by length. scale and the
 	// constants of GELU are 0 until they are declared.
@@ -108,8 +108,8 @@ func (w *writer) multiply(name string, a, b backend.TensorID) backend.TensorID {
 	return w.Apply(name, backend.Multiply, []backend.TensorID{a, b})
 }
 
-// layer writes the nodes of the model's layer i. The output tensor of the layer that
-// the writer writes has the given name.
+// layer adds the operators of attention and feed-forward network of layer i to the graph. The
+// output tensor of the layer that the writer writes has the given name.
 func (w *writer) layer(name string, i int, x backend.TensorID) backend.TensorID {
 	t, p := &w.model.layers[i], fmt.Sprintf("layer%d_", i)
 	if w.model.arch.postNorm {

@@ -26,8 +26,8 @@ type Shadow struct {
 	// Main is the range of the first product's results, and Warm that of the shadow's results.
 	Main Range `json:"main"`
 	Warm Range `json:"warm,omitzero"`
-	// Error is the squared error of the result divided by the squared result: the mean over
-	// the rows of the calibration texts. No graph depends on Error.
+	// Error is the squared error of the result divided by the squared result: the mean over the
+	// rows of the calibration texts. Error is only reported: it changes no graph.
 	Error float32 `json:"error"`
 }
 

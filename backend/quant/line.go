@@ -59,8 +59,8 @@ func Lines(dst []Line, src []byte, t Type) error {
 	return nil
 }
 
-// newLine returns a [Line] with a positive scale. For a negative scale, which formats
-// allow, newLine returns the same values in reverse order.
+// newLine describes equally spaced values by their lowest value and their positive distance. For a
+// negative scale, which formats allow, newLine returns the same values in reverse order.
 func newLine(scale, first, steps float32) Line {
 	if scale < 0 {
 		return Line{-scale, first + steps*scale}

@@ -44,9 +44,9 @@ type format struct {
 	block, blockBytes int
 }
 
-// formats holds the description of each format. Numbers that are missing in the table belong
-// to formats that were withdrawn or that no file uses. The sizes of blocks in bytes are those
-// of ggml's structures.
+// formats gives the name and block size of each number format that GGUF files use. Numbers that are
+// missing in the table belong to formats that were withdrawn or that no file uses. The sizes of
+// blocks in bytes are those of ggml's structures.
 var formats = [...]format{
 	0:  {"F32", 1, 4},
 	1:  {"F16", 1, 2},

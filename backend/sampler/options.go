@@ -36,7 +36,8 @@ type Counter interface {
 	Only() (token int32, ok bool)
 }
 
-// Options configures a Sampler. The zero Options choose the best token without filters.
+// Options holds the temperature, filters and penalties with which a Sampler chooses tokens. The
+// zero Options choose the best token without filters.
 type Options struct {
 	// Temperature divides the logits. If Temperature is zero or less, Sample selects the best
 	// token after penalties and typical-p. Among tokens with equal logits, Sample selects the

@@ -25,7 +25,7 @@ type pair uint64
 
 func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint32(right)) }
 
-// join is an entry of the table of merges.
+// join holds the rank of a merge of two tokens, and the token that they become.
 type join struct {
 	rank int32
 	id   int32 // id is the token that the two tokens of a merge become

@@ -24,8 +24,8 @@ type charsMap struct {
 
 const charsMapKey = "tokenizer.ggml.precompiled_charsmap"
 
-// readCharsMap reads the charsMap of a file. If a file has no charsMap, readCharsMap
-// returns a charsMap that replaces nothing.
+// readCharsMap reads from a model file which characters a text must have replaced. If a file has no
+// charsMap, readCharsMap returns a charsMap that replaces nothing.
 func readCharsMap(f *gguf.File) (charsMap, error) {
 	if !f.Has(charsMapKey) {
 		return charsMap{}, nil

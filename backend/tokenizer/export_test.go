@@ -2,7 +2,7 @@ package tokenizer
 
 import "slices"
 
-// Split splits a text with the named pre-tokenizer.
+// Split cuts a text into words by the rules of the pre-tokenizer with the given name.
 func Split(name, text string) ([]string, error) {
 	p, err := newPretokenizer(name)
 	if err != nil {

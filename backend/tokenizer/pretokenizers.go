@@ -1,6 +1,6 @@
 package tokenizer
 
-// rule describes a pre-tokenizer as data.
+// rule holds the names and the regular expressions of one way to cut a text into words.
 type rule struct {
 	names              []string // names holds values of tokenizer.ggml.pre
 	patterns           []string

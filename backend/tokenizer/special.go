@@ -99,8 +99,8 @@ func (s *specials) at(start int, spelling int32) found {
 	return found{match{start, start + len(sp.text), sp.id}, spelling}
 }
 
-// matchHeap is a heap of matches of special tokens. The first element of a matchHeap is the
-// match that takes precedence over all others.
+// matchHeap orders places in a text at which special tokens are spelled out. The first element of a
+// matchHeap is the match that takes precedence over all others.
 type matchHeap []found
 
 func (r matchHeap) Len() int { return len(r) }

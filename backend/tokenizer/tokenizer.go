@@ -96,7 +96,7 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Encode returns the ids of a text.
+// Encode returns the ids of the tokens that spell a text.
 func (t *Tokenizer) Encode(text string, opts EncodeOptions) ([]int32, error) {
 	return t.EncodeContext(context.Background(), text, opts)
 }

@@ -176,8 +176,8 @@ type ending struct {
 	id    int32
 }
 
-// split returns the tokens of a word. The slice that split returns is valid until the next
-// call of split.
+// split returns the tokens of a word whose scores have the largest sum. The slice that split
+// returns is valid until the next call of split.
 func (s *splitter) split(word string) ([]int32, error) {
 	s.ends = slices.Grow(s.ends[:0], len(word)+1)[:len(word)+1]
 	for i := range s.ends {

@@ -94,7 +94,7 @@ func (v *vocabulary) messagesEnd() bool {
 	return has(messageEnd) && (has("<|call|>") && has("<|return|>") || (has("<|call|>") || has("<|calls|>")) && has("<|flush|>"))
 }
 
-// readScores returns the scores of all tokens.
+// readScores reads from a model file the score of each token, by which tokens are preferred.
 func (v *vocabulary) readScores(f *gguf.File) ([]float64, error) {
 	scores, err := f.Floats("tokenizer.ggml.scores")
 	if err != nil {

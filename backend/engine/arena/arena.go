@@ -39,7 +39,7 @@ type Region struct {
 // Bytes returns the first n bytes of the region.
 func (r Region) Bytes(n int) []byte { return r.Buffer.Bytes()[r.Offset : r.Offset+n : r.Offset+n] }
 
-// All returns all bytes of the region.
+// All returns the memory of the whole region, which the host can read and write.
 func (r Region) All() []byte { return r.Bytes(r.Size) }
 
 // From returns the part of the region after the region's first `skip` bytes.

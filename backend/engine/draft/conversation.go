@@ -10,7 +10,8 @@ type conversations struct {
 	next   int
 }
 
-// promptRecord describes the prompt of a request.
+// promptRecord holds the length and hash of a request's prompt, and the conversation to which the
+// prompt belongs.
 type promptRecord struct {
 	length             int
 	hash, conversation uint64

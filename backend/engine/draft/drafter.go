@@ -133,8 +133,8 @@ func (d *Drafter) Propose(t *spec.Tree, rows int) {
 	}
 }
 
-// End ends the drafter's request. If the request succeeded, End adds the request's output to
-// the database.
+// End tells the drafter that its request has no further tokens. If the request succeeded, End adds
+// the request's output to the database.
 func (d *Drafter) End(success bool) {
 	if !success {
 		return

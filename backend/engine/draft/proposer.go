@@ -2,14 +2,14 @@ package draft
 
 import "github.com/sdnpu/sdnpu/spec"
 
-// Baseline creates a published drafter, which the laboratory compares with the
-// product's blend of sources. The product contains no implementation of Baseline.
-// Implementations of Baseline must be comparable with ==, because modes are compared.
+// Baseline creates a published drafter, which the laboratory compares with the product's blend of
+// sources. Only the laboratory implements Baseline; the product does not. Implementations of
+// Baseline must be comparable with ==, because modes are compared.
 type Baseline interface {
 	// New returns a proposer for one sequence. The proposer may read database only
 	// inside Propose; database is nil unless the mode's Database is set.
 	New(m Mode, database spec.Source) Proposer
-	// Name returns the name of the mode.
+	// Name returns the text by which a user selects the mode, such as "paper".
 	Name(m Mode) string
 }
 

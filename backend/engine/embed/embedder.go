@@ -48,7 +48,7 @@ type Report struct {
 	Paced string
 	// Ops counts the graph operators that ran.
 	Ops int64
-	// Lane is the unit that ran the operators.
+	// Lane tells whether the NPU or the CPU computed the embeddings.
 	Lane backend.Lane
 }
 
@@ -106,10 +106,10 @@ func (e *Embedder) PerToken() bool { return e.Pooling() == model.PoolNone }
 // Rows returns the widths of the graphs, in descending order.
 func (e *Embedder) Rows() []int { return slices.Clone(e.options.Rows) }
 
-// Blocks returns the number of blocks.
+// Blocks returns the number of groups of layers that have graphs of their own.
 func (e *Embedder) Blocks() int { return e.options.Blocks }
 
-// Recipe returns the name of the recipe.
+// Recipe returns the name of the precision in which the embeddings are computed, such as "f16".
 func (e *Embedder) Recipe() string { return e.options.Recipe.Name }
 
 // Memory returns the memory that the embedder uses now. The memory grows when a text needs

@@ -35,7 +35,8 @@ const longestText = 2048
 // loaded when a text needs them.
 const eagerRows = 512
 
-// Options configures an Embedder. The zero Options select the defaults.
+// Options holds the precision, the graph widths and the longest text of an Embedder. The zero
+// Options select the defaults.
 type Options struct {
 	// Recipe is the precision of the graphs. If Recipe is the zero value, the first of
 	// [model.Recipes] is used.

@@ -49,8 +49,8 @@ func (e *Embedder) runNext(ctx context.Context) {
 	err = e.run(context.WithoutCancel(ctx), p) // other calls share the pass, so a cancelled ctx must not end it
 }
 
-// run computes a pass. If the device restarts during the pass, run loads the graphs
-// again and repeats the pass once.
+// run runs the graphs of all layers on the texts of a pass. If the device restarts during the pass,
+// run loads the graphs again and repeats the pass once.
 func (e *Embedder) run(ctx context.Context, p *pass) error {
 	if e.closed {
 		return fmt.Errorf("embed: %w", backend.ErrClosed)

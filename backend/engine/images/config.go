@@ -17,7 +17,7 @@ type Config struct {
 	// Rows lists the widths of each block's graphs, in descending order. HeadRows lists
 	// the widths of the head's graphs, in ascending order.
 	Rows, HeadRows []int
-	// Blocks is the number of blocks.
+	// Blocks is the number of groups of layers that have graphs of their own.
 	Blocks int
 	// Top is the number of largest logits that the head returns in addition to all
 	// logits; zero means none.

@@ -14,15 +14,15 @@ import (
 
 // Image is a compiled image and, while the image is loaded, its program.
 type Image struct {
-	program backend.Program   // program is the loaded program, or nil
+	program backend.Program   // program runs the image's graphs; it is nil while the image is not loaded
 	bytes   []byte            // bytes holds the compiled image, which the program may use in place
 	entry   *imagecache.Entry // entry maps the bytes; it is nil if they are in ordinary memory
 	own     bool              // own is set if no other user could have written the image's bytes
-	graphs  []*Graph          // graphs has the same order as sources
+	graphs  []*Graph          // graphs[i] was compiled from sources[i]
 	sources []*backend.Graph
 }
 
-// Graph is one loaded graph of an image.
+// Graph holds a graph's name, the program that runs it, and the list of its inputs and outputs.
 type Graph struct {
 	Name      string
 	Program   backend.Program

@@ -28,15 +28,15 @@ const (
 	bytesPerSecond = 5e6
 )
 
-// WorkTime returns the longest time that is normal for compiling constants of the
-// given size. A patience of zero means [DefaultPatience].
+// WorkTime returns the longest time that is normal for compiling constants of the given size. If
+// `patience` is zero, WorkTime uses [DefaultPatience] instead.
 func WorkTime(patience time.Duration, weights int64) time.Duration {
 	return cmp.Or(patience, DefaultPatience) + time.Duration(float64(weights)/bytesPerSecond*float64(time.Second))
 }
 
-// Source describes a graph of a model in a form that can be sent to another process. A
-// Source has exactly one field set. A graph contains functions that write its
-// constants, so it cannot be sent to another process; a Source can.
+// Source describes a graph of a model in a form that can be sent to another process. Either the
+// field Block or the field Head is set, and the other one is nil. A graph contains functions that
+// write its constants, so it cannot be sent to another process; a Source can.
 type Source struct {
 	Block *model.Block
 	Head  *model.Head
@@ -70,7 +70,7 @@ func (s Source) write(m *model.Model) (*backend.Graph, error) {
 	return nil, fmt.Errorf("%w: a description of a graph (Source) names neither a block nor the head", ErrJob)
 }
 
-// Job describes an image to be compiled.
+// Job lists the graphs that a process compiles together to one image.
 type Job struct {
 	Graphs []Source
 	// Digest identifies the graphs. Each process that compiles the job must build equal

@@ -357,5 +357,5 @@ func (l *Loader) compileGraphs(ctx context.Context, w io.Writer, graphs []*backe
 	return l.config.Compile(ctx, w, job, filled)
 }
 
-// Logger returns the logger of the loader's config.
+// Logger returns the log that receives the loader's warnings.
 func (l *Loader) Logger() *slog.Logger { return l.config.Logger }

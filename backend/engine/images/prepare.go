@@ -9,7 +9,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Prepared is an image that an engine will need.
+// Prepared holds the cache key of an image that an engine will load, and the names of the image's
+// graphs.
 type Prepared struct {
 	// Key is the key of the image in the cache, and Graphs the name of the image in a
 	// [Progress].

@@ -19,8 +19,8 @@ func (c *Cache) ReadLayer(dst []byte, layer, sequence, n int) []byte {
 	return dst
 }
 
-// WriteLayer copies keys and values that ReadLayer has returned to the slots of the first n
-// tokens of a sequence. The length of src is SequenceBytes(n).
+// WriteLayer copies keys and values that ReadLayer has returned to the slots of the first n tokens
+// of a sequence. The bytes in src must have the length that SequenceBytes gives for n tokens.
 func (c *Cache) WriteLayer(src []byte, layer, sequence, n int) {
 	for _, r := range c.layers[layer].past {
 		for head := range c.layout.KVHeads {

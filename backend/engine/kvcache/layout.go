@@ -2,7 +2,7 @@ package kvcache
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// Layout describes the shape of a KV cache.
+// Layout holds the numbers that give a KV cache its size: layers, heads, sequences and slots.
 type Layout struct {
 	Layers, KVHeads, HeadDim int
 	// Type is the element type of keys and values.

@@ -42,7 +42,8 @@ func (v *Voter) Vote(phase backend.Phase) {
 	v.vote(phase)
 }
 
-// vote votes for the clock rates of a phase. The caller of vote holds mu.
+// vote asks the device for the clock rates that suit a phase, such as decoding. The caller of vote
+// holds mu.
 func (v *Voter) vote(phase backend.Phase) {
 	if v.device == nil || phase == v.phase {
 		return

@@ -35,10 +35,10 @@ type Output struct {
 	Partial bool
 	// The request must call Settled once, when the rows are committed or given up.
 	Settled func()
-	// Accepted counts the accepted drafts. Scores holds the scores of the drafts. Right counts
-	// the drafts that were equal to the drawn tokens; if the pass computed no drafts, Right
-	// counts whether a proposed draft was equal to the next token. Verified is set when the
-	// request has verified its drafts.
+	// Accepted counts the drafts that became part of the output. Scores holds the estimated
+	// probability that each draft is accepted. Right counts the drafts that were equal to the drawn
+	// tokens; if the pass computed no drafts, Right counts whether a proposed draft was equal to
+	// the next token. Verified is set when the request has verified its drafts.
 	Accepted int
 	Scores   []float32
 	Right    int

@@ -19,7 +19,7 @@ type Pass struct {
 	Width int
 }
 
-// Row describes one token of a pass.
+// Row holds a token to compute, its sequence and the row that precedes it.
 type Row struct {
 	// Token is the token's id in the vocabulary.
 	Token int32
@@ -36,7 +36,7 @@ type Row struct {
 	Logits, Top bool
 }
 
-// Result holds what a pass has computed.
+// Result holds the logits that a pass has computed, and the numbers and times of its rows.
 type Result struct {
 	// Logits has one entry for each row, which is nil if the row did not ask for
 	// logits. The entries of Logits are valid until the next pass.

@@ -19,7 +19,7 @@ type Choice struct {
 	Expected []session.Expectation
 }
 
-// Name describes the configuration in a few words.
+// Name returns a short text with the number of blocks and the graph widths.
 func (c *Choice) Name() string { return session.Name(c.Config) }
 
 // Alternatives describes the times that requests like the last ones would take in the best

@@ -30,10 +30,10 @@ type Flips struct {
 	Widths    []WidthFlip `json:"widths"`
 }
 
-// WidthFlip describes the comparison of one graph width: passes on graphs of this width are
-// compared with passes of one token. The field Rows is the width, and the field Valid the
-// number of tokens in each pass. Flipped counts the positions whose top token differs, and
-// Equal those whose logits are equal to the last bit.
+// WidthFlip counts the top tokens that differ between passes on graphs of one width and passes of
+// one token. The field Rows is the width, and the field Valid the number of tokens in each pass.
+// Flipped counts the positions whose top token differs, and Equal those whose logits are equal to
+// the last bit.
 type WidthFlip struct {
 	Rows    int `json:"rows"`
 	Valid   int `json:"valid"`

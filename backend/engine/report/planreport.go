@@ -16,9 +16,9 @@ type PlanReport struct {
 	Spare bool
 	// Switches is the number of graphs that the plan run has loaded.
 	Switches int
-	// Timeline lists the loads, frees and executes of the plan. The times of Timeline
-	// count from the start of the prompt. Predicted is the timeline that was forecast
-	// for the plan, or nil. Problem is the planning problem that the plan solves.
+	// Timeline lists the loads, frees and executes of the plan. The times of Timeline count from
+	// the start of the prompt. Predicted is the timeline that was forecast for the plan, or nil.
+	// Problem holds the prompt, the graphs' costs and the memory for which the plan was computed.
 	Timeline  graphswap.Timeline
 	Predicted *graphswap.Timeline
 	Problem   *graphswap.Problem

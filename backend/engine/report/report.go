@@ -53,7 +53,7 @@ type PromptPass struct {
 	Pass, Device time.Duration
 }
 
-// Report describes what the engine did for a request.
+// Report holds the times, passes, drafts and loads that the engine needed for one request.
 type Report struct {
 	// Recipe, Widths (of the graphs, descending) and Blocks repeat the engine's
 	// settings.
@@ -137,7 +137,7 @@ type Report struct {
 	Ops map[backend.Lane]int64
 }
 
-// Pass describes a pass with rows of a request.
+// Pass holds the times and row counts of one pass that computed rows of a request.
 type Pass struct {
 	// Began is the start of the pass, Took the time that its graphs took, and Commit the
 	// time that it took to copy the request's keys and values into the KV cache. Device is
@@ -193,7 +193,7 @@ func (r *Report) AddPass(p *Pass) {
 // StopReason is the reason why an output ended.
 type StopReason string
 
-// The stop reasons have llama-server's names.
+// The reasons why an output ended have the names that llama-server gives them.
 const (
 	StopEOS   StopReason = "eos"
 	StopWord  StopReason = "word"

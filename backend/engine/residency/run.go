@@ -21,7 +21,7 @@ type Forecast struct {
 	InOrder bool
 }
 
-// NewForecast simulates a switch plan and returns its forecast.
+// NewForecast simulates a switch plan and returns the plan with its expected timeline.
 func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, error) {
 	line, err := graphswap.Simulate(plan, problem)
 	if err != nil {
@@ -71,7 +71,7 @@ type Run struct {
 	deferred    bool  // deferred is set if the loads wait until the prompt is computed
 	noMoreLoads bool  // noMoreLoads is set if the loader may start no further load
 	loaderDone  bool  // loaderDone is set if the loader's goroutine has ended
-	err         error // err is the error of failed loads, or nil
+	err         error // err tells why a load has failed, and is nil if none has
 	taught      bool  // taught is set if Costs has learned from the plan run
 	before      *Run  // before is the last prompt's plan run before this idle run, or nil
 

@@ -29,11 +29,11 @@ type Set struct {
 // loads and runs take.
 func NewSet(costs *Costs) *Set { return &Set{costs: costs} }
 
-// Layout describes the graphs that a set loads.
+// Layout holds the widths, the number of layers and the memory of the graphs that a set loads.
 type Layout struct {
 	// Rows lists the widths of each block's graphs, descending.
 	Rows []int
-	// Layers is the number of layers in the model.
+	// Layers is the number of layers that all blocks hold together.
 	Layers int
 	// Ports returns the memory that the ports of a block's graph use, for each slice of
 	// a pass's rows that a graph of the given width computes.

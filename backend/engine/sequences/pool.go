@@ -49,7 +49,8 @@ func NewPool(n int) *Pool {
 	return p
 }
 
-// Lease is the result of [Pool.Acquire].
+// Lease lets one request use a sequence, and counts the tokens of earlier requests that the request
+// may reuse.
 type Lease struct {
 	// Sequence is the index of the sequence that the request uses.
 	Sequence int

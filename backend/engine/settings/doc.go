@@ -18,7 +18,7 @@
 //   - the widths of a shape descend, and each is at least one row;
 //   - the engine accepts resolved options without another check, unless DeviceErr is set.
 //
-// The engine's device lock guards the times of passes in a Shape. Package settings has no
-// lock of its own. Settings and Shape belong to the engine that is created with them.
-// Listing the alternatives computes with sizes and costs only, and touches no device.
+// The engine's device lock guards the times of passes in a Shape. Package settings declares no
+// lock. Settings and Shape belong to the engine that is created with them. Listing the alternatives
+// computes with sizes and costs only, and touches no device.
 package settings

@@ -43,7 +43,7 @@ func (o Options) FlipWidths() (least int, compared []int) {
 	return s.FlipWidths()
 }
 
-// FlipWidths returns the widths of [Options.FlipWidths] for a shape.
+// FlipWidths returns the width for single tokens and the widths that MeasureFlips compares with it.
 func (s *Shape) FlipWidths() (least int, compared []int) {
 	least, compared = s.Rows[len(s.Rows)-1], slices.Clone(s.Rows)
 	if s.Exact || s.Used != graphswap.Both {

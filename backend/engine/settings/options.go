@@ -41,7 +41,8 @@ const (
 	databaseTokens = 1 << 20
 )
 
-// Options configures an Engine. The zero Options select the defaults.
+// Options holds the settings of an Engine, such as precision, context length and drafts. The zero
+// Options select the defaults.
 type Options struct {
 	// Recipe is the precision of weights, activations and KV cache. If Recipe is the
 	// zero value, the first of [model.Recipes] is used.

@@ -15,9 +15,9 @@ import (
 // PlanAuto equals the empty plan.
 const PlanAuto = graphswap.PlanAuto
 
-// Plans lists the values of [Options].Plan. The empty plan keeps every graph loaded. The
-// plan "switch" uses a spare graph slot if the device has memory for the slot;
-// "switch+spare" requires the slot, and "switch-spare" forbids it.
+// Plans lists the names of the plans that decide which graphs stay loaded. The empty plan keeps
+// every graph loaded. The plan "switch" uses a spare graph slot if the device has memory for the
+// slot; "switch+spare" requires the slot, and "switch-spare" forbids it.
 var Plans = []string{
 	PlanAuto, graphswap.PlanResident, graphswap.PlanSeparate, graphswap.PlanSwitch,
 	graphswap.PlanPrefillOnly, graphswap.PlanDecodeOnly, graphswap.PlanLibrary,

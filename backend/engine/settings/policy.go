@@ -44,7 +44,7 @@ type Policy interface {
 	Stopwatch() (stop func() Elapsed)
 }
 
-// Prompt describes a prompt that needs a plan.
+// Prompt holds the lengths and the loaded graphs from which a prompt's switch plan is chosen.
 type Prompt struct {
 	// Tokens is the number of tokens to compute. Cached is the number of earlier tokens of the
 	// prompt that the KV cache holds.
@@ -73,13 +73,13 @@ func (p Prompt) Problem() (*graphswap.Problem, error) { return p.Solve(p) }
 // expected.
 type Forecast = residency.Forecast
 
-// NewForecast simulates a plan and returns its forecast.
+// NewForecast simulates a switch plan and returns the plan with its expected timeline.
 func NewForecast(plan *graphswap.Plan, problem *graphswap.Problem) (*Forecast, error) {
 	return residency.NewForecast(plan, problem)
 }
 
-// CalibrationChoice is a decision of [Policy].CalibratePrompt. Cost is the predicted
-// time of calibrating the prompt, and Gain the decoding time that calibration is
+// CalibrationChoice tells whether the drafter learns from the logits of a prompt's rows. Cost is
+// the predicted time of calibrating the prompt, and Gain the decoding time that calibration is
 // expected to save. Cost and Gain are zero if nothing was measured yet.
 type CalibrationChoice struct {
 	Calibrate  bool

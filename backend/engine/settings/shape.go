@@ -16,7 +16,8 @@ import (
 // and what the engine has learned about their times. Graph sets of several context tiers can
 // have the same shape. After Begin, nothing changes the fields from Rows to Reason.
 type Shape struct {
-	// Rows holds the widths of the graphs, descending. Blocks is the number of blocks.
+	// Rows holds the widths of the graphs, descending. Blocks is the number of groups of layers
+	// that have graphs of their own.
 	Rows   []int
 	Blocks int
 	// HeadRows are the widths of the head's graphs, ascending.
@@ -25,7 +26,7 @@ type Shape struct {
 	// PlanName is Plan without the suffix that requires or forbids a spare graph slot.
 	Plan, PlanName              string
 	SpareRequired, SpareRefused bool
-	// Exact is the value of [Options].Exact.
+	// Exact is set if one graph width must compute all tokens of an answer.
 	Exact bool
 	// Start tells which graphs of each block are loaded before the first prompt, and Used
 	// which graphs are ever loaded.
@@ -150,8 +151,8 @@ func (s *Shape) blockLayers(layers int) (counts []int) {
 // the decode graph. rowBytes is the size of a row of hidden states.
 func aligned(rows []int, rowBytes int) bool { return rows[1]*rowBytes%arena.Alignment == 0 }
 
-// ResidencyName returns the name of the shape's plan. If the shape has no plan,
-// ResidencyName returns the name of the plan that has the same effect on the device.
+// ResidencyName returns the name of the plan that decides which graphs stay loaded. If the shape
+// has no plan, ResidencyName returns the name of the plan that has the same effect on the device.
 func (s *Shape) ResidencyName(c backend.Capabilities) string {
 	switch {
 	case s.Plan != "":

@@ -70,7 +70,8 @@ const (
 	maxBF16 = 0x1.fefffep127 // maxBF16 is the largest number that rounds to a finite number in BF16
 )
 
-// encoders holds the encoder of each Type. An encoder writes one block of a format.
+// encoders holds for each number format the function that writes float32 numbers as one block. An
+// encoder writes one block of a format.
 var encoders = [...]func(dst []byte, src []float32){
 	quant.F32:  func(dst []byte, src []float32) { binary.LittleEndian.PutUint32(dst, math.Float32bits(src[0])) },
 	quant.F16:  func(dst []byte, src []float32) { putHalf(dst, src[0]) },
