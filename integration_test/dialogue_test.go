@@ -108,7 +108,7 @@ func refusal(t testing.TB, s *host.Server, endpoint string, request body) (said 
 	return said
 }
 
-// ps returns the answer of /api/ps.
+// ps is the decoded answer of Ollama's /api/ps, which lists the loaded models.
 type ps struct {
 	Models []struct {
 		Name     string

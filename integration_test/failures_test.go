@@ -101,7 +101,7 @@ func newScenario(t *testing.T) *scenario {
 	}
 }
 
-// answer returns the output of a successful run.
+// answer returns the recorded text that a successful run must print.
 func (d *scenario) answer(t *testing.T) string { return references(t, "f16")[1].answer() + "\n" }
 
 func (d *scenario) run(t *testing.T, env ...string) outcome {

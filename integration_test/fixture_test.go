@@ -78,7 +78,7 @@ func build[T any](part func(host.Builder, context.Context) (T, error)) (T, error
 	return part(b, context.Background())
 }
 
-// program returns the path of our program.
+// program builds sdnpu once and returns the path of the program.
 func program(t testing.TB) string {
 	path, err := builtOurs()
 	require.NoError(t, err)
@@ -280,7 +280,7 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// runner returns the only process that runs a model.
+// runner returns the ID of the only process that runs a model.
 func runner(t testing.TB, s *host.Server) int {
 	pids := runners(t, s)
 	require.Len(t, pids, 1)

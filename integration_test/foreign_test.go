@@ -33,8 +33,8 @@ type foreign struct {
 // library.
 const saverTest = "TestTheVendorsSaverWritesDownAWholeBlock"
 
-// tool returns the path of a program. If the program is missing, the test is skipped, with
-// a message that names the remedy.
+// tool returns the path of a program that the test needs. If the program is missing, the
+// test is skipped, with a message that names the remedy.
 func tool(t testing.TB, require, name, remedy string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -35,7 +35,7 @@ type wall struct {
 // equal input gives equal output.
 var pure = []string{"os", "os/exec", "net", "net/http", "log", "log/slog", "context", "syscall", "math/rand"}
 
-// walls lists the import rules.
+// walls lists the rules that say which packages a folder may import.
 var walls = []wall{
 	{folder: "spec", internal: []string{"spec/ngram"}, stdOnly: true},
 	// spec, tokendb and calibration use the hashes of package ngram

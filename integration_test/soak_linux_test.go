@@ -317,7 +317,7 @@ func (v *victim) idleUsage(before []usage) (u usage) {
 	return u
 }
 
-// metric returns a number of /metrics.
+// metric reads the number with the given name from the server's /metrics.
 func (v *victim) metric(name string) float64 {
 	answer, err := http.Get(v.url + "/metrics")
 	require.NoError(v.t, err)

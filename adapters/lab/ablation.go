@@ -13,7 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 )
 
-// ablationFlags holds the flags of the command ablation.
+// ablationFlags holds the flags of `sdnpu-lab bench ablation`, which removes one
+// technique at a time.
 type ablationFlags struct {
 	options     bench.AblationOptions
 	model, from string

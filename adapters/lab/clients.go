@@ -22,7 +22,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// clientsFlags holds the flags of the command clients.
+// clientsFlags holds the flags of `sdnpu-lab bench clients`, which measures several
+// clients at once.
 type clientsFlags struct {
 	generateFlags
 	clients []int

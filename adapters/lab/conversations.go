@@ -26,7 +26,8 @@ import (
 // process, because the emulator reads its settings only once per process.
 const conversationCommand = "conversation-child"
 
-// conversationFlags holds the flags of the command conversations.
+// conversationFlags holds the flags of `sdnpu-lab bench conversations`, which compares
+// plan auto with fixed configurations.
 type conversationFlags struct {
 	model, as       string
 	settings, turns int

@@ -117,7 +117,8 @@ func (f *firstContactFlags) run(cmd *cobra.Command, path string) (err error) {
 	return errors.Join(failed, r.Print(cmd.OutOrStdout()))
 }
 
-// contactSetup returns the setup that [contact.Run] needs.
+// contactSetup collects the model, device and options with which [contact.Run] measures a
+// device.
 func contactSetup(ctx context.Context, s launch.Settings, stderr io.Writer, f *firstContactFlags, j launch.Options, m *model.Model, tok *tokenizer.Tokenizer, file *gguf.File) (contact.Setup, error) {
 	// The device is opened later, so a recipe that was chosen for the device is not
 	// used.

@@ -26,7 +26,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// generateFlags holds the flags of the command generate.
+// generateFlags holds the flags of `sdnpu-lab bench generate`, which compares draft
+// sources.
 type generateFlags struct {
 	model, library, rows, save, as string
 	prompts, draft, cost           []string

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lab runs the program and returns its standard output.
+// lab runs the program sdnpu-lab and returns its standard output.
 func lab(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out, log bytes.Buffer

@@ -26,7 +26,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// ollamaFlags holds the flags of the command ollama.
+// ollamaFlags holds the flags of `sdnpu-lab bench ollama`, which compares whole systems.
 type ollamaFlags struct {
 	generateFlags
 	tasks, phones, systems       []string

@@ -92,7 +92,8 @@ func (f *orderFlags) run(cmd *cobra.Command) error {
 	return atomicfile.Write(cmd.Context(), f.timeline, 0o644, func(w io.Writer) error { return record.Write(w) })
 }
 
-// readCosts returns the costs that the flags name.
+// readCosts returns the times of a model's stages: built-in ones or those of a file, as
+// the flags say.
 func (f *orderFlags) readCosts() (_ *shadow.Costs, err error) {
 	if f.file == "" {
 		var names []string

@@ -27,7 +27,8 @@ import (
 // [cmdline.DraftUsage] and baselineUsage.
 const baselineUsage = "; or a published drafter: pld or sam alone, or paper"
 
-// replayFlags holds the flags of the command replay.
+// replayFlags holds the flags of `sdnpu-lab bench replay`, which tests drafters on
+// recorded texts.
 type replayFlags struct {
 	tokenizer, draft, database string
 	bound, as                  string

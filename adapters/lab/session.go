@@ -12,7 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// sessionFlags holds the flags of the command session.
+// sessionFlags holds the flags of `sdnpu-lab bench session`, which simulates whole
+// conversations.
 type sessionFlags struct {
 	options bench.SessionOptions
 	asJSON  bool

@@ -38,7 +38,7 @@ type formsFlags struct {
 	json                 bool
 }
 
-// chipTimes holds the estimates for one chip.
+// chipTimes holds the estimated times of forms of projections on one chip.
 type chipTimes struct {
 	Chip  string        `json:"chip"`
 	SoC   uint32        `json:"soc"`

@@ -16,7 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/baseline"
 )
 
-// switchFlags holds the flags of the command switch.
+// switchFlags holds the flags of `sdnpu-lab bench switch`, which compares switch plans.
 type switchFlags struct {
 	options          bench.SwitchOptions
 	rows, logits     string

@@ -17,15 +17,15 @@ type board struct {
 	mu     sync.Mutex // mu guards the fields below it
 	active []*running
 	last   []ended // last lists the ended generations, the latest first
-	tasks  int64   // tasks counts the generations so far
+	tasks  int64   // tasks counts the generations that have begun
 	// steps and accepted count the verification passes and the accepted drafts of ended
 	// generations. longest is the largest number of tokens that the prompt and the
 	// answer of one ended generation had together.
 	steps, accepted, longest int
 }
 
-// running is a generation that runs. After a generation has started, its field `output`
-// changes, and no other field.
+// running describes a generation in progress: its slot, endpoint and token counts. After
+// a generation has started, its field `output` changes, and no other field.
 type running struct {
 	id       int64
 	slot     int
@@ -37,7 +37,7 @@ type running struct {
 	output   int // output counts the tokens whose text was handed out; guarded by the board's lock
 }
 
-// ended describes a generation that has ended.
+// ended holds the endpoint, the outcome and the token counts of a generation that has ended.
 type ended struct {
 	ID         int64   `json:"id"`
 	Path       string  `json:"path"`

@@ -20,7 +20,7 @@ type chatRequest struct {
 	Model    string          `json:"model"`
 	Messages json.RawMessage `json:"messages"`
 	Tools    json.RawMessage `json:"tools"`
-	// TemplateVariables are variables of the chat template.
+	// TemplateVariables are values that the client passes to the chat template.
 	TemplateVariables map[string]json.RawMessage `json:"chat_template_kwargs"`
 	MaxTokens         *int                       `json:"max_tokens"`
 	// MaxCompletionTokens is the newer name of MaxTokens.

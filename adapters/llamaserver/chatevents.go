@@ -118,7 +118,7 @@ func randomName() string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }
 
-// piece sends or keeps a piece of the answer.
+// piece takes the answer's next text, which it collects, parses or sends to the client.
 func (c *chatStream) piece(p engine.Piece) error {
 	if c.whole {
 		return c.stream.piece(p)
@@ -209,7 +209,7 @@ func (c *chatStream) first() error {
 	return c.choice(chatChoice{Delta: &chatMessage{Role: "assistant", Content: new(string)}})
 }
 
-// delta sends a part of the message.
+// delta streams a piece of the answer's text as an event of the chat.
 func (c *chatStream) delta(p engine.Piece) error {
 	if err := c.first(); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m Model, request
 	})
 }
 
-// output writes the answer of one generation.
+// output sends the pieces and the end of one generation's answer to the client.
 type output interface {
 	piece(p engine.Piece) error
 	finish(r engine.Report) error
@@ -75,8 +75,8 @@ func (s *Server) answerTo(r *http.Request, m Model, request engine.Request, open
 	}
 }
 
-// generate runs a generation. All endpoints call generate, so that each request is
-// reported, counted and shown as a running request.
+// generate lets the model answer a request and tracks its progress. All endpoints call
+// generate, so that each request is reported, counted and shown as a running request.
 func (s *Server) generate(ctx context.Context, path string, m Model, request engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
 	g := s.board.begin(path, request)
 	report, err := m.Generate(ctx, request, func(p engine.Piece) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Details describes a loaded model to clients.
+// Details holds the path, name, sizes and template of a loaded model, for answers to clients.
 type Details struct {
 	// Path is the path of the model's file, and Name is the model's name in the
 	// metadata of that file.

@@ -148,7 +148,7 @@ func (s *Server) embed(w http.ResponseWriter, r *http.Request, m Embedder) (body
 	return body, rows, release, err
 }
 
-// compute computes the embeddings of the texts.
+// compute lets the model compute the embeddings of the request's texts.
 func (e *embeddingsRequest) compute(ctx context.Context, m Embedder) ([][][]float32, embed.Report, error) {
 	rows, report, err := m.Embed(ctx, e.tokens)
 	switch {

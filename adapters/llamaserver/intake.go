@@ -22,8 +22,8 @@ import (
 // `small` or `large`, and decodes and tokenizes the body. No request waits for memory
 // while it holds a unit of a work budget, so there is no deadlock.
 type intake struct {
-	bodies *semaphore.Weighted // bodies counts bytes, see bodyBudget
-	small  *semaphore.Weighted // small counts requests with small bodies, see newIntake
+	bodies *semaphore.Weighted // bodies limits the memory of requests with large bodies to bodyBudget
+	small  *semaphore.Weighted // small limits how many small bodies are decoded and tokenized at a time
 	large  *semaphore.Weighted // large lets one large body be decoded and tokenized at a time
 }
 

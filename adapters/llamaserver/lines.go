@@ -38,7 +38,7 @@ const (
 	ComputeBuffer Kind = "compute"
 )
 
-// components maps kinds to the prefixes in llama-server's output.
+// components maps each kind of buffer to the prefix of its line in llama-server's output.
 var components = map[Kind]string{
 	ModelBuffer:   "load_tensors",
 	KVBuffer:      "llama_kv_cache",

@@ -158,7 +158,7 @@ func (f *responseForm) object(state, text string, r *engine.Report) map[string]a
 	return o
 }
 
-// item returns the message of the response.
+// item returns the answer's message as an output item of /v1/responses.
 func (f *responseForm) item(state, text string) map[string]any {
 	content := []any{}
 	if state != "in_progress" {
@@ -180,8 +180,8 @@ func stateOf(r engine.Report) string {
 	return "completed"
 }
 
-// event returns an event with the next number. An event about a content part or its
-// text gets the ID of the message, and the indexes of the message and of the part.
+// event returns a streamed event of /v1/responses with the next sequence number. An event about a
+// content part or its text gets the ID of the message, and the indexes of the message and of the part.
 func (f *responseForm) event(name string, fields map[string]any) namedEvent {
 	fields["type"], fields["sequence_number"] = name, f.events
 	f.events++

@@ -34,16 +34,16 @@ type Model interface {
 	Encode(ctx context.Context, text string, addSpecial, parseSpecial bool) ([]int32, error)
 	// Decode returns the text of ids, including control tokens.
 	Decode(ids []int32) string
-	// Limits returns the limits of requests. The limits of a Model do not change.
+	// Limits returns the bounds of requests, such as the context length. The limits of a Model do not change.
 	Limits() Limits
 	// Template returns the model's chat template, or an error that says why there is
 	// none.
 	Template() (*chat.Template, error)
-	// Details describes the model.
+	// Details returns the model's name, file and sizes, for answers to clients.
 	Details() Details
 }
 
-// Limits holds the limits of requests to a Model.
+// Limits holds the numbers that bound requests to a Model, such as the context length.
 type Limits struct {
 	// Context is the largest number of tokens of a request and its answer.
 	Context int
@@ -54,7 +54,7 @@ type Limits struct {
 	LongestPiece int
 }
 
-// Options tunes a Server.
+// Options holds the address, the slots and the optional features of a Server.
 type Options struct {
 	// Addr is the address on which the server listens, such as "127.0.0.1:8080". Port 0
 	// selects a free port.

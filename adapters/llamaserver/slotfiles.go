@@ -110,7 +110,7 @@ func (s *Server) eraseSlot(w http.ResponseWriter, store SequenceStore, id int) e
 	return nil
 }
 
-// moveSlot saves or restores a slot.
+// moveSlot saves the keys and values of a slot to a file, or restores them from it.
 func (s *Server) moveSlot(ctx context.Context, w http.ResponseWriter, store SequenceStore, id int, action, name string) error {
 	select {
 	case s.files.busy <- struct{}{}:

@@ -60,7 +60,7 @@ type status struct {
 	Requests []ended            `json:"requests"`
 }
 
-// statusSlot is a slot of the server. Path is empty if the slot is free.
+// statusSlot shows which request a slot of the server computes. Path is empty if the slot is free.
 type statusSlot struct {
 	ID        int     `json:"id"`
 	Path      string  `json:"path,omitempty"`

@@ -52,7 +52,7 @@ type stream struct {
 	patience time.Duration
 	merger   merger
 	form     form
-	probs    bool // probs asks chatStream for log-probabilities
+	probs    bool // probs is set if a chat's client asked for log-probabilities
 	whole    bool
 	began    bool
 

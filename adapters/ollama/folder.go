@@ -12,9 +12,9 @@ import (
 	"github.com/sdnpu/sdnpu/internal/trust"
 )
 
-// folder is the open folder of a layout. The names of files are relative to the folder
-// of the layout, with slashes. All files are opened, written and removed through root, so no link
-// leads out of the folder.
+// folder is an open folder into which Lay puts files. The names of files are relative to
+// the folder of the layout, with slashes. All files are opened, written and removed
+// through root, so no link leads out of the folder.
 type folder struct {
 	dir  string
 	root *os.Root

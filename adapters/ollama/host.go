@@ -13,7 +13,7 @@ import (
 // ErrNotFound is returned if no Ollama is found.
 var ErrNotFound = errors.New("no Ollama found")
 
-// Host is an installed Ollama.
+// Host holds the paths of an installed Ollama's program, library folder and runner.
 type Host struct {
 	// Executable is the path of the ollama program without symbolic links.
 	Executable string

@@ -99,7 +99,7 @@ func mayReplace(l laying, old []laying, f *folder) error {
 	return fmt.Errorf("%q: %w, or the file was changed: move the file away, or name another folder", f.path(l.Path), ErrForeign)
 }
 
-// layout lists the files of a layout.
+// layout lists the files and links that Lay puts into a folder.
 func layout(h Host, program string) (files []laying, err error) {
 	add := func(path, from string, copied bool) error {
 		l := laying{Path: path, From: from}

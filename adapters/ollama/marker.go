@@ -32,7 +32,7 @@ type marker struct {
 	Files  []laying `json:"files"`
 }
 
-// laying is one file of a layout.
+// laying describes one file that Lay copies or links into a folder.
 type laying struct {
 	// Path is the path of the file relative to the folder of the layout, with slashes.
 	Path string `json:"path"`

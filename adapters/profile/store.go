@@ -80,7 +80,7 @@ func (f Folder) Put(k Key, p *graphswap.Profile) (err error) {
 	return err
 }
 
-// Text returns the text of a profile's file.
+// Text returns a device profile as JSON text, as its file holds it.
 func Text(p *graphswap.Profile) ([]byte, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -5,10 +5,11 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
 )
 
-// vocabTypes holds llama.cpp's numbers of the kinds of tokenizers.
+// vocabTypes maps each kind of tokenizer to its number in llama.cpp.
 var vocabTypes = map[string]int{"llama": 1, "gpt2": 2, "bert": 3, "t5": 4}
 
-// detailsOf describes a loaded model to clients.
+// detailsOf collects the path, name and sizes of a loaded model for llama-server's
+// clients.
 func detailsOf(m *launch.Model) llamaserver.Details {
 	f, t, c := m.File, m.Tokenizer, m.Device.Capabilities()
 	d := llamaserver.Details{

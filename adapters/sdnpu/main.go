@@ -84,7 +84,7 @@ func newMovedCommand(name string) *cobra.Command {
 	}
 }
 
-// supportedLibraries describes the QNN libraries that the program supports.
+// supportedLibraries returns a line with the QNN versions that the program supports.
 func supportedLibraries() string {
 	oldest, tested := qnn.CoreAPI()
 	return fmt.Sprintf("QNN core API %d.%d and later, tested up to %d.%d (the version of the emulator)\n",

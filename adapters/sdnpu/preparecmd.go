@@ -265,7 +265,7 @@ func hasSections(info *qnn.BinaryInfo) bool {
 	return false
 }
 
-// print prints a summary.
+// print writes a summary of the prepared model, chip and images.
 func (p *preparation) print(w io.Writer) {
 	m := &p.manifest
 	fmt.Fprintf(w, "%s for %s (SoC %d), %s, build %s\n", m.Model.Name, m.Chip.Name, m.Chip.SoC, m.Library.Provider, m.Library.BuildID)

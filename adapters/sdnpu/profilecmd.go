@@ -86,8 +86,9 @@ func (f *profileFlags) run(cmd *cobra.Command, path string) error {
 	return printProfile(cmd.OutOrStdout(), p, where)
 }
 
-// measure measures a device profile and stores it. The result `where` is the path of the
-// profile's file, or empty if there is no cache.
+// measure measures load and execute times of a model's graphs and stores them as a
+// profile. The result `where` is the path of the profile's file, or empty if there is no
+// cache.
 func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Profile, where string, err error) {
 	ctx := cmd.Context()
 	s, err := launch.ReadSettings()

@@ -89,7 +89,8 @@ func (f *runFlags) setModel(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// result is the object that --json prints. All times of the result are in milliseconds.
+// result holds a run's tokens and times, as `sdnpu run --json` prints them. All times of
+// the result are in milliseconds.
 type result struct {
 	// Clock is the name of the clock by which all times except those of the plan were
 	// measured.

@@ -16,7 +16,7 @@ import (
 	"slices"
 )
 
-// Part is a folder of files of one kind.
+// Part is a folder from which uninstalling removes one kind of our files.
 type Part struct {
 	What   string // What describes the folder for people, such as "image cache"
 	Folder string
@@ -36,13 +36,15 @@ type Part struct {
 
 // The variables below match the names of this program's files in each kind of folder.
 var (
-	// ImageNames are the names in the image cache.
+	// ImageNames matches the names of files that sdnpu writes to the image cache.
 	ImageNames = regexp.MustCompile(`^([0-9a-f]{64}\.(image|lock)|put-[0-9]+\.tmp|probe-[0-9]+|(ranges|checks|flips|profiles|choices|times|configurations)/([0-9a-f]+(-[a-z0-9+-]+)?\.(json|codes)|\.[^/]*-[0-9]+|probe))$`)
-	// EmulatorNames are the names in the folder of built emulators.
+	// EmulatorNames matches the names of files that sdnpu writes when it builds the
+	// emulator.
 	EmulatorNames = regexp.MustCompile(`^[0-9a-f]{16}/(libQnnHtp\.so|QnnHtp\.dll|build-[0-9]+/.*)$`)
-	// DatabaseNames are the names in the folder of databases.
+	// DatabaseNames matches the names of files that sdnpu writes to token databases.
 	DatabaseNames = regexp.MustCompile(`^([a-z0-9-]+/)?(MANIFEST|LOCK|segment-[^/]*|log-[0-9]{8}[^/]*|new-[^/]*)$`)
-	// RuntimeNames are the names in the folder of the vendor's runtime.
+	// RuntimeNames matches the names of files that sdnpu installs with the vendor's
+	// runtime.
 	RuntimeNames = regexp.MustCompile(`^(runtime\.json|Qualcomm_LICENSE\.pdf|\.fetched-[^/]*\.whl|\.unpack-[0-9]+/.*|onnxruntime_qnn\.libs/[A-Za-z0-9_+.-]+` +
 		`|onnxruntime_qnn/((lib)?Qnn[A-Za-z0-9]+\.(so|dll)|lib[a-z0-9]+v[0-9]+\.cat|LICENSE|Qualcomm_LICENSE\.pdf|ThirdPartyNotices\.txt))$`)
 )

@@ -19,7 +19,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Preparation prepares NPU variants.
+// Preparation calibrates, checks and compiles models before Ollama loads their NPU
+// variants.
 type Preparation struct {
 	// Program is the name by which this program was called, and Version its version.
 	Program, Version string

@@ -37,7 +37,7 @@ const patience = 5 * time.Minute
 // TestMain changes that folder.
 var plain, selected, calling, expected string
 
-// callPieces is the answer of the model `calling`.
+// callPieces is the scripted answer of the model `calling`, which contains a tool call.
 var callPieces = []string{"Let me see.", "\n<tool_call>\n{\"name\": \"weather\",", " \"arguments\": {\"at\": \"", "Oslo", "\"}}\n</tool_call>"}
 
 func TestMain(m *testing.M) {

@@ -20,7 +20,7 @@ import (
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
-// flags holds the flags of the command.
+// flags holds the demo's options: the model, the prompt, the phone and others.
 type flags struct {
 	model, prompt, phone, as, pace, report string
 	tokens                                 int

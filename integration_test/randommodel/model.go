@@ -26,7 +26,7 @@ type Shape struct {
 	Layers, Hidden, FFN, Heads, KVHeads, Vocabulary, Context int
 }
 
-// Shapes lists shapes of common models.
+// Shapes maps names to the sizes of common models, such as layers and vocabulary.
 var Shapes = map[string]Shape{
 	"tiny":         {"random tiny", 2, 64, 128, 4, 2, 512, 512},
 	"qwen2.5-0.5b": {"random Qwen2.5 0.5B", 24, 896, 4864, 14, 2, 151936, 32768},

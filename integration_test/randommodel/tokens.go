@@ -7,7 +7,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// tokenPrefix is the prefix of a tokenizer's keys.
+// tokenPrefix begins each GGUF key that describes a tokenizer.
 const tokenPrefix = "tokenizer."
 
 // copyTokenizer returns the tokenizer's keys of a file.

@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// host runs a program to its end.
+// host runs the program args[1] with the arguments after it, and waits for its end.
 func host(args []string) error {
 	cmd := exec.Command(args[1], args[2:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

@@ -42,7 +42,8 @@ type Pair struct {
 	Different bool `json:"different,omitempty"`
 }
 
-// CompareOptions selects the requests of [Compare].
+// CompareOptions selects the device, prompts and answer lengths with which [Compare]
+// measures drafts.
 type CompareOptions struct {
 	Device string
 	Items  []Item

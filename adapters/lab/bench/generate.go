@@ -49,7 +49,7 @@ type GenerateOptions struct {
 	Progress func(done, total int, s Setting, task string)
 }
 
-// Measured holds the result of one request.
+// Measured holds the output and the measurements of one benchmark request.
 type Measured struct {
 	Setting
 	Conditions string `json:"conditions,omitempty"`
@@ -122,7 +122,7 @@ type key struct {
 	task, id string
 }
 
-// generating is the state of one call of Generate.
+// generating holds the options and the results so far of one call of Generate.
 type generating struct {
 	GenerateOptions
 	known map[key]*Measured
@@ -157,7 +157,8 @@ func (g *generating) round(ctx context.Context, settings []Setting) (err error) 
 	return nil
 }
 
-// request answers one prompt. For the first prompt, request opens the engine.
+// request measures the answer to one prompt. For the first prompt, request opens the
+// engine.
 func (g *generating) request(ctx context.Context, e *Generator, s Setting, item Item) (*Measured, error) {
 	if *e == nil {
 		opened, err := g.Open(ctx, s)

@@ -14,7 +14,8 @@ import (
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
-// ReplayOptions selects the drafter that is replayed.
+// ReplayOptions selects the drafter whose proposals a replay compares with recorded
+// outputs.
 type ReplayOptions struct {
 	Mode draft.Mode
 	// Rows is the width of the verification graph. One row of the graph holds the last
@@ -109,10 +110,11 @@ func replayWith(ctx context.Context, traces []replay.Trace, o ReplayOptions, d r
 	return r, nil
 }
 
-// Baseline is a replay of prompt lookup. Ratios compare a drafter with the published
-// form of prompt lookup, which matches three tokens, drafts ten, and takes the first
-// occurrence. Forms of prompt lookup that were not published show the effects of
-// longer drafts and of taking the latest occurrence.
+// Baseline holds the replay of one form of prompt lookup, with which other drafters are
+// compared. Ratios compare a drafter with the published form of prompt lookup, which
+// matches three tokens, drafts ten, and takes the first occurrence. Forms of prompt
+// lookup that were not published show the effects of longer drafts and of taking the
+// latest occurrence.
 type Baseline struct {
 	Name   string
 	Replay *Replay
@@ -138,7 +140,7 @@ func Baselines(ctx context.Context, traces []replay.Trace, rows int) ([]Baseline
 	return baselines, nil
 }
 
-// lookup returns a drafter that uses prompt lookup.
+// lookup is a drafter that proposes tokens by prompt lookup.
 type lookup struct {
 	baseline.Lookup
 	text []int32

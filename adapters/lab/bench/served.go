@@ -61,7 +61,7 @@ type Served struct {
 // profile, so that all times are those of this machine.
 const ThisMachine = "this-machine"
 
-// ServedKey identifies a request of a run.
+// ServedKey identifies a measured request by its phone, system, prompt and settings.
 type ServedKey struct {
 	Phone, System, Task, ID, Model, As string
 	Tokens, Seed                       int

@@ -49,11 +49,11 @@ type Executor interface {
 	Execute(ctx context.Context, plan *graphswap.Plan, problem *graphswap.Problem) (*graphswap.Timeline, error)
 }
 
-// SwitchRow holds the times of one switch plan. ExposedMs is SwitchEndMs minus the
-// time of a prefill on prefill graphs alone. ExposedMs is negative if the plan with
-// its loads ends sooner than a prefill on prefill graphs alone, because decode graphs
-// compute the end of a prompt with less padding. MsPerToken includes ExposedMs even
-// if ExposedMs is negative, so that the times add up.
+// SwitchRow holds the times of a prompt and its answer with one switch plan. ExposedMs is
+// SwitchEndMs minus the time of a prefill on prefill graphs alone. ExposedMs is negative
+// if the plan with its loads ends sooner than a prefill on prefill graphs alone, because
+// decode graphs compute the end of a prompt with less padding. MsPerToken includes
+// ExposedMs even if ExposedMs is negative, so that the times add up.
 type SwitchRow struct {
 	Plan        string  `json:"plan"`
 	Blocks      int     `json:"blocks"`
@@ -80,7 +80,7 @@ type SwitchRow struct {
 	NotExecuted string `json:"not_executed,omitempty"`
 }
 
-// Execution holds the times of an executed switch plan.
+// Execution holds the times of a switch plan that was executed, not only simulated.
 type Execution struct {
 	PrefillMs   float64 `json:"prefill_ms"`
 	SwitchEndMs float64 `json:"switch_end_ms"`
@@ -88,7 +88,7 @@ type Execution struct {
 	StallMs     float64 `json:"stall_ms"`
 }
 
-// Switch holds a comparison of switch plans.
+// Switch holds the times of several switch plans for one model on one device.
 type Switch struct {
 	Device string      `json:"device"`
 	Model  string      `json:"model"`

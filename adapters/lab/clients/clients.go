@@ -24,7 +24,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Options describes one measurement.
+// Options selects the model, the clients and their prompts for one measurement.
 type Options struct {
 	// Model answers the requests, and Slots is the number of its sequences.
 	Model llamaserver.Model
@@ -33,8 +33,8 @@ type Options struct {
 	// answer.
 	Prompts [][]int32
 	Tokens  int
-	// Clients is the number of clients. Each client asks the next prompt when its last
-	// answer has ended.
+	// Clients is the number of clients that send prompts at the same time. Each client
+	// asks the next prompt when its last answer has ended.
 	Clients int
 	// Long, if set, is a prompt that one more client asks after `After` answers have
 	// ended.

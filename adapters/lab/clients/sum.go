@@ -11,7 +11,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-// Sum holds the result of one measurement. All times are on the device's clock.
+// Sum holds the counts and times of one measurement with several clients. All times are
+// on the device's clock.
 type Sum struct {
 	Requests, Tokens, Passes int
 	// Took is the time from the first request to the last token.
@@ -85,8 +86,8 @@ func timeline(reports []engine.Report, began time.Time) map[time.Time]*pass {
 	return passes
 }
 
-// The function `sum` computes the results of a measurement. The argument `long` is the
-// number of tokens of the long prompt, or 0.
+// The function `sum` computes a measurement's counts and times from the engine's reports.
+// The argument `long` is the number of tokens of the long prompt, or 0.
 func sum(reports []engine.Report, began time.Time, long int) (s Sum) {
 	passes := timeline(reports, began)
 	s.Passes = len(passes)
@@ -154,7 +155,8 @@ func sumGaps(list []gap) (g Gaps) {
 	return g
 }
 
-// Row is a line of the printed table.
+// Row holds the results with one draft mode and one number of clients, a line of the
+// table.
 type Row struct {
 	Draft   string
 	Clients int

@@ -17,9 +17,9 @@ import (
 
 // Setup holds the device, the model and the settings of a first contact.
 type Setup struct {
-	// Open opens the device. Float opens the float device, which serves as the
-	// reference if no texts are recorded. Run closes both devices, that of Open and the
-	// float device.
+	// Open opens the new device that is measured. Float opens the float device, which
+	// serves as the reference if no texts are recorded. Run closes both devices, that of
+	// Open and the float device.
 	Open  func(ctx context.Context) (backend.Device, error)
 	Float func() backend.Device
 	// Program is the version of this program.
@@ -36,7 +36,7 @@ type Setup struct {
 	Rows []int
 	// Tokens is the largest number of tokens of each compared text.
 	Tokens int
-	// Repeats is the number of measurements of each time. The report holds the median of
+	// Repeats is the number of measurements of each duration. The report holds the median of
 	// the measurements.
 	Repeats int
 	// Keep, if set, is a function that stores the measured profile and returns the name
@@ -63,8 +63,9 @@ type visit struct {
 	errs     []error
 }
 
-// Run runs all steps of a first contact. The report that Run returns is never nil. The
-// error that Run returns joins the errors of the failed steps.
+// Run measures times and checks operators on a new device, step by step. The report that
+// Run returns is never nil. The error that Run returns joins the errors of the failed
+// steps.
 func Run(ctx context.Context, s Setup) (*Report, error) {
 	c := s.Model.Config()
 	v := &visit{Setup: s, report: &Report{

@@ -42,7 +42,7 @@ type Host struct {
 	CPUs int    `json:"cpus"`
 }
 
-// Model describes the model that was used.
+// Model identifies the model that ran on the new device, with its recipe and sizes.
 type Model struct {
 	Name    string `json:"name"`
 	Digest  string `json:"digest"`
@@ -53,7 +53,7 @@ type Model struct {
 	Context int    `json:"context"`
 }
 
-// Device describes what the device can do.
+// Device holds the name, library and capabilities of the measured device.
 type Device struct {
 	Name            string `json:"name"`
 	Lane            string `json:"lane"`

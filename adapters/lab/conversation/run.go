@@ -22,7 +22,7 @@ import (
 // Result holds the times of a conversation in one setting.
 type Result struct {
 	Setting Setting `json:"setting"`
-	// AutoMs is the time of plan auto.
+	// AutoMs is the time that the whole conversation takes with plan auto.
 	AutoMs float64 `json:"auto_ms"`
 	// First and Last are the configurations with which plan auto began and ended.
 	// Changes is the number of times that plan auto changed its configuration.

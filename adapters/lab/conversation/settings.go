@@ -7,7 +7,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Setting describes a conversation on a device.
+// Setting describes one conversation for a comparison of plans: its device, model, memory
+// and turns.
 type Setting struct {
 	Name string `json:"name"`
 	// Device is the name of a device profile, and Model the name of a model of this

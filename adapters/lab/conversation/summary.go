@@ -15,14 +15,14 @@ func (r *Result) Line() string {
 // Total sums up the regrets of the conversations of several settings.
 type Total struct {
 	Settings    int     `json:"settings"`
-	Mean, Worst float64 // Mean and Worst describe the regrets
+	Mean, Worst float64 // Mean and Worst are the mean and the largest regret of all conversations
 	// Spread is the mean ratio of the time of the worst fixed configuration to the time
 	// of the best one.
 	Spread    float64
 	Different int
 }
 
-// Sum sums up the results of several conversations.
+// Sum computes the mean and the largest regret of several conversations.
 func Sum(list []*Result) (t Total) {
 	for _, r := range list {
 		t.Mean += r.Regret() / float64(len(list))

@@ -41,7 +41,7 @@ type Options struct {
 	Progress func(done, total int, graph string)
 }
 
-// Graph holds the estimate of one graph.
+// Graph holds the estimated time and memory traffic of one graph.
 type Graph struct {
 	// Part is the part of the model that a graph computes: "layer" or "head".
 	Part string  `json:"part"`
@@ -60,7 +60,7 @@ type Graph struct {
 	CacheBytes  int64 `json:"cache_bytes"`
 }
 
-// Result holds the estimates of a model's graphs.
+// Result holds the estimated times of a model's graphs on one chip.
 type Result struct {
 	Layers  int     `json:"layers"`
 	Context int     `json:"context"`

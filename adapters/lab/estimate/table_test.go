@@ -111,7 +111,7 @@ func TestTheTableOfEstimatesFollowsFromTheRecord(t *testing.T) {
 	}
 }
 
-// profileFile returns the file of a built-in profile.
+// profileFile returns the path of a built-in device profile.
 func profileFile(name string) string {
 	return filepath.Join("..", "..", "..", "graphswap", "devices", name+".json")
 }

@@ -207,7 +207,7 @@ func (j *Job) residency() string {
 // simulated time.
 type watch struct {
 	backend.Device
-	overrun atomic.Int64 // overrun is the sum of all delays in ns
+	overrun atomic.Int64 // overrun is the total time in ns by which calls returned late
 	paced   atomic.Value // paced holds the name of the simulated phone as a string
 }
 

@@ -80,8 +80,8 @@ func messages(list []chat.Message) (all []map[string]string) {
 	return all
 }
 
-// measured returns the measurements of an answer. The arguments first and whole are
-// times that the client measured.
+// measured combines the client's times and the runner's report into the measurements of a
+// request. The arguments first and whole are times that the client measured.
 func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.Duration) (bench.Served, error) {
 	sum := sha256.Sum256([]byte(a.Text))
 	r := reader{fields: a.Report}

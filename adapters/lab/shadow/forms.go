@@ -26,7 +26,7 @@ var Shapes = []Shape{
 	{"Qwen2.5-1.5B", "down", 8960, 1536},
 }
 
-// Form is one way to write a projection.
+// Form is one way to express a projection's matrix product in a graph.
 type Form struct {
 	Name string
 	// Validated is set if the vendor's validation accepts the form.
@@ -74,8 +74,8 @@ type Time struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Estimate estimates all forms of a projection. A form that does not compile is part of
-// the result, with the compiler's error.
+// Estimate compiles a projection in each form and returns the estimated times. A form
+// that does not compile is part of the result, with the compiler's error.
 func Estimate(ctx context.Context, s Simulator, shape Shape, rows int, edge backend.DataType) (times []Time, err error) {
 	for _, f := range Forms {
 		l := f.linear

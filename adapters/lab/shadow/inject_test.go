@@ -29,7 +29,7 @@ func open(t *testing.T, path string) (*gguf.File, *model.Model) {
 	return file, m
 }
 
-// write writes a model file.
+// write creates a temporary GGUF file, lets save fill it, and returns its path.
 func write(t *testing.T, save func(*os.File) error) string {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "*.gguf")

@@ -30,7 +30,7 @@ type Quality struct {
 	Positions  int     `json:"positions"`
 }
 
-// Bench measures a model in several precisions.
+// Bench measures how much quality a model loses in several precisions.
 type Bench struct {
 	model *model.Model
 	exact model.Recipe

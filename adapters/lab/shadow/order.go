@@ -15,7 +15,8 @@ import (
 // ErrCosts is returned for a file that holds no costs of stages.
 var ErrCosts = errors.New("no costs of stages")
 
-// Costs holds the times of a model's stages. All layers of the model have the same stages.
+// Costs holds the time that each stage of a model takes for one chunk. All layers of the
+// model have the same stages.
 type Costs struct {
 	Name   string      `json:"name"`
 	Origin string      `json:"origin"` // Origin says where the times come from
@@ -74,7 +75,8 @@ var PublishedOrder = map[outoforder.Policy]string{
 // maxCostsFile is the size in bytes of the largest file that ReadCosts accepts.
 const maxCostsFile = 1 << 20
 
-// ReadCosts reads costs from JSON. ReadCosts rejects unknown fields.
+// ReadCosts reads the times of a model's stages from JSON. ReadCosts rejects unknown
+// fields.
 func ReadCosts(r io.Reader) (*Costs, error) {
 	data := io.LimitedReader{R: r, N: maxCostsFile + 1}
 	d := json.NewDecoder(&data)
@@ -119,7 +121,7 @@ func (c *Costs) Problem(chunks, window int) (*outoforder.Problem, error) {
 	return outoforder.New(outoforder.Repeat(stages, c.Layers), window)
 }
 
-// Order holds the schedules of one prompt.
+// Order holds the simulated schedules of one prompt, one for each scheduling policy.
 type Order struct {
 	Costs   string  `json:"costs"`
 	Origin  string  `json:"origin"`

@@ -50,8 +50,8 @@ func New(connections int) *Limit {
 	}
 }
 
-// Changed is the hook [http.Server.ConnState]. The HTTP server calls Changed for each
-// new connection, before it accepts another connection.
+// Changed records the new state of a connection, as the hook [http.Server.ConnState]. The
+// HTTP server calls Changed for each new connection, before it accepts another connection.
 func (l *Limit) Changed(conn net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +115,7 @@ func (q *Connection) move(to *list.List) {
 	q.place = to.PushBack(q)
 }
 
-// forget removes a connection. The caller of forget holds the lock of the Limit.
+// forget removes a connection from the list that holds it. The caller of forget holds the lock of the Limit.
 func (q *Connection) forget() {
 	if q == nil || q.place == nil {
 		return
@@ -125,8 +125,8 @@ func (q *Connection) forget() {
 	delete(q.all.open, q.conn)
 }
 
-// closeNow closes a connection. After closeNow, the goroutine that serves the
-// connection ends.
+// closeNow closes a connection without waiting for its client. After closeNow, the
+// goroutine that serves the connection ends.
 func closeNow(conn net.Conn) {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		conn = encrypted.NetConn() // closing an encrypted connection may wait for its client
@@ -137,8 +137,8 @@ func closeNow(conn net.Conn) {
 // connectionKey is the key under which the context of a request holds its connection.
 type connectionKey struct{}
 
-// Remember is the hook [http.Server.ConnContext]. The HTTP server calls Remember for a
-// new connection before it calls Changed.
+// Remember stores a connection's record in its context, as the hook [http.Server.ConnContext].
+// The HTTP server calls Remember for a new connection before it calls Changed.
 func (l *Limit) Remember(ctx context.Context, conn net.Conn) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()

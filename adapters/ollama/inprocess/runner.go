@@ -36,7 +36,7 @@ var (
 // idleTime is the time without requests after which longer context tiers are prepared.
 const idleTime = 2 * time.Second
 
-// Options describes a runner. Model is required.
+// Options selects the model, adapters and settings of a runner. Model is required.
 type Options struct {
 	// Model is the path of the model's GGUF file, and Adapters are the paths of its
 	// adapters. An adapter may hold settings of sdnpu, and no weights.
@@ -55,8 +55,9 @@ type Options struct {
 	Pooling    string
 	// Keys sets keys of the model's config, such as sdnpu.recipe.
 	Keys map[string]string
-	// Settings describes this machine. If Settings is nil, the runner reads the settings
-	// from environment variables; see [launch.ReadSettings].
+	// Settings holds the settings of this machine, such as the library that drives the
+	// NPU. If Settings is nil, the runner reads the settings from environment variables;
+	// see [launch.ReadSettings].
 	Settings *launch.Settings
 	// Logger receives warnings and progress. If Logger is nil, nothing is logged.
 	Logger *slog.Logger

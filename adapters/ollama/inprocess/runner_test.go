@@ -84,7 +84,7 @@ func greedy(tokens int) *api.Options {
 	return &o
 }
 
-// answer is the answer to a completion.
+// answer collects the text, the parts and the log-probabilities of a completion.
 type answer struct {
 	text  string
 	parts int
