@@ -17,12 +17,12 @@ type GreedyOptions struct {
 	FirstStep   int // FirstStep is the first step at which a load may start
 }
 
-// Greedy returns the plan of the published greedy rule. Before a step, the greedy rule
-// considers the last block that has not switched. The greedy rule finds the smallest number
-// of following steps whose time covers the load of the block; steps of the block itself
-// count. After the last step that covers a load, the greedy rule decides about the next
-// load. The second result of Greedy is the time at which the rule itself expects the plan
-// to end.
+// Greedy returns the plan of the published greedy rule, which loads a decode graph while the
+// NPU computes the next steps. Before a step, the greedy rule considers the last block that has
+// not switched. The greedy rule finds the smallest number of following steps whose time covers
+// the load of the block; steps of the block itself count. After the last step that covers a
+// load, the greedy rule decides about the next load. The second result of Greedy is the time at
+// which the rule itself expects the plan to end.
 func (p *Problem) Greedy(name string, o GreedyOptions) (*Plan, float64) {
 	plan := p.fixedPlan(name, Prefill)
 	plan.Spare = o.Spare

@@ -90,7 +90,7 @@ const (
 // Timeline lists the tasks of a plan with their start and end times. A timeline from
 // the simulator is a forecast. A timeline from the engine has the measured times.
 type Timeline struct {
-	Source string `json:"source"` // Source is Simulated or Executed
+	Source string `json:"source"` // Source tells whether the simulator or the engine made the times
 	// Kind is the origin of the numbers in the profile, such as [Fitted]
 	Kind   string        `json:"kind,omitempty"`
 	Plan   *Plan         `json:"plan"`

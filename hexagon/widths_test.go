@@ -52,7 +52,7 @@ var comparisons = [][2]setting{
 	{{32, 32, 100}, {32, 32, 0}},
 }
 
-// smollm is SmolLM2-135M with a recorded prompt.
+// smollm holds the model SmolLM2-135M and the tokens of a recorded text.
 type smollm struct {
 	*model.Model
 	tokens []int32

@@ -16,7 +16,7 @@ const (
 	Sync        = "sync"        // Sync loads all decode graphs after the prefill
 	Lazy        = "lazy"        // Lazy loads each graph inside the first execute that needs it, as QNN's own switching does
 	Naive       = "naive_async" // Naive loads a block's decode graph after the block's last chunk
-	Greedy      = "greedy"      // Greedy is the greedy rule of the papers
+	Greedy      = "greedy"      // Greedy, a published rule, loads a decode graph during the fewest steps that cover the load
 	// GreedyDeferred is the greedy rule, with its first load as late as possible without
 	// delaying the end of the plan
 	GreedyDeferred = "greedy_deferred"

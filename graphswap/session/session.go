@@ -24,7 +24,7 @@ type Session struct {
 	// configs holds all configurations that fit into memory with the best residency
 	// that any of them reaches
 	configs   []graphswap.Config
-	config    graphswap.Config // config is the configuration in use
+	config    graphswap.Config // config holds the number of blocks and the graph widths in use
 	started   bool             // started is set after the first conversation turn
 	preloaded bool             // preloaded is set if the loaded graphs were loaded between requests
 	// allResident is set if the graphs of all widths fit into memory together, so that

@@ -22,7 +22,7 @@ const (
 // ErrBinaryInfo is returned when the description of an image contradicts itself.
 var ErrBinaryInfo = errors.New("the description of the image contradicts itself")
 
-// BinaryInfo is a library's description of an image.
+// BinaryInfo lists the graphs in an image, and the library and chip for which it was compiled.
 type BinaryInfo struct {
 	Backend    uint32  // Backend is the provider number of the library that compiled the image
 	BuildID    string  // BuildID is the build ID of the library that compiled the image
@@ -34,7 +34,8 @@ type BinaryInfo struct {
 	Graphs     []GraphInfo
 }
 
-// GraphInfo describes a graph of an image.
+// GraphInfo holds the name, the inputs, the outputs and the memory needs of a graph in an
+// image.
 type GraphInfo struct {
 	Name string
 	// Inputs and Outputs of a GraphInfo include the tensor IDs that executes need. If a tensor
@@ -86,10 +87,10 @@ func fetch[T any](m memory, address uintptr) (v T, err error) {
 	return v, err
 }
 
-// infoReader reads the description of an image. The fields `tensors` and `letters` count
-// the tensors and the bytes of text that the reader has read so far. The reader limits the
-// numbers of tensors and bytes, because a damaged description may refer to the same bytes
-// many times.
+// infoReader reads which graphs and tensors an image contains. The fields `tensors` and
+// `letters` count the tensors and the bytes of text that the reader has read so far. The reader
+// limits the numbers of tensors and bytes, because a damaged description may refer to the same
+// bytes many times.
 type infoReader struct {
 	memory
 	tensors, letters int

@@ -51,8 +51,8 @@ const (
 	codeInvalidBinary      Code = 30001
 )
 
-// Each error variable below stands for one code. An error variable matches every failed
-// call that returned its code, whatever the function.
+// Each error variable below stands for one status code that QNN's functions return. An error
+// variable matches every failed call that returned its code, whatever the function.
 var (
 	// ErrNotSupported is returned when the library does not have a feature. [errors.Is]
 	// also matches ErrNotSupported with [errors.ErrUnsupported].

@@ -212,7 +212,8 @@ type cEventData struct {
 	name  *byte  `c:"identifier"`
 }
 
-// cExtendedEventData is QnnProfile_ExtendedEventData_t, version 1.
+// cExtendedEventData holds the value of a profile event (QnnProfile_ExtendedEventData_t,
+// version 1).
 type cExtendedEventData struct {
 	version uint32 `c:"version"`
 	_       [4]byte
@@ -237,7 +238,7 @@ type cMemDescriptor struct {
 	_  uint64
 }
 
-// cSharedBuffer is QnnMemHtp_Descriptor_t for a shared buffer.
+// cSharedBuffer names a shared buffer and a tensor's offset in it (QnnMemHtp_Descriptor_t).
 type cSharedBuffer struct {
 	kind   uint32 `c:"type"`
 	_      [4]byte
@@ -290,7 +291,7 @@ type cDeviceExtension struct {
 	_        [4]byte
 }
 
-// cInfrastructure is QnnDevice_Infrastructure_t with its four functions.
+// cInfrastructure holds the functions that make power votes (QnnDevice_Infrastructure_t).
 type cInfrastructure struct {
 	kind    uint32 `c:"infraType"`
 	_       [4]byte
@@ -336,7 +337,7 @@ type cBinaryInfo struct {
 	_       uintptr  `c:"socVersion"`
 }
 
-// cBinaryInfoV2 describes versions 1 and 2 of QnnSystemContext_BinaryInfo_t.
+// cBinaryInfoV2 lists an image's graphs (QnnSystemContext_BinaryInfo_t, versions 1 and 2).
 type cBinaryInfoV2 struct {
 	_           [56]byte
 	_           cVersion `c:"hwInfoBlobVersion"`
@@ -353,7 +354,7 @@ type cBinaryInfoV2 struct {
 	graphs      uintptr `c:"graphs"`
 }
 
-// cBinaryInfoV3 describes version 3 of QnnSystemContext_BinaryInfo_t.
+// cBinaryInfoV3 lists an image's graphs (QnnSystemContext_BinaryInfo_t, version 3).
 type cBinaryInfoV3 struct {
 	_           [56]byte
 	blobVersion cVersion `c:"contextBlobVersion"`

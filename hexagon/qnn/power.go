@@ -142,7 +142,7 @@ func (l *Library) NewPowerConfig(device, core uint32) (*PowerConfig, error) {
 	return p, nil
 }
 
-// Set changes the power vote.
+// Set requests the clocks and latencies of v in place of those requested before.
 func (p *PowerConfig) Set(v Vote) error {
 	if p.closed {
 		return fmt.Errorf("qnn: power config %w", ErrClosed)

@@ -79,10 +79,10 @@ func (s *System) Close() error {
 	return unloadLibrary(handle)
 }
 
-// BinaryInfo returns the library's description of an image. Because a damaged image may
-// produce a wrong description, BinaryInfo checks all counts and text lengths in the
-// description against limits. The returned BinaryInfo holds copies, because the library's
-// memory is valid only until the next call into the library.
+// BinaryInfo returns the graphs, tensors and versions that the library finds in an image.
+// Because a damaged image may produce a wrong description, BinaryInfo checks all counts and
+// text lengths in the description against limits. The returned BinaryInfo holds copies, because
+// the library's memory is valid only until the next call into the library.
 func (s *System) BinaryInfo(image []byte) (*BinaryInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -55,7 +55,7 @@ enum emu_encoding {
   EMU_Q_BW_SCALE_OFFSET = 2,
   EMU_Q_BW_AXIS_SCALE_OFFSET = 3,
   EMU_Q_BLOCK = 4,
-  EMU_Q_LPBQ = 5, /* EMU_Q_LPBQ is the vendor's blockwise expansion */
+  EMU_Q_LPBQ = 5, /* EMU_Q_LPBQ scales each block of a channel by a small integer */
   EMU_Q_FLOAT_BLOCK = 7,
   EMU_Q_BW_FLOAT_BLOCK = 11,
   EMU_Q_NONE = 0x7fffffff,
@@ -73,7 +73,7 @@ typedef struct emu_quant {
                      that the tensor is not quantized */
   uint32_t bitwidth; /* bitwidth is the number of significant bits of a value in its container; 0
                         means all */
-  uint32_t axis;     /* axis is used by per-channel encodings and LPBQ */
+  uint32_t axis;     /* axis is the dimension that counts the channels */
   uint32_t
       block[EMU_MAX_RANK];   /* block holds the block sizes for BLOCK, FLOAT_BLOCK and
                                 BW_FLOAT_BLOCK, otherwise 0 */

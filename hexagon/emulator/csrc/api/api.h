@@ -148,7 +148,7 @@ typedef struct {
   uint64_t bytes;
   api_chunk *quant_chunk; /* quant_chunk holds quantization arrays that are too large for
                              quant_block */
-  void *quant_block;      /* quant_block holds quantization arrays that are small, or NULL */
+  void *quant_block;      /* quant_block is memory for small quantization arrays, or NULL */
   api_chunk *chunk;       /* chunk is the static data; it is kept as long as a node reads it */
   int32_t producer;       /* producer is the number of the node that writes this tensor, or -1 */
   int32_t last_use;       /* last_use is the number of the last node that reads this tensor, or
@@ -271,7 +271,7 @@ int api_plan_arena(api_graph *graph);
 void api_execute_trim(void); /* api_execute_trim frees the arena and the scratch memory; it is
                               * called after the last context is freed */
 
-/* The functions below are in binary_write.c and binary_read.c */
+/* The declarations below are for writing and reading context binaries */
 typedef struct {
   const char *const *enabled; /* enabled holds the names of the graphs that are loaded; NULL means
                                * all */

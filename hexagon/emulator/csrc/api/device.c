@@ -141,8 +141,8 @@ qnn_status api_device_info(qnn_handle handle, const qnn_platform_info **out) {
   return status;
 }
 
-/* The functions below keep power votes. The emulator never reuses the ids of power votes. Of each
- * option in power votes, the newest vote is kept. */
+/* The functions below remember the clocks and latencies that clients request. The emulator never
+ * reuses the ids of power votes. Of each option in power votes, the newest vote is kept. */
 enum { MAX_VOTES = 64, POWER_OPTIONS = 7 };
 typedef struct {
   uint32_t id;

@@ -17,7 +17,7 @@
 
 typedef uint64_t qnn_status;  /* Qnn_ErrorHandle_t */
 typedef void *qnn_handle;     /* every Qnn_*Handle_t */
-typedef void (*qnn_fn)(void); /* qnn_fn is an entry of a function table */
+typedef void (*qnn_fn)(void); /* qnn_fn is any function of a QNN interface */
 
 enum {
   QNN_BACKEND_HTP = 6,

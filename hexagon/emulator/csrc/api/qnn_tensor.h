@@ -25,7 +25,7 @@ typedef struct {
 } qnn_float_scale_offset;
 
 /* The following structs are the bodies of qnn_quantize_params, one per encoding. Encoding 0 has the
- * body qnn_scale_offset. Encoding 1 has the struct below as its body. */
+ * body qnn_scale_offset. Encoding 1, with a scale per channel, has the body below. */
 typedef struct {
   int32_t axis;
   uint32_t n;

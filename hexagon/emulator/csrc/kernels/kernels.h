@@ -51,7 +51,7 @@ typedef struct emu_float_gemm {
   const float *a;
   size_t a_stride;
   uint32_t rows;
-  uint32_t k;            /* k is the length of the sum */
+  uint32_t k;            /* k is the number of products in a sum */
   const uint32_t *index; /* index lists the k to sum over, in ascending order; NULL means all */
   const void *w;
   size_t k_stride, panel_stride;

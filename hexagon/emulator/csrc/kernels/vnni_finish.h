@@ -1,6 +1,6 @@
 /* kernels/vnni_finish.h contains code that turns the sums of a tile in vnni.c into outputs,
  * computed in f64. */
-/* The type below has 16 lanes of f64. */
+/* f64s holds 16 numbers of type f64 in two registers. */
 typedef struct {
   __m512d lo, hi;
 } f64s;

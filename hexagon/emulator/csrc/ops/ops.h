@@ -33,7 +33,7 @@ int emu_check_ports(const emu_node *node, uint32_t min_in, uint32_t max_in, uint
  * the type dtype. */
 typedef struct emu_param_rule {
   const char *name;
-  uint32_t kind; /* kind has the same values as in emu_param */
+  uint32_t kind; /* kind is 0 for a scalar and 1 for a static tensor */
   uint32_t dtype;
   bool required;
 } emu_param_rule;
