@@ -28,8 +28,8 @@ type Device interface {
 	Close() error
 }
 
-// Lane names the part of the phone that runs a device's graphs: its NPU or its CPU. The
-// engine's reports count operators per lane.
+// Lane names the part of the phone that runs a device's graphs: its NPU or its CPU. Reports of the
+// engine count the operators that the NPU and the CPU have computed.
 type Lane string
 
 // The constants below name the units of a phone that can run graphs: its NPU and its CPU.
@@ -63,8 +63,8 @@ type Capabilities struct {
 	Fingerprint string
 }
 
-// Image is a compiled image, the output of Compile. Bytes must stay valid and unchanged
-// until the programs loaded from it are closed, because devices use mapped images in
+// Image holds the bytes that Compile has written for one or more graphs. Bytes must stay valid and
+// unchanged until the programs loaded from it are closed, because devices use mapped images in
 // place.
 type Image struct {
 	Bytes []byte
@@ -99,14 +99,14 @@ type Program interface {
 	Close() error
 }
 
-// Signature lists the ports of a graph.
+// Signature lists the inputs and outputs of a graph.
 type Signature struct {
 	Inputs, Outputs []Port
 	// Nodes is the number of operators in the graph.
 	Nodes int
 }
 
-// Port is an input or output of a graph.
+// Port gives the name, element type and shape of an input or output of a graph.
 type Port struct {
 	Name  string
 	Type  DataType

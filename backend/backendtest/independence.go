@@ -156,7 +156,7 @@ func (s *suite) padding(t *testing.T, dtype backend.DataType) {
 	}
 }
 
-// validRows returns the first rows of each head.
+// validRows returns each head's rows that hold a token, without the padding rows.
 func validRows(x []float64, valid, rows int) (out []float64) {
 	for h := range kvHeads {
 		out = append(out, x[h*rows*headDim:][:valid*headDim]...)

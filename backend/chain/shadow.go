@@ -278,7 +278,8 @@ func (g *group) split(f form, hot []int, fraction float32) splitting {
 	return s
 }
 
-// rounding rounds numbers to the integers of an encoding.
+// rounding holds the scale and the limits with which numbers are rounded as a fixed-point tensor
+// stores them.
 type rounding struct{ scale, low, high float64 }
 
 func newRounding(r model.Range, t backend.DataType) rounding {

@@ -6,7 +6,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// Request describes one generation of text.
+// Request holds the prompt, the limits and the sampling options of a text to generate.
 type Request struct {
 	// Prompt holds the token ids of the prompt, including a BOS token if the model
 	// needs one.

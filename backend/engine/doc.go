@@ -40,7 +40,7 @@
 //   - Package draft proposes tokens. Package detok makes text of tokens and finds stop strings.
 //   - Package queue holds the rows that requests want from the next pass, and the pass's results.
 //   - Package workload learns output lengths and pass times. Package power votes for clock rates.
-//     Package report describes what the engine did for a request.
+//     Package report holds the times and counts of a request.
 //   - A request passes through api.go ([Request]) and generate.go before its rows share a pass.
 //     The pass runs through fill.go (which gives rows and drafts to a pass), batch.go,
 //     passrun.go (blocks), head.go (logits), output.go (which divides the result of a pass)

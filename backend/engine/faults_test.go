@@ -101,7 +101,7 @@ func drawRequest(rng *rand.Rand, vocab int) (Request, fault) {
 	return r, fault{[]string{"", "", "cancel", "emit", "mask"}[rng.IntN(5)], 1 + rng.IntN(40)}
 }
 
-// end describes how a request ended.
+// end holds the text, the report and the error with which a request ended.
 type end struct {
 	text   string
 	report Report

@@ -155,7 +155,7 @@ func (f *graphSet) closeHead(other *graphSet) error {
 	return f.head.close()
 }
 
-// newHead allocates the memory of a shape's head.
+// newHead allocates the buffers for hidden states and logits of the head's graphs.
 func (e *Engine) newHead(s *settings.Shape) (h *head, err error) {
 	h = &head{rows: s.HeadRows}
 	h.memory, err = buffers.NewHead(e.dev, e.config, e.options.Recipe, slices.Max(s.HeadRows), e.options.Top)

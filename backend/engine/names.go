@@ -10,7 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
-// Package report describes what an engine has done.
+// Package report holds the times and counts of an engine's requests.
 type (
 	// Report holds the times, passes, drafts and loads that the engine needed for one request.
 	Report = report.Report
@@ -26,7 +26,7 @@ type (
 	Calibration = report.Calibration
 	// Work is a task that the CPU did for a request.
 	Work = report.Work
-	// Clock tells which clock measures the device's calls.
+	// Clock tells whether the device's times are simulated, and for which phone.
 	Clock = report.Clock
 	// DeviceTimes holds the times of a request on the clock of a simulated device.
 	DeviceTimes = report.DeviceTimes
@@ -42,7 +42,7 @@ type (
 	Memory = report.Memory
 	// State describes the work of an engine since its start.
 	State = report.State
-	// StopReason is the reason why an output ended.
+	// StopReason tells whether an end token, a stop string or a limit ended an output.
 	StopReason = report.StopReason
 )
 
@@ -102,9 +102,9 @@ type (
 	Job = images.Job
 	// Prepared holds the cache key and the graphs' names of an image that an engine will load.
 	Prepared = images.Prepared
-	// MeasureOptions tunes [Measure].
+	// MeasureOptions sets which graphs [Measure] loads and runs, and the number of repeats.
 	MeasureOptions = images.MeasureOptions
-	// Measurement holds the times of one graph.
+	// Measurement holds the size of one graph and the times to load and run it.
 	Measurement = images.Measurement
 	// Measurements holds the measurements of all graphs of a model.
 	Measurements = images.Measurements

@@ -21,7 +21,7 @@ type program struct {
 	root     int32
 }
 
-// operation is the kind of an instruction.
+// operation tells what an instruction does, for example read a byte or call a rule.
 type operation uint8
 
 const (

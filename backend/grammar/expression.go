@@ -9,7 +9,7 @@ import (
 type expression interface{}
 
 type (
-	// literal is an expression that matches its bytes.
+	// literal is an expression that matches only its own text.
 	literal string
 	// class is an expression that matches one character of its ranges. The ranges of a
 	// class ascend and do not touch.

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// frames is a set of stacks of rule calls. Each frame is an instruction at which a called rule
-// continues when it ends, together with the stacks below it. Equal sets of frames are one
-// object, and a set does not change. Because equal sets are one object, stacks of rule calls
-// share their lower parts, and any number of stacks takes little memory.
+// frames holds the rules that are not finished at a place of the text, in every possible reading.
+// Each frame is an instruction at which a called rule continues when it ends, together with the
+// stacks below it. Equal sets of frames are one object, and a set does not change. Because equal
+// sets are one object, stacks of rule calls share their lower parts, and any number of stacks takes
+// little memory.
 type frames struct {
 	list  []frame // list is sorted by the field `to`, ascending
 	id    uint64

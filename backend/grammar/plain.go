@@ -116,7 +116,8 @@ const (
 	plainNone
 	// plainOne means that all plain characters are allowed and lead to one state.
 	plainOne
-	// plainMixed means that neither plainNone nor plainOne applies.
+	// plainMixed means that plain characters differ: some are not allowed, or lead to another
+	// state.
 	plainMixed
 )
 

@@ -94,8 +94,8 @@ func readPieces(f *os.File, h *header) (pieces []piece, own int64, err error) {
 	return pieces, headerSize + countSize + int64(n)*pieceSize, nil
 }
 
-// putTogether writes the image of a difference to w. The caller of putTogether checks
-// the image.
+// putTogether joins the pieces of a base image and the bytes of a difference to an image, and
+// writes it to w. The caller of putTogether checks the image.
 func putTogether(w io.Writer, f, base *os.File, h *header) error {
 	pieces, own, err := readPieces(f, h)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// Info describes an image in the store's folder.
+// Info holds the key, label, size and last use of an image in the store's folder.
 type Info struct {
 	// Key is the image's key, and Path the path of its file.
 	Key, Path string

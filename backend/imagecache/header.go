@@ -36,7 +36,8 @@ const (
 // model's name. A label has room for about 3800 bytes; if it is longer, its longest values are cut.
 type Label map[string]string
 
-// encode returns the label in JSON.
+// encode returns the label's names and values in JSON, with values cut to fit into the file's
+// header.
 func (l Label) encode() []byte {
 	for limit := baseStart - labelStart; ; limit /= 2 {
 		cut := make(Label, len(l))

@@ -2,8 +2,9 @@ package model
 
 import "github.com/sdnpu/sdnpu/backend"
 
-// architecture describes one family of models, as data. Each family of models is in a
-// file of its own, and the key general.architecture of a model selects it.
+// architecture holds what differs between families of models: tensor names, keys and layer
+// structure. Each family of models is in a file of its own, and the key general.architecture of a
+// model selects it.
 type architecture struct {
 	name string
 	// rows tells which elements of an attention head RoPE rotates together in the

@@ -8,7 +8,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// Config holds a model's hyper-parameters.
+// Config holds the sizes and factors that define a model, such as its number of layers.
 type Config struct {
 	// Architecture is the name of the model's family, such as llama, from the file's key
 	// general.architecture.

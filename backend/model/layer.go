@@ -6,8 +6,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// writer writes the nodes of one graph. The fields of a writer hold the tensors that
-// all layers of the graph read.
+// writer builds one graph of a model, operator by operator. The fields of a writer hold the tensors
+// that all layers of the graph read.
 type writer struct {
 	*backend.Builder
 	model         *Model

@@ -59,7 +59,7 @@ func Load(f *gguf.File) (*Model, error) {
 	return m, nil
 }
 
-// Config returns the hyper-parameters of the model.
+// Config returns the sizes and factors that define the model, such as its number of layers.
 func (m *Model) Config() Config { return m.config }
 
 // Digest returns the SHA-256 of the model's file in hexadecimal, as an identity of the

@@ -2,9 +2,9 @@ package model
 
 import "slices"
 
-// phi3 describes Phi 3, 3.5 and 4. In Phi models, Q, K and V are fused in one tensor,
-// and gate and up in another. In Phi models, RoPE may rotate only a part of each head.
-// In Phi models, the rotary angles for short and for long contexts differ. Phi models
+// phi3 holds the tensor names and layer structure of Phi 3, 3.5 and 4. In Phi models, Q, K and V
+// are fused in one tensor, and gate and up in another. In Phi models, RoPE may rotate only a part
+// of each head. In Phi models, the rotary angles for short and for long contexts differ. Phi models
 // with RoPE scaling also multiply the cosines and sines by a factor.
 var phi3 = architecture{
 	name: "phi3",

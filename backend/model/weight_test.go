@@ -17,7 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
-// constant returns a constant of the first layer's graph.
+// constant finds a constant of the first layer's graph by its name.
 func constant(t testing.TB, m *model.Model, recipe model.Recipe, name string) backend.Tensor {
 	t.Helper()
 	g, err := m.Block(model.Block{Name: "b", End: 1, Rows: 1, Context: 1, Recipe: recipe})

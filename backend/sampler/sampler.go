@@ -26,8 +26,8 @@ type candidate struct {
 	far   float64 // far is the distance between the token's surprise and the entropy, for the filter typical-p
 }
 
-// New returns a Sampler with the given options. If a sampling option is invalid, the error
-// wraps [ErrOptions].
+// New returns a Sampler that chooses tokens by the given temperature, filters and penalties. If a
+// sampling option is invalid, the error wraps [ErrOptions].
 func New(o Options) (*Sampler, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)

@@ -116,8 +116,8 @@ func (m *merger) consider(left, right int32) {
 	}
 }
 
-// queue is a heap of candidates to join. Package container/heap is not used, because it
-// would allocate memory for each candidate.
+// queue orders pairs of neighbouring symbols that may be joined, the best pair first. Package
+// container/heap is not used, because it would allocate memory for each candidate.
 type queue []candidate
 
 func (q queue) less(i, j int) bool {

@@ -23,7 +23,8 @@ const MaxText = 1 << 28
 // None is returned for a special token that the vocabulary does not have.
 const None int32 = -1
 
-// EncodeOptions controls the encoding of special tokens.
+// EncodeOptions tells whether to add BOS and EOS, and whether to recognise control tokens in the
+// text.
 type EncodeOptions struct {
 	// AddSpecial adds BOS at the start and EOS at the end, if the model needs them.
 	AddSpecial bool

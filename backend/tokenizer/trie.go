@@ -10,7 +10,8 @@ type trie struct {
 	first  []int32 // first[n] is the first child of node n, and first[n+1] is the end of its children
 }
 
-// newTrie returns a trie of the given texts. The function `id` returns the token of a text.
+// newTrie returns a search tree that finds which of the given texts another text begins with. The
+// function `id` returns the token of a text.
 func newTrie(texts []string, id func(text string) int32) trie {
 	slices.Sort(texts)
 	texts = slices.Compact(texts)

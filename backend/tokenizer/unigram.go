@@ -157,8 +157,9 @@ func firstChar(text string) (char string, size int) {
 	return text[:size], size
 }
 
-// splitter splits the words of one text. The sum of scores continues from word to word, so that
-// rounding errors are the same as if the text were one word.
+// splitter finds, word by word, the tokens of a text whose scores have the largest sum. The sum of
+// scores continues from word to word, so that rounding errors are the same as if the text were one
+// word.
 type splitter struct {
 	*unigram
 	ctx   context.Context

@@ -79,7 +79,7 @@ func buildCharsMap(rules map[string]string) []byte {
 	return append(raw, replacements...)
 }
 
-// pick joins up to n random choices.
+// pick returns a text of up to n randomly chosen strings.
 func pick(rng *rand.Rand, n int, choices ...string) string {
 	var b strings.Builder
 	for range rng.IntN(n + 1) {
@@ -88,8 +88,8 @@ func pick(rng *rand.Rand, n int, choices ...string) string {
 	return b.String()
 }
 
-// replaced applies rules to a text. At each place, replaced tries all rules and applies the
-// longest one that matches.
+// replaced returns a text in which the parts that the rules name are replaced. At each place,
+// replaced tries all rules and applies the longest one that matches.
 func replaced(rules map[string]string, text string) string {
 	var b strings.Builder
 	for text != "" {

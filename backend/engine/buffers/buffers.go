@@ -109,7 +109,7 @@ func (b *Buffers) Close() error {
 	return err
 }
 
-// Cache returns the KV cache.
+// Cache returns the memory of the keys and values of all sequences.
 func (b *Buffers) Cache() *kvcache.Cache { return b.cache }
 
 // IOBytes returns the size of all memory except the KV cache.

@@ -64,10 +64,10 @@ func Retired(s string) bool {
 	return slices.Contains([]string{"paper", "paper-cal", "paper-ext", "paper-cal-ext"}, s)
 }
 
-// Parse returns the mode that a text names. The text is "auto", "off", "default", or terms
-// joined by "+" (pld, sam, cal, ext, rec, db). The term auto adds the guard of [Auto] to
-// other sources. If a text names no mode, Parse returns [ErrMode] with the valid terms. The
-// caller of Parse adds to the error the invalid text and the key or flag that contains the
+// Parse returns the draft sources that a text such as "pld+db" selects. The text is "auto", "off",
+// "default", or terms joined by "+" (pld, sam, cal, ext, rec, db). The term auto adds the guard of
+// [Auto] to other sources. If a text names no mode, Parse returns [ErrMode] with the valid terms.
+// The caller of Parse adds to the error the invalid text and the key or flag that contains the
 // text.
 func Parse(s string) (Mode, error) {
 	switch s {

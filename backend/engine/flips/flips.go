@@ -26,7 +26,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 )
 
-// Passes runs forward passes; an engine implements Passes.
+// Passes is the part of an engine that computes tokens and keeps or drops them.
 type Passes interface {
 	Forward(ctx context.Context, p queue.Pass) (*queue.Result, error)
 	Commit(sequence int, rows []int) error

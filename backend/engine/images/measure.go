@@ -15,7 +15,8 @@ const WarmUps = 2
 // defaultRepeats is the number of repeats if [MeasureOptions].Repeats is zero.
 const defaultRepeats = 5
 
-// MeasureOptions tunes [Measure]. The zero MeasureOptions select the defaults.
+// MeasureOptions sets which graphs [Measure] loads and runs, and the number of repeats. The zero
+// MeasureOptions select the defaults.
 type MeasureOptions struct {
 	// Repeats is the number of loads and of runs of each graph that are measured, after
 	// [WarmUps] unmeasured runs. If Repeats is zero, 5 loads and 5 runs are measured.

@@ -75,7 +75,7 @@ func (c *Cache) Close() error {
 	return err
 }
 
-// Layout returns the shape of the KV cache.
+// Layout returns the numbers of layers, heads, sequences and slots of the KV cache.
 func (c *Cache) Layout() Layout { return c.layout }
 
 // SizeBytes returns the total size of the cache's buffers.

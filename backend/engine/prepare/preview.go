@@ -11,7 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// Preview describes what an engine would compile and load.
+// Preview lists the images, widths and context tiers that an engine would compile and load.
 type Preview struct {
 	// Rows, Blocks and Context come from the options; missing values are filled in.
 	Rows            []int
@@ -24,7 +24,7 @@ type Preview struct {
 	Cache, IO int64
 }
 
-// PreviewImage describes one image of a [Preview].
+// PreviewImage holds the name and the sizes of one image that an engine would need.
 type PreviewImage struct {
 	// Graphs is the name that the image has in an [images.Progress].
 	Graphs string

@@ -14,7 +14,7 @@ type Merge struct {
 	Paid bool
 }
 
-// NewMerge returns a Merge that has taken no drafts.
+// NewMerge starts choosing which drafts of the given requests the next pass computes.
 func NewMerge(rows []Rows) *Merge {
 	return &Merge{rows: rows, taken: make([]int, len(rows)), Pays: make([]bool, len(rows))}
 }

@@ -4,8 +4,8 @@ import (
 	"strconv"
 )
 
-// Clock tells which clock measures the device's calls. The zero Clock is the host's
-// clock.
+// Clock tells whether the device's times are simulated, and for which phone. The zero Clock is the
+// host's clock.
 type Clock struct {
 	// Paced tells which phone's times an emulator simulates, and the source of these
 	// times: see [backend.Cost]. Paced is empty if the device simulates no times.

@@ -190,7 +190,7 @@ func (r *Report) AddPass(p *Pass) {
 	}
 }
 
-// StopReason is the reason why an output ended.
+// StopReason tells whether an end token, a stop string or a limit ended an output.
 type StopReason string
 
 // The reasons why an output ended have the names that llama-server gives them.

@@ -259,8 +259,8 @@ func (c *Costs) correct(w graphswap.MeasuredWidth) graphswap.MeasuredWidth {
 	return w
 }
 
-// Learn compares a plan's timeline with its forecast. The executed loads and runs must
-// be those of the plan, in the plan's order.
+// Learn corrects later forecasts by the times that a plan run has really taken. The executed loads
+// and runs must be those of the plan, in the plan's order.
 func (c *Costs) Learn(actual, forecast *graphswap.Timeline) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

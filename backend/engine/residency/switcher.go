@@ -191,8 +191,8 @@ func (s *Switcher) Begin(x *Run, virtual bool) bool {
 	return true
 }
 
-// Attach allows runs of a set to begin. After Attach, passes must run the graphs of the
-// attached set.
+// Attach gives the switcher the graphs whose loads it controls from now on. After Attach, passes
+// must run the graphs of the attached set.
 func (s *Switcher) Attach(set *Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,7 @@ const (
 	fixed = len(magic) + 4 + sha256.Size + 4*7
 )
 
-// Header describes a saved sequence.
+// Header tells which model computed a saved sequence, and gives the sizes of its keys and values.
 type Header struct {
 	// Identity tells which model computed the keys and values, with which recipe and on which
 	// device. If two headers have equal identities, equal tokens have equal keys and values.

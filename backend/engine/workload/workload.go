@@ -26,8 +26,8 @@ const learningRate = 0.2
 // pass), and nothing for paraphrases of one sentence (2.16 and 2.17 tokens per pass).
 const calibrationGain = 0.09
 
-// Statistics holds means over earlier requests. The zero Statistics has no
-// measurements.
+// Statistics holds the mean length of earlier answers and their mean times. The zero Statistics has
+// no measurements.
 type Statistics struct {
 	mu sync.Mutex // mu guards all other fields
 	// outputs is the mean number of tokens in an answer, and perToken the mean time per

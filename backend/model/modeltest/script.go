@@ -48,7 +48,7 @@ func Script(pieces []string) *Model {
 	return m
 }
 
-// replace sets the numbers of a matrix.
+// replace overwrites all elements of a matrix of the random model with the given numbers.
 func (m *Model) replace(name string, values []float32) {
 	must(quanttest.Quantize(m.Tensor(name).Data, values, m.Format))
 	must(quant.Dequantize(values, m.Tensor(name).Data, m.Format))
