@@ -82,10 +82,10 @@ const ablationPrefill, ablationDecode = 256, 32
 // ablation table shows the best of the plans with 2, 3, 4 and 7 blocks.
 var ablationBlocks = []int{2, 3, 4, 7}
 
-// RunAblation computes the times of each model with one technique removed at a time. The
-// columns without +G load one graph of all layers after the prefill. In columns with +G
-// and in the column ours, the planner switches the graphs, and uses a spare graph slot if
-// the session has room for one.
+// RunAblation computes the times of each model with and without graph switching and
+// drafts. The columns without +G load one graph of all layers after the prefill. In
+// columns with +G and in the column ours, the planner switches the graphs, and uses a
+// spare graph slot if the session has room for one.
 func RunAblation(ctx context.Context, o AblationOptions) (*Ablation, error) {
 	profile, err := graphswap.Device(o.Device)
 	if err != nil {
