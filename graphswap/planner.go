@@ -142,7 +142,8 @@ type candidate struct {
 
 func (c candidate) plan(name string) *Plan { return c.search.plan(name, c) }
 
-// newSearcher returns a function that makes a searcher for given windows. If there is a
+// newSearcher returns a function that prepares the local search for a plan whose chunks are
+// divided into the given windows. If there is a
 // spare graph slot and all blocks start with the same graph, the searcher varies loads.
 // Without a spare graph slot, or if blocks start with different graphs, the searcher varies
 // cuts, the chunks at which blocks switch graphs.

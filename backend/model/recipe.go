@@ -261,8 +261,8 @@ func (r *Ranges) Add(tensor string, values []float32) {
 	r.Tensors[tensor] = seen
 }
 
-// AddChannels extends the ranges of a tensor's channels so that they include values,
-// indexed (head, row, element).
+// AddChannels extends the ranges of a tensor's channels so that they include the numbers in
+// `values`, which are indexed (head, row, element). A channel is one element of one head.
 func (r *Ranges) AddChannels(tensor string, values []float32, heads, width int) {
 	if r.Channels == nil {
 		r.Channels = make(map[string][]float32)

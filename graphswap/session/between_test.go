@@ -27,7 +27,8 @@ func betweenOf(t *testing.T, device string, windowGB float64, setting graphswap.
 	return b
 }
 
-// follow records equal turns, and makes each change that Advise recommends.
+// follow records turns with the same prompt and answer lengths, and makes each change that
+// Advise recommends.
 func follow(t *testing.T, b *Between, turns, prompt, output int) {
 	for range turns {
 		require.NoError(t, b.Finished(prompt, 300, output))

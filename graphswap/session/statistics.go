@@ -107,7 +107,8 @@ func (s *Session) prefillMs(prompt, cached int) ([]float64, error) {
 	return all, nil
 }
 
-// untilAnswerMs returns the prefill time of a choice. If prefill graphs stay loaded, the
+// untilAnswerMs returns the prefill time of the configuration and the plan that the chooser
+// has chosen. If prefill graphs stay loaded, the
 // answer takes longer than on decode graphs, and untilAnswerMs includes the difference for an
 // answer of the expected length.
 func (s *Session) untilAnswerMs(choice *graphswap.Choice) float64 {
@@ -142,8 +143,8 @@ func (s *Session) meanUsualMs(prefillMs func(prompt, cached int) ([]float64, err
 func (s *Session) bounded(prompt int) int { return min(prompt, max(s.chooser.Setting.Context/4, 1)) }
 
 // expectedOutput returns the expected length of the next answer in tokens: a weighted mean
-// of the past answers and the default length, in which the weight `answers` can make older
-// answers count less.
+// of the past answers and the default length. The weight of an answer falls with each later
+// answer by the factor `answers`, which is at most 1.
 func (s *Session) expectedOutput() float64 {
 	sum, weight := s.chooser.Setting.Expected()*usualAnswer, usualAnswer
 	for _, t := range s.statistics.turns {

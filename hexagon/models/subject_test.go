@@ -92,8 +92,8 @@ type lab struct {
 	ranges *model.Ranges
 }
 
-// open loads the subject's model. If the subject has only the first layers of the model,
-// open writes these layers into a smaller file and loads that file.
+// open loads the model that a test case names. If the test case has only the first layers of
+// the model, open writes these layers into a smaller file and loads that file.
 func (s subject) open(t *testing.T) *lab {
 	t.Helper()
 	f, err := gguf.Open(s.file(t))

@@ -75,9 +75,9 @@ type Rows struct {
 // Last reports whether the rows of a pass include the last token of the work item.
 func (s Rows) Last() bool { return s.N == len(s.Item.Tokens) && !s.Item.Continued }
 
-// Scores returns the scores of the drafts that the pass computes. If the pass computes no
-// drafts, Scores returns the scores of the drafts at the root of the draft tree: the next
-// drawn token shows whether one of these drafts was right.
+// Scores returns the scores of the drafts that the pass computes. A proposed draft tree may
+// be left out of the pass. Scores then returns the scores of the tree's first drafts, because
+// the next drawn token shows whether one of them was right.
 func (s Rows) Scores() (scores []float32) {
 	switch t := s.Item.Drafts; {
 	case t == nil || !s.Last():

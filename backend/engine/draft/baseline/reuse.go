@@ -90,9 +90,9 @@ func (r *reuse) step(text []int32) {
 	}
 }
 
-// align returns the index of the segment's token that would continue the text. align searches
-// the segment for the text's last tokens, at most reuseAlign of them. If the segment contains
-// none of the text's last tokens, align returns the index that the segment had before.
+// align returns the index of the rejected token of the segment that would continue the text.
+// align searches the segment for the last tokens of the text, at most reuseAlign of them. If
+// the segment does not contain even the very last token, align returns the field next.
 func (s *segment) align(text []int32) int {
 	for n := min(reuseAlign, len(text), len(s.tokens)); n > 0; n-- {
 		end := text[len(text)-n:]

@@ -325,8 +325,9 @@ qnn_status api_graph_add_node(api_graph *graph, const emu_node *spec) {
   return QNN_OK;
 }
 
-/* api_node_packs reports whether a node packs its constants when the graph is finalized. If the
- * packed size of a node is 0, the run reads the inputs unpacked. */
+/* api_node_packs reports whether a node packs its constant weights when the graph is finalized,
+ * and stores the bytes that the packed weights need in *size. If *size is 0, each execute reads
+ * the weights unpacked. */
 bool api_node_packs(const emu_node *node, size_t *size) {
   *size = node->op->packed_size != NULL ? node->op->packed_size(node) : 0;
   return *size > 0;
