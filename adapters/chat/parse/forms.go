@@ -111,36 +111,65 @@ type known struct {
 // template shows several forms with the same start mark, FormatOf takes the first of these
 // forms.
 var forms = []known{
-	{pair{nest + "<tool_call>", nest + "</tool_call>"}, &form{shapes: []*shape{nestedCall}}, nest},                                     // MiniMax M3
-	{pair{"<tool_call>", "</tool_call>"}, tagForm, ""},                                                                                 // Hermes, Qwen, GLM
-	{pair{"[TOOL_CALLS]", ""}, &form{[]*shape{jsonCall, mistralCall}, []string{"[TOOL_CALLS]"}}, ""},                                   // Mistral
-	{pair{"<|python_tag|>", ""}, &form{shapes: []*shape{jsonCall, pythonCall}}, ""},                                                    // Llama 3
-	{pair{"<|tool_call|>", "<|/tool_call|>"}, jsonForm, ""},                                                                            // Phi 4 mini
-	{pair{"functools", ""}, jsonForm, ""},                                                                                              // Phi 4
-	{pair{"<|START_ACTION|>", "<|END_ACTION|>"}, jsonForm, ""},                                                                         // Command-R 7B
-	{pair{"Action:", ""}, &form{[]*shape{jsonCall}, []string{"```json", "```"}}, ""},                                                   // Command-R
-	{pair{"<|tool_call|>", ""}, jsonForm, ""},                                                                                          // Granite
-	{pair{"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"}, &form{[]*shape{kimiCall}, []string{"<|tool_call_end|>"}}, ""}, // Kimi K2
-	{pair{"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"}, &form{[]*shape{deepseekCall, deepseekOld}, []string{"```", "<｜tool▁call▁end｜>"}}, ""}, // DeepSeek V3, R1
-	{pair{"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"}, &form{shapes: []*shape{dsmlCall}}, "dsml_token + 'function_calls>"},            // DeepSeek V3.2
-	{pair{"<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"}, &form{shapes: []*shape{dsmlCall}}, "dsml_token"},                                       // DeepSeek V4
-	{pair{"<|tool_call>", "<tool_call|>"}, &form{shapes: []*shape{gemmaCall}}, "<|tool_call>call:"},                                            // Gemma 4
-	{pair{"<|tool_call_start|>", "<|tool_call_end|>"}, &form{[]*shape{jsonCall, pythonCall}, []string{"]"}}, ""},                               // LFM2
-	{pair{"<|tool_call_start|>", "<|tool_call_end|>"}, &form{[]*shape{jsonCall, pythonCall}, []string{"]"}}, "List of tools: "},                // older LFM2
-	{pair{"<seed:tool_call>", "</seed:tool_call>"}, &form{shapes: []*shape{functionCall}}, ""},                                                 // Seed
-	{pair{"<minimax:tool_call>", "</minimax:tool_call>"}, &form{shapes: []*shape{invokeCall}}, ""},                                             // MiniMax M2
-	{pair{"<tool_calls>", "</tool_calls>"}, jsonForm, ""},                                                                                      // MiniMax M1, Apriel
-	{pair{"<TOOLCALL>", "</TOOLCALL>"}, jsonForm, ""},                                                                                          // Nemotron Nano
-	{pair{"<|function_call|>", ""}, jsonForm, ""},                                                                                              // GigaChat 3.1
-	{pair{"<|tools_prefix|>", "<|tools_suffix|>"}, &form{shapes: []*shape{keyedCall}}, ""},                                                     // Apertus
-	{pair{"<|tool_calls|>", "<|calls|>"}, &form{[]*shape{solarCall}, []string{"<|tool_call:end|>"}}, "<|tool_call:begin|>"},                    // Solar
+	// MiniMax M3
+	{pair{nest + "<tool_call>", nest + "</tool_call>"}, &form{shapes: []*shape{nestedCall}}, nest},
+	// Hermes, Qwen, GLM
+	{pair{"<tool_call>", "</tool_call>"}, tagForm, ""},
+	// Mistral
+	{pair{"[TOOL_CALLS]", ""}, &form{[]*shape{jsonCall, mistralCall}, []string{"[TOOL_CALLS]"}}, ""},
+	// Llama 3
+	{pair{"<|python_tag|>", ""}, &form{shapes: []*shape{jsonCall, pythonCall}}, ""},
+	// Phi 4 mini
+	{pair{"<|tool_call|>", "<|/tool_call|>"}, jsonForm, ""},
+	// Phi 4
+	{pair{"functools", ""}, jsonForm, ""},
+	// Command-R 7B
+	{pair{"<|START_ACTION|>", "<|END_ACTION|>"}, jsonForm, ""},
+	// Command-R
+	{pair{"Action:", ""}, &form{[]*shape{jsonCall}, []string{"```json", "```"}}, ""},
+	// Granite
+	{pair{"<|tool_call|>", ""}, jsonForm, ""},
+	// Kimi K2
+	{pair{"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"}, &form{[]*shape{kimiCall}, []string{"<|tool_call_end|>"}}, ""},
+	// DeepSeek V3, R1
+	{pair{"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"}, &form{[]*shape{deepseekCall, deepseekOld}, []string{"```", "<｜tool▁call▁end｜>"}}, ""},
+	// DeepSeek V3.2
+	{pair{"<｜DSML｜function_calls>", "</｜DSML｜function_calls>"}, &form{shapes: []*shape{dsmlCall}}, "dsml_token + 'function_calls>"},
+	// DeepSeek V4
+	{pair{"<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"}, &form{shapes: []*shape{dsmlCall}}, "dsml_token"},
+	// Gemma 4
+	{pair{"<|tool_call>", "<tool_call|>"}, &form{shapes: []*shape{gemmaCall}}, "<|tool_call>call:"},
+	// LFM2
+	{pair{"<|tool_call_start|>", "<|tool_call_end|>"}, &form{[]*shape{jsonCall, pythonCall}, []string{"]"}}, ""},
+	// older LFM2
+	{pair{"<|tool_call_start|>", "<|tool_call_end|>"}, &form{[]*shape{jsonCall, pythonCall}, []string{"]"}}, "List of tools: "},
+	// Seed
+	{pair{"<seed:tool_call>", "</seed:tool_call>"}, &form{shapes: []*shape{functionCall}}, ""},
+	// MiniMax M2
+	{pair{"<minimax:tool_call>", "</minimax:tool_call>"}, &form{shapes: []*shape{invokeCall}}, ""},
+	// MiniMax M1, Apriel
+	{pair{"<tool_calls>", "</tool_calls>"}, jsonForm, ""},
+	// Nemotron Nano
+	{pair{"<TOOLCALL>", "</TOOLCALL>"}, jsonForm, ""},
+	// GigaChat 3.1
+	{pair{"<|function_call|>", ""}, jsonForm, ""},
+	// Apertus
+	{pair{"<|tools_prefix|>", "<|tools_suffix|>"}, &form{shapes: []*shape{keyedCall}}, ""},
+	// Solar
+	{pair{"<|tool_calls|>", "<|calls|>"}, &form{[]*shape{solarCall}, []string{"<|tool_call:end|>"}}, "<|tool_call:begin|>"},
 	{pair{"<function_call>", "</function_call>"}, jsonForm, ""},
-	{pair{"<|message_sep|>\n\nfunction call<|role_sep|>\n", ""}, jsonForm, "function call"},                                                   // GigaChat 3
-	{pair{"<atem:function_calls>", "</atem:function_calls>"}, &form{shapes: []*shape{atemCall}}, ""},                                          // Muse
-	{pair{"<tool_calls:opensource>", "</tool_calls:opensource>"}, &form{shapes: []*shape{hunyuanCall}}, "':opensource'"},                      // Hunyuan 3
-	{pair{"<|open|>tools<|sep|>", "<|close|>tools<|sep|>"}, &form{shapes: []*shape{kimi3Call}}, "<|open|>"},                                   // Kimi K3
-	{pair{`<function name="`, ""}, &form{[]*shape{miniCPMCall}, []string{`<function name="`}}, `<function name="`},                            // MiniCPM 5
-	{pair{"<function=", ""}, &form{[]*shape{tagCall}, []string{"</function>", "<function="}}, `{"example_name": "example_value"}</function>`}, // Functionary 3.1
+	// GigaChat 3
+	{pair{"<|message_sep|>\n\nfunction call<|role_sep|>\n", ""}, jsonForm, "function call"},
+	// Muse
+	{pair{"<atem:function_calls>", "</atem:function_calls>"}, &form{shapes: []*shape{atemCall}}, ""},
+	// Hunyuan 3
+	{pair{"<tool_calls:opensource>", "</tool_calls:opensource>"}, &form{shapes: []*shape{hunyuanCall}}, "':opensource'"},
+	// Kimi K3
+	{pair{"<|open|>tools<|sep|>", "<|close|>tools<|sep|>"}, &form{shapes: []*shape{kimi3Call}}, "<|open|>"},
+	// MiniCPM 5
+	{pair{`<function name="`, ""}, &form{[]*shape{miniCPMCall}, []string{`<function name="`}}, `<function name="`},
+	// Functionary 3.1
+	{pair{"<function=", ""}, &form{[]*shape{tagCall}, []string{"</function>", "<function="}}, `{"example_name": "example_value"}</function>`},
 }
 
 // shown reports whether a template shows that its model has this form.
