@@ -144,6 +144,17 @@ func message(t *testing.T, events []chatEvent) (m chatMessage, finish string) {
 	return m, finish
 }
 
+// answered returns the message of a streamed or unstreamed answer, and why the answer ended.
+func answered(t *testing.T, raw []byte, streamed bool) (chatMessage, string) {
+	t.Helper()
+	if streamed {
+		return message(t, readChat(t, raw))
+	}
+	var whole chatEvent
+	require.NoError(t, json.Unmarshal(raw, &whole))
+	return *whole.Choices[0].Message, *whole.Choices[0].FinishReason
+}
+
 func TestThoughtsAndCallsAreSplitFromTheContent(t *testing.T) {
 	s, url, _ := start(t, 1)
 	m := &fakeModel{template: toolTemplate, pieces: texted("Hm", ".\n</th", "ink>", "\n\nI ask", ".\n<tool", "_call>\n{\"name\": \"weather\", \"argu", "ments\": {\"at\": \"Oslo\"}}\n</tool_call>")}
@@ -151,15 +162,7 @@ func TestThoughtsAndCallsAreSplitFromTheContent(t *testing.T) {
 	for _, stream := range []string{"true", "false"} {
 		_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}],"logprobs":true,"top_logprobs":1,"tools":`+weatherTool+`,"stream":`+stream+`}`))
 		require.NoError(t, err)
-		var got chatMessage
-		finish := ""
-		if stream == "true" {
-			got, finish = message(t, readChat(t, raw))
-		} else {
-			var whole chatEvent
-			require.NoError(t, json.Unmarshal(raw, &whole))
-			got, finish = *whole.Choices[0].Message, *whole.Choices[0].FinishReason
-		}
+		got, finish := answered(t, raw, stream == "true")
 		require.Equal(t, "Hm.", got.Reasoning, stream)
 		require.Equal(t, "I ask.", *got.Content, stream)
 		require.Len(t, got.ToolCalls, 1)
@@ -184,15 +187,7 @@ func TestACutCallIsNotGivenToTheHost(t *testing.T) {
 		for _, stream := range []string{"true", "false"} {
 			_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{`+model+`"messages":[{"role":"user","content":"x"}],"tools":`+weatherTool+`,"stream":`+stream+`}`))
 			require.NoError(t, err)
-			var got chatMessage
-			finish := ""
-			if stream == "true" {
-				got, finish = message(t, readChat(t, raw))
-			} else {
-				var whole chatEvent
-				require.NoError(t, json.Unmarshal(raw, &whole))
-				got, finish = *whole.Choices[0].Message, *whole.Choices[0].FinishReason
-			}
+			got, finish := answered(t, raw, stream == "true")
 			require.Equal(t, "I ask.", *got.Content)
 			require.Equal(t, "length", finish)
 			var calls []string
