@@ -175,8 +175,9 @@ func TestThoughtsAndCallsAreSplitFromTheContent(t *testing.T) {
 	require.Subset(t, saw.Preserve, []int32{300, 301}, "the marks of calls are shown")
 }
 
-// TestACutCallIsNotGivenToTheHost: Ollama reads calls at the end of the answer, and rejects an
-// answer with arguments that are not JSON. Other clients get the pieces, as from llama-server.
+// TestACutCallIsNotGivenToTheHost requires that Ollama gets no call that the answer's end cuts,
+// because Ollama rejects an answer with arguments that are not JSON. Other clients get the
+// pieces, as from llama-server.
 func TestACutCallIsNotGivenToTheHost(t *testing.T) {
 	s, url, _ := start(t, 1)
 	s.SetModel(&fakeModel{
