@@ -19,7 +19,7 @@ var (
 	// ErrSequenceBusy is returned if a request uses the sequence.
 	ErrSequenceBusy = errors.New("a request uses the sequence")
 	// ErrSaved is returned for a file that this engine cannot restore.
-	ErrSaved = errors.New("the saved sequence cannot be restored")
+	ErrSaved = saved.ErrRestore
 )
 
 // Saved holds the size of a sequence that was written to a file or read from one.
@@ -74,9 +74,13 @@ func (e *Engine) RestoreSequence(ctx context.Context, sequence int, r io.ReadSee
 		return Saved{}, err
 	}
 	defer release()
-	h, size, err := e.checkSaved(r)
-	if err != nil {
+	own, l := e.savedHeader()
+	if own.Identity, err = e.identity(); err != nil {
 		return Saved{}, err
+	}
+	h, size, err := saved.ReadFor(r, saved.Reader{Own: own, Context: e.options.Context, Vocab: e.config.Vocab, TokenBytes: int64(l.Layers) * int64(l.SequenceBytes(1))})
+	if err != nil {
+		return Saved{}, fmt.Errorf("engine: %w", err)
 	}
 	e.requestStarted()
 	defer e.requestEnded()
@@ -159,48 +163,6 @@ func (e *Engine) savedHeader() (*saved.Header, kvcache.Layout) {
 	c, r := e.config, e.options.Recipe
 	h := &saved.Header{Recipe: r.Name, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Type: int(r.Cache)}
 	return h, kvcache.Layout{Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Type: r.Cache}
-}
-
-// checkSaved compares a file with this engine and checks it to its last byte. After
-// checkSaved, r is at the first byte of keys and values.
-func (e *Engine) checkSaved(r io.ReadSeeker) (h *saved.Header, sizeBytes int64, err error) {
-	if h, err = saved.ReadHeader(r, e.options.Context); err != nil {
-		return nil, 0, savedError(err)
-	}
-	own, l := e.savedHeader()
-	switch {
-	case h.Recipe != own.Recipe:
-		return nil, 0, fmt.Errorf("engine: %w: it was computed with the recipe %.40q, and this model runs with %q: start the model with that recipe (sdnpu.recipe)", ErrSaved, h.Recipe, own.Recipe)
-	case h.Layers != own.Layers || h.KVHeads != own.KVHeads || h.HeadDim != own.HeadDim || h.Type != own.Type:
-		return nil, 0, fmt.Errorf("engine: %w: its model has %d layers with %d heads of %d elements, and this model has %d with %d of %d: restore it with the model that saved it",
-			ErrSaved, h.Layers, h.KVHeads, h.HeadDim, own.Layers, own.KVHeads, own.HeadDim)
-	case h.Prompt > e.options.Context:
-		return nil, 0, fmt.Errorf("engine: %w: its last prompt has %d tokens, and the context has %d: start the server with a longer context", ErrSaved, h.Prompt, e.options.Context)
-	}
-	if own.Identity, err = e.identity(); err != nil {
-		return nil, 0, err
-	}
-	if h.Identity != own.Identity {
-		return nil, 0, fmt.Errorf("engine: %w: another model, calibration or version of the device's library has computed it: compute the prompt again", ErrSaved)
-	}
-	for i, t := range h.Tokens {
-		if t < 0 || int(t) >= e.config.Vocab {
-			return nil, 0, fmt.Errorf("engine: %w: token number %d has the id %d, but the vocabulary has %d tokens", ErrSaved, i, t, e.config.Vocab)
-		}
-	}
-	data := int64(l.Layers) * int64(l.SequenceBytes(len(h.Tokens)))
-	if err := saved.Check(r, h, data); err != nil {
-		return nil, 0, savedError(err)
-	}
-	return h, h.SizeBytes() + data + sha256.Size, nil
-}
-
-// savedError wraps the error of an invalid file of a saved sequence in [ErrSaved].
-func savedError(err error) error {
-	if errors.Is(err, saved.ErrFile) {
-		return fmt.Errorf("engine: %w: %w", ErrSaved, err)
-	}
-	return fmt.Errorf("engine: read a saved sequence: %w", err)
 }
 
 // identityOf returns a hash over everything that decides the keys and values of a text:

@@ -2,9 +2,10 @@
 // values, and the model that computed them.
 //
 // A file has a header, the tokens, the keys and values of each layer, and the SHA-256 of all
-// bytes before it. Numbers are little-endian. A reader calls [ReadHeader], compares the
-// header with its own model, and calls [Check]; only after Check has succeeded does the
-// reader read keys and values. Package saved uses neither an engine nor a KV cache.
+// bytes before it. Numbers are little-endian. A reader calls [ReadFor], which compares the
+// header with the reader's own model and checks the whole file; only after ReadFor has
+// succeeded does the reader read keys and values. Package saved uses neither an engine nor a
+// KV cache.
 //
 // # Invariants
 //
@@ -21,8 +22,12 @@ import (
 	"io"
 )
 
-// ErrFile is returned for a file that holds no saved sequence, and for a damaged file.
-var ErrFile = errors.New("no valid saved sequence")
+var (
+	// ErrFile is returned for a file that holds no saved sequence, and for a damaged file.
+	ErrFile = errors.New("no valid saved sequence")
+	// ErrRestore is returned by [ReadFor] for a file whose sequence its reader cannot restore.
+	ErrRestore = errors.New("the saved sequence cannot be restored")
+)
 
 const (
 	magic   = "sdnpuseq"
