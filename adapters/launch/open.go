@@ -143,6 +143,7 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 		Ahead:           o.Ahead,
 		ProcessTime:     ProcessorTime,
 		ThreadTime:      ThreadTime,
+		Power:           PaceOf(c).Power(),
 		AlwaysCalibrate: o.Config.Calibration == "on",
 		Exact:           o.Config.Exact,
 		Context:         o.Context,

@@ -52,10 +52,29 @@ func PaceOf(c backend.Capabilities) *Pace {
 		Pace:    cmp.Or(set["pace"], "wall"),
 		Scale:   cmp.Or(set["scale"], "1"),
 	}
-	if profile, err := graphswap.Device(strings.Replace(p.Profile, "/", "+", 1)); err == nil { // in SDNPU_EMULATOR, a slash separates a profile from its variant
+	if profile, err := p.device(); err == nil {
 		p.Kind = profile.Kind
 	}
 	return p
+}
+
+// device returns the device profile of the phone. In SDNPU_EMULATOR, a slash separates a
+// profile from its variant.
+func (p *Pace) device() (*graphswap.Profile, error) {
+	return graphswap.Device(strings.Replace(p.Profile, "/", "+", 1))
+}
+
+// Power returns the powers of the phone whose times the emulator simulates. For a nil
+// Pace or a profile that is not part of the program, Power returns zero.
+func (p *Pace) Power() graphswap.Power {
+	if p == nil {
+		return graphswap.Power{}
+	}
+	profile, err := p.device()
+	if err != nil {
+		return graphswap.Power{}
+	}
+	return profile.Power
 }
 
 // String describes the simulated device in words, for a line of results.

@@ -18,6 +18,7 @@ func TestPaceNamesTheProfileAndItsKind(t *testing.T) {
 		p := PaceOf(emulated)
 		require.Equal(t, &Pace{Profile: name, Kind: want.Kind, StandIn: "qwen2.5-0.5b", Pace: "wall", Scale: "2"}, p)
 		require.Contains(t, Describe(emulated), "at the pace of "+name+" ("+want.Kind+"), charged as qwen2.5-0.5b, wall time times 2")
+		require.Equal(t, want.Power, p.Power())
 		require.Nil(t, PaceOf(backend.Capabilities{Provider: "HTP_QTI_AISW"}), "a phone's library takes its own time")
 	}
 	t.Setenv("SDNPU_EMULATOR", "profile=sd8gen2/fast-load,pace=virtual")
@@ -28,5 +29,6 @@ func TestPaceNamesTheProfileAndItsKind(t *testing.T) {
 	for _, setting := range []string{"", "threads=2", "profile="} {
 		t.Setenv("SDNPU_EMULATOR", setting)
 		require.Nil(t, PaceOf(emulated), setting)
+		require.Zero(t, PaceOf(emulated).Power(), "a device without a profile has no powers")
 	}
 }

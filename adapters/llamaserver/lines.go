@@ -130,6 +130,9 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 			milliseconds(t.First), milliseconds(t.Decode), milliseconds(t.NPU), milliseconds(t.Loads), milliseconds(t.Switching),
 			milliseconds(t.PromptDrafting+t.Drafting))
 	}
+	if energy, ok := r.EnergyMJ(); ok {
+		fmt.Fprintf(&b, " energy=simulated energy_mj=%.3f energy_mj_per_token=%.3f", energy, r.EnergyPerTokenMJ())
+	}
 	// cpu_ms is the processor time of the whole process, so it includes concurrent
 	// requests
 	if r.Processor > 0 {

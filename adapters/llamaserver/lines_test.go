@@ -16,6 +16,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 func TestHostParsesTheLines(t *testing.T) {
@@ -157,7 +158,7 @@ func TestTimesNameTheirClock(t *testing.T) {
 		{engine.Clock{Paced: "phone (fitted)", Virtual: true}, `clock=virtual paced="phone (fitted)"`},
 	} {
 		var out bytes.Buffer
-		r.Clock = test.clock
+		r.Clock, r.Power = test.clock, graphswap.Power{NPU: 5, Idle: 1}
 		NewLines(&out).Report(r, "eos")
 		line := out.String()
 		require.Equal(t, test.says != "", strings.Contains(line, " clock="), line)
@@ -174,6 +175,7 @@ func TestTimesNameTheirClock(t *testing.T) {
 		}
 		require.Len(t, found, 10+own)
 		require.Equal(t, test.clock != engine.Clock{}, own == 6, line)
+		require.Equal(t, test.clock != engine.Clock{}, strings.Contains(line, " energy=simulated energy_mj="), line)
 		require.Equal(t, finalEvent(fakeReport(9, 6)).Timings, finalEvent(r).Timings)
 	}
 }

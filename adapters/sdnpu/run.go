@@ -157,7 +157,10 @@ type result struct {
 	// start of the prompt.
 	CPUMS         float64 `json:"cpu_ms"`
 	CPUPerTokenMS float64 `json:"cpu_ms_per_token"`
-	Lanes         struct {
+	// Energy is the simulated energy of the request, or null if the device simulates no
+	// phone.
+	Energy *energy `json:"energy"`
+	Lanes  struct {
 		NPU int64 `json:"npu_ops"`
 		CPU int64 `json:"cpu_ops"`
 	} `json:"lanes"`
@@ -173,6 +176,13 @@ type result struct {
 		Resident int64 `json:"resident_bytes"`
 		Peak     int64 `json:"peak_bytes"`
 	} `json:"memory"`
+}
+
+// energy is the energy of a request in millijoules, computed from a device profile.
+type energy struct {
+	Source     string  `json:"source"` // Source is always "simulated", because no energy was measured
+	MJ         float64 `json:"energy_mj"`
+	PerTokenMJ float64 `json:"energy_mj_per_token"`
 }
 
 func (f *runFlags) run(cmd *cobra.Command) (err error) {
@@ -308,6 +318,9 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *la
 	if f.contextFull(report) {
 		fmt.Fprintf(stderr, "\nthe answer ends because the context of %d tokens, prompt included, is full: %s", report.Context, launch.ContextRemedy(report.Context, l.LongestContext))
 	}
+	if mj, ok := report.EnergyMJ(); ok {
+		fmt.Fprintf(stderr, "\nenergy, simulated: %.2f J, %.0f mJ per token", mj/1000, report.EnergyPerTokenMJ())
+	}
 	fmt.Fprintf(stderr, "\n%s in %v, %s in %v (%.1f tokens/s); load %v; processor %v; operators: NPU %d, CPU %d\n%s\n",
 		cmdline.Count(report.PromptTokens, "prompt token"), report.Prefill.Round(time.Millisecond), cmdline.Count(report.OutputTokens, "token"), report.Decode.Round(time.Millisecond),
 		rate(report), load.Round(time.Millisecond), processorText(report), report.Ops[backend.NPU], report.Ops[backend.CPU], launch.Describe(l.Device.Capabilities()))
@@ -361,6 +374,9 @@ func newResult(l *launch.Model, report engine.Report, text string, load time.Dur
 		t := &p.Timeline
 		r.Plan.SwitchEndMS, r.Plan.ExposedMS, r.Plan.StallMS = t.SwitchEndMs, max(0, t.ExposedMs), t.StallMs // the exposed time is negative if decode graphs are faster than prefill graphs
 		r.Plan.PeakBytes, r.Plan.LoadedBytes = t.PeakBytes, t.IOBytes
+	}
+	if mj, ok := report.EnergyMJ(); ok {
+		r.Energy = &energy{"simulated", mj, report.EnergyPerTokenMJ()}
 	}
 	r.Lanes.NPU, r.Lanes.CPU = report.Ops[backend.NPU], report.Ops[backend.CPU]
 	r.Device.Provider, r.Device.BuildID, r.Device.SoC, r.Device.Emulated = c.Provider, c.BuildID, c.SoC, launch.PaceOf(c)

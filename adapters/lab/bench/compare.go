@@ -27,6 +27,9 @@ type Timing struct {
 	// Processor is the processor time of the whole process. Processor time depends less
 	// on the load of the machine than times on the machine's clock.
 	Processor float64 `json:"processor_ms"`
+	// Energy is the simulated energy of the request in millijoules, or 0 on this machine's
+	// own clock.
+	Energy float64 `json:"energy_mj,omitempty"`
 }
 
 // Pair holds the times of one request without drafts and with automatic drafts.
@@ -140,6 +143,7 @@ func timingOf(r *engine.Report) Timing {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	t.First, t.Decode, t.Processor = ms(first), ms(decode), ms(r.Processor)
 	t.PromptDrafting, t.Drafting = ms(prompt), ms(later)
+	t.Energy, _ = r.EnergyMJ()
 	return t
 }
 
@@ -172,7 +176,12 @@ type Compared struct {
 	// ratio of the worst 10 % of the requests.
 	Processor      float64 `json:"processor_ratio"`
 	WorstProcessor float64 `json:"processor_ratio_worst_tenth"`
-	Different      int     `json:"different_texts"`
+	// Energy is the ratio of the sums of simulated energies. OffEnergy and AutoEnergy are
+	// the energies per output token in millijoules.
+	Energy     float64 `json:"energy_ratio,omitempty"`
+	OffEnergy  float64 `json:"off_energy_mj_per_token,omitempty"`
+	AutoEnergy float64 `json:"auto_energy_mj_per_token,omitempty"`
+	Different  int     `json:"different_texts"`
 }
 
 // SumPairs sums up pairs of measured requests by device and limit. SumPairs returns the
@@ -231,13 +240,16 @@ func sumPairs(device string, limit int, pairs []Pair) Compared {
 	c.Whole, c.WorstWhole = (auto.First+auto.Decode)/(off.First+off.Decode), worstTenth(whole)
 	c.First = auto.First / off.First
 	c.Processor, c.WorstProcessor = auto.Processor/max(off.Processor, 1e-9), worstTenth(processor)
+	if off.Energy > 0 {
+		c.Energy, c.OffEnergy, c.AutoEnergy = auto.Energy/off.Energy, off.Energy/float64(max(1, off.Tokens)), auto.Energy/float64(max(1, auto.Tokens))
+	}
 	return c
 }
 
 func (t Timing) add(o Timing) Timing {
 	return Timing{
 		First: t.First + o.First, Decode: t.Decode + o.Decode, PromptDrafting: t.PromptDrafting + o.PromptDrafting, Drafting: t.Drafting + o.Drafting,
-		Tokens: t.Tokens + o.Tokens, Passes: t.Passes + o.Passes, Processor: t.Processor + o.Processor,
+		Tokens: t.Tokens + o.Tokens, Passes: t.Passes + o.Passes, Processor: t.Processor + o.Processor, Energy: t.Energy + o.Energy,
 	}
 }
 
@@ -254,14 +266,14 @@ func worstTenth(values []float64) float64 {
 // ComparedTable prints the sums of compared requests as a table.
 func ComparedTable(w io.Writer, list []Compared) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "device\tat most\trequests\tms/token: off\tauto\tdrafting\tauto/off\tworst tenth\twhole request\tworst tenth\tfirst token\tworst\tprocessor\tworst tenth\ttokens/pass\tother text\t")
+	fmt.Fprintln(t, "device\tat most\trequests\tms/token: off\tauto\tdrafting\tauto/off\tworst tenth\twhole request\tworst tenth\tfirst token\tworst\tprocessor\tworst tenth\ttokens/pass\tmJ/token, simulated: off\tauto\tother text\t")
 	for _, c := range list {
 		limit := fmt.Sprint(c.Limit)
 		if c.Limit == 0 {
 			limit = "all"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.2f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f\t%d\t\n", c.Device, limit, c.Requests,
-			c.Off, c.Auto, c.Drafting, c.Ratio, c.Worst, c.Whole, c.WorstWhole, c.First, c.WorstFirst, c.Processor, c.WorstProcessor, c.Tokens, c.Different)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.2f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.2f\t%.0f\t%.0f\t%d\t\n", c.Device, limit, c.Requests,
+			c.Off, c.Auto, c.Drafting, c.Ratio, c.Worst, c.Whole, c.WorstWhole, c.First, c.WorstFirst, c.Processor, c.WorstProcessor, c.Tokens, c.OffEnergy, c.AutoEnergy, c.Different)
 	}
 	return t.Flush()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // recorded answers each request with the same report and notes the order of the calls.
@@ -31,7 +32,7 @@ func (recorded) Close() error { return nil }
 // prompt, and decode passes that take the given times.
 func passes(first time.Duration, decode ...time.Duration) engine.Report {
 	r := engine.Report{
-		Clock: engine.Clock{Virtual: true}, FirstToken: time.Hour, Decode: time.Hour,
+		Clock: engine.Clock{Virtual: true}, Power: graphswap.Power{NPU: 5}, FirstToken: time.Hour, Decode: time.Hour,
 		PromptPasses: []engine.PromptPass{{Device: first}}, Processor: 3 * first, Output: []int32{1, 2, 3, 4, 5},
 	}
 	for _, d := range decode {
@@ -67,8 +68,8 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 		limits = append(limits, p.Limit)
 	}
 	require.Equal(t, []int{3, 9, 9, 3}, limits, "each task takes the limits in turn")
-	require.Equal(t, Timing{First: 10, Decode: 40, Tokens: 3, Passes: 4, Processor: 30}, pairs[0].Off)
-	require.Equal(t, Timing{First: 10, Decode: 25, PromptDrafting: 1, Drafting: 3, Tokens: 5, Passes: 2, Processor: 27}, pairs[1].Auto)
+	require.Equal(t, Timing{First: 10, Decode: 40, Tokens: 3, Passes: 4, Processor: 30, Energy: 250}, pairs[0].Off)
+	require.Equal(t, Timing{First: 10, Decode: 25, PromptDrafting: 1, Drafting: 3, Tokens: 5, Passes: 2, Processor: 27, Energy: 155}, pairs[1].Auto)
 
 	list := SumPairs(pairs)
 	require.Len(t, list, 3)
@@ -81,6 +82,9 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 	require.InDelta(t, 12.0/12, all.Drafting, 1e-9)
 	require.InDelta(t, 0.9, all.WorstProcessor, 1e-9)
 	require.InDelta(t, 160.0/12, all.Off, 1e-9)
+	require.InDelta(t, 155.0/250, all.Energy, 1e-9)
+	require.InDelta(t, 4*250.0/16, all.OffEnergy, 1e-9)
+	require.InDelta(t, 4*155.0/16, all.AutoEnergy, 1e-9)
 	require.Zero(t, all.Different)
 	var text bytes.Buffer
 	require.NoError(t, ComparedTable(&text, list))

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
-	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
@@ -100,7 +99,7 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 		s.First, s.Decode, s.Switching = r.number("device_ttft_ms"), r.number("device_decode_ms"), r.number("device_switching_ms")
 	}
 	if b.options.Phone != bench.ThisMachine {
-		s.Energy = joules(b.power, &r, s.First+s.Decode)
+		s.Energy = r.number("energy_mj") / 1000
 	}
 	s.Peak = peakMemory(b.Server.Pid(), b.adapters[system])
 	if r.err == nil && (s.Output < 1 || !(s.First > 0)) {
@@ -110,13 +109,6 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 		return s, fmt.Errorf("the report of system %s: %w: %v", system, r.err, a.Report)
 	}
 	return s, nil
-}
-
-// joules returns the energy of a request in joules. The energy is the sum of each lane's
-// power times the time in which the lane (NPU, IO or CPU) works, and of the device's idle
-// power times the time of the request.
-func joules(power graphswap.Power, r *reader, wholeMs float64) float64 {
-	return (r.number("device_npu_ms")*power.NPU + r.number("device_load_ms")*power.Loading + r.number("device_drafting_ms")*power.CPU + wholeMs*power.Idle) / 1000
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -74,7 +74,6 @@ type Bed struct {
 	// Server is the running Ollama.
 	Server  *host.Server
 	options Options
-	power   graphswap.Power
 	// adapters holds the SHA-256 of each system's adapter. The SHA-256 is part of the
 	// command line of the system's runner.
 	adapters map[string]string
@@ -96,11 +95,9 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 		fmt.Sprintf("OLLAMA_MAX_LOADED_MODELS=%d", len(o.Systems)), "OLLAMA_NUM_PARALLEL=1", "OLLAMA_KEEP_ALIVE=-1",
 	}
 	if o.Phone != bench.ThisMachine {
-		profile, err := graphswap.Device(o.Phone)
-		if err != nil {
+		if _, err := graphswap.Device(o.Phone); err != nil {
 			return nil, err
 		}
-		b.power = profile.Power
 		// SDNPU_EMULATOR takes the name of a phone with a slash in place of "+".
 		environment = append(environment, fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=%s", strings.Replace(o.Phone, "+", "/", 1), o.As, o.Pace))
 	}

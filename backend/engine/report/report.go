@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // ProcessorPerToken returns the processor time of the process per output token,
@@ -129,6 +130,8 @@ type Report struct {
 	// Clock is the clock that measured Plan and the fields with the name Device. Times of
 	// the report that Clock did not measure are times of the host's clock.
 	Clock Clock
+	// Power holds the powers of the simulated phone. Power is zero if they are unknown.
+	Power graphswap.Power
 	// Plan describes how graphs were switched for the prompt, or which passes ran if
 	// all graphs stayed loaded. Plan is nil until the first pass of the prompt has
 	// ended.

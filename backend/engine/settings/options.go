@@ -118,6 +118,9 @@ type Options struct {
 	// always counts the time of drafting. If ThreadTime is nil, a simulated device drafts in
 	// no time.
 	ThreadTime func() time.Duration
+	// Power holds the powers of a phone that the device simulates. The engine only copies
+	// Power to reports, which compute the energy of requests.
+	Power graphswap.Power
 	// WidthTimes, if set, holds the times that an earlier engine with the same graphs has
 	// measured on this device. With WidthTimes, the engine measures no times at its start, so
 	// the first request gets its first token sooner. The engine ignores WidthTimes in which
