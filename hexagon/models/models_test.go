@@ -53,6 +53,8 @@ var (
 	sm8650   = place{"vendor", librarytest.VendorAtLength, 57, 0}
 	sm8550   = place{"vendor", librarytest.VendorAtLength, 43, 0}
 	sm8750   = place{"vendor", librarytest.VendorAtLength, 69, 0}
+	sm8350   = place{"vendor", librarytest.VendorAtLength, 30, 0}
+	sm8450   = place{"vendor", librarytest.VendorAtLength, 36, 0}
 	plain    = place{"vendor's libQnnCpu", librarytest.VendorCPUAtLength, 0, 1e-5}
 )
 
@@ -92,7 +94,13 @@ var subjects = []struct {
 		{emulated, all, "", 8}, {sm8650, "f16", integers, 8}, {plain, "f32", "", 8},
 	}},
 	{story("f16", 2, "stories260K, 2 blocks"), []visit{
-		{emulated, all, "", 32}, {sm8650, phones, "", 32}, {sm8550, "f16 " + usual, "w4a16-lpbq", 0}, {sm8750, "f16 " + usual, "w4a16-lpbq", 0}, {plain, "f32", "", 32},
+		{emulated, all, "", 32},
+		{sm8650, phones, "", 32},
+		{sm8550, "f16 " + usual, "w4a16-lpbq", 0},
+		{sm8750, "f16 " + usual, "w4a16-lpbq", 0},
+		{sm8350, "w8a8-shadow", "f16", 0},
+		{sm8450, "w8a8-shadow", "f16 w8a16 w8a8", 0},
+		{plain, "f32", "", 32},
 	}},
 	{story("qwen2-f16", 2, "stories260K-qwen2, 2 blocks"), []visit{
 		{emulated, all, "", 32}, {sm8650, "f16 w8a16", "w8 w8a8 w8a8-shadow w4a16 w4a16-lpbq", 32}, {sm8550, "f16", integers, 0}, {sm8750, "f16", integers, 0}, {plain, "f32", "", 32},
@@ -101,7 +109,13 @@ var subjects = []struct {
 		{emulated, "w4a16 w4a16-lpbq", "f16 w8 w8a16 w8a8 w8a8-shadow", 1}, {sm8650, "w4a16", "f16 w8 w8a16 w8a8 w8a8-shadow w4a16-lpbq", 1},
 	}},
 	{smollm(4, "SmolLM2-135M, 4 layers"), []visit{
-		{emulated, "f16", integers + " w4a16-lpbq f32", 2}, {sm8650, "f16", integers + " w4a16-lpbq", 2}, {sm8550, "", "f16", 0}, {sm8750, "", "f16", 0}, {plain, "f32", "", 2},
+		{emulated, "f16", integers + " w4a16-lpbq f32", 2},
+		{sm8650, "f16", integers + " w4a16-lpbq", 2},
+		{sm8550, "", "f16 w8a8-shadow", 0},
+		{sm8750, "", "f16 w8a8-shadow", 0},
+		{sm8350, "", "w8a8-shadow", 0},
+		{sm8450, "", "w8a8-shadow", 0},
+		{plain, "f32", "", 2},
 	}},
 	{smollm(0, "SmolLM2-135M, 30 layers"), []visit{
 		{emulated, "", all, 16}, {sm8650, "", "f16 w8a16 w4a16", 8}, {plain, "", "f32", 16},
