@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/lab/battery"
 	"github.com/sdnpu/sdnpu/adapters/lab/contact"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/adapters/profile"
@@ -52,7 +53,10 @@ answers compared with recorded ones or with the float device, copies in the KV
 cache and on the host, and the load time and the execute time of each graph, as
 sdnpu profile measures them.
 
--o names the file of the report, which is saved after each step. A failed step is recorded in the report and does not stop the others. The measured profile is kept in the image cache,
+-o names the file of the report, which is saved after each step. A failed step is recorded
+in the report and does not stop the others. If the machine reports the power of its
+battery, the report holds the energy of each step, sampled every 100 ms: disconnect the
+charger first. The measured profile is kept in the image cache,
 and switch plans then use it instead of a fitted profile.`,
 		Example: "  sdnpu-lab first-contact qwen2.5-1.5b.gguf -o report.json",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
@@ -136,7 +140,8 @@ func contactSetup(ctx context.Context, s launch.Settings, stderr io.Writer, f *f
 		Prepare: func(dev backend.Device, o *engine.Options) error { return s.CompileInChild(dev, file, j.Logger, o) },
 		Program: cmdline.Version(), Model: m, Tokenizer: tok, Options: options, About: profile.AboutModel(j.Path, m.Config(), options.Recipe.Name),
 		Rows: rows, Tokens: contactTokens, Repeats: f.repeats,
-		Say: func(text string) { fmt.Fprintln(stderr, text) },
+		Battery: battery.Open,
+		Say:     func(text string) { fmt.Fprintln(stderr, text) },
 		Save: func(r *contact.Report) error {
 			if f.out == "" {
 				return nil

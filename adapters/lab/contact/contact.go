@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/sdnpu/sdnpu/adapters/lab/battery"
 	"github.com/sdnpu/sdnpu/adapters/profile"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
@@ -42,6 +43,9 @@ type Setup struct {
 	// Keep, if set, is a function that stores the measured profile and returns the name
 	// of its file.
 	Keep func(*graphswap.Profile, *engine.Measurements, backend.Capabilities) (string, error)
+	// Battery, if set, opens a reader of the machine's batteries, which Run samples every
+	// 100 ms.
+	Battery func() (battery.Reader, error)
 	// Save is a function that writes the report. Run calls Save after each step of the
 	// first contact.
 	Save func(*Report) error
@@ -59,6 +63,7 @@ type visit struct {
 	dev      backend.Device
 	engine   *engine.Engine
 	measured *engine.Measurements
+	meter    *battery.Meter // meter is nil if the machine reports no power
 	report   *Report
 	errs     []error
 }
@@ -77,6 +82,7 @@ func Run(ctx context.Context, s Setup) (*Report, error) {
 		},
 		Subject: "no device could be opened: nothing was measured",
 	}}
+	v.startMeter()
 	v.step(ctx, "open", true, v.open)
 	open := v.dev != nil
 	v.step(ctx, "tokens", open, v.tokens)
@@ -88,13 +94,17 @@ func Run(ctx context.Context, s Setup) (*Report, error) {
 	if open {
 		v.errs = append(v.errs, v.dev.Close())
 	}
+	if v.meter != nil {
+		v.report.Battery.Energy = v.meter.Stop()
+		v.errs = append(v.errs, v.Save(v.report))
+	}
 	return v.report, errors.Join(v.errs...)
 }
 
 // step executes one step of a first contact and saves the report. After a
 // cancellation, the report lists every further step as cancelled.
 func (v *visit) step(ctx context.Context, name string, reached bool, try func(context.Context) error) {
-	begin, err := time.Now(), errNotReached
+	begin, before, err := time.Now(), v.energy(), errNotReached
 	if reached {
 		v.Say(name)
 		if err = ctx.Err(); err == nil {
@@ -102,6 +112,10 @@ func (v *visit) step(ctx context.Context, name string, reached bool, try func(co
 		}
 	}
 	s := Step{Name: name, OK: err == nil, TookMs: ms(time.Since(begin))}
+	if v.meter != nil {
+		joules := v.energy().Joules - before.Joules
+		s.Joules = &joules
+	}
 	if err != nil {
 		if s.Error = err.Error(); reached {
 			v.errs = append(v.errs, fmt.Errorf("contact: %s: %w", name, err))

@@ -14,6 +14,11 @@
 // report of a first contact is saved after each step, so if a device crashes the process,
 // only one step is lost. If a step could not run, the report holds an error for the step.
 //
+// # Energy
+//
+// If the machine reports the power of its batteries, Run samples it every 100 ms and adds the
+// energy of each step to the report. This energy is measured and belongs to the whole machine.
+//
 // # Clocks
 //
 // In the report, graph times are simulated if the device simulates the times of a

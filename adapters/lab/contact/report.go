@@ -30,6 +30,8 @@ type Report struct {
 	Graphs  *Graphs  `json:"graphs"`
 	Kept    string   `json:"kept"` // Kept is the name of the profile's file, or empty if it was not stored
 	Profile *Profile `json:"profile"`
+	// Battery is nil if the energy was not asked for.
+	Battery *Battery `json:"battery,omitempty"`
 }
 
 // Profile is a device profile in its file format.
@@ -70,7 +72,10 @@ type Step struct {
 	Name   string  `json:"name"`
 	OK     bool    `json:"ok"`
 	TookMs float64 `json:"took_ms"`
-	Error  string  `json:"error,omitempty"`
+	// Joules is the energy that the machine drew from its batteries during the step, or nil
+	// if the machine reports no power.
+	Joules *float64 `json:"battery_joules,omitempty"`
+	Error  string   `json:"error,omitempty"`
 }
 
 // Tokens holds the comparison of greedy texts with reference texts. Each text is
@@ -180,7 +185,22 @@ func (r *Report) Print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	r.printBattery(w)
 	return r.printWidths(w)
+}
+
+// printBattery prints the energy of the first contact in one line.
+func (r *Report) printBattery(w io.Writer) {
+	switch b := r.Battery; {
+	case b == nil:
+	case b.Error != "":
+		fmt.Fprintf(w, "\nno energy was measured: %s\n", b.Error)
+	default:
+		fmt.Fprintf(w, "\nbattery, measured: %.1f J in %.1f s, %.2f W on average, %d samples\n", b.Joules, b.Seconds, b.Watts(), b.Samples)
+		if b.NotDischarging > 0 {
+			fmt.Fprintf(w, "a charger was connected during %d of these samples, so the energy is not that of the machine: disconnect it\n", b.NotDischarging)
+		}
+	}
 }
 
 // summary describes the result of a step of the first contact in a few words.
