@@ -30,7 +30,7 @@ import (
 type ollamaFlags struct {
 	generateFlags
 	tasks, phones, systems       []string
-	seed                         int
+	seed, threads                int
 	temperature                  float64
 	pace, ollama, program, saved string
 	peer                         string
@@ -56,8 +56,9 @@ systems answer each prompt one after the other:
 
 For each phone, the emulator charges every call with the time of a device profile. With
 --pace virtual, the times in the table are those of the device's clock. With --pace wall,
-calls last as long as on the phone, and the client measures the times. The printed table
-is in Markdown. A gain is the time of the system off divided by the time of the compared
+calls last as long as on the phone, and the client measures the times. The times of the
+virtual clock do not depend on the number of threads, so --threads 1 saves waiting between
+threads on a busy machine. The printed table is in Markdown. A gain is the time of the system off divided by the time of the compared
 system.
 
 --save appends each request to a file, and requests that the file holds are not measured
@@ -80,6 +81,7 @@ starts again after an interruption has lost them.`,
 	flags.StringVar(&f.peer, "llama-server", "", "llama.cpp's llama-server and its flags, for the system "+headline.Peer)
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model in the device profiles whose execution times are simulated")
 	flags.StringVar(&f.pace, "pace", "virtual", "virtual (the device's own clock) or wall (the phone's time on this machine's clock)")
+	flags.IntVar(&f.threads, "threads", 0, "threads of the emulator in each runner; 0 takes all processors")
 	flags.IntVarP(&f.tokens, "tokens", "n", 128, "maximum number of tokens to generate")
 	flags.IntVar(&f.seed, "seed", 1, "seed from which the sampled tokens are drawn")
 	flags.Float64Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy")
@@ -174,8 +176,9 @@ func measurePhone(ctx context.Context, o headline.Options, questions []headline.
 }
 
 func (f *ollamaFlags) checkOllama() error {
-	if f.tokens < 1 || f.longest < 1 || f.items < 0 {
-		return fmt.Errorf("-n %d --longest %d --items %d: want -n ≥ 1, --longest ≥ 1, --items ≥ 0", f.tokens, f.longest, f.items)
+	if f.tokens < 1 || f.longest < 1 || f.items < 0 || f.threads < 0 {
+		return fmt.Errorf("-n %d --longest %d --items %d --threads %d: want -n ≥ 1, --longest ≥ 1, --items ≥ 0, --threads ≥ 0",
+			f.tokens, f.longest, f.items, f.threads)
 	}
 	if f.pace != "virtual" && f.pace != "wall" {
 		return fmt.Errorf("--pace %q: want virtual or wall", f.pace)
@@ -317,7 +320,7 @@ func (f *ollamaFlags) prepare(ctx context.Context, context int) (o headline.Opti
 	if err != nil {
 		return o, nil, err
 	}
-	o = headline.Options{As: f.as, Pace: f.pace, Context: context, Systems: f.systems, Peer: f.peer}
+	o = headline.Options{As: f.as, Pace: f.pace, Threads: f.threads, Context: context, Systems: f.systems, Peer: f.peer}
 	if o.Model, err = filepath.Abs(f.model); err != nil {
 		return o, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
@@ -37,4 +38,15 @@ func TestTemplatesFollowTheModelsOwn(t *testing.T) {
 func TestUnknownSystemsAreNamed(t *testing.T) {
 	_, err := Open(t.Context(), Options{Systems: []string{"llmnpu"}})
 	require.ErrorContains(t, err, `system "llmnpu": want one of off, coordgen, paper, auto`)
+}
+
+func TestEmulatorTakesPhonePaceAndThreads(t *testing.T) {
+	for want, o := range map[string]Options{
+		"":          {Phone: bench.ThisMachine, As: "m", Pace: "virtual"},
+		"threads=1": {Phone: bench.ThisMachine, Threads: 1},
+		"profile=sd8gen2,as=qwen2.5-1.5b,pace=virtual":          {Phone: "sd8gen2", As: "qwen2.5-1.5b", Pace: "virtual"},
+		"profile=sd8gen2/n,as=qwen2.5-1.5b,pace=wall,threads=2": {Phone: "sd8gen2+n", As: "qwen2.5-1.5b", Pace: "wall", Threads: 2},
+	} {
+		require.Equal(t, want, o.emulator())
+	}
 }

@@ -47,6 +47,9 @@ type Options struct {
 	// names the model whose times in the device profile are charged. Pace is the emulator's
 	// pace, wall or virtual. If Phone is [bench.ThisMachine], no times are simulated.
 	Phone, As, Pace string
+	// Threads is the number of threads on which the emulator of a runner computes. Zero
+	// means one thread for each processor.
+	Threads int
 	// Model is the path of the GGUF file, and Context the length of the context in
 	// tokens. Systems lists the names of the systems that are compared.
 	Model   string
@@ -64,6 +67,19 @@ func (o *Options) charged() string {
 		return ""
 	}
 	return o.As
+}
+
+// emulator returns the settings of the emulator, as the variable SDNPU_EMULATOR takes them.
+func (o *Options) emulator() string {
+	var settings []string
+	if o.Phone != bench.ThisMachine {
+		// SDNPU_EMULATOR takes the name of a phone with a slash in place of "+".
+		settings = append(settings, "profile="+strings.Replace(o.Phone, "+", "/", 1), "as="+o.As, "pace="+o.Pace)
+	}
+	if o.Threads > 0 {
+		settings = append(settings, fmt.Sprintf("threads=%d", o.Threads))
+	}
+	return strings.Join(settings, ",")
 }
 
 // modelName returns the name of a model's file.
@@ -91,16 +107,15 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 	}
 	b := &Bed{options: o, adapters: make(map[string]string)}
 	environment := []string{
-		"SDNPU_LIBRARY=" + o.Library, "SDNPU_CACHE=" + o.Cache, "SDNPU_EMULATOR=",
+		"SDNPU_LIBRARY=" + o.Library, "SDNPU_CACHE=" + o.Cache,
 		fmt.Sprintf("OLLAMA_MAX_LOADED_MODELS=%d", len(o.Systems)), "OLLAMA_NUM_PARALLEL=1", "OLLAMA_KEEP_ALIVE=-1",
 	}
 	if o.Phone != bench.ThisMachine {
 		if _, err := graphswap.Device(o.Phone); err != nil {
 			return nil, err
 		}
-		// SDNPU_EMULATOR takes the name of a phone with a slash in place of "+".
-		environment = append(environment, fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=%s", strings.Replace(o.Phone, "+", "/", 1), o.As, o.Pace))
 	}
+	environment = append(environment, "SDNPU_EMULATOR="+o.emulator())
 	switch {
 	case slices.Contains(o.Systems, Peer):
 		original := filepath.Join(o.Dir, "peer", "llama-server")
