@@ -25,7 +25,7 @@ import (
 
 // In commands that also accept published drafters, the help of --draft consists of
 // [cmdline.DraftUsage] and baselineUsage.
-const baselineUsage = "; or a published drafter: pld or sam alone, or paper"
+const baselineUsage = "; or a published drafter: pld, sam, sam+database or paper"
 
 // replayFlags holds the flags of `sdnpu-lab bench replay`, which tests drafters on
 // recorded texts.

@@ -13,7 +13,10 @@ type Automaton struct {
 	text   []int32
 	states []state
 	edges  []arc
-	last   int32
+	// root maps each token to the edge of the empty text's state, which has an edge for each
+	// different token.
+	root map[int32]int32
+	last int32
 }
 
 type state struct {
@@ -44,6 +47,10 @@ func (a *Automaton) Reset() {
 	a.text, a.edges = a.text[:0], a.edges[:0]
 	a.states = append(a.states[:0], state{link: -1, end: -1, latest: -1, first: -1})
 	a.last = 0
+	if a.root == nil {
+		a.root = make(map[int32]int32)
+	}
+	clear(a.root)
 }
 
 // Len returns the number of tokens in the text.
@@ -96,6 +103,12 @@ func (a *Automaton) suffix(p, token int32) int32 {
 }
 
 func (a *Automaton) arc(s, token int32) *arc {
+	if s == 0 {
+		if e, ok := a.root[token]; ok {
+			return &a.edges[e]
+		}
+		return nil
+	}
 	for e := a.states[s].first; e >= 0; e = a.edges[e].next {
 		if a.edges[e].token == token {
 			return &a.edges[e]
@@ -107,6 +120,9 @@ func (a *Automaton) arc(s, token int32) *arc {
 func (a *Automaton) connect(s, token, to int32) {
 	a.edges = append(a.edges, arc{token: token, to: to, next: a.states[s].first})
 	a.states[s].first = int32(len(a.edges) - 1)
+	if s == 0 {
+		a.root[token] = a.states[s].first
+	}
 }
 
 // LongestMatch returns the length of the longest suffix of the text that occurred earlier,

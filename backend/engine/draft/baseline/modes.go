@@ -14,7 +14,8 @@ var (
 )
 
 // Parse returns the mode for a name that the laboratory accepts. The names "pld" and
-// "sam" select the published drafters that draft one chain. The name "paper" selects
+// "sam" select the published drafters that draft one chain, and "sam+database" the one that
+// also knows all earlier outputs. The name "paper" selects
 // sd.npu's pipeline; [draft.Parse] reads all other names.
 func Parse(s string) (draft.Mode, error) {
 	switch s {
@@ -22,6 +23,8 @@ func Parse(s string) (draft.Mode, error) {
 		return PromptLookup, nil
 	case "sam":
 		return SuffixAutomaton, nil
+	case "sam+database":
+		return SuffixAutomata(), nil
 	}
 	for _, calibration := range []bool{true, false} {
 		for _, extension := range []bool{true, false} {

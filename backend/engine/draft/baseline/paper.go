@@ -35,9 +35,12 @@ type pipeline struct {
 	// in the final tree, or [spec.None].
 	candidates spec.Tree
 	rows       []int32
-	levels     [2][databaseDepth + 2]float32 // levels is memory that the method `known` reuses
-	first      [databaseDepth + 2]int32
-	path, end  []int32
+	// stay is the last candidate of the segment that was rejected in the last pass. The paper
+	// keeps a segment for at least one pass, so stay and its ancestors get rows first.
+	stay      int32
+	levels    [2][databaseDepth + 2]float32 // levels is memory that the method `known` reuses
+	first     [databaseDepth + 2]int32
+	path, end []int32
 }
 
 func newPipeline(m draft.Mode, database spec.Source) *pipeline {
@@ -69,6 +72,7 @@ func (p *pipeline) ObserveRejected(_ []int32, t *spec.Tree, row int32, tokens []
 func (p *pipeline) Propose(t *spec.Tree, text []int32, rows int) {
 	p.automaton.follow(text)
 	p.candidates.Reset()
+	p.stay = spec.None
 	p.match(text)
 	if p.mode.Calibration {
 		p.anchors.Tree(text[len(text)-1], spec.None, func(token, parent int32, score float32) int32 {
@@ -79,9 +83,16 @@ func (p *pipeline) Propose(t *spec.Tree, text []int32, rows int) {
 		p.reuse.step(text)
 		for i := range p.reuse.segments {
 			s := &p.reuse.segments[i]
-			parent, score := p.best()
+			depth := p.candidates.Len()
+			if s.age == 1 {
+				depth = rows - len(s.tokens[s.next:])
+			}
+			parent, score := p.best(depth)
 			for _, token := range s.tokens[s.next:] {
 				parent = p.add(token, parent, min(score, reuseScore*s.score()))
+			}
+			if s.age == 1 && depth >= 0 {
+				p.stay = parent
 			}
 		}
 	}
@@ -151,11 +162,11 @@ func (p *pipeline) add(token, parent int32, score float32) int32 {
 	return p.candidates.Add(token, parent, score)
 }
 
-// best follows from the root, at each step, the child with the highest score, and returns the
-// last candidate of this path.
-func (p *pipeline) best() (row int32, score float32) {
+// best follows from the root, at each of at most depth steps, the child with the highest
+// score, and returns the last candidate of this path.
+func (p *pipeline) best(depth int) (row int32, score float32) {
 	row, score = spec.None, 1
-	for {
+	for range depth {
 		next := spec.None
 		for i := row + 1; i < int32(p.candidates.Len()); i++ {
 			if p.candidates.Parents[i] == row && (next == spec.None || p.candidates.Scores[i] > p.candidates.Scores[next]) {
@@ -167,6 +178,7 @@ func (p *pipeline) best() (row int32, score float32) {
 		}
 		row, score = next, p.candidates.Scores[next]
 	}
+	return row, score
 }
 
 // choose copies the best candidates into the final tree, each parent before its
@@ -176,6 +188,7 @@ func (p *pipeline) choose(t *spec.Tree, rows int) {
 	for range p.candidates.Len() {
 		p.rows = append(p.rows, spec.None)
 	}
+	p.keep(t, p.stay)
 	for t.Len() < rows {
 		best := spec.None
 		for i, parent := range p.candidates.Parents {
@@ -193,6 +206,19 @@ func (p *pipeline) choose(t *spec.Tree, rows int) {
 		}
 		p.rows[best] = t.Add(p.candidates.Tokens[best], parent, p.candidates.Scores[best])
 	}
+}
+
+// keep copies a candidate and its ancestors into the final tree, ancestors first.
+func (p *pipeline) keep(t *spec.Tree, candidate int32) int32 {
+	if candidate == spec.None {
+		return spec.None
+	}
+	if row := p.rows[candidate]; row != spec.None {
+		return row
+	}
+	parent := p.keep(t, p.candidates.Parents[candidate])
+	p.rows[candidate] = t.Add(p.candidates.Tokens[candidate], parent, p.candidates.Scores[candidate])
+	return p.rows[candidate]
 }
 
 // children counts the rows of the final tree whose parent is a given candidate.

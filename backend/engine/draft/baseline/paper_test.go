@@ -159,3 +159,19 @@ func TestPaperTreesAreTrees(t *testing.T) {
 	}
 	require.Greater(t, drafted, 1000)
 }
+
+// TestARejectedSegmentStaysForOnePass has a match that fills all rows. The rejected segment
+// must still get rows in the next pass, and need not get them later.
+func TestARejectedSegmentStaysForOnePass(t *testing.T) {
+	mode := Paper
+	mode.Calibration, mode.Database = false, false
+	d := draft.New(mode, nil, &draft.Experience{})
+	d.Begin([]int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1})
+	require.Equal(t, []int32{2, 3, 4, 5, 6, 7}, propose(d, 6))
+	d.ObserveRejected(12, chainOf(40, 30, 31), 0, []int32{30}, []float32{0.9})
+	d.ObserveRejected(12, chainOf(40, 30, 31), 1, []int32{31}, []float32{0.9})
+	d.Commit([]int32{2})
+	require.Equal(t, []int32{3, 4, 5, 6, 30, 31}, propose(d, 6), "the segment replaces the end of the match")
+	d.Commit([]int32{3})
+	require.Equal(t, []int32{4, 5, 6, 7, 8, 9}, propose(d, 6), "the better match takes all rows again")
+}
