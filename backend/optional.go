@@ -10,8 +10,12 @@ import "time"
 // registers the memory of bindings in advance, so that the first run with these bindings takes no
 // time for registration. Bind may be called while programs run. If the device has no room to
 // register the memory, Bind's error wraps [ErrNoMemory].
+//
+// Unbind ends all registrations of memory for a graph. After Unbind, the buffers of the graph's
+// earlier runs may be closed before the program is.
 type Binder interface {
 	Bind(graph string, bindings []Binding) error
+	Unbind(graph string) error
 }
 
 // Timed is a [Program] whose device measures the times of its calls. A device measures times only

@@ -57,7 +57,8 @@
 // locks of package hexagon are held together. A goroutine that holds a lock of package
 // hexagon may call package qnn, so locks of package hexagon are taken before locks of
 // package qnn. The comment of a field names the lock that guards the field. An execute
-// holds the mu of its program, so Bind and Close of the same program wait for it.
+// holds the mu of its program, so Bind, Unbind and Close of the same program
+// wait for it.
 //
 // # What lossless means
 //

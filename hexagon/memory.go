@@ -48,7 +48,8 @@ func (d *Device) openSharedMemory() {
 }
 
 // NewBuffer allocates a buffer that is filled with zeros. The caller of NewBuffer must
-// close the buffer, but only after the caller has closed all programs that use the buffer.
+// close the buffer, but only after the caller has closed or unbound all programs that use the
+// buffer.
 func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
 	var err error
 	switch {
@@ -157,15 +158,38 @@ func (p *program) Bind(graph string, bindings []backend.Binding) error {
 	return nil
 }
 
+// Unbind ends all registrations of memory for a graph. The next execute passes the memory of all
+// inputs and outputs to the library again.
+func (p *program) Unbind(graph string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g, err := p.find(graph)
+	if err == nil {
+		clear(g.bound)
+		err = callError(g.deregister())
+	}
+	if err != nil {
+		return fmt.Errorf("hexagon: unbind graph %q: %w", graph, err)
+	}
+	return nil
+}
+
 // deregister ends all registrations of memory with the context, which must still be
 // open.
 func (p *program) deregister() error {
 	var err error
 	for _, g := range p.graphs {
-		for _, m := range g.memories {
-			err = errors.Join(err, m.Close())
-		}
-		clear(g.memories)
+		err = errors.Join(err, g.deregister())
 	}
+	return err
+}
+
+// deregister ends all registrations of memory for the graph's inputs and outputs.
+func (g *loadedGraph) deregister() error {
+	var err error
+	for _, m := range g.memories {
+		err = errors.Join(err, m.Close())
+	}
+	clear(g.memories)
 	return err
 }

@@ -23,9 +23,10 @@ import (
 //
 // A change of the configuration first compiles its images into the image cache, one by one
 // while no request runs, and then loads them. A request that comes during a change runs on
-// the present graphs. If the device's memory does not hold the present and the next graphs
-// together, a request that comes during the loads waits until each block has one graph of
-// the next configuration; the other graphs are loaded later (complete.go).
+// the present graphs. Graphs that the present and the next configuration have in common stay
+// loaded. If the device's memory does not hold the present and the next graphs together, a
+// request that comes during the loads waits until each block has one graph of the next
+// configuration; the other graphs are loaded later (complete.go).
 
 // chooser decides between requests how many blocks and which graph widths the engine uses.
 type chooser struct {

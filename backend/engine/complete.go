@@ -11,7 +11,10 @@ import (
 // complete.go divides a change of the configuration into two steps, if the device cannot hold
 // the old and the next graphs together and if the next configuration keeps both graphs of
 // each block loaded. The first step of a change frees the old graphs and loads the head and
-// the decode graphs. After the first step the graph set is partial, and the engine can answer
+// the decode graphs. If both configurations have equal decode graphs, these stay loaded, and the
+// first step loads no graph. If both configurations have equal prefill graphs, these stay loaded,
+// and the first step is the whole change.
+// After the first step the graph set is partial, and the engine can answer
 // requests. The second step of a change loads the prefill graphs one by one, each while no
 // request runs. A request that comes during the second step waits for the load in progress
 // only, and the next idle time continues the change.

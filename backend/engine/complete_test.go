@@ -26,13 +26,17 @@ type inPlace struct {
 	loads  int
 }
 
-func startInPlace(t *testing.T) *inPlace {
+func startInPlace(t *testing.T) *inPlace { return startInPlaceWith(t, func(*engine.Options) {}) }
+
+// startInPlaceWith is like startInPlace, with options that the function `set` has changed.
+func startInPlaceWith(t *testing.T, set func(*engine.Options)) *inPlace {
 	clock, dev := unsharedDevice()
 	o, p := choosing(t, 2.2), &inPlace{dev: dev}
 	o.Blocks, o.Configuration.Blocks, o.Sequences = 2, 2, 2
 	// long prompts are much slower on decode graphs than on prefill graphs
 	o.Costs.Model.TileMs, o.Costs.Model.RowMs = 20, 0.5
 	o.Chosen = func(c graphswap.Config) { p.chosen = append(p.chosen, c) }
+	set(&o)
 	e, _, err := open(t, t.Context(), clock, o)
 	require.NoError(t, err)
 	p.Engine = e

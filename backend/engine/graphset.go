@@ -35,6 +35,8 @@ type graphSet struct {
 	// only, and complete is the shape with the prefill graphs, too. While no change is interrupted,
 	// complete is nil. See complete.go.
 	complete *settings.Shape
+	// replaced, if set, is the set whose graphs the loads of this set keep or free.
+	replaced *residency.Set
 }
 
 // newGraphSet allocates the memory of a shape and a context tier. After newGraphSet,
@@ -82,6 +84,7 @@ func (e *Engine) logCompiling(report func(Progress)) func(Progress) {
 func (e *Engine) layout(f *graphSet) residency.Layout {
 	return residency.Layout{
 		Rows: f.shape.Rows, Layers: e.config.Layers, Switched: f.shape.Separate, Start: f.shape.Start, Used: f.shape.Used, Resident: f.start, OnDemand: f.onDemand,
+		Replaced: f.replaced,
 		Ports: func(b *residency.Block, rows int) []map[string]*arena.Region {
 			return f.memory.Ports(b.Index, b.First, b.End, rows)
 		},

@@ -82,25 +82,35 @@ func (r *replacement) otherShape() bool { return r.shape != r.old.shape }
 
 // loadAndMove loads the next set while the old set stays loaded, and then replaces it. To
 // measure the costs of a graph, the load also runs the graph, so such graphs are loaded while
-// no pass runs.
+// no pass runs. If the next set can keep graphs of the old set, no pass runs during the change,
+// because each graph binds the memory of one set only.
 func (e *Engine) loadAndMove(ctx context.Context, next *graphSet, r *replacement) error {
 	before := e.Memory().Total()
-	err := error(backend.ErrNoMemory)
-	if measured := r.otherShape() && r.shape.Costs.Measured(); !measured {
-		err = e.loadNext(ctx, next, r.old)
+	keepsPrefill, keepsDecode := e.keeps(r, 0), e.keeps(r, len(r.shape.Rows)-1)
+	if !keepsPrefill && !keepsDecode {
+		err := error(backend.ErrNoMemory)
+		if measured := r.otherShape() && r.shape.Costs.Measured(); !measured {
+			err = e.loadNext(ctx, next, r.old)
+		}
+		if err == nil {
+			r.peakBytes = before + next.sizeBytes()
+			return e.moveTo(ctx, next, r, false)
+		}
+		if !errors.Is(err, backend.ErrNoMemory) || r.together {
+			return err
+		}
+		e.options.Logger.Info("the device has no memory for two sets of graphs: all requests wait until the next set is loaded", "reason", err)
 	}
-	if err == nil {
-		r.peakBytes = before + next.sizeBytes()
-		return e.moveTo(ctx, next, r, false)
-	}
-	if !errors.Is(err, backend.ErrNoMemory) || r.together {
-		return err
-	}
-	e.options.Logger.Info("the device has no memory for two sets of graphs: all requests wait until the next set is loaded", "reason", err)
-	if r.inSteps && next.mayStartPartial() {
+	if r.inSteps && !keepsPrefill && next.mayStartPartial() {
 		e.startPartial(next)
 	}
 	return e.moveTo(ctx, next, r, true)
+}
+
+// keeps reports whether the old set has loaded the graphs of number i of the next set's widths,
+// so that the change needs no load of them.
+func (e *Engine) keeps(r *replacement, i int) bool {
+	return r.otherShape() && !r.together && r.context == r.old.context && e.switcher.Holds(r.old.Set, r.shape.Blocks, r.shape.Rows[i])
 }
 
 // loadNext loads the blocks of the next set, and its head unless both sets share the
@@ -157,15 +167,21 @@ func (e *Engine) moveTo(ctx context.Context, next *graphSet, r *replacement, inP
 	return nil
 }
 
-// loadInPlace frees the programs of the old set and loads those of the next one.
-func (e *Engine) loadInPlace(ctx context.Context, next *graphSet, r *replacement) error {
-	err := r.old.Unload()
+// loadInPlace frees the programs of the old set and loads those of the next one. If both sets
+// are for the same context tier, loadInPlace keeps the programs that are equal in both.
+func (e *Engine) loadInPlace(ctx context.Context, next *graphSet, r *replacement) (err error) {
 	if next.head != r.old.head {
-		err = errors.Join(err, r.old.head.free())
+		err = r.old.head.free()
+	}
+	if r.context == r.old.context {
+		next.replaced = r.old.Set
+	} else {
+		err = errors.Join(err, r.old.Unload())
 	}
 	if err == nil {
 		err = e.loadNext(ctx, next, r.old)
 	}
+	next.replaced = nil
 	if err == nil {
 		r.peakBytes = e.Memory().Total() + next.sizeBytes()
 	}
@@ -175,7 +191,7 @@ func (e *Engine) loadInPlace(ctx context.Context, next *graphSet, r *replacement
 // goBack loads the programs of the old set again, after the error `reason` has prevented
 // loading the next set.
 func (e *Engine) goBack(ctx context.Context, next, old *graphSet, reason error) error {
-	err := next.Unload()
+	err := errors.Join(next.Unload(), old.Unload())
 	if next.head != old.head {
 		err = errors.Join(err, next.head.free())
 	}

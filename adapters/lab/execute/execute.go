@@ -244,6 +244,14 @@ func (p *watchedProgram) Bind(graph string, bindings []backend.Binding) error {
 	return nil
 }
 
+// Unbind ends all registrations of memory for a graph if the watched program can do so.
+func (p *watchedProgram) Unbind(graph string) error {
+	if b, ok := p.Program.(backend.Binder); ok {
+		return b.Unbind(graph)
+	}
+	return nil
+}
+
 func (p *watchedProgram) Run(ctx context.Context, graph string, bindings []backend.Binding) error {
 	err := p.Program.Run(ctx, graph, bindings)
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
@@ -75,9 +74,7 @@ func (g *BoundGraph) Bindings(part int) []backend.Binding { return g.bindings[pa
 func (g *BlockGraph) Parts() int { return len(g.ports) }
 
 // HasWidth reports whether the block has a graph of a width.
-func (b *Block) HasWidth(rows int) bool {
-	return slices.ContainsFunc(b.graphs, func(g *BlockGraph) bool { return g.Rows == rows })
-}
+func (b *Block) HasWidth(rows int) bool { return b.withRows(rows) != nil }
 
 // Bound returns the loaded graph with its memory, or nil if the graph is not loaded.
 // The caller of Bound must have acquired the block, unless graphs are never switched.
@@ -120,11 +117,16 @@ func (b *Block) resident() (v graphswap.Variant) {
 	return v
 }
 
-// open loads a graph that has its own image, and binds it to memory. The caller of open
-// stores the result in the field `bound`.
+// open loads a graph that has its own image, and binds it to memory. If another set has
+// loaded the graph, open only binds it. The caller of open stores the result in the field
+// `bound`.
 func (g *BlockGraph) open(ctx context.Context, l *images.Loader) (*BoundGraph, error) {
 	var err error
-	if g.image != nil {
+	switch {
+	case g.image == nil:
+	case g.image.Graphs() != nil:
+		err = g.unbind()
+	default:
 		err = g.image.Reload(ctx, l)
 	}
 	if errors.Is(err, backend.ErrImage) { // a damaged image is compiled again

@@ -19,10 +19,14 @@ type Set struct {
 	Blocks []*Block
 
 	images []*images.Image // images holds images that several graphs share; all other graphs have their own
-	loader *images.Loader  // loader loads all programs for the first time, and again when graphs are switched
-	costs  *Costs          // costs is nil if the engine measures no costs
+	// switched is set if a block can have only some of its graphs loaded.
+	switched bool
+	loader   *images.Loader // loader loads all programs for the first time, and again when graphs are switched
+	costs    *Costs         // costs is nil if the engine measures no costs
 	// programBytes is the device memory of the loaded images.
 	programBytes atomic.Int64
+	// keptLoads is the time of the loads of graphs that another set has loaded.
+	keptLoads time.Duration
 }
 
 // NewSet returns a set of blocks without graphs. costs, if not nil, learns how long
@@ -48,6 +52,10 @@ type Layout struct {
 	// OnDemand is set if the images of all graphs are compiled already. If OnDemand is set,
 	// Load loads only the graphs with which the engine starts.
 	OnDemand bool
+	// Replaced, if set, is a set of the same model and context tier that the loaded set replaces.
+	// Load keeps those graphs of Replaced that both sets have, and frees all other graphs of
+	// Replaced before it loads any graph.
+	Replaced *Set
 }
 
 // starts reports whether Load keeps a graph of a block loaded.
@@ -59,35 +67,55 @@ func (o Layout) starts(b *Block, v graphswap.Variant) bool {
 }
 
 // Load compiles or loads the graphs of each block. The argument sets has one list of graphs
-// per block, with the smallest width first. After an error of Load, no graph is loaded.
+// per block, with the smallest width first. After an error of Load, no graph of the set is
+// loaded, and no graph of the set that it replaces.
 func (s *Set) Load(ctx context.Context, l *images.Loader, sets [][]*backend.Graph, o Layout) (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Unload())
 		}
 	}()
-	s.Blocks, s.loader = newBlocks(sets, o), l
+	s.Blocks, s.loader, s.switched = newBlocks(sets, o), l, o.Switched
+	if o.Replaced != nil {
+		if err := s.replace(o.Replaced, o); err != nil {
+			return err
+		}
+	}
 	if o.Switched {
 		return s.loadSwitched(ctx, l, o)
 	}
-	for i, graphs := range sets {
-		begin := time.Now()
-		loaded, list, err := l.Load(ctx, graphs)
-		s.images = append(s.images, list...)
-		if err != nil {
+	for i, b := range s.Blocks {
+		if len(l.Images(sets[i])) == len(sets[i]) {
+			for _, g := range b.graphs {
+				if err := s.loadGraph(ctx, l, b, g, true); err != nil {
+					return err
+				}
+			}
+		} else if err := s.loadShared(ctx, l, b, sets[i]); err != nil {
 			return err
 		}
-		took := time.Since(begin) / time.Duration(len(graphs))
-		for j, g := range s.Blocks[i].graphs {
-			if g.bound, err = Bind(loaded[j], g.ports); err != nil {
-				return err
-			}
-			if err := s.costs.measureBlock(ctx, s.Blocks[i], g.Rows, g.bound, took); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// loadShared loads the graphs of a block that share images.
+func (s *Set) loadShared(ctx context.Context, l *images.Loader, b *Block, graphs []*backend.Graph) error {
+	begin := time.Now()
+	loaded, list, err := l.Load(ctx, graphs)
+	s.images = append(s.images, list...)
+	s.programBytes.Add(images.TotalBytes(list))
+	if err != nil {
+		return err
+	}
+	took := time.Since(begin) / time.Duration(len(graphs))
+	for j, g := range b.graphs {
+		if g.bound, err = Bind(loaded[j], g.ports); err != nil {
+			return err
+		}
+		if err := s.costs.measureBlock(ctx, b, g.Rows, g.bound, took); err != nil {
+			return err
 		}
 	}
-	s.programBytes.Store(images.TotalBytes(s.images))
 	return nil
 }
 
@@ -118,8 +146,12 @@ func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) erro
 				if o.Used&v == 0 || o.starts(b, v) != keep {
 					continue
 				}
-				if err := s.loadGraph(ctx, l, b, v, keep); err != nil {
+				g := b.Graph(v)
+				if err := s.loadGraph(ctx, l, b, g, keep); err != nil {
 					return err
+				}
+				if keep {
+					b.latest = v
 				}
 			}
 		}
@@ -127,8 +159,10 @@ func (s *Set) loadSwitched(ctx context.Context, l *images.Loader, o Layout) erro
 	return nil
 }
 
-func (s *Set) loadGraph(ctx context.Context, l *images.Loader, b *Block, v graphswap.Variant, keep bool) error {
-	g, begin := b.Graph(v), time.Now()
+// loadGraph loads and measures a graph that has its own image. If keep is not set, loadGraph
+// then frees the graph.
+func (s *Set) loadGraph(ctx context.Context, l *images.Loader, b *Block, g *BlockGraph, keep bool) error {
+	begin := time.Now()
 	bound, err := g.open(ctx, l)
 	if err != nil {
 		return err
@@ -139,7 +173,7 @@ func (s *Set) loadGraph(ctx context.Context, l *images.Loader, b *Block, v graph
 	if !keep {
 		return g.free()
 	}
-	g.bound, b.latest = bound, v
+	g.bound = bound
 	s.programBytes.Add(g.sizeBytes())
 	return nil
 }
@@ -156,7 +190,7 @@ func (s *Set) Reload(ctx context.Context) error {
 	for _, b := range s.Blocks {
 		for i, g := range b.graphs {
 			if g.image != nil {
-				err = s.reloadGraph(ctx, g, g.bound != nil || i == len(b.graphs)-1 && b.Narrowest(1) == nil)
+				err = s.reloadGraph(ctx, g, !s.switched || g.bound != nil || i == len(b.graphs)-1 && b.Narrowest(1) == nil)
 			} else if len(s.images) > 0 {
 				g.bound, err = Bind(loaded[0], g.ports)
 				loaded = loaded[1:]
@@ -201,8 +235,10 @@ func (s *Set) Unload() error {
 func (s *Set) ProgramBytes() int64 { return s.programBytes.Load() }
 
 // LoadTime returns the total time of loading the loaded graphs on the device's clock, if
-// the device's calls take no time on the host's clock, and otherwise zero.
+// the device's calls take no time on the host's clock, and otherwise zero. Graphs that the set
+// has kept from another set take no time.
 func (s *Set) LoadTime() (t time.Duration) {
+	t = -s.keptLoads
 	for _, i := range s.images {
 		t += i.LoadTime()
 	}
