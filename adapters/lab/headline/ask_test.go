@@ -2,6 +2,7 @@ package headline
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
 func TestTemplatesFollowTheModelsOwn(t *testing.T) {
@@ -49,4 +51,30 @@ func TestEmulatorTakesPhonePaceAndThreads(t *testing.T) {
 	} {
 		require.Equal(t, want, o.emulator())
 	}
+}
+
+// TestEachSystemHasItsOwnFile compares the copies of a model, because Ollama ends a
+// runner if it starts another runner on the same file.
+func TestEachSystemHasItsOwnFile(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model.gguf")
+	var content bytes.Buffer
+	weights := []gguf.NewTensor{{Name: "w", Type: quant.F32, Shape: []int{2}, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}}}
+	require.NoError(t, gguf.Write(&content, []gguf.KeyValue{{Name: "general.architecture", Value: "llama"}}, weights))
+	require.NoError(t, os.WriteFile(model, content.Bytes(), 0o600))
+	digests := make(map[[sha256.Size]byte]bool)
+	for _, system := range Systems {
+		path := filepath.Join(dir, system)
+		require.NoError(t, copyModel(path, model, system))
+		written, err := os.ReadFile(path)
+		require.NoError(t, err)
+		digests[sha256.Sum256(written)] = true
+		f, err := gguf.Open(path)
+		require.NoError(t, err)
+		w, err := f.Tensor("w")
+		require.NoError(t, err)
+		require.Equal(t, weights[0].Data, w.Bytes())
+		require.NoError(t, f.Close())
+	}
+	require.Len(t, digests, len(Systems))
 }

@@ -181,8 +181,13 @@ func (b *Bed) create(ctx context.Context, system, template string) error {
 	if system == Peer {
 		return b.createPeer(ctx, template)
 	}
+	model := filepath.Join(b.options.Dir, system+"-model.gguf")
+	if err := copyModel(model, b.options.Model, system); err != nil {
+		return err
+	}
+	defer os.Remove(model) // Ollama keeps its own copy
 	adapter := filepath.Join(b.options.Dir, system+".gguf")
-	if err := b.writeAdapter(ctx, system, adapter); err != nil {
+	if err := b.writeAdapter(ctx, system, model, adapter); err != nil {
 		return err
 	}
 	content, err := os.ReadFile(adapter)
@@ -192,16 +197,32 @@ func (b *Bed) create(ctx context.Context, system, template string) error {
 	sum := sha256.Sum256(content)
 	b.adapters[system] = hex.EncodeToString(sum[:])
 	return b.Server.Create(ctx, system, fmt.Sprintf("FROM %s\nADAPTER %s\nTEMPLATE \"\"\"%s\"\"\"\nPARAMETER num_ctx %d\n",
-		b.options.Model, adapter, template, b.options.Context))
+		model, adapter, template, b.options.Context))
 }
 
-// writeAdapter writes an adapter file with the settings of a system. For the product's
-// systems, the adapter is written by the command that a user would type.
-func (b *Bed) writeAdapter(ctx context.Context, system, path string) error {
-	if _, ok := published.Modes[system]; ok {
-		return writePublished(system, b.options.Model, path)
+// copyModel copies a GGUF file and writes the name of a system into the copy. Ollama keeps
+// one runner for each GGUF file: if two systems had the same file, Ollama would end the
+// runner of one system, with all that it has learned, to start the other.
+func copyModel(to, from, system string) error {
+	f, err := gguf.Open(from)
+	if err != nil {
+		return err
 	}
-	args := []string{"select", b.options.Model, "--adapter", path}
+	defer f.Close()
+	w, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.WriteWith(w, []gguf.KeyValue{{Name: "bench.system", Value: system}}), w.Close())
+}
+
+// writeAdapter writes an adapter file for a model with the settings of a system. For the
+// product's systems, the adapter is written by the command that a user would type.
+func (b *Bed) writeAdapter(ctx context.Context, system, model, path string) error {
+	if _, ok := published.Modes[system]; ok {
+		return writePublished(system, model, path)
+	}
+	args := []string{"select", model, "--adapter", path}
 	if system == Off {
 		args = append(args, "--set", "mode=plain")
 	}
