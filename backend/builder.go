@@ -200,6 +200,12 @@ func (b *Builder) Gather(name string, x TensorID, indices []int) TensorID {
 	return b.Apply(name, Gather, []TensorID{x}, Param{"indices", ints(Uint32, indices, len(indices))})
 }
 
+// HostRemainder adds the product of a matrix and of what clipping to [low,high] removes from the
+// tensor x. The host knows the matrix, which has `columns` rows, by the name `weight`.
+func (b *Builder) HostRemainder(name string, x TensorID, weight string, columns int, low, high float32) TensorID {
+	return b.Apply(name, HostRemainder, []TensorID{x}, Param{"weight", weight}, Param{"columns", uint32(columns)}, Param{"low", low}, Param{"high", high})
+}
+
 // Concat joins tensors along an axis.
 func (b *Builder) Concat(name string, axis int, x ...TensorID) TensorID {
 	return b.Apply(name, Concat, x, Param{"axis", uint32(axis)})

@@ -125,3 +125,21 @@ func inferEncoded(n *Node, in []*Tensor, infer func(n *Node, in []*Tensor) (Tens
 	out.Type, out.Encoding = t, encoding
 	return out, err
 }
+
+func inferHostRemainder(n *Node, in []*Tensor) (Tensor, error) {
+	x := in[0]
+	if err := floats(in); err != nil {
+		return Tensor{}, err
+	}
+	if len(x.Shape) != 2 {
+		return Tensor{}, fmt.Errorf("x has shape %v: want [M,K]", x.Shape)
+	}
+	if n.Param("weight") == "" {
+		return Tensor{}, errors.New("the parameter weight is empty")
+	}
+	low, high := n.Param("low").(float32), n.Param("high").(float32)
+	if !(low <= 0 && high >= 0) || math.IsInf(float64(high)-float64(low), 0) {
+		return Tensor{}, fmt.Errorf("the limits are %v and %v: want a finite range that includes zero", low, high)
+	}
+	return Tensor{Type: x.Type, Shape: []int{x.Shape[0], int(n.Param("columns").(uint32))}}, nil
+}

@@ -84,6 +84,12 @@ const (
 	// Dequantize converts fixed-point elements to floating-point numbers. The parameter `to`
 	// (uint32) of Dequantize is the floating-point DataType of the result.
 	Dequantize Op = "Dequantize"
+	// HostRemainder is the only operator that the host computes, and no device: package lanes
+	// cuts a graph at it. HostRemainder multiplies what clipping removes from x: x [M,K] →
+	// (x−min(max(x,low),high))·Wᵀ [M,N]. The parameter weight (string) of HostRemainder is the
+	// name under which the host knows the matrix W [N,K]; columns (uint32) is N, and low and
+	// high (float32) are the limits. HostRemainder is not one of [Ops].
+	HostRemainder Op = "HostRemainder"
 )
 
 // rule describes an operator: how many inputs it has, its parameters, and the function
@@ -125,12 +131,22 @@ var rules = map[Op]rule{
 	Dequantize:   {1, 1, []paramRule{{"to", true, is[uint32]}}, inferDequantize},
 }
 
+// hostRules holds the rules of operators that the host computes.
+var hostRules = map[Op]rule{
+	HostRemainder: {1, 1, []paramRule{
+		{"weight", true, is[string]},
+		{"columns", true, is[uint32]},
+		{"low", true, is[float32]},
+		{"high", true, is[float32]},
+	}, inferHostRemainder},
+}
+
 // encodingParams lists the parameters that define the encoding of a fixed-point result.
 func encodingParams(required bool) []paramRule {
 	return []paramRule{{"scale", required, is[float32]}, {"offset", required, is[int32]}}
 }
 
-// Ops returns all operators of package backend, in no particular order.
+// Ops returns all operators that devices compute, in no particular order.
 func Ops() []Op {
 	ops := make([]Op, 0, len(rules))
 	for op := range rules {
@@ -143,6 +159,9 @@ func Ops() []Op {
 // and encodings of its outputs.
 func infer(n *Node, in []*Tensor) ([]Tensor, error) {
 	r, ok := rules[n.Op]
+	if !ok {
+		r, ok = hostRules[n.Op]
+	}
 	if !ok {
 		return nil, fmt.Errorf("unknown operator: %w", errors.ErrUnsupported)
 	}

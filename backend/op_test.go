@@ -74,6 +74,12 @@ var uses = []use{
 	{name: "floats", op: Dequantize, in: []Tensor{in(Float16, 3, 4)}, params: []Param{{"to", uint32(Float16)}}, refusal: "want u8 or u16 to floating-point"},
 	{name: "different encodings", op: Concat, in: []Tensor{encoded(Ufixed8, 3, 4), {Kind: Input, Type: Ufixed8, Shape: []int{3, 4}, Encoding: Encoding{Scale: 1}}}, params: []Param{{"axis", uint32(0)}}, refusal: "cannot be joined"},
 
+	{name: "plain", op: HostRemainder, in: []Tensor{in(Float16, 3, 4)}, params: remainderOf("w", 7, -1, 2), shape: []int{3, 7}, dtype: Float16},
+	{name: "no matrix", op: HostRemainder, in: []Tensor{in(Float16, 3, 4)}, params: remainderOf("", 7, -1, 2), refusal: "weight is empty"},
+	{name: "range without zero", op: HostRemainder, in: []Tensor{in(Float16, 3, 4)}, params: remainderOf("w", 7, 1, 2), refusal: "includes zero"},
+	{name: "integers", op: HostRemainder, in: []Tensor{encoded(Ufixed8, 3, 4)}, params: remainderOf("w", 7, -1, 2), refusal: "want one floating-point type"},
+	{name: "three dimensions", op: HostRemainder, in: []Tensor{in(Float16, 1, 3, 4)}, params: remainderOf("w", 7, -1, 2), refusal: "want [M,K]"},
+
 	{name: "plain", op: MatMul, in: []Tensor{in(Float32, 2, 3, 4), in(Float32, 2, 4, 5)}, shape: []int{2, 3, 5}, dtype: Float32},
 	{name: "flip right", op: MatMul, in: []Tensor{in(Float32, 1, 3, 4), in(Float32, 2, 5, 4)}, params: []Param{{"transpose_in1", true}}, shape: []int{2, 3, 5}, dtype: Float32},
 	{name: "flip left", op: MatMul, in: []Tensor{in(Float32, 4, 3), in(Float32, 4, 5)}, params: []Param{{"transpose_in0", true}}, shape: []int{3, 5}, dtype: Float32},
@@ -194,4 +200,9 @@ func TestOperatorsInferResultsOrReject(t *testing.T) {
 	for _, op := range Ops() {
 		require.True(t, accepted[op], "no accepted use of %s in the table", op)
 	}
+}
+
+// remainderOf returns the parameters of [HostRemainder].
+func remainderOf(weight string, columns uint32, low, high float32) []Param {
+	return []Param{{"weight", weight}, {"columns", columns}, {"low", low}, {"high", high}}
 }

@@ -47,6 +47,38 @@ type Cost struct {
 	Scale float64
 }
 
+// Hosting is a [Device] that computes a part of its graphs on the host.
+type Hosting interface {
+	// HostWork returns the host's work since the device was opened.
+	HostWork() HostWork
+}
+
+// HostWork counts what the host has computed for graphs with nodes of [HostRemainder].
+type HostWork struct {
+	// Steps counts the times at which the host computed products of one input, and Products counts
+	// these products. Outliers counts the outliers in the rows of all products, and Channels the
+	// input channels that had an outlier in at least one row.
+	Steps, Products, Outliers, Channels int64
+	// Reads counts the columns of weights that were read from the model's file.
+	Reads int64
+	// Multiplications counts the host's multiplications, and DeviceMultiplications those of the
+	// device in the same graphs.
+	Multiplications, DeviceMultiplications int64
+	// CPU is the time in which the host computed, and IO the time in which it read columns.
+	CPU, IO time.Duration
+}
+
+// Since returns the work after an earlier state.
+func (w HostWork) Since(before HostWork) HostWork {
+	return HostWork{
+		Steps: w.Steps - before.Steps, Products: w.Products - before.Products, Outliers: w.Outliers - before.Outliers,
+		Channels: w.Channels - before.Channels, Reads: w.Reads - before.Reads,
+		Multiplications:       w.Multiplications - before.Multiplications,
+		DeviceMultiplications: w.DeviceMultiplications - before.DeviceMultiplications,
+		CPU:                   w.CPU - before.CPU, IO: w.IO - before.IO,
+	}
+}
+
 // Powered is a [Device] that accepts votes for its clock rates. The engine calls Vote
 // when the phase of its work changes, from one goroutine at a time. A vote for [Idle]
 // withdraws the vote before it. If a device cannot change its clock rates, Vote returns

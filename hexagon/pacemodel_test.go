@@ -1,6 +1,7 @@
 package hexagon
 
 import (
+	"bytes"
 	"path/filepath"
 	"testing"
 
@@ -107,5 +108,33 @@ func TestModelThatDoesNotFitGetsAdvice(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, e.Close())
 		require.NoError(t, ballast.Close())
+	})
+}
+
+// TestAPartCostsItsShare runs a part of a block, which has a quarter of the block's multiplications
+// and other numbers of rows in its first input. The part must cost and weigh a quarter of the block.
+func TestAPartCostsItsShare(t *testing.T) {
+	paced(t, "profile=sd8gen3,as=qwen2.5-1.5b,pace=virtual", func(t *testing.T, library string) {
+		profile, err := graphswap.Device("sd8gen3")
+		require.NoError(t, err)
+		cost, err := profile.Cost("qwen2.5-1.5b")
+		require.NoError(t, err)
+		b := backend.NewBuilder("block0_rows64_layers2of8_part1of3_share250000_x64x8")
+		x := b.Input("layer0_rest", backend.Float16, 16, 4)
+		b.Output(b.Apply("y", backend.Add, []backend.TensorID{x, x}))
+		g, err := b.Graph()
+		require.NoError(t, err)
+		d := openPaced(t, library)
+		var image bytes.Buffer
+		require.NoError(t, d.Compile(t.Context(), &image, g))
+		p, err := d.Load(t.Context(), backend.Image{Bytes: image.Bytes(), Own: true})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close()) }()
+		memory, err := d.NewBuffer(512)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, memory.Close()) }()
+		run := runCost(t, p, g.Name, []backend.Binding{{Buffer: memory}, {Buffer: memory, Offset: 256}})
+		same(t, cost.Exec(0.25*0.25, 64, profile.Compute.RowContextRef), run.Took, "run of a part without a mask, at the context of the profile")
+		same(t, cost.Load(0.25*0.25*float64(cost.Model.BodyBytes)), p.(backend.Timed).LoadCost().Took, "load of a part")
 	})
 }

@@ -55,6 +55,7 @@ type Config struct {
 	// one for each value that a model may not set.
 	Notes []string
 
+	shadow          string            // shadow is the suffix that sdnpu.shadow adds to recipes with shadows
 	ofMode          map[string]string // ofMode holds the keys whose value comes from Mode
 	databaseAllowed bool              // databaseAllowed tells whether the user permits a database that a model names
 }

@@ -80,6 +80,11 @@ var Keys = []Key{
 		set: choice(func(c *Config) *string { return &c.Recipe }, recipes()...),
 	},
 	{
+		Name: "sdnpu.shadow", Type: "string", Default: "npu",
+		Doc: "with sdnpu.recipe=w8a8-shadow, where outliers are multiplied: npu, or cpu (all outliers in float, as llm.npu does; cpu-85 only clips those of the 85 % of layers with the smallest ones)",
+		set: setShadow,
+	},
+	{
 		Name: "sdnpu.draft", Type: "string", Default: draft.Auto.String(),
 		Doc: "speculative drafts: auto (all sources, used where they save time), off, default (all sources, always), or sources joined by +: pld, sam, cal, ext, rec, db; auto as one of the sources bounds the time that wrong drafts may cost",
 		set: func(c *Config, v string) (err error) {
@@ -149,6 +154,31 @@ func setPlan(c *Config, v string) error {
 		return fmt.Errorf("%w%s", err, suggest(v, engine.Plans))
 	}
 	return nil
+}
+
+// setShadow checks where outliers are multiplied, and stores the suffix that it adds to recipes
+// with shadows.
+func setShadow(c *Config, v string) error {
+	if v == "npu" {
+		c.shadow = ""
+		return nil
+	}
+	suffix := "+" + v
+	if _, err := model.FindRecipe(shadowRecipe + suffix); err != nil || !strings.HasPrefix(suffix, model.HostShadow) {
+		return fmt.Errorf("want npu, cpu, or cpu with a percentage of layers, such as cpu-85%s", suggest(v, []string{"npu", "cpu"}))
+	}
+	c.shadow = suffix
+	return nil
+}
+
+// shadowRecipe is the recipe to which sdnpu.shadow applies.
+const shadowRecipe = "w8a8-shadow"
+
+// placeShadow adds the suffix of sdnpu.shadow to the recipe, if the recipe has shadows.
+func (c *Config) placeShadow() {
+	if rest, found := strings.CutPrefix(c.Recipe, shadowRecipe); found {
+		c.Recipe = shadowRecipe + c.shadow + rest
+	}
 }
 
 // recipes lists the values of sdnpu.recipe, recipes with an 8-bit KV cache last.

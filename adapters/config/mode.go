@@ -61,6 +61,7 @@ func (m Modes) Resolve(sources ...Source) (Config, error) {
 		c.note("the mode %s of %s sets %s", c.Mode, c.Origin[modeKey], describe(c.ofMode))
 	}
 	c.settleDatabase()
+	c.placeShadow()
 	switchTerm(c.Calibration, &c.Draft.Calibration)
 	switchTerm(c.Extension, &c.Draft.Extension)
 	return c, c.check()

@@ -156,6 +156,7 @@ func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 	harm := map[string]string{
 		"sdnpu.enabled":     "runs the model on the NPU instead of in Ollama's runner, with the same text",
 		"sdnpu.recipe":      "a fixed list; calibration of a recipe reads a built-in text",
+		"sdnpu.shadow":      "npu, or cpu with a percentage; costs time of the model's own requests",
 		"sdnpu.draft":       "a fixed list; never changes a text; db alone stays in memory",
 		"sdnpu.calibration": "three words; costs time of the model's own requests",
 		"sdnpu.extension":   "three words; costs time of the model's own requests",

@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/cpu"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -100,7 +101,7 @@ func (c Comparison) Run(ctx context.Context) (*Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	tested, err := open(c.Device, c.Recipe)
+	tested, err := open(lanes.For(c.Device, c.Model.Model, c.Recipe), c.Recipe)
 	if err != nil {
 		return nil, err
 	}

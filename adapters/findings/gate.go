@@ -37,8 +37,12 @@ var gates = map[string]Gate{
 }
 
 // GateOf returns the gate of a recipe: the quality that the recipe must reach. The gate
-// does not depend on whether the KV cache has 8 bits.
-func GateOf(recipe string) Gate { return gates[strings.TrimSuffix(recipe, model.SmallCache)] }
+// does not depend on the suffixes of the recipe: whether the KV cache has 8 bits, and whether the
+// host computes shadows.
+func GateOf(recipe string) Gate {
+	base, _, _ := strings.Cut(strings.TrimSuffix(recipe, model.SmallCache), model.HostShadow)
+	return gates[base]
+}
 
 func (g Gate) String() string {
 	var limits []string

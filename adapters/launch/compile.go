@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
@@ -45,7 +46,7 @@ func openForCompile(d compile.Device, trace func(graph, step string)) (backend.D
 	if err != nil {
 		return nil, err // a nil *Device must be returned as nil: in a Device interface it would not equal nil
 	}
-	return device, nil
+	return lanes.New(device, nil), nil // graphs with shadows on the host are cut here too
 }
 
 // compiler returns the configuration of child processes that compile with a

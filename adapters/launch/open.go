@@ -10,6 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/embed"
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/spec/tokendb"
@@ -115,7 +116,7 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 		return err
 	}
 	options.WidthTimes = s.Findings().KnownTimes(times)
-	if l.Engine, err = engine.New(ctx, l.Device, m, l.Tokenizer, options); err != nil {
+	if l.Engine, err = engine.New(ctx, lanes.For(l.Device, m, options.Recipe), m, l.Tokenizer, options); err != nil {
 		return err
 	}
 	if err := s.Findings().KeepTimes(ctx, times, l.Engine.WidthTimes()); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/backendtest"
 	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
@@ -44,6 +45,9 @@ func newDriver(t testing.TB, m *model.Model, recipe string, ends []int, rows, co
 func newDriverOf(t testing.TB, m *model.Model, r model.Recipe, ends []int, rows, context int) *driver {
 	t.Helper()
 	d := &driver{t: t, m: m, recipe: r, dev: cpu.New(cpu.Options{}), rows: rows, context: context, longest: context, cache: map[string][]byte{}}
+	if r.HostShadow {
+		d.dev = lanes.New(d.dev, m.Columns(r))
+	}
 	t.Cleanup(func() { require.NoError(t, d.dev.Close()) })
 	head, err := m.Head(model.Head{Name: "head", Rows: rows, Recipe: r})
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -39,6 +40,12 @@ type Recipe struct {
 	// ([Ranges.Shadows]): 8 or 16 bits, with or without a second product for the outliers
 	// of hot channels.
 	Shadow bool
+	// HostShadow, which needs Shadow, makes the host compute the shadows of a layer: the products
+	// of everything that clipping removes from the inputs, in any channel. The graphs then have
+	// nodes of [backend.HostRemainder]. Prune is the percentage of the layers with shadows whose
+	// outliers are only clipped, those with the smallest outliers first.
+	HostShadow bool
+	Prune      int
 	// Ranges holds the activation ranges of the inputs and results of projections. A
 	// recipe needs Ranges if its Linear or Cache rounds activations to integers.
 	Ranges *Ranges
@@ -115,23 +122,48 @@ var (
 // recipe with float16 activations, there is also a recipe with a small cache.
 const SmallCache = "+kv8"
 
+// HostShadow is the suffix of the names of recipes whose shadows the host computes. For example,
+// "w8a8-shadow+cpu" is w8a8-shadow with the shadows on the CPU, and "w8a8-shadow+cpu-85" leaves
+// out the shadows of 85 % of the layers. Every recipe with shadows takes the suffix.
+const HostShadow = "+cpu"
+
 // FindRecipe returns the recipe with the given name, without activation ranges. For an
 // unknown name, FindRecipe's error wraps [ErrRecipe].
 func FindRecipe(name string) (Recipe, error) {
 	base, small := strings.CutSuffix(name, SmallCache)
+	base, prune, hosted := strings.Cut(base, HostShadow)
 	names := make([]string, len(Recipes))
 	for i, r := range Recipes {
 		names[i] = r.Name
-		switch {
-		case r.Name == base && !small:
-			return r, nil
-		case r.Name == base && r.Activations == backend.Float16:
-			r.Name, r.Cache = name, backend.Ufixed8
-			return r, nil
+		if r.Name != base || small && r.Activations != backend.Float16 || hosted && !r.Shadow {
+			continue
 		}
+		if hosted {
+			var err error
+			if r.Prune, err = percentage(prune); err != nil {
+				return Recipe{}, fmt.Errorf("model: %w %.80q: %w", ErrRecipe, name, err)
+			}
+		}
+		if r.Name, r.HostShadow = name, hosted; small {
+			r.Cache = backend.Ufixed8
+		}
+		return r, nil
 	}
 	return Recipe{}, fmt.Errorf("model: %w %.80q: want one of %s; all but f32 also take the suffix %s",
 		ErrRecipe, name, strings.Join(names, ", "), SmallCache)
+}
+
+// percentage parses the percentage of pruned layers in the name of a recipe: "" or "-85".
+func percentage(suffix string) (int, error) {
+	if suffix == "" {
+		return 0, nil
+	}
+	number, found := strings.CutPrefix(suffix, "-")
+	n, err := strconv.ParseUint(number, 10, 7)
+	if !found || err != nil || n > 100 {
+		return 0, fmt.Errorf("pruned layers %.20q: want a percentage such as -85", suffix)
+	}
+	return int(n), nil
 }
 
 // NeedsRanges reports whether the recipe's graphs need [Recipe.Ranges].
@@ -181,6 +213,9 @@ func (r Recipe) check() error {
 	}
 	if r.Shadow && (r.Linear != Linear{Bits: 8, Activations: backend.Ufixed8} || r.Sensitive != Linear{}) {
 		return fmt.Errorf("model: recipe %q: a shadow with projections %+v, sensitive ones %+v: %w", r.Name, r.Linear, r.Sensitive, errors.ErrUnsupported)
+	}
+	if r.HostShadow && !r.Shadow || r.Prune < 0 || r.Prune > 100 {
+		return fmt.Errorf("model: recipe %q: shadows on the host, %d %% of the layers pruned: want a recipe with shadows, and 0..100 %%: %w", r.Name, r.Prune, errors.ErrUnsupported)
 	}
 	if r.NeedsRanges() && r.Ranges == nil {
 		return fmt.Errorf("model: recipe %q: %w: calibrate the model first", r.Name, ErrRanges)

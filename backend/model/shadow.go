@@ -79,6 +79,9 @@ func (w *writer) shadowed(name string, x backend.TensorID, matrix, bias *weight)
 	if len(s.Hot) == 0 {
 		return main(name)
 	}
+	if w.hostShadowed(name, s) {
+		return w.hostShadow(name, x, matrix, s, main)
+	}
 	rest := w.rest(x, in, s.Rest.Encoding(backend.Ufixed16))
 	shadow := w.EncodedFullyConnected(name+"_shadow_q", w.channels(rest, s.Hot), w.hotWeight(matrix, s.Hot), -1, s.Warm.Encoding(backend.Ufixed16))
 	return w.add(name, main(name+"_main"), w.Dequantize(name+"_shadow", shadow, w.recipe.Activations))

@@ -38,19 +38,24 @@ func all(width int) (hot []int) {
 
 // TestShadowsAddWhatClippingRemoves clips all inputs to a hundredth of their range. Without
 // shadows, the clipping changes the logits beyond recognition. With a shadow for all channels,
-// the logits are those of 16-bit integers without clipping.
+// the logits are those of 16-bit integers without clipping. The host's shadow has the weights of
+// the file instead of 8-bit weights, so it brings the logits closer to those of float16. If all
+// layers are pruned, the host changes nothing.
 func TestShadowsAddWhatClippingRemoves(t *testing.T) {
 	tokens := []int32{1, 7, 3, 9, 2, 18, 11}
 	wide, narrow := model.Range{Low: -3, High: 5}, model.Range{Low: -0.03, High: 0.05}
 	for _, arch := range []string{"llama", "qwen2", "gemma3"} {
 		loaded := load(t, drawn(arch))
+		host, prune := false, 0
 		logits := func(form model.Shadow, hot func(int) []int) [][]float32 {
 			form.Rest, form.Main, form.Warm = wide, wide, wide
 			r := shadowRecipe(t, loaded, form, hot)
+			r.HostShadow, r.Prune = host, prune
 			return newDriverOf(t, loaded, r, []int{loaded.Config().Layers}, 4, 16).feed(tokens)
 		}
 		want := logits(model.Shadow{Bits: 16, Clip: wide}, none)
-		distance := func(got [][]float32) float64 {
+		float := newDriver(t, loaded, "f16", []int{loaded.Config().Layers}, 4, 16).feed(tokens)
+		distance := func(got, want [][]float32) float64 {
 			var wrong, size float64
 			for i := range want {
 				for j, v := range want[i] {
@@ -60,9 +65,15 @@ func TestShadowsAddWhatClippingRemoves(t *testing.T) {
 			}
 			return math.Sqrt(wrong / size)
 		}
-		clipped := distance(logits(model.Shadow{Bits: 16, Clip: narrow}, none))
-		shadowed := distance(logits(model.Shadow{Bits: 16, Clip: narrow}, all))
-		t.Logf("%s: %.2g without shadows, %.2g with", arch, clipped, shadowed)
+		clipped := distance(logits(model.Shadow{Bits: 16, Clip: narrow}, none), want)
+		shadowed := distance(logits(model.Shadow{Bits: 16, Clip: narrow}, all), want)
+		host = true
+		hosted := distance(logits(model.Shadow{Bits: 16, Clip: narrow}, all), float)
+		prune = 100
+		pruned := distance(logits(model.Shadow{Bits: 16, Clip: narrow}, all), want)
+		t.Logf("%s: %.2g without shadows, %.2g with, %.2g with all layers pruned; against float %.2g on the device, %.2g on the host", arch, clipped, shadowed, pruned, distance(want, float), hosted)
+		require.Less(t, hosted, distance(want, float), arch)
+		require.Greater(t, pruned, 0.1, arch)
 		require.Greater(t, clipped, 0.1, arch)
 		require.Less(t, shadowed, 5e-3, arch)
 	}

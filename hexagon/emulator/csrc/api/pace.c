@@ -13,6 +13,10 @@
  * a head begins with "head". A graph has as many rows as its input x. The number of past tokens of
  * a run is the number of slots that the mask makes visible. Any graph that is no block and no head
  * costs one submission per execute.
+ *
+ * If the client has cut a block's graph into parts, a part's name ends in
+ * _part<I>of<N>_share<S>_x<ROWS>x<HIDDEN>. S is the part's share of the block's multiplications, in
+ * millionths. A part costs its share of the block's time, and one submission.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "api/pace.h"
@@ -86,6 +90,15 @@ static pace_part part_of(const api_graph *graph) {
     part.layers = layers;
     part.total = total;
   }
+  part.share = 1;
+  const char *cut = strstr(graph->name, "_part");
+  unsigned index = 0, parts = 0, share = 0, rows = 0, hidden = 0;
+  bool is_part = cut != NULL && sscanf(cut, "_part%uof%u_share%u_x%ux%u", &index, &parts, &share, &rows,
+                                       &hidden) == 5;
+  if (is_part) {
+    part.index = index;
+    part.share = share < 1000000 ? share / 1e6 : 1;
+  }
   if (part.layers > 0) {
     part.kind = PACE_BODY;
   } else if (strncmp(graph->name, "head", 4) == 0) {
@@ -95,6 +108,10 @@ static pace_part part_of(const api_graph *graph) {
   x = x != NULL ? x : input(graph, NULL);
   part.rows = x != NULL ? dim_from_end(&x->t, 1) : 1;
   part.hidden = x != NULL ? dim_from_end(&x->t, 0) : 1;
+  if (is_part) {
+    part.rows = rows;
+    part.hidden = hidden;
+  }
   return part;
 }
 
@@ -234,18 +251,19 @@ static qnn_status reject_full(const pace_settings *s, uint32_t log, qnn_status c
                   bytes / 1e6, session.bytes / 1e6, s->window_gb * 1e3, s->name);
 }
 
-/* shares_weights reports whether two graphs have the same weights: graphs of one block, or of
- * the head, in different widths. */
+/* shares_weights reports whether two graphs have the same weights: graphs of one block, of one part
+ * of a block, or of the head, in different widths. */
 static bool shares_weights(const pace_part *part, const pace_part *parts, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
-    if (parts[i].kind == part->kind && parts[i].first == part->first) {
+    if (parts[i].kind == part->kind && parts[i].first == part->first &&
+        parts[i].index == part->index) {
       return true;
     }
   }
   return false;
 }
 
-enum { MAX_PARTS = 64 }; /* MAX_PARTS is the largest number of graphs of a context that can share
+enum { MAX_PARTS = 1024 }; /* MAX_PARTS is the largest number of graphs of a context that can share
                             weights */
 
 static double context_bytes(const pace_settings *s, const api_context *context) {

@@ -16,12 +16,12 @@
 
 enum { MAX_SCALE = 1000, MAX_SLOWDOWN = 10, MAX_WINDOW_GB = 1000 };
 
-/* layer_share returns which fraction of the model's layers a graph has. If the graph's name does
+/* layer_share returns which fraction of the work of the model's layers a graph has. If the graph's name does
  * not give the total number of layers, the number of the simulated model is used. */
 static double layer_share(const pace_settings *s, const pace_part *part) {
   uint32_t total = part->total != 0 ? part->total : s->as != NULL ? s->as->layers : part->layers;
   double f = total > 0 ? (double)part->layers / total : 1;
-  return f < 1 ? f : 1;
+  return (f < 1 ? f : 1) * part->share;
 }
 
 static double row_factor(const pace_profile *p, double context) {
@@ -37,8 +37,9 @@ static double generic_ms(const pace_profile *p, const pace_part *part, double ti
   if (part->kind == PACE_HEAD) {
     return tiles * stream;
   }
-  double row_ms = p->generic_row_us_per_layer_per_khidden * part->layers * part->hidden / 1e6;
-  return part->layers * p->generic_dispatch_ms_per_layer + tiles * stream +
+  double layers = part->layers * part->share;
+  double row_ms = p->generic_row_us_per_layer_per_khidden * layers * part->hidden / 1e6;
+  return layers * p->generic_dispatch_ms_per_layer + tiles * stream +
          part->rows * row_ms * row_factor(p, context) + p->rpc_ms;
 }
 

@@ -64,6 +64,8 @@ typedef struct {
                              the block */
   uint32_t layers, total; /* for blocks, layers is the number of layers of the block, and total that
                              of the model (0 if unknown) */
+  uint32_t index;         /* if a block's graph is cut into parts, index is the part's number */
+  double share;           /* share is the part's share of the block's work, or 1 */
   uint32_t rows;          /* rows is the number of rows of the graph, including padding rows */
   uint32_t hidden;
   double bytes; /* bytes is the size of the graph's constants */

@@ -1,0 +1,104 @@
+package lanes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// Columns reads columns of the matrices by which the host multiplies. Its methods may be called
+// from any goroutine.
+type Columns interface {
+	// Read writes the weights of one input channel of a matrix to dst.
+	Read(dst []float32, matrix string, channel int) error
+	// Hot returns the channels of a matrix whose weights stay in memory.
+	Hot(matrix string) []int
+}
+
+// Device is a [backend.Device] that lets the host compute nodes of [backend.HostRemainder].
+// Create a Device with [New].
+type Device struct {
+	backend.Device
+	memory  *memory
+	account account
+}
+
+// New returns a device that runs all other nodes on the device `inner`, and takes the host's
+// weights from `columns`. If columns is nil, the device can only compile.
+func New(inner backend.Device, columns Columns) *Device {
+	d := &Device{Device: inner}
+	if columns != nil {
+		d.memory = newMemory(columns, &d.account)
+	}
+	return d
+}
+
+// For returns the device that runs the graphs of a model with a recipe: a [Device] if the host
+// computes shadows, and otherwise `inner` itself.
+func For(inner backend.Device, m *model.Model, r model.Recipe) backend.Device {
+	if !r.HostShadow {
+		return inner
+	}
+	return New(inner, m.Columns(r))
+}
+
+// Compile cuts the graphs and writes one image with all parts. The inner device shares equal
+// constants among all parts of all graphs.
+func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
+	var all []*backend.Graph
+	var plans []*plan
+	for _, g := range graphs {
+		if !hosted(g) {
+			all = append(all, g)
+			continue
+		}
+		parts, p, err := cut(g)
+		if err != nil {
+			return err
+		}
+		all, plans = append(all, parts...), append(plans, p)
+	}
+	if err := d.Device.Compile(ctx, w, all...); err != nil || plans == nil {
+		return err
+	}
+	return writePlans(w, plans)
+}
+
+// Load loads an image that Compile has written.
+func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
+	bytes, plans, err := readPlans(image.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if plans == nil {
+		return d.Device.Load(ctx, image)
+	}
+	if d.memory == nil {
+		return nil, fmt.Errorf("lanes: load: there are no weights for the host: %w", errors.ErrUnsupported)
+	}
+	image.Bytes = bytes
+	inner, err := d.Device.Load(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.newProgram(inner, plans)
+	if err != nil {
+		return nil, errors.Join(err, inner.Close())
+	}
+	return p, nil
+}
+
+// Vote passes a vote for clock rates to the inner device.
+func (d *Device) Vote(p backend.Phase) error {
+	if powered, ok := d.Device.(backend.Powered); ok {
+		return powered.Vote(p)
+	}
+	return fmt.Errorf("lanes: %w", errors.ErrUnsupported)
+}
+
+// HostWork returns the host's work since the device was created.
+func (d *Device) HostWork() backend.HostWork { return d.account.read() }

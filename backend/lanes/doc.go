@@ -1,0 +1,34 @@
+// Package lanes runs graphs of which the host computes a part.
+//
+// llm.npu multiplies clipped activations in 8 bits on the NPU, and what clipping has removed, the
+// outliers, in float on the CPU. A graph says so with nodes of [backend.HostRemainder].
+// [New] returns a device that cuts such a graph into parts at these nodes. Another device, the
+// inner one, compiles and runs the parts; between two parts the host computes the nodes. Graphs
+// without such nodes go to the inner device unchanged.
+//
+// # Parts and steps
+//
+// A graph of n steps has n+1 parts. Part i ends when the input of step i exists, and part i+1
+// reads the results of step i. All nodes run in the latest part that is early enough, so that few
+// tensors are passed from part to part. The 8-bit product of a projection therefore runs after the
+// step, together with the sum: the host's results are joined on the inner device.
+//
+// Parts have the graph's name and a suffix, such as _part2of7_share125000_x128x576. The share is
+// the part's share of the graph's multiplications, in millionths, and 128x576 is the shape of the
+// graph's first input. The emulator reads both to charge a part's time.
+//
+// # The host's product
+//
+// For each row, the host adds the products of the row's outliers with the columns of the matrix, in
+// the order of the channels, in float32. Therefore a row's result depends neither on other rows,
+// nor on which columns are in memory. A [Columns] reads columns from the model's file. Columns of
+// hot channels stay in memory after their first use; other columns are kept as long as there is
+// room. A goroutine (the IO lane) reads missing columns while the host multiplies by those that
+// it has.
+//
+// # Ownership
+//
+// A program of this package owns a program of the inner device and the memory of tensors that are
+// passed between parts. Closing the device closes the inner device; a device that has been closed
+// in another way needs no second Close, because this package keeps no goroutine.
+package lanes
