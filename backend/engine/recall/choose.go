@@ -1,0 +1,101 @@
+package recall
+
+// Swap replaces the page in a frame. A frame is a group of slots that holds one page.
+type Swap struct{ Frame, Page int }
+
+// Choose returns the swaps after which the frames hold the pages with the largest weights among
+// the pages from number first on. frames holds the page of each frame, and weights the weight of
+// each page. There are at least as many pages as frames. If weights are equal, a page that is
+// in a frame already comes first, and then the later page.
+func Choose(frames []int32, weights []float32, first int) (swaps []Swap) {
+	limit := kthLargest(weights[first:], len(frames))
+	present := make([]bool, len(weights))
+	var open []int // open lists frames whose pages have less weight than limit
+	for i, page := range frames {
+		if present[page] = weights[page] >= limit; !present[page] {
+			open = append(open, i)
+		}
+	}
+	take := func(fits func(w float32) bool) {
+		for page := len(weights) - 1; page >= first && len(open) > 0; page-- {
+			if !present[page] && fits(weights[page]) {
+				present[page] = true
+				swaps = append(swaps, Swap{open[0], page})
+				open = open[1:]
+			}
+		}
+	}
+	take(func(w float32) bool { return w > limit })
+	// Pages of equal weight may fill all frames, so some heavier pages need the frames of pages
+	// whose weight equals the limit.
+	for page := len(weights) - 1; page >= first; page-- {
+		if present[page] || weights[page] <= limit {
+			continue
+		}
+		for i, old := range frames {
+			if present[old] && weights[old] == limit && !swapped(swaps, i) {
+				present[old], present[page] = false, true
+				swaps = append(swaps, Swap{i, page})
+				break
+			}
+		}
+	}
+	take(func(w float32) bool { return w == limit })
+	return swaps
+}
+
+// swapped reports whether the swaps already replace the page of a frame.
+func swapped(swaps []Swap, frame int) bool {
+	for _, s := range swaps {
+		if s.Frame == frame {
+			return true
+		}
+	}
+	return false
+}
+
+// Missing returns the part of all weights that belongs to the pages of the swaps, as far as it
+// exceeds the weight of the pages that they replace: the attention that a pass has missed.
+func Missing(frames []int32, weights []float32, swaps []Swap) float32 {
+	missing, sum := float32(0), float32(0)
+	for _, w := range weights {
+		sum += w
+	}
+	for _, s := range swaps {
+		missing += weights[s.Page] - weights[frames[s.Frame]]
+	}
+	if sum == 0 {
+		return 0
+	}
+	return missing / sum
+}
+
+// kthLargest returns the kth largest of the values, by repeated partition.
+func kthLargest(values []float32, k int) float32 {
+	v := append([]float32(nil), values...)
+	for low, high := 0, len(v)-1; low < high; {
+		pivot := v[(low+high)/2]
+		i, j := low, high
+		for i <= j {
+			for v[i] > pivot {
+				i++
+			}
+			for v[j] < pivot {
+				j--
+			}
+			if i <= j {
+				v[i], v[j] = v[j], v[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case k-1 <= j:
+			high = j
+		case k-1 >= i:
+			low = i
+		default:
+			return v[k-1]
+		}
+	}
+	return v[k-1]
+}

@@ -1,0 +1,88 @@
+package recall
+
+import "math"
+
+// Index summarises the keys of one key head, page by page. The zero Index is empty.
+type Index struct {
+	// bounds holds, for each page, the largest and then the smallest value of each element of
+	// the page's keys.
+	bounds []float32
+	dim    int
+}
+
+// Add appends a page. keys holds the page's keys, dim elements each.
+func (x *Index) Add(keys []float32, dim int) {
+	x.dim = dim
+	at := len(x.bounds)
+	x.bounds = append(append(x.bounds, keys[:dim]...), keys[:dim]...)
+	high, low := x.bounds[at:at+dim], x.bounds[at+dim:]
+	for keys = keys[dim:]; len(keys) >= dim; keys = keys[dim:] {
+		for i, v := range keys[:dim] {
+			high[i], low[i] = max(high[i], v), min(low[i], v)
+		}
+	}
+}
+
+// Pages returns the number of pages in the index.
+func (x *Index) Pages() int {
+	if x.dim == 0 {
+		return 0
+	}
+	return len(x.bounds) / (2 * x.dim)
+}
+
+// Cut removes all pages from number n on.
+func (x *Index) Cut(n int) {
+	if n < x.Pages() {
+		x.bounds = x.bounds[:2*n*x.dim]
+	}
+}
+
+// Weigh adds to each page's weight the share of attention that the page is estimated to get from
+// a query. The shares of all pages add up to 1. The estimate of a page's score is the largest
+// score that a key between the page's bounds can have. scratch has at least as many elements
+// as dst, and dst has one element for each page.
+func (x *Index) Weigh(dst, scratch, query []float32) {
+	d := x.dim
+	split := make([]float32, 2*d) // split holds the positive and then the negative elements of the query
+	for i, q := range query[:d] {
+		split[i], split[d+i] = max(q, 0), min(q, 0)
+	}
+	top, scores := float32(math.Inf(-1)), scratch[:len(dst)]
+	for p := range scores {
+		scores[p] = dot(split, x.bounds[2*p*d:2*(p+1)*d])
+		top = max(top, scores[p])
+	}
+	sum := float32(0)
+	for p, s := range scores {
+		if s -= top; s < negligible {
+			scores[p] = 0
+			continue
+		}
+		scores[p] = float32(math.Exp(float64(s)))
+		sum += scores[p]
+	}
+	for p, s := range scores {
+		dst[p] += s / sum
+	}
+}
+
+// negligible is the difference to the largest score below which a page counts as unseen.
+const negligible = -16
+
+// dot returns the sum of the products of two vectors of equal length. dot adds up four sums,
+// so that one addition does not wait for the one before it.
+func dot(a, b []float32) float32 {
+	var s0, s1, s2, s3 float32
+	for len(a) >= 4 && len(b) >= 4 {
+		s0 += a[0] * b[0]
+		s1 += a[1] * b[1]
+		s2 += a[2] * b[2]
+		s3 += a[3] * b[3]
+		a, b = a[4:], b[4:]
+	}
+	for i, v := range a {
+		s0 += v * b[i]
+	}
+	return s0 + s1 + s2 + s3
+}
