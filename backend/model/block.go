@@ -56,6 +56,9 @@ func NewKey(layer int) string { return fmt.Sprintf("new_k%d", layer) }
 // NewValue returns the name of the port for the new values of a layer.
 func NewValue(layer int) string { return fmt.Sprintf("new_v%d", layer) }
 
+// Query returns the name of the port for the rotated and scaled queries of a layer.
+func Query(layer int) string { return fmt.Sprintf("query%d", layer) }
+
 // Block describes the graph of consecutive layers of the model.
 type Block struct {
 	// Name is the name of the graph in the compiled image.
@@ -68,6 +71,9 @@ type Block struct {
 	// the same pass, and the graph of the last layers includes the final norm.
 	Rows, Context int
 	Recipe        Recipe
+	// If Queries is set, the queries of each layer are an output of the graph, [1,Heads,M,D]:
+	// see [Query]. Their products with keys in the cache are the attention scores.
+	Queries bool `json:",omitempty"`
 	// If Observe is set, the inputs and results of all projections are outputs of the
 	// graph, under their names in [Ranges]. Recipes with integer activations do not
 	// support the field Observe.
@@ -103,7 +109,7 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 	}
 	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
 	w.startObserving(b.Observe)
-	w.inLayers = true
+	w.inLayers, w.queriesLeave = true, b.Queries
 	t := b.Recipe.Activations
 	x := w.Input(PortX, t, w.rows, m.config.Hidden)
 	w.declareViews(b.First, b.End)

@@ -65,6 +65,14 @@ type Config struct {
 	Bidirectional bool
 }
 
+// WindowOf returns the sliding window of a layer in tokens, or zero if the layer sees all tokens.
+func (c Config) WindowOf(layer int) int {
+	if c.Local != nil && !c.Local[layer] {
+		return 0
+	}
+	return c.Window
+}
+
 // groups returns the number of query heads that share a key head.
 func (c Config) groups() int { return c.Heads / c.KVHeads }
 

@@ -44,6 +44,7 @@
 //	     cos_local sin_local mask_local the same for layers of another [View]
 //	     past k v of each layer [1,KVHeads,C,D]
 //	out  new  k v of each layer [1,KVHeads,M,D]
+//	     queries of each layer [1,Heads,M,D] if the block asks for them
 //	     y       [M,hidden]
 //
 // The columns of an attention mask are the past slots, followed by the M new rows. The

@@ -16,9 +16,11 @@ type writer struct {
 	// projections is the precision of projections: the recipe's Head in the head's
 	// graph, and its Linear in all other graphs.
 	projections Linear
-	inLayers    bool         // inLayers is set in graphs of blocks, and not in the head's graph
-	views       []viewInputs // views[i] holds the mask and angles of view i
-	scale       backend.TensorID
+	// queriesLeave is set if the graph returns the queries of each layer.
+	queriesLeave bool
+	inLayers     bool         // inLayers is set in graphs of blocks, and not in the head's graph
+	views        []viewInputs // views[i] holds the mask and angles of view i
+	scale        backend.TensorID
 	// zeros holds the vectors of zeros that norms need, by length. scale and the
 	// constants of GELU are 0 until they are declared.
 	zeros                 map[int]backend.TensorID
@@ -149,7 +151,14 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	q := w.queries(p+"q", h, t)
 	k := w.heads(p+"k", w.linear(p+"k", h, t[key], t[keyBias]), c.KVHeads, t[keyNorm])
 	evenK, evenV := w.evening(NewKey(i), c.RopeDim, 1), w.evening(NewValue(i), 0, valueRoom)
-	q = w.multiply(p+"q_scaled", w.rope(p+"q_rope", p+"q", q, w.rotationFor(view, c.Heads)), w.queryScale(p, evenK))
+	scaled := p + "q_scaled"
+	if w.queriesLeave {
+		scaled = Query(i)
+	}
+	q = w.multiply(scaled, w.rope(p+"q_rope", p+"q", q, w.rotationFor(view, c.Heads)), w.queryScale(p, evenK))
+	if w.queriesLeave {
+		w.Output(q)
+	}
 	k = w.even(p+"k_even", w.rope(newK, p+"k", k, w.rotationFor(view, c.KVHeads)), evenK, true)
 	// Values are computed with more precision than queries and keys: a softmax smooths the
 	// errors of rounded queries and keys but not those of values, and values take little of the
