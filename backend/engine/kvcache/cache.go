@@ -2,6 +2,7 @@ package kvcache
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
@@ -20,6 +21,11 @@ type Cache struct {
 	layers    []layer
 	buffers   []backend.Buffer
 	sizeBytes int64
+	// long holds the keys and values of each sequence that has more tokens than slots, and nil
+	// for every other sequence.
+	long []*long
+	// hostBytes is the size of the memory of all long sequences. It may be read at any time.
+	hostBytes atomic.Int64
 }
 
 // layer is the memory of the keys and values of one layer.
@@ -40,7 +46,7 @@ type layer struct {
 // run each block in its own session, and a session maps only the buffers that its block
 // binds. Block i consists of all layers before ends[i] that belong to no earlier block.
 func New(dev backend.Device, l Layout, ends []int) (_ *Cache, err error) {
-	c := &Cache{layout: l, layers: make([]layer, l.Layers)}
+	c := &Cache{layout: l, layers: make([]layer, l.Layers), long: make([]*long, l.Sequences)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
@@ -78,8 +84,9 @@ func (c *Cache) Close() error {
 // Layout returns the numbers of layers, heads, sequences and slots of the KV cache.
 func (c *Cache) Layout() Layout { return c.layout }
 
-// SizeBytes returns the total size of the cache's buffers.
-func (c *Cache) SizeBytes() int64 { return c.sizeBytes }
+// SizeBytes returns the total size of the cache's buffers and of the keys and values that do not
+// fit into the slots.
+func (c *Cache) SizeBytes() int64 { return c.sizeBytes + c.hostBytes.Load() }
 
 // Past returns the region with the keys or values of past tokens, which graphs read.
 func (c *Cache) Past(layer, kv int) *arena.Region { return &c.layers[layer].past[kv] }
@@ -99,11 +106,18 @@ func (c *Cache) Commit(sequence, position int, rows []int) {
 		runs = append(runs, Run{row, sequence, position + i, 1})
 	}
 	c.Store(0, len(c.layers), runs)
+	if c.long[sequence] != nil {
+		c.keep(sequence, runs)
+	}
 }
 
 // Clear sets to zero, in all layers, the slots for the positions [from, to) of a
 // sequence.
 func (c *Cache) Clear(sequence, from, to int) {
+	if c.long[sequence] != nil {
+		c.shorten(sequence, from)
+		return
+	}
 	c.ClearSlots(0, len(c.layers), []Run{{Sequence: sequence, Position: from, N: to - from}})
 }
 
@@ -121,10 +135,14 @@ func (c *Cache) Read(dst []byte, sequence, n int) []byte {
 // which may differ in Context, in Rows and in its blocks. All slots of c that CopyFrom
 // does not write must be zero before the call.
 func (c *Cache) CopyFrom(old *Cache, lengths []int) {
+	taken := c.takeLong(old)
 	for i := range c.layers {
 		for kv := range 2 {
 			dst, src := c.layers[i].past[kv].All(), old.layers[i].past[kv].All()
 			for sequence, n := range lengths {
+				if taken[sequence] {
+					continue
+				}
 				for head := range c.layout.KVHeads {
 					to, _ := c.layout.span(head, c.layout.Slot(sequence, 0), n)
 					from, end := old.layout.span(head, old.layout.Slot(sequence, 0), n)
@@ -138,6 +156,10 @@ func (c *Cache) CopyFrom(old *Cache, lengths []int) {
 // CopySequence copies the keys and values of the tokens [first, end). The sequence number
 // `from` is the source, and the sequence number `to` gets the copies at the same positions.
 func (c *Cache) CopySequence(to, from, first, end int) {
+	if c.long[from] != nil {
+		c.copyLong(to, from, first, end)
+		return
+	}
 	for i := range c.layers {
 		for _, r := range c.layers[i].past {
 			for head := range c.layout.KVHeads {
@@ -150,11 +172,15 @@ func (c *Cache) CopySequence(to, from, first, end int) {
 }
 
 // DirtyBytes counts the bytes that are not zero in slots without a token. Each sequence
-// i has lengths[i] tokens. Only tests use DirtyBytes.
+// i has lengths[i] tokens. DirtyBytes skips sequences with more tokens than slots. Only tests
+// use DirtyBytes.
 func (c *Cache) DirtyBytes(lengths []int) (n int) {
 	for i := range c.layers {
 		for _, r := range c.layers[i].past {
 			for sequence, length := range lengths {
+				if c.long[sequence] != nil {
+					continue
+				}
 				for head := range c.layout.KVHeads {
 					from, to := c.layout.span(head, c.layout.Slot(sequence, length), c.layout.Context-length)
 					for _, b := range r.All()[from:to] {

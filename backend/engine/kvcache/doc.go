@@ -23,9 +23,19 @@
 // to free slots, where the next slice sees them, and [Cache.ClearSlots] clears these slots
 // afterwards.
 //
+// # Long sequences
+//
+// With [Layout].Recall, a sequence can have more tokens than slots. The host then keeps the keys
+// and values of all its tokens, and the slots show some of them: see [Recall]. [Cache.Prepare]
+// makes room in the ring before a pass, and [Cache.Exchange] brings other pages into the frames.
+// If a long sequence is cut so that it fits into its slots, each token has the slot of its position
+// again.
+//
 // # Invariants
 //
-//   - a slot without a token is zero, except while slices of rows or a window are computed;
+//   - a slot of a sequence that is not long and without a token is zero, except while slices of
+//     rows or a window are computed;
+//   - between passes, the slots of a long sequence hold tokens of that sequence only;
 //   - the past of a sequence never depends on other sequences, graph widths or blocks.
 //
 // Package kvcache runs no graph, takes no lock and starts no goroutine: the holder of

@@ -10,6 +10,9 @@ func (l Layout) Finite(b []byte) bool { return finite(b, l.Type) }
 // ReadLayer appends the keys and then the values of a sequence's first n tokens in one
 // layer to dst, each [KVHeads, n, HeadDim].
 func (c *Cache) ReadLayer(dst []byte, layer, sequence, n int) []byte {
+	if g := c.long[sequence]; g != nil {
+		return g.layers[layer].read(dst, n)
+	}
 	for _, r := range c.layers[layer].past {
 		for head := range c.layout.KVHeads {
 			from, to := c.layout.span(head, c.layout.Slot(sequence, 0), n)
@@ -20,8 +23,13 @@ func (c *Cache) ReadLayer(dst []byte, layer, sequence, n int) []byte {
 }
 
 // WriteLayer copies keys and values that ReadLayer has returned to the slots of the first n tokens
-// of a sequence. The bytes in src must have the length that SequenceBytes gives for n tokens.
+// of a sequence. The bytes in src must have the length that SequenceBytes gives for n tokens. If
+// there are fewer than n slots, the caller writes all layers in order.
 func (c *Cache) WriteLayer(src []byte, layer, sequence, n int) {
+	if n > c.layout.Context {
+		c.writeLong(src, layer, sequence, n)
+		return
+	}
 	for _, r := range c.layers[layer].past {
 		for head := range c.layout.KVHeads {
 			from, to := c.layout.span(head, c.layout.Slot(sequence, 0), n)

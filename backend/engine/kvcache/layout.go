@@ -12,14 +12,22 @@ type Layout struct {
 	Sequences, Context int
 	// Rows is the width of the widest graph.
 	Rows int
+	// Recall, if its Page is not zero, lets a sequence have more tokens than slots.
+	Recall Recall
 }
 
 // Slots returns the total number of slots of all sequences.
 func (l Layout) Slots() int { return l.Sequences * l.Context }
 
 // Slot returns the number of the slot that holds a token of a sequence, counted over
-// all sequences. The slot's number is also the token's column in an attention mask.
-func (l Layout) Slot(sequence, position int) int { return sequence*l.Context + position }
+// all sequences. The slot's number is also the token's column in an attention mask. The
+// latest tokens of a long sequence share the slots of the ring: see [Recall].
+func (l Layout) Slot(sequence, position int) int {
+	if ring := l.ringStart(); position > ring && l.Recall.Ring > 0 {
+		position = ring + (position-ring)%l.Recall.Ring
+	}
+	return sequence*l.Context + position
+}
 
 // rowBytes returns the size in bytes of one head's key (or value) of one token.
 func (l Layout) rowBytes() int { return l.HeadDim * l.Type.Size() }

@@ -38,7 +38,11 @@ func (c *Cache) Collect(first, end, width, row, n int) {
 func (c *Cache) Store(first, end int, runs []Run) {
 	for i := first; i < end; i++ {
 		for _, run := range runs {
-			c.copyRows(i, run.Row, c.layout.Slot(run.Sequence, run.Position), run.N)
+			for at := 0; at < run.N; {
+				slot, n := c.layout.Neighbours(run.Sequence, run.Position+at, run.N-at)
+				c.copyRows(i, run.Row+at, slot, n)
+				at += n
+			}
 		}
 	}
 }
@@ -49,8 +53,12 @@ func (c *Cache) ClearSlots(first, end int, runs []Run) {
 		for _, r := range c.layers[i].past {
 			for head := range c.layout.KVHeads {
 				for _, run := range runs {
-					from, to := c.layout.span(head, c.layout.Slot(run.Sequence, run.Position), run.N)
-					clear(r.All()[from:to])
+					for at := 0; at < run.N; {
+						slot, n := c.layout.Neighbours(run.Sequence, run.Position+at, run.N-at)
+						from, to := c.layout.span(head, slot, n)
+						clear(r.All()[from:to])
+						at += n
+					}
 				}
 			}
 		}
