@@ -48,6 +48,7 @@ var errBusy = errors.New("a request runs")
 // needs it. If the device's calls take no time, growAhead changes at once and returns the
 // change.
 func (e *Engine) growAhead(n int) (done *Growth) {
+	n = min(n, e.options.Slots)
 	if e.options.Ahead <= 0 || n <= e.graphs.Load().context {
 		return nil
 	}
@@ -258,7 +259,7 @@ func (e *Engine) compileTier(ctx context.Context, s *settings.Shape, n int, idle
 func (e *Engine) growWhileIdle(ctx context.Context) error {
 	a := &e.ahead
 	a.mu.Lock()
-	n, failed := min(a.expected, e.options.Context), a.failed
+	n, failed := min(a.expected, e.options.Slots), a.failed
 	a.mu.Unlock()
 	if tier := e.graphs.Load().context; n <= tier || failed == tier {
 		return nil

@@ -191,7 +191,7 @@ func (g *generation) computeStart(ctx context.Context) error {
 	output, _ := e.expectAnswer(&g.request)
 	growth := e.growAhead(min(len(prompt)+int(output), e.options.Context))
 	n := (f.context - g.cached) / f.shape.Rows[0] * f.shape.Rows[0]
-	if len(prompt) <= f.context || n <= 0 || f.shape.Planned() || f.shape.Exact {
+	if min(len(prompt), e.options.Slots) <= f.context || n <= 0 || f.shape.Planned() || f.shape.Exact {
 		// a request whose prompt leaves at least an eighth of the tier free does not wait for the
 		// change
 		if len(prompt) > f.context-f.context/8 {
@@ -289,7 +289,7 @@ const leastShifting = 4
 // reserve waits until the context is long enough for n tokens. While reserve waits,
 // passes of other requests run.
 func (g *generation) reserve(ctx context.Context, n int) error {
-	if n <= g.engine.graphs.Load().context {
+	if min(n, g.engine.options.Slots) <= g.engine.graphs.Load().context {
 		return nil
 	}
 	g.engine.queue.Leave()

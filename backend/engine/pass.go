@@ -36,7 +36,7 @@ func (e *Engine) tryForward(ctx context.Context, pass Pass) (r *Result, need int
 	if err != nil {
 		return nil, 0, err
 	}
-	if b.length > e.graphs.Load().context {
+	if min(b.length, e.options.Slots) > e.graphs.Load().context {
 		return nil, b.length, nil
 	}
 	r, err = e.forward(ctx, b)

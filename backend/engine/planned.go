@@ -19,6 +19,9 @@ func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, toke
 	if s := e.shape(); !s.Planned() || s.Exact { // if Exact is set, widths must not depend on a plan
 		return nil, nil
 	}
+	if cached+len(tokens) > e.options.Slots { // a window of chunks must fit into the slots
+		return nil, nil
+	}
 	e.idleSwitch.recordPrompt(len(tokens))
 	if err := e.switcher.WaitForIdleLoad(ctx); err != nil {
 		return nil, err

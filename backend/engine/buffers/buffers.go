@@ -24,6 +24,9 @@ type Config struct {
 	Sequences, Context int
 	// Ends holds, for each block, the number of layers up to the block's end.
 	Ends []int
+	// Recall, if its Page is not zero, lets sequences have more tokens than slots: see
+	// [kvcache.Recall]. The graphs then return the queries of their rows.
+	Recall kvcache.Recall
 }
 
 // Buffers is the memory of one context tier that the graphs bind. [New] creates
@@ -40,6 +43,9 @@ type Buffers struct {
 	// fewer rows than the pass compute the pass.
 	whole viewSet
 	parts []viewSet
+	// queries holds, for each layer, the queries of the rows of the last pass, if the graphs
+	// return queries.
+	queries []arena.Region
 	// blind is a row of an attention mask that hides every slot.
 	blind    []byte
 	rowBytes int   // rowBytes is the size of one row of hidden states in bytes
@@ -65,7 +71,7 @@ func New(dev backend.Device, c Config) (_ *Buffers, err error) {
 	}()
 	layout := kvcache.Layout{
 		Layers: c.Model.Layers, KVHeads: c.Model.KVHeads, HeadDim: c.Model.HeadDim, Type: c.Recipe.Cache,
-		Sequences: c.Sequences, Context: c.Context, Rows: c.Rows,
+		Sequences: c.Sequences, Context: c.Context, Rows: c.Rows, Recall: c.Recall,
 	}
 	if b.cache, err = kvcache.New(dev, layout, c.Ends); err != nil {
 		return nil, err
@@ -90,6 +96,12 @@ func New(dev backend.Device, c Config) (_ *Buffers, err error) {
 		b.parts = make([]viewSet, n)
 		for i := range b.parts {
 			place(&b.parts[i], c.PartRows)
+		}
+	}
+	if c.Recall.Page > 0 {
+		b.queries = make([]arena.Region, c.Model.Layers)
+		for i := range b.queries {
+			a.Place(&b.queries[i], c.Rows*c.Model.Heads*c.Model.HeadDim*element)
 		}
 	}
 	b.ioBytes = int64(a.SizeBytes())
@@ -159,6 +171,9 @@ func (b *Buffers) ports(block, first, end int, set *viewSet) map[string]*arena.R
 	for i := first; i < end; i++ {
 		ports[model.PastKey(i)], ports[model.PastValue(i)] = b.cache.Past(i, kvcache.Keys), b.cache.Past(i, kvcache.Values)
 		ports[model.NewKey(i)], ports[model.NewValue(i)] = b.cache.Fresh(i, kvcache.Keys), b.cache.Fresh(i, kvcache.Values)
+		if b.queries != nil {
+			ports[model.Query(i)] = &b.queries[i]
+		}
 	}
 	return ports
 }

@@ -24,6 +24,36 @@ type Rows struct {
 	// Bases holds, for each sequence, the number of its tokens that are in the KV
 	// cache.
 	Bases map[int]int
+	// Starts holds, for each sequence that has more tokens than slots, the position of the oldest
+	// token that the ring shows: see [kvcache.Cache.Prepare]. Buffers.Prepare sets Starts.
+	Starts map[int]int
+}
+
+// reach returns the number of slots or positions that the rows of each sequence need.
+func (r *Rows) reach(bySlot bool) map[int]int {
+	reach := make(map[int]int, len(r.Bases))
+	for i, s := range r.Sequences {
+		last := int(r.Positions[i])
+		if bySlot {
+			last = r.Slots[i]
+		}
+		reach[s] = max(reach[s], last+1)
+	}
+	return reach
+}
+
+// Prepare makes room in the KV cache for the rows of a pass whose sequences have more tokens than
+// slots: see [kvcache.Cache.Prepare]. Prepare runs before the first Fill of a pass.
+func (b *Buffers) Prepare(rows *Rows) {
+	rows.Starts = nil
+	for s, n := range rows.reach(len(rows.Sequences) > b.config.PartRows) {
+		if start := b.cache.Prepare(s, rows.Bases[s], n); start > 0 {
+			if rows.Starts == nil {
+				rows.Starts = make(map[int]int)
+			}
+			rows.Starts[s] = start
+		}
+	}
 }
 
 // Add appends a row with the given sequence, parent, position and slot.
@@ -74,18 +104,34 @@ func (r *Rows) fillMask(mask, blind []byte, v model.View, layout kvcache.Layout,
 		}
 		own := layout.Slot(r.Sequences[first+i], 0)
 		base, oldest := r.Bases[r.Sequences[first+i]], v.Oldest(r.Positions[first+i])
-		if oldest < base { // a sequence keeps its tokens in slots in order of position
+		if start := r.Starts[r.Sequences[first+i]]; start > 0 {
+			r.showLong(layout, r.Sequences[first+i], v.Window > 0, max(start, oldest), base, show)
+		} else if oldest < base { // a sequence keeps its tokens in slots in order of position
 			show(own+oldest, own+base)
 		}
 		for j := r.Parents[first+i]; j != Root && int(r.Positions[j]) >= oldest; j = r.Parents[j] {
 			column := slots + j - first
 			if j < first {
-				column = own + r.Slots[j]
+				column = layout.Slot(r.Sequences[j], r.Slots[j])
 			}
 			show(column, column+1)
 		}
 	}
 	for g := 1; g < groups; g++ {
 		copy(mask[g*n*stride:(g+1)*n*stride], mask[:n*stride])
+	}
+}
+
+// showLong shows the slots of a sequence that has more tokens than slots: the slots before the
+// ring, unless the attention has a window, and the tokens [from, end) in the ring.
+func (*Rows) showLong(layout kvcache.Layout, sequence int, window bool, from, end int, show func(from, to int)) {
+	if !window {
+		own := sequence * layout.Context
+		show(own, own+layout.Context-layout.Recall.Ring)
+	}
+	for from < end {
+		slot, n := layout.Neighbours(sequence, from, end-from)
+		show(slot, slot+n)
+		from += n
 	}
 }

@@ -39,6 +39,9 @@ type Config struct {
 	// cache stores images of block graphs with more slots than FirstSlots as differences to the
 	// images of the first tier. If FirstSlots is zero, the cache stores all images as a whole.
 	FirstSlots int
+	// QuerySlots is the number of past slots of the block graphs that return the queries of their
+	// rows. If QuerySlots is zero, no graph does.
+	QuerySlots int
 	// Name is the name of the model that the image cache shows to people.
 	Name string
 	// Compile, if set, is a function that compiles an image in place of the device.

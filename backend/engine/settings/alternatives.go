@@ -121,14 +121,14 @@ const expectedAccept = 2
 // Without known costs, decodeMs returns a number that only ranks widths: with drafts,
 // graphs of many rows come first, and without drafts, graphs of few rows.
 func (o *Settings) decodeMs(blocks int, rows []int) float64 {
-	s := &graphswap.Setting{Context: o.Context * o.Sequences}
+	s := &graphswap.Setting{Context: o.Slots * o.Sequences}
 	drafts := o.Draft != (draft.Mode{})
 	if drafts {
 		s.Accept = expectedAccept
 	}
 	if o.KnowsMemory() {
 		cfg := graphswap.Config{Blocks: blocks, PrefillRows: rows[0], DecodeRows: rows[1]}
-		return o.Costs.PerToken(s, cfg, graphswap.Decode, float64(o.Context)/2)
+		return o.Costs.PerToken(s, cfg, graphswap.Decode, float64(o.Slots)/2)
 	}
 	if drafts {
 		return -float64(rows[1])
@@ -147,7 +147,7 @@ func (o *Settings) fits(blocks int, rows []int) bool {
 	if !o.KnowsMemory() || len(rows) < 2 {
 		return true
 	}
-	p, err := o.Costs.TurnProblem(&graphswap.Setting{Context: o.Context * o.Sequences},
+	p, err := o.Costs.TurnProblem(&graphswap.Setting{Context: o.Slots * o.Sequences},
 		graphswap.Config{Blocks: blocks, PrefillRows: rows[0], DecodeRows: rows[len(rows)-1]}, nil, 1, 0)
 	if err != nil {
 		return true

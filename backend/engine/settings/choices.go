@@ -22,7 +22,7 @@ var (
 // values from the options. For what the options leave open, Choices returns the default and
 // values with which requests could be faster.
 func (o *Settings) Choices(c model.Config) graphswap.Setting {
-	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Context * o.Sequences, Accept: 1, DecodeLogits: o.DecodeLogits()}
+	s := graphswap.Setting{Blocks: []int{o.Blocks}, Context: o.Slots * o.Sequences, Accept: 1, DecodeLogits: o.DecodeLogits()}
 	if o.Blocks == 0 {
 		blocks := defaultBlocks(c)
 		s.Blocks = slices.DeleteFunc([]int{blocks, 2 * blocks, 4 * blocks}, func(n int) bool { return n > c.Layers })

@@ -59,6 +59,12 @@ type Options struct {
 	// Context is the largest number of tokens that one sequence can have. If Context is
 	// zero, the limit is the model's own, but at most 4096 tokens.
 	Context int
+	// Slots is the largest number of tokens of a sequence that a pass attends to, a multiple of
+	// 16. If Context is larger, a pass reads the first and the latest tokens of a longer text and
+	// those parts of the rest that earlier passes paid most attention to, so answers to longer
+	// texts can differ from those of a larger graph. If Slots is zero, a pass attends to all
+	// tokens.
+	Slots int
 	// FirstContext is the context tier with which the engine starts. The context tier doubles, up to
 	// Context, when a sequence needs more. If FirstContext is zero, the first tier has 512 tokens.
 	FirstContext int

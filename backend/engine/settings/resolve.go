@@ -77,7 +77,10 @@ func (r *Resolved) fillSizes(c model.Config) {
 	if r.FirstContext == 0 {
 		r.FirstContext = firstContext
 	}
-	r.FirstContext = min(r.FirstContext, max(r.Context, 1))
+	if r.Slots == 0 || r.Slots > r.Context {
+		r.Slots = r.Context
+	}
+	r.FirstContext = min(r.FirstContext, max(r.Slots, 1))
 	if r.Sequences == 0 {
 		r.Sequences = 1
 	}
@@ -165,6 +168,9 @@ func (r *Resolved) check(c model.Config) error {
 		}
 	}
 	if err := r.checkPlan(); err != nil {
+		return err
+	}
+	if err := r.checkSlots(c); err != nil {
 		return err
 	}
 	switch {
@@ -264,7 +270,7 @@ func (o *Settings) OneGraph(s *Shape) graphswap.Config {
 	one := graphswap.Config{Blocks: s.Blocks, PrefillRows: s.Rows[0], DecodeRows: s.PartRows(), Residency: graphswap.OneGraph, Spare: true}
 	if o.KnowsMemory() {
 		fits := o.Costs.Configs(&graphswap.Setting{
-			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: o.Context * o.Sequences,
+			Blocks: []int{one.Blocks}, PrefillRows: []int{one.PrefillRows}, DecodeRows: []int{one.DecodeRows}, Context: o.Slots * o.Sequences,
 		})
 		// If no configuration fits by the known costs, the engine tries one without a spare graph
 		// slot, and the device decides whether the model fits.

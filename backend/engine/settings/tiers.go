@@ -19,6 +19,7 @@ func (o *Settings) Images(s *Shape) images.Config {
 		Cache:      o.Cache,
 		Patience:   o.CompilePatience,
 		FirstSlots: o.ContextFor(0) * o.Sequences,
+		QuerySlots: o.querySlots(),
 		Name:       o.Name,
 		Compile:    o.Compile,
 		Logger:     o.Logger,
@@ -30,7 +31,7 @@ func (o *Settings) Images(s *Shape) images.Config {
 // longest.
 func (o *Settings) Contexts() []int {
 	list := []int{o.ContextFor(0)}
-	for list[len(list)-1] < o.Context {
+	for list[len(list)-1] < o.Slots {
 		list = append(list, o.ContextFor(list[len(list)-1]+1))
 	}
 	return list
@@ -43,6 +44,9 @@ func (o *Settings) Buffers(m *model.Model, s *Shape, context int) buffers.Config
 		Model: m.Config(), Recipe: o.Recipe, Views: m.Views(o.Context), Rows: s.Rows[0], PartRows: s.PartRows(),
 		Sequences: o.Sequences, Context: context,
 	}
+	if context == o.Slots && o.Slots < o.Context {
+		c.Recall = o.recallFor(c.Model, s.Rows[0])
+	}
 	for block := range s.Blocks {
 		_, end := s.blockRange(block, c.Model.Layers)
 		c.Ends = append(c.Ends, end)
@@ -51,13 +55,13 @@ func (o *Settings) Buffers(m *model.Model, s *Shape, context int) buffers.Config
 }
 
 // ContextFor returns the shortest context tier that holds n tokens. Context tiers double
-// from FirstContext up to Context.
+// from FirstContext up to Slots. If n exceeds Slots, ContextFor returns Slots.
 func (o *Settings) ContextFor(n int) int {
 	c := o.FirstContext
-	for c < n && c < o.Context {
+	for c < n && c < o.Slots {
 		c *= 2
 	}
-	return min(c, o.Context)
+	return min(c, o.Slots)
 }
 
 // firstContext is the default of [Options].FirstContext: enough for a question and its

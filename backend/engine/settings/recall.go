@@ -1,0 +1,50 @@
+package settings
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend/engine/kvcache"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// pageTokens is the number of tokens in a page, the unit in which passes recall earlier tokens.
+const pageTokens = 16
+
+// recallFor divides the slots of a sequence for texts with more tokens than slots. The ring holds
+// at least an eighth of the slots, or the longest sliding window, and the rows of a pass.
+func (o *Settings) recallFor(c model.Config, rows int) kvcache.Recall {
+	recent := o.Slots / 8
+	for layer := range c.Layers {
+		recent = max(recent, c.WindowOf(layer))
+	}
+	ring := (recent + rows + 2*pageTokens - 1) / pageTokens * pageTokens // one page more, because the ring shows whole pages only
+	return kvcache.Recall{Page: pageTokens, Sinks: pageTokens, Ring: ring}
+}
+
+// querySlots returns the number of past slots of the graphs that return queries: those of the
+// longest tier, if sequences can have more tokens than slots.
+func (o *Settings) querySlots() int {
+	if o.Slots == o.Context {
+		return 0
+	}
+	return o.Slots * o.Sequences
+}
+
+// checkSlots rejects slots that are too few for the text that a pass must see, and recipes whose
+// keys have no summaries.
+func (r *Resolved) checkSlots(c model.Config) error {
+	if r.Slots == r.Context {
+		return nil
+	}
+	recall := r.recallFor(c, r.Graphs.Rows[0])
+	least := 2 * (recall.Ring + recall.Sinks)
+	switch {
+	case r.Slots%pageTokens != 0:
+		return fmt.Errorf("engine: %w: %d slots for a context of %d tokens: want a multiple of %d", ErrOptions, r.Slots, r.Context, pageTokens)
+	case r.Slots < least:
+		return fmt.Errorf("engine: %w: %d slots for a context of %d tokens: want at least %d, twice the slots of the first and the latest tokens", ErrOptions, r.Slots, r.Context, least)
+	case r.Recipe.Cache.Fixed():
+		return fmt.Errorf("engine: %w: recipe %s keeps the KV cache in 8 bits, and %d slots for a context of %d tokens need keys of 16 bits: choose a recipe without %s", ErrOptions, r.Recipe.Name, r.Slots, r.Context, model.SmallCache)
+	}
+	return nil
+}
