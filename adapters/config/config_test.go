@@ -112,6 +112,9 @@ func TestErrorsNameKeyValueAndSource(t *testing.T) {
 		{"a relative folder", "sdnpu.db", "answers"},
 		{"the home of another user", "sdnpu.db", "~root/answers"},
 		{"a negative count", "sdnpu.blocks", "-1"},
+		{"an unknown attention", "sdnpu.attention", "flash"},
+		{"a broken page", "sdnpu.attention_keep", "4100"},
+		{"too few tokens", "sdnpu.attention_keep", "48"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Resolve(source("adapter", map[string]string{tt.key: tt.value}))

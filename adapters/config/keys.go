@@ -70,7 +70,7 @@ var Keys = []Key{
 	},
 	{
 		Name: modeKey, Type: "string", Default: auto,
-		Doc: "auto (each key below has its own default), or plain: draft=off, calibration=off, extension=off, plan=resident and recipe=f16; keys set next to the mode win",
+		Doc: "auto (each key below has its own default), or plain: draft=off, calibration=off, extension=off, attention=dense, plan=resident and recipe=f16; keys set next to the mode win",
 		set: setMode,
 	},
 	{
@@ -138,6 +138,16 @@ var Keys = []Key{
 		Doc:   "first context tier in tokens: grow (512) or a number, doubled on demand up to num_ctx, or fixed (num_ctx at once)",
 		set:   func(c *Config, v string) (err error) { c.FirstContext, err = parseContext(v); return err },
 		limit: limitContext,
+	},
+	{
+		Name: "sdnpu.attention", Type: "string", Default: Dense,
+		Doc: "dense (graphs attend to the whole text and grow up to num_ctx), or shadow (lossy: graphs grow up to sdnpu.attention_keep tokens only, and each pass over a longer text attends to its first and latest tokens and to the parts of the rest that matter most)",
+		set: choice(func(c *Config) *string { return &c.Attention }, Dense, Shadow),
+	},
+	{
+		Name: "sdnpu.attention_keep", Type: "int", Default: "4096",
+		Doc: "with sdnpu.attention=shadow, the number of tokens of a conversation that a pass attends to: a multiple of 16; texts that fit give the same answers as with dense",
+		set: func(c *Config, v string) (err error) { c.AttentionKeep, err = parseKeep(v); return err },
 	},
 	{
 		Name: "sdnpu.blocks", Type: "int", Default: "0",

@@ -20,7 +20,7 @@ const plain = "plain"
 var modes = Modes{
 	auto: {},
 	plain: {
-		"sdnpu.draft": off, "sdnpu.calibration": off, "sdnpu.extension": off,
+		"sdnpu.draft": off, "sdnpu.calibration": off, "sdnpu.extension": off, "sdnpu.attention": Dense,
 		"sdnpu.plan": "resident", "sdnpu.recipe": "f16",
 	},
 }

@@ -19,14 +19,14 @@ func TestPlainTurnsEverythingOff(t *testing.T) {
 	require.True(t, c.Enabled)
 	require.Equal(t, "off", c.Draft.String())
 	require.Equal(t, []string{"resident", "f16", "plain"}, []string{c.Plan, c.Recipe, c.Mode})
-	require.Equal(t, []string{"the mode plain of environment sets sdnpu.calibration=off, sdnpu.draft=off, sdnpu.extension=off, sdnpu.plan=resident, sdnpu.recipe=f16"}, c.Notes)
+	require.Equal(t, []string{"the mode plain of environment sets sdnpu.attention=dense, sdnpu.calibration=off, sdnpu.draft=off, sdnpu.extension=off, sdnpu.plan=resident, sdnpu.recipe=f16"}, c.Notes)
 
 	c, err = Resolve(model, source("the adapter", map[string]string{"sdnpu.mode": "plain", "sdnpu.draft": "pld", "sdnpu.recipe": "f16"}))
 	require.NoError(t, err)
 	require.Equal(t, "pld", c.Draft.String(), "a key next to the mode wins")
 	require.Equal(t, []string{
 		"sdnpu.draft = pld in the adapter wins over the mode plain, which has off",
-		"the mode plain of the adapter sets sdnpu.calibration=off, sdnpu.extension=off, sdnpu.plan=resident",
+		"the mode plain of the adapter sets sdnpu.attention=dense, sdnpu.calibration=off, sdnpu.extension=off, sdnpu.plan=resident",
 	}, c.Notes)
 
 	c, err = Resolve(source("the model", map[string]string{"sdnpu.mode": "plain"}), source("the adapter", map[string]string{"sdnpu.mode": "auto"}))

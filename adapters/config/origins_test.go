@@ -154,20 +154,22 @@ func TestSizesOfModelsAreBounded(t *testing.T) {
 // also fails if a key is missing in `harm`.
 func TestEachKeyOfAModelIsHarmless(t *testing.T) {
 	harm := map[string]string{
-		"sdnpu.enabled":     "runs the model on the NPU instead of in Ollama's runner, with the same text",
-		"sdnpu.recipe":      "a fixed list; calibration of a recipe reads a built-in text",
-		"sdnpu.shadow":      "npu, or cpu with a percentage; costs time of the model's own requests",
-		"sdnpu.draft":       "a fixed list; never changes a text; db alone stays in memory",
-		"sdnpu.calibration": "three words; costs time of the model's own requests",
-		"sdnpu.extension":   "three words; costs time of the model's own requests",
-		"sdnpu.db":          "plain names, with permission",
-		"sdnpu.db_size":     "the user's alone",
-		"sdnpu.mode":        "two words; each selects values of keys that a model may set",
-		"sdnpu.plan":        "a fixed list; separate stores the weights twice",
-		"sdnpu.exact":       "true or false; costs time of the model's own requests",
-		"sdnpu.rows":        "four widths of at most 256",
-		"sdnpu.context":     "64 tokens to num_ctx, which the user sets",
-		"sdnpu.blocks":      "at most 1024 and at most the number of layers",
+		"sdnpu.enabled":        "runs the model on the NPU instead of in Ollama's runner, with the same text",
+		"sdnpu.recipe":         "a fixed list; calibration of a recipe reads a built-in text",
+		"sdnpu.draft":          "a fixed list; never changes a text; db alone stays in memory",
+		"sdnpu.calibration":    "three words; costs time of the model's own requests",
+		"sdnpu.extension":      "three words; costs time of the model's own requests",
+		"sdnpu.db":             "plain names, with permission",
+		"sdnpu.db_size":        "the user's alone",
+		"sdnpu.mode":           "two words; each selects values of keys that a model may set",
+		"sdnpu.plan":           "a fixed list; separate stores the weights twice",
+		"sdnpu.exact":          "true or false; costs time of the model's own requests",
+		"sdnpu.rows":           "four widths of at most 256",
+		"sdnpu.context":        "64 tokens to num_ctx, which the user sets",
+		"sdnpu.attention":      "two words; shadow can change the model's own answers",
+		"sdnpu.attention_keep": "64 tokens to num_ctx, which the user sets",
+		"sdnpu.blocks":         "at most 1024 and at most the number of layers",
+		"sdnpu.shadow":         "npu, or cpu with a percentage; costs time of the model's own requests",
 	}
 	for _, k := range Keys {
 		require.Contains(t, harm, k.Name, "examine what an unknown author can do with the key")

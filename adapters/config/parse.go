@@ -74,6 +74,24 @@ func parseCount(v string) (int, error) {
 	return n, nil
 }
 
+// parseKeep parses the number of tokens that a pass attends to.
+func parseKeep(v string) (int, error) {
+	n, err := strconv.Atoi(v)
+	if err != nil || n < leastKeep || n > mostKeep || n%16 != 0 {
+		return 0, fmt.Errorf("want a multiple of 16 from %d to %d", leastKeep, mostKeep)
+	}
+	return n, nil
+}
+
+// leastKeep and mostKeep bound the number of tokens that a pass attends to.
+const leastKeep, mostKeep = 64, 1 << 20
+
+// Dense and Shadow are the values of sdnpu.attention.
+const (
+	Dense  = "dense"
+	Shadow = "shadow"
+)
+
 // parseContext parses the first context tier. For "grow" parseContext returns 0,
 // and for "fixed" a number that is larger than any context.
 func parseContext(v string) (int, error) {

@@ -148,6 +148,7 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 		AlwaysCalibrate: o.Config.Calibration == "on",
 		Exact:           o.Config.Exact,
 		Context:         o.Context,
+		Slots:           o.slots(),
 		FirstContext:    o.Config.FirstContext,
 		Sequences:       o.Sequences,
 		Cache:           s.OpenCache(o.Logger),

@@ -64,6 +64,15 @@ func (o Options) rows() []int {
 	return o.Config.Rows
 }
 
+// slots returns the largest number of tokens of a sequence that a pass attends to, or zero if
+// passes attend to all tokens.
+func (o Options) slots() int {
+	if o.Config.Attention != config.Shadow {
+		return 0
+	}
+	return o.Config.AttentionKeep
+}
+
 // DraftProblem says why the drafts that the config asks for are impossible, and
 // what to do. If drafts are possible, DraftProblem returns "". Drafts need graphs
 // of several rows, because each drafted token takes a row.
