@@ -20,7 +20,6 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/hexagon"
-	"github.com/sdnpu/sdnpu/hexagon/emulator"
 )
 
 // chunk is the width of the graphs that replay the recorded texts, including the
@@ -132,12 +131,10 @@ func openModel(t testing.TB, path string, dev backend.Device, recipe string, o e
 	return e
 }
 
-// openEmulator builds the emulator and opens it.
+// openEmulator opens the emulator, which is built once for all tests.
 func openEmulator(t testing.TB) backend.Device {
 	t.Helper()
-	path, err := emulator.Build(t.Context(), emulator.Options{Dir: t.TempDir()})
-	require.NoError(t, err)
-	dev, err := hexagon.Open(hexagon.Options{Library: path, Name: "emulator", SoC: 57})
+	dev, err := hexagon.Open(hexagon.Options{Library: emulatorLibrary(t), Name: "emulator", SoC: 57})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
 	return dev
