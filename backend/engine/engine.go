@@ -78,6 +78,8 @@ type Engine struct {
 	// drawing is the number of requests that have drawn a token in the last pass.
 	overdue time.Duration
 	drawing int
+	// tokenTimes holds the times of the latest passes that held answers only.
+	tokenTimes tokenTimes
 
 	// headLock guards the head's memory while several requests settle their rows of a
 	// pass.

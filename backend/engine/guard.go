@@ -87,6 +87,7 @@ func (e *Engine) learnFromPass(outputs []*queue.Output) {
 			e.guard.Add(o.Cost.Of(o.Accepted))
 		}
 	}
+	e.countTokens(outputs)
 	e.overdrawn.Store(e.guard.Exceeded())
 }
 

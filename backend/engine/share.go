@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine/queue"
@@ -68,9 +69,10 @@ func (e *Engine) answerBound() time.Duration {
 }
 
 // worthyDrafts returns the number of rows of a shared pass that are worth more for drafts than for
-// the tokens of prompts. An accepted draft saves the time of a pass without drafts, divided by the
-// number of answers in the pass. A prompt token saves the time of the widest pass, divided by the
-// rows of that pass. Drafts get at most half of the rows that answers leave free.
+// the tokens of prompts. An accepted draft saves the time of a token: the time of a pass without
+// drafts, divided by the number of answers in the pass, or the mean time of a token in the latest
+// passes of answers, if that is less. A prompt token saves the time of the widest pass, divided by
+// the rows of that pass. Drafts get at most half of the rows that answers leave free.
 func (e *Engine) worthyDrafts(items []*queue.Item, width int) (n int) {
 	answers := 0
 	for _, w := range items {
@@ -80,7 +82,7 @@ func (e *Engine) worthyDrafts(items []*queue.Item, width int) (n int) {
 	}
 	widest := e.shape().Rows[0]
 	prompt := e.passSeconds(widest) / float64(widest)
-	token := e.passSeconds(answers) / float64(answers)
+	token := min(e.passSeconds(answers)/float64(answers), e.tokenTimes.mean())
 	for _, w := range items {
 		if w.Drafts == nil || !w.Answers() {
 			continue
@@ -123,4 +125,38 @@ func (e *Engine) countShared(rows []queue.Rows) {
 	if answers > 0 {
 		e.overdue = max(0, e.overdue-e.answerBound())
 	}
+}
+
+// tokenTimes sums up the times of the latest passes that held answers only, and the tokens that
+// these passes gave. The zero tokenTimes has no passes.
+type tokenTimes struct{ seconds, tokens float64 }
+
+// tokenFade is the factor by which a pass counts less than the pass after it in tokenTimes, so
+// that about the last fifty passes matter.
+const tokenFade = 0.98
+
+// add adds a pass.
+func (t *tokenTimes) add(seconds float64, tokens int) {
+	t.seconds = tokenFade*t.seconds + seconds
+	t.tokens = tokenFade*t.tokens + float64(tokens)
+}
+
+// mean returns the mean time per token, in seconds. Before the first pass, mean returns infinity.
+func (t *tokenTimes) mean() float64 {
+	if t.tokens == 0 {
+		return math.Inf(1)
+	}
+	return t.seconds / t.tokens
+}
+
+// countTokens adds a pass to the times of tokens, unless the pass held tokens of prompts.
+func (e *Engine) countTokens(outputs []*queue.Output) {
+	rows, tokens := 0, 0
+	for _, o := range outputs {
+		if !o.Verified || o.Rows.N > 1 {
+			return
+		}
+		rows, tokens = rows+o.Rows.N+o.Rows.Drafts, tokens+1+o.Accepted
+	}
+	e.tokenTimes.add(e.passSeconds(rows), tokens)
 }

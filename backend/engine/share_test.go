@@ -133,6 +133,30 @@ func TestAnswersOfExactWidthAreHeldUpLittle(t *testing.T) {
 	require.Less(t, shared.prompt, 5*32*times[128])
 }
 
+// TestDraftsAreWorthTheTimeOfAToken requires that unlikely drafts yield their rows to a prompt
+// when the latest passes gave several tokens each: an accepted draft then saves less time. Passes
+// with tokens of prompts must not count as passes of answers.
+func TestDraftsAreWorthTheTimeOfAToken(t *testing.T) {
+	e := fillEngine(sd8gen2, 128, 32, 8, 4, 2, 1)
+	e.policy = tableTime{e.policy, sd8gen2}
+	items := []*queue.Item{
+		{Tokens: make([]int32, 1), Answering: true, Drafts: scored(0.9, 0.5, 0.2, 0.06, 0.05, 0.04)},
+		{Tokens: make([]int32, 100)},
+	}
+	require.Equal(t, 6, e.worthyDrafts(items, 32), "before the first pass, a token takes 47.5 ms, and a row of a prompt 1.3 ms")
+	wide := queue.Rows{Item: items[0], N: 1, Drafts: 31}
+	e.countTokens([]*queue.Output{{Rows: wide, Verified: true, Accepted: 3}})
+	require.Equal(t, 3, e.worthyDrafts(items, 32), "a token takes 15 ms")
+	for range 500 {
+		e.countTokens([]*queue.Output{{Rows: wide, Verified: true}})
+	}
+	require.Equal(t, 6, e.worthyDrafts(items, 32), "a token takes 60 ms, but no more than without drafts")
+	for range 500 {
+		e.countTokens([]*queue.Output{{Rows: wide, Verified: true, Accepted: 30}, {Rows: queue.Rows{Item: items[1], N: 2}, Verified: true}})
+	}
+	require.Equal(t, 6, e.worthyDrafts(items, 32), "passes with prompts do not count")
+}
+
 // TestAPassDoesNotWaitTwiceForALateRequest: if one of two requests does not send its next
 // token in time, the next pass waits only for the other request.
 func TestAPassDoesNotWaitTwiceForALateRequest(t *testing.T) {
