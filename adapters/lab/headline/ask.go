@@ -34,6 +34,7 @@ type Answer struct {
 // `show` is not nil, Ask calls it with each piece of the answer.
 func (b *Bed) Ask(ctx context.Context, system string, q Question, show func(string)) (*Answer, error) {
 	a, offset, began := &Answer{}, len(b.Server.Log()), time.Now()
+	processor := processorTime(b.Server.Pid(), b.runners[system])
 	var first time.Duration
 	var text strings.Builder
 	last, err := b.Server.Stream(ctx, "/api/chat", map[string]any{
@@ -56,7 +57,7 @@ func (b *Bed) Ask(ctx context.Context, system string, q Question, show func(stri
 	}
 	if system == Peer {
 		a.Text = text.String()
-		a.Served, err = b.measuredByClient(system, q, a.Text, last, cmp.Or(first, whole), whole)
+		a.Served, err = b.measuredByClient(system, q, a.Text, last, cmp.Or(first, whole), whole, processor)
 		return a, err
 	}
 	lines, err := b.Server.WaitLines(ctx, offset, host.ReportLine, 1)
@@ -101,7 +102,7 @@ func (b *Bed) measured(system string, q Question, a *Answer, first, whole time.D
 	if b.options.Phone != bench.ThisMachine {
 		s.Energy = r.number("energy_mj") / 1000
 	}
-	s.Peak = peakMemory(b.Server.Pid(), b.adapters[system])
+	s.Peak = peakMemory(b.Server.Pid(), b.runners[system])
 	if r.err == nil && (s.Output < 1 || !(s.First > 0)) {
 		r.err = errors.New("the answer has no tokens, so nothing was measured")
 	}

@@ -90,9 +90,9 @@ type Bed struct {
 	// Server is the running Ollama.
 	Server  *host.Server
 	options Options
-	// adapters holds the SHA-256 of each system's adapter. The SHA-256 is part of the
-	// command line of the system's runner.
-	adapters map[string]string
+	// runners maps each system to a SHA-256 that only the command line of the system's
+	// runner contains. It is the SHA-256 of the adapter, or of the model if there is no adapter.
+	runners map[string]string
 }
 
 // Open starts Ollama and creates the models. The caller of Open must close the Bed.
@@ -105,7 +105,7 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	b := &Bed{options: o, adapters: make(map[string]string)}
+	b := &Bed{options: o, runners: make(map[string]string)}
 	environment := []string{
 		"SDNPU_LIBRARY=" + o.Library, "SDNPU_CACHE=" + o.Cache,
 		fmt.Sprintf("OLLAMA_MAX_LOADED_MODELS=%d", len(o.Systems)), "OLLAMA_NUM_PARALLEL=1", "OLLAMA_KEEP_ALIVE=-1",
@@ -190,14 +190,27 @@ func (b *Bed) create(ctx context.Context, system, template string) error {
 	if err := b.writeAdapter(ctx, system, model, adapter); err != nil {
 		return err
 	}
-	content, err := os.ReadFile(adapter)
+	sum, err := fileSum(adapter)
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(content)
-	b.adapters[system] = hex.EncodeToString(sum[:])
+	b.runners[system] = sum
 	return b.Server.Create(ctx, system, fmt.Sprintf("FROM %s\nADAPTER %s\nTEMPLATE \"\"\"%s\"\"\"\nPARAMETER num_ctx %d\n",
 		model, adapter, template, b.options.Context))
+}
+
+// fileSum returns the SHA-256 of a file in hexadecimal digits.
+func fileSum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // copyModel copies a GGUF file and writes the name of a system into the copy. Ollama keeps

@@ -23,6 +23,11 @@ const Peer = "llama.cpp"
 // createPeer makes the model of [Peer]. The model is not selected for the NPU, so the
 // product hands it to the original llama-server.
 func (b *Bed) createPeer(ctx context.Context, template string) error {
+	sum, err := fileSum(b.options.Model)
+	if err != nil {
+		return err
+	}
+	b.runners[Peer] = sum
 	return b.Server.Create(ctx, Peer, fmt.Sprintf("FROM %s\nTEMPLATE \"\"\"%s\"\"\"\nPARAMETER num_ctx %d\n", b.options.Model, template, b.options.Context))
 }
 
@@ -53,8 +58,9 @@ func writePeer(path, command string) error {
 }
 
 // measuredByClient returns the measurements of a system that prints no report. The
-// number of passes is unknown, so each output token counts as one pass.
-func (b *Bed) measuredByClient(system string, q Question, text string, last host.Event, first, whole time.Duration) (bench.Served, error) {
+// number of passes is unknown, so each output token counts as one pass. The argument
+// processor is the processor time that the system's runner had used before the request.
+func (b *Bed) measuredByClient(system string, q Question, text string, last host.Event, first, whole, processor time.Duration) (bench.Served, error) {
 	if last.EvalCount < 1 {
 		return bench.Served{}, errors.New("the answer has no tokens, so nothing was measured")
 	}
@@ -63,5 +69,6 @@ func (b *Bed) measuredByClient(system string, q Question, text string, last host
 		Phone: b.options.Phone, System: system, Task: q.Task, ID: q.ID, Tokens: q.Tokens, Seed: q.Seed, Model: modelName(b.options.Model),
 		Clock: "host", Prompt: last.PromptEvalCount, Output: last.EvalCount, Passes: last.EvalCount - 1,
 		First: milliseconds(first), Decode: milliseconds(whole - first), Wall: milliseconds(whole), Text: hex.EncodeToString(sum[:]),
+		Processor: milliseconds(processorTime(b.Server.Pid(), b.runners[system]) - processor), Peak: peakMemory(b.Server.Pid(), b.runners[system]),
 	}, nil
 }
