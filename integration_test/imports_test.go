@@ -143,6 +143,9 @@ var walls = []wall{
 		"backend/gguf", "backend/imagecache", "backend/lanes", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
 	{folder: "adapters/lab/headline", internal: []string{"adapters/chat", "adapters/lab/bench", "adapters/lab/published", "adapters/ollama", "backend/gguf", "backend/quant", "graphswap", "integration_test/host"}},
+	{folder: "adapters/lab/paper", internal: []string{
+		"adapters/lab/bench", "backend/engine", "backend/engine/draft", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline", "spec", "spec/replay",
+	}},
 	{folder: "adapters/lab/published", internal: []string{"adapters/config", "adapters/launch", "backend/engine", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline"}},
 	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "spec/..."}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys",

@@ -67,21 +67,31 @@ func Adjust(o *launch.Options) error {
 		c.Draft = drafts
 	}
 	if c.FromMode("sdnpu.plan") {
-		o.Policy = func(own engine.Policy) engine.Policy { return greedy{own} }
+		o.Policy = Plan(plans.Greedy, false)
 	}
 	return nil
 }
 
-// greedy is a policy that plans prompts with the published greedy rule.
-type greedy struct{ engine.Policy }
+// Plan returns a function that wraps the policy of an engine. The wrapped policy plans each
+// prompt with the plan of package graphswap/baseline that has the given name.
+func Plan(name string, spare bool) func(engine.Policy) engine.Policy {
+	return func(own engine.Policy) engine.Policy { return planned{own, name, spare} }
+}
+
+// planned is a policy that plans prompts with a plan of package graphswap/baseline.
+type planned struct {
+	engine.Policy
+	name  string
+	spare bool
+}
 
 // PlanPrompt implements [engine.Policy].
-func (greedy) PlanPrompt(p engine.Prompt) (*engine.Forecast, error) {
+func (w planned) PlanPrompt(p engine.Prompt) (*engine.Forecast, error) {
 	problem, err := p.Problem()
 	if err != nil {
 		return nil, err
 	}
-	plan, err := plans.Plan(plans.Greedy, problem, false)
+	plan, err := plans.Plan(w.name, problem, w.spare)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,23 @@
+// Package paper reproduces the tables and figures of the papers on sd.npu (arXiv 2510.15312)
+// and of its first version, CoordGen.
+//
+// An [Item] is a table or a figure. [Items] lists them. Each item prints, for each value,
+// what the paper says, what this program gives, the difference, and a [Mark] that says how our
+// value was found:
+//
+//   - counted: an exact count, on recorded texts or in an execution with real drafts;
+//   - executed: the engine answered real prompts with real drafts, and the emulator charged
+//     each call with the time of a device profile, on a virtual clock;
+//   - simulated: computed from a device profile without an execution;
+//   - estimated: computed from a single published rate, such as that of a CPU;
+//   - measured: timed on the machine that ran this program.
+//
+// A value whose device profile was fitted to the same published value is also marked as
+// fitted, because it confirms nothing.
+//
+// The papers' values are in published.json. They are facts from the papers' tables, figures and
+// text; a figure without numbers in the text has no values there.
+//
+// Package paper opens no model and no file. The caller executes the [Run]s that the items
+// need, and passes the [Request]s to [Make].
+package paper

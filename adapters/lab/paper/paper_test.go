@@ -1,0 +1,153 @@
+package paper
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/spec"
+	"github.com/sdnpu/sdnpu/spec/replay"
+)
+
+// TestRejectedTokensAreClassified takes the examples of the sd.npu paper: the model inserts
+// tokens, replaces one, or says something else.
+func TestRejectedTokensAreClassified(t *testing.T) {
+	output := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	for _, test := range []struct {
+		name     string
+		rejected []int32
+		want     []class
+	}{
+		{"missing", []int32{5, 6, 7}, []class{missing, missing, missing}}, // the draft has no tokens 3 and 4
+		{"synonym", []int32{40, 4, 5}, []class{redundant, synonym, synonym}},
+		{"redundant", []int32{40, 41}, []class{redundant, redundant}},
+		{"said before", []int32{1, 2}, []class{redundant, redundant}},
+		{"said too late", []int32{12}, []class{redundant}},
+		{"said just in time", []int32{11}, []class{missing}},
+		{"beyond the end", []int32{40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 12}, []class{redundant, redundant, redundant, redundant, redundant, redundant, redundant, redundant, redundant, redundant, redundant}},
+	} {
+		require.Equal(t, test.want, classify(pass{at: 2, rejected: test.rejected}, output), test.name)
+	}
+}
+
+// fixed proposes the same chains for every request.
+type fixed struct {
+	chains [][]int32
+	next   int
+}
+
+func (f *fixed) Begin([]int32)                 { f.next = 0 }
+func (*fixed) Observe(int, []int32, []float32) {}
+func (*fixed) Commit([]int32)                  {}
+func (*fixed) End(bool)                        {}
+func (f *fixed) Propose(tree *spec.Tree, rows int) {
+	parent := spec.None
+	for _, token := range f.chains[f.next] {
+		parent = tree.Add(token, parent, 1)
+	}
+	f.next++
+}
+
+func TestRecordedPassesAddUpToTheOutput(t *testing.T) {
+	r := &recorder{Drafter: &fixed{chains: [][]int32{{2, 3, 40, 41}, {}, {6, 7, 8}}}}
+	text := replay.Trace{Prompt: []int32{0}, Output: []int32{1, 2, 3, 4, 5, 6, 7}}
+	for range 2 {
+		var c replay.Count
+		replay.Run(r, text, 31, func() int64 { return 0 }, &c)
+		require.Equal(t, []pass{
+			{drafted: 4, accepted: 2, rejected: []int32{40, 41}, at: 3},
+			{drafted: 0, accepted: 0, rejected: []int32{}, at: 4},
+			{drafted: 3, accepted: 1, rejected: []int32{7, 8}, at: 6},
+		}, r.passes)
+		require.Equal(t, c.Steps, len(r.passes))
+	}
+}
+
+func TestDifferencesSayHowOursCompares(t *testing.T) {
+	for _, test := range []struct {
+		row  Row
+		want string
+	}{
+		{Row{Published: exactly(4), Ours: exactly(5)}, "+25 %"},
+		{Row{Unit: "%", Published: exactly(4), Ours: exactly(5)}, "+1.0 points"},
+		{Row{Published: exactly(4)}, "–"},
+		{Row{Ours: exactly(4)}, "–"},
+		{Row{Published: Range{true, 1, 3}, Ours: Range{true, 1, 2}}, "inside"},
+		{Row{Published: Range{true, 1, 3}, Ours: exactly(4)}, "above"},
+		{Row{Published: Range{true, 2, 3}, Ours: exactly(1)}, "below"},
+		{Row{Published: Range{true, 2, 3}, Ours: Range{true, 1, 2.5}}, "partly inside"},
+		{Row{Bound: "≤", Published: exactly(4), Ours: exactly(3)}, "holds"},
+		{Row{Bound: "≤", Published: exactly(4), Ours: exactly(5)}, "+25 %"},
+		{Row{Bound: "≥", Published: exactly(4), Ours: exactly(5)}, "holds"},
+	} {
+		require.Equal(t, test.want, test.row.difference(), "%+v", test.row)
+	}
+}
+
+// TestEveryItemFindsItsPublishedValues makes every item without requests. A wrong name of a
+// published value would leave its row empty.
+func TestEveryItemFindsItsPublishedValues(t *testing.T) {
+	want := map[string]int{
+		"table2": 4, "table3": 18, "table4": 20, "fig2": 2, "fig3": 6, "fig4": 2, "fig5": 8, "fig6a": 2, "fig6b": 3, "fig11": 3, "fig12": 4, "fig13": 7, "fig14": 4, "coordgen-fig5": 4,
+	}
+	d := &Data{Model: "m.gguf", TextsOf: "a test", Texts: []replay.Trace{{Task: summarization, Prompt: []int32{1, 2, 3, 1, 2}, Output: []int32{3, 1, 2, 9, 3, 1}}}}
+	for _, item := range Items() {
+		table, err := item.Make(t.Context(), d)
+		require.NoError(t, err, item.Name)
+		found := 0
+		for _, r := range table.Rows {
+			if r.Published.Known {
+				found++
+			}
+			require.NotEmpty(t, r.Mark, "%s: %s", item.Name, r.What)
+			require.True(t, r.Ours.Known || len(item.Needs) > 0, "%s: %s needs no execution", item.Name, r.What)
+		}
+		require.Equal(t, want[item.Name]+extraCounted[item.Name], found, item.Name)
+		require.Contains(t, table.Markdown(), "| "+table.Rows[0].What+" |")
+		require.Equal(t, 1, strings.Count(table.SVG(), "</svg>"))
+	}
+	_, err := Find("table9")
+	require.ErrorContains(t, err, "want all, or one of table2")
+}
+
+// extraCounted counts replayed values of items that have executed ones, too.
+var extraCounted = map[string]int{"table4": 3}
+
+// TestFig6bStaysWithinThreePointsOfThePaper replays the summaries of a real model.
+func TestFig6bStaysWithinThreePointsOfThePaper(t *testing.T) {
+	file, err := os.Open(filepath.Join(os.Getenv("SDNPU_DATA"), "traces", "smollm2-135m-instruct-q4_1.jsonl"))
+	if err != nil {
+		t.Skipf("the recorded texts are missing: %v", err)
+	}
+	defer file.Close()
+	traces, err := bench.ReadTraces(file, nil)
+	require.NoError(t, err)
+	list, err := Find("fig6b")
+	require.NoError(t, err)
+	table, err := list[0].Make(t.Context(), &Data{Texts: traces})
+	require.NoError(t, err)
+	for _, r := range table.Rows[:3] {
+		require.InDelta(t, r.Published.Low, r.Ours.Low, 3, r.What)
+	}
+}
+
+func TestRunsAreMergedWithAllTasksTheyNeed(t *testing.T) {
+	run := onMain(NPU)
+	got := Merge([]Need{{run, true}}, []Need{{onMain(Ours), true}, {run, false}}, main(NPU))
+	require.Equal(t, []Need{{run, false}, {onMain(Ours), true}}, got)
+}
+
+func TestImpossibleRequestsAreRejected(t *testing.T) {
+	good := `{"phone":"sd8gen2","output_tokens":3,"passes":2,"drafted":5,"accepted":1}` + "\n"
+	list, err := ReadRequests([]byte(good + good + `{"phone":`))
+	require.NoError(t, err)
+	require.Len(t, list, 2, "an incomplete last line is ignored")
+	for _, bad := range []string{`{"output_tokens":0}`, `{"output_tokens":1,"accepted":2,"drafted":1}`, `{"output_tokens":1,"first_ms":-1}`, `x`} {
+		_, err := ReadRequests([]byte(good + bad + "\n"))
+		require.ErrorContains(t, err, "line 2", bad)
+	}
+}

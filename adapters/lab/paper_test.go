@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/lab/paper"
+	"github.com/sdnpu/sdnpu/graphswap"
+)
+
+// TestPaperExecutesResumesAndRepeats executes the runs of two items, and then again after an
+// interruption that cut the last run.
+func TestPaperExecutesResumesAndRepeats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test executes ten requests")
+	}
+	t.Setenv("SDNPU_CACHE", t.TempDir())
+	dir := t.TempDir()
+	long := strings.Repeat("Once upon a time there was a girl. ", 40)
+	prompts := textFile(t, "prompts.jsonl", `{"task":"summarization","id":"1","prompt":[{"role":"user","content":"`+long+`"}]}`+"\n"+
+		`{"task":"rag","id":"2","prompt":[{"role":"user","content":"Tom and Lily. `+long+`"}]}`+"\n")
+	run := func() string {
+		text, err := lab(t, "paper", "fig4", "fig2", "--data", "", "--model", story, "--prompts", prompts, "--items", "1", "-n", "12", "--longest", "600", "-o", dir)
+		require.NoError(t, err)
+		return text
+	}
+	first := run()
+	file := filepath.Join(dir, "requests.jsonl")
+	saved, err := os.ReadFile(file)
+	require.NoError(t, err)
+	requests, err := paper.ReadRequests(saved)
+	require.NoError(t, err)
+	require.Len(t, requests, 4, "two systems answer two prompts")
+
+	profile, err := graphswap.Device("sd8gen2")
+	require.NoError(t, err)
+	for _, r := range requests {
+		require.Equal(t, 12, r.Output)
+		require.InDelta(t, 1478.785, r.Loads, 0.01, "all decode graphs are loaded once")
+		require.Greater(t, r.Switching, 1400.0)
+		require.GreaterOrEqual(t, r.Decode, r.Switching)
+		want := profile.Power.EnergyMJ(graphswap.LaneTimes{NPU: r.NPU, Loading: r.Loads, CPU: r.Drafting, Whole: r.First + r.Decode})
+		require.InEpsilon(t, want, r.Energy, 1e-3)
+		if r.System == paper.NPU {
+			require.Equal(t, 11, r.Passes)
+			require.Len(t, r.OutputIDs, 12)
+		}
+	}
+	require.Equal(t, requests[0].Text, requests[2].Text, "drafts change no token")
+
+	require.Equal(t, first, run(), "nothing is executed again")
+	lines := strings.SplitAfter(string(saved), "\n")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines[:3], "")+`{"phone":`), 0o600))
+	run()
+	saved, err = os.ReadFile(file)
+	require.NoError(t, err)
+	requests, err = paper.ReadRequests(saved)
+	require.NoError(t, err)
+	require.Len(t, requests, 4, "the run that was cut is executed in full")
+
+	var table paper.Table
+	object, err := os.ReadFile(filepath.Join(dir, "fig4.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(object, &table))
+	require.Equal(t, paper.Executed, table.Rows[0].Mark)
+	require.True(t, table.Rows[0].Ours.Known)
+	all, err := os.ReadFile(filepath.Join(dir, "papers.md"))
+	require.NoError(t, err)
+	require.Contains(t, string(all), "### fig2: ")
+	require.FileExists(t, filepath.Join(dir, "fig4.svg"))
+}
+
+func TestPaperNamesWhatIsMissing(t *testing.T) {
+	t.Setenv("SDNPU_DATA", "")
+	_, err := lab(t, "paper", "fig9")
+	require.ErrorContains(t, err, `unknown table or figure "fig9": want all, or one of table2`)
+	_, err = lab(t, "paper", "fig3")
+	require.ErrorContains(t, err, "--data: no folder is given")
+	_, err = lab(t, "paper", "fig3", "--data", "x", "--items", "0")
+	require.ErrorContains(t, err, "--items 0")
+	text, err := lab(t, "paper", "fig3", "--data", "x")
+	require.NoError(t, err, "a simulated item needs no data")
+	require.Contains(t, text, "| sd8gen2: 256 rows against 32 |")
+}
