@@ -46,6 +46,9 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
+	if err := os.Setenv("SDNPU_CHOOSE", "off"); err != nil { // only the test of idle choices starts them
+		panic(err)
+	}
 	code := m.Run()
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, "integration_test:", err)

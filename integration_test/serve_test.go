@@ -28,7 +28,12 @@ type served struct {
 // The server's process ends with the test.
 func startServe(t *testing.T, model string, args ...string) *served {
 	t.Helper()
-	dir := t.TempDir()
+	return startServeIn(t, t.TempDir(), model, args...)
+}
+
+// startServeIn is like startServe, with the given folder for the image cache and the log.
+func startServeIn(t *testing.T, dir, model string, args ...string) *served {
+	t.Helper()
 	s := &served{log: filepath.Join(dir, "stderr")}
 	log, err := os.Create(s.log)
 	require.NoError(t, err)
@@ -51,6 +56,15 @@ func startServe(t *testing.T, model string, args ...string) *served {
 		return status == http.StatusOK
 	})
 	return s
+}
+
+// end ends the server's process as a service manager does.
+func (s *served) end(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	state, err := s.cmd.Process.Wait()
+	require.NoError(t, err)
+	require.True(t, state.Success(), "%s", s.said(t))
 }
 
 func (s *served) said(t *testing.T) string {

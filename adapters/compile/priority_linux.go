@@ -10,10 +10,10 @@ import (
 // priority.
 const nice = 19
 
-// lowerPriority makes all threads of this process, and those that they start, yield to
-// other processes. Linux keeps a priority for each thread. If lowerPriority fails, only
+// LowerPriority makes all threads of this process, and those that they start, yield to
+// other processes. Linux keeps a priority for each thread. If LowerPriority fails, only
 // the speed of other programs suffers, so it reports no error.
-func lowerPriority() {
+func LowerPriority() {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return

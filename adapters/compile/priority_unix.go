@@ -8,6 +8,6 @@ import "syscall"
 // priority.
 const nice = 19
 
-// lowerPriority lets other processes run before this one. If lowerPriority fails, only
+// LowerPriority lets other processes run before this one. If LowerPriority fails, only
 // the speed of other programs suffers, so it reports no error.
-func lowerPriority() { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) }
+func LowerPriority() { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, nice) }

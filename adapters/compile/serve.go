@@ -82,7 +82,7 @@ func (r request) ask(a *answerer, open Open) (shares bool, err error) {
 
 func (r request) compile(ctx context.Context, a *answerer, child Child) (err error) {
 	if r.Job.Idle {
-		lowerPriority()
+		LowerPriority()
 	}
 	a.step("", "open the model")
 	file, err := gguf.Open(r.Model.Path)

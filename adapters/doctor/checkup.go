@@ -205,7 +205,7 @@ func (c *Checkup) checkRoom(cache *imagecache.Store) error {
 			c.say("warning", "the images take %s, more than the cache keeps (%s): models will push each other out; raise SDNPU_CACHE_SIZE", cmdline.Bytes(r.Estimate.Disk+r.Disk), cmdline.Bytes(limit))
 		}
 	}
-	if free, known := freeMemory(); known {
+	if free, known := FreeMemory(); known {
 		r.FreeMemory = free
 		c.say("", "about %s of memory while compiling, %s free", cmdline.Bytes(r.Estimate.Memory), cmdline.Bytes(free))
 		if r.Estimate.Memory > free {

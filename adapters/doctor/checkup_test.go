@@ -28,7 +28,7 @@ func TestTooLittleRoomIsReportedWithFigures(t *testing.T) {
 	require.Contains(t, said, "warning")
 
 	c.Anyway = false
-	if _, known := freeMemory(); known {
+	if _, known := FreeMemory(); known {
 		require.ErrorContains(t, c.checkRoom(nil), "of memory", "without a cache images stay in memory")
 	}
 	c.report.Estimate.Disk, c.report.Estimate.Memory = 1<<20, 0

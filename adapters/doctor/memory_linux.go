@@ -11,8 +11,8 @@ import (
 // /proc cannot be read, ownMemory returns 0.
 func ownMemory() int64 { return kilobytes("/proc/self/status", "RssAnon:") }
 
-// freeMemory returns the number of bytes that programs can allocate before the system swaps.
-func freeMemory() (size int64, known bool) {
+// FreeMemory returns the number of bytes that programs can allocate before the system swaps.
+func FreeMemory() (size int64, known bool) {
 	size = kilobytes("/proc/meminfo", "MemAvailable:")
 	return size, size > 0
 }

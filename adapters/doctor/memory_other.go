@@ -5,6 +5,6 @@ package doctor
 // On this system, ownMemory returns 0, which means unknown.
 func ownMemory() int64 { return 0 }
 
-// On this system, freeMemory returns known=false, because the system does not report
+// On this system, FreeMemory returns known=false, because the system does not report
 // free memory.
-func freeMemory() (size int64, known bool) { return 0, false }
+func FreeMemory() (size int64, known bool) { return 0, false }

@@ -23,6 +23,13 @@ type Recipe struct {
 	choice *findings.Choice // choice is the stored choice that named the recipe, or nil
 }
 
+// ChoosesIdle reports whether the recipe of an open model can be chosen in idle time: neither the
+// user nor the model names a recipe, no stored choice has named it, and a choice can be stored.
+func (s Settings) ChoosesIdle(c config.Config, m *Model) bool {
+	return s.ChooseAfter > 0 && c.Recipe == config.AutoRecipe && m.Recipe.choice == nil && m.Engine != nil &&
+		s.Cache != "" && s.Findings().CheckWritable(findings.ChecksFolder) == nil
+}
+
 // uncalibrated lists the recipes that need no calibration, in descending order of quality
 // and of memory. uncalibrated leaves out f32, because f32 is only for comparisons.
 var uncalibrated = []string{"f16", "w8", "w4a16"}

@@ -60,7 +60,14 @@ type Settings struct {
 	AllowNoKey bool
 	// GateOff allows recipes that a check has found to be below their quality gate.
 	GateOff bool
+	// ChooseAfter is the time without requests after which the recipe of a served model is
+	// chosen. Zero means that no recipe is chosen in idle time.
+	ChooseAfter time.Duration
 }
+
+// defaultChooseAfter is the default of ChooseAfter. A host that unloads idle models usually does so
+// later.
+const defaultChooseAfter = time.Minute
 
 // noKeyVariable is the name of the environment variable that sets AllowNoKey.
 const noKeyVariable = "SDNPU_ALLOW_NO_KEY"
@@ -119,6 +126,9 @@ func ReadSettings() (Settings, error) {
 	if err := s.readCompile(os.Getenv("SDNPU_COMPILE")); err != nil {
 		return s, err
 	}
+	if err := s.readChoose(os.Getenv("SDNPU_CHOOSE")); err != nil {
+		return s, err
+	}
 	switch v := os.Getenv("SDNPU_CACHE"); v {
 	case "off":
 	case "":
@@ -147,6 +157,23 @@ func (s *Settings) readCompile(value string) error {
 		return fmt.Errorf("SDNPU_COMPILE=%q: want inline, or a time such as 10m", config.Short(value))
 	}
 	s.CompilePatience = d
+	return nil
+}
+
+// readChoose parses the variable SDNPU_CHOOSE: empty, off, or a time without requests.
+func (s *Settings) readChoose(value string) error {
+	switch value {
+	case "":
+		s.ChooseAfter = defaultChooseAfter
+		return nil
+	case "off":
+		return nil
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("SDNPU_CHOOSE=%q: want off, or a time such as 1m", config.Short(value))
+	}
+	s.ChooseAfter = d
 	return nil
 }
 

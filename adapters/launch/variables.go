@@ -24,6 +24,7 @@ var Variables = []Variable{
 	{noKeyVariable, "true allows llama-server to answer other machines (--host) without an API key (default: false, llama-server does not start)"},
 	{"SDNPU_COMPILE", "inline: compile in this process; a time such as 10m: how long a compiling process may be silent"},
 	{findings.GateVariable, "off allows recipes that failed their quality check (default: on)"},
+	{"SDNPU_CHOOSE", "time without requests after which a served model's recipe is chosen, such as 5m, or off (default: 1m)"},
 	{"SDNPU_EMULATOR", "profile=NAME, such as sd8gen2: the emulator simulates a phone's times and memory (default: those of this machine)"},
 }
 

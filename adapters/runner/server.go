@@ -168,8 +168,8 @@ func (p Program) run(ctx context.Context, i instance) error {
 	for _, w := range policy.Warnings {
 		i.lines.Warn(w)
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx) }()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx) }()
 
 	m, err := i.open(ctx, launch.Options{
 		Path: args.Model, Config: i.config, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: i.logger,
@@ -180,13 +180,25 @@ func (p Program) run(ctx context.Context, i instance) error {
 		// requests with the error err.
 		server.SetFailed(err)
 		cancel(err)
-		return errors.Join(err, <-served)
+		return errors.Join(err, <-ended)
 	}
-	server.SetModel(Answers(m, i.lines, cancel))
+	var choice *idleChoice
+	if p.Adjust == nil && len(p.Modes) == 0 { // the laboratory's program has no choose-child
+		choice = newIdleChoice(i, m)
+	}
+	choosing := make(chan struct{})
+	if choice != nil {
+		go func() { defer close(choosing); choice.run(ctx) }()
+	} else {
+		close(choosing)
+	}
+	server.SetModel(served(m, i.lines, cancel, choice))
 	if i.ready != nil {
 		i.ready(m)
 	}
-	err = <-served
+	err = <-ended
+	cancel(nil)
+	<-choosing
 	if errors.Is(context.Cause(ctx), backend.ErrGone) {
 		return i.gone // the model is not closed, because its device no longer answers
 	}
@@ -265,15 +277,22 @@ type answers struct {
 	templateErr error
 	lines       *llamaserver.Lines
 	end         context.CancelCauseFunc // the function `end` cancels the server's context, and so stops the server
+	choice      *idleChoice             // choice is nil if no recipe is chosen in idle time
 }
 
 // Answers returns an open model that answers the requests of a server. The caller closes
 // the model. If the NPU is lost, the model calls the function `end`.
 func Answers(m *launch.Model, lines *llamaserver.Lines, end context.CancelCauseFunc) llamaserver.Model {
-	if m.Embedder != nil {
-		return embeddings{newAnswers(m, lines, end)}
+	return served(m, lines, end, nil)
+}
+
+// served is like Answers, with the choice of a recipe that requests interrupt.
+func served(m *launch.Model, lines *llamaserver.Lines, end context.CancelCauseFunc, choice *idleChoice) llamaserver.Model {
+	a := newAnswers(m, lines, end)
+	if a.choice = choice; m.Embedder != nil {
+		return embeddings{a}
 	}
-	return newAnswers(m, lines, end)
+	return a
 }
 
 func newAnswers(m *launch.Model, lines *llamaserver.Lines, end context.CancelCauseFunc) answers {
@@ -285,6 +304,7 @@ func newAnswers(m *launch.Model, lines *llamaserver.Lines, end context.CancelCau
 }
 
 func (a answers) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+	defer a.choice.request()()
 	report, err := a.Engine.Generate(ctx, r, emit)
 	if len(report.Growths) > 0 {
 		printBuffers(a.Model, a.lines) // the host adds up the printed sizes

@@ -59,6 +59,7 @@ func newCommand() *cobra.Command {
 		newTimelineCommand(),
 		newProfileCommand(),
 		cmdline.NewCompileCommand(launch.CompileCommand, launch.ServeCompile),
+		newChooseCommand(),
 		cmdline.NewCrashCommand(runner.CrashCommand, crash.Serve),
 		newDatabaseCommand(),
 		newPrepareCommand(),

@@ -107,7 +107,7 @@ func Open(ctx context.Context, o Options) (_ *Bed, err error) {
 	}
 	b := &Bed{options: o, runners: make(map[string]string)}
 	environment := []string{
-		"SDNPU_LIBRARY=" + o.Library, "SDNPU_CACHE=" + o.Cache,
+		"SDNPU_LIBRARY=" + o.Library, "SDNPU_CACHE=" + o.Cache, "SDNPU_CHOOSE=off", // no work between the measured requests
 		fmt.Sprintf("OLLAMA_MAX_LOADED_MODELS=%d", len(o.Systems)), "OLLAMA_NUM_PARALLEL=1", "OLLAMA_KEEP_ALIVE=-1",
 	}
 	if o.Phone != bench.ThisMachine {

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/compile"
+	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/doctor"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/adapters/runner"
+)
+
+// bytesPerWeight is the memory that a choice of a recipe needs for each weight: a copy in
+// float32, with which recipes are compared, and an image in f16.
+const bytesPerWeight = 4 + 2
+
+// newChooseCommand returns the command with which a server lets a child process choose the
+// recipe of its model.
+func newChooseCommand() *cobra.Command {
+	var library string
+	o := launch.Options{}
+	cmd := &cobra.Command{
+		Use:    runner.ChooseCommand + " MODEL.gguf",
+		Short:  "Choose the recipe of a served model (internal)",
+		Hidden: true,
+		Args:   cmdline.OneArgument("MODEL.gguf"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			stdin := cmd.InOrStdin()
+			go func() {
+				_, _ = io.Copy(io.Discard, stdin)
+				os.Exit(1) // the server has ended
+			}()
+			compile.LowerPriority()
+			o.Path = args[0]
+			return chooseInIdleTime(cmd, library, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&library, "library", "", cmdline.LibraryUsage)
+	flags.IntVar(&o.Context, "context", 0, contextUsage)
+	flags.IntVar(&o.Sequences, "parallel", 1, "number of requests that run at the same time")
+	return cmd
+}
+
+// chooseInIdleTime chooses the recipe of a model and prints its name.
+func chooseInIdleTime(cmd *cobra.Command, library string, o launch.Options) error {
+	stdout, err := cmdline.TakeStdout() // libraries must not print to the standard output, which holds the result
+	if err != nil {
+		return err
+	}
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return err
+	}
+	if library != "" {
+		s.Library = library
+	}
+	if err := enoughMemory(o.Path); err != nil {
+		return err
+	}
+	if o.Config, err = launch.ResolveConfig(o.Path, map[string]string{"sdnpu.recipe": config.AutoRecipe}); err != nil {
+		return err
+	}
+	o.Logger = cmdline.NewLogger(cmd.ErrOrStderr(), false)
+	choice, err := contest(cmd, s, o).Run(cmd.Context())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, choice.Recipe)
+	return err
+}
+
+// enoughMemory returns an error if the system reports less free memory than the choice of a
+// recipe needs.
+func enoughMemory(path string) error {
+	f, err := launch.OpenGGUF(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	need := int64(0)
+	for t := range f.Tensors() {
+		weights := int64(bytesPerWeight)
+		for _, n := range t.Shape {
+			weights *= int64(n)
+		}
+		need += weights
+	}
+	if free, known := doctor.FreeMemory(); known && free < need {
+		return fmt.Errorf("%s of memory are free, and comparing recipes needs %s", cmdline.Bytes(free), cmdline.Bytes(need))
+	}
+	return nil
+}

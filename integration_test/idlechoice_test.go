@@ -1,0 +1,52 @@
+package integration_test
+
+import (
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestIdleTimeChoosesTheRecipe serves a model without a choice on a simulated phone whose memory
+// holds the model in w8, but not in f16. Requests interrupt the choice and get their answers. The
+// log shows the steps of the choice, and the next start of the server uses the choice.
+func TestIdleTimeChoosesTheRecipe(t *testing.T) {
+	const answered = "a recipe was chosen in idle time: the model uses it from its next start on (recipe: w8)"
+	t.Setenv("SDNPU_EMULATOR", roomForContext)
+	dir, model := t.TempDir(), modelFile(t, "stories260K-f16.gguf")
+	ask := func(s *served) string {
+		status, raw := s.ask(t, http.MethodPost, "/v1/completions", `{"prompt": "One day", "temperature": 0, "max_tokens": 8}`)
+		require.Equal(t, http.StatusOK, status, raw)
+		return raw
+	}
+
+	t.Setenv("SDNPU_CHOOSE", "1h")
+	s := startServeIn(t, dir, model)
+	ask(s)
+	require.NotContains(t, s.said(t), "idle time")
+	s.end(t)
+
+	t.Setenv("SDNPU_CHOOSE", "1ms")
+	s = startServeIn(t, dir, model)
+	for i := 0; !strings.Contains(s.said(t), answered) && i < 3; i++ {
+		eventually(t, "a choice begins", func() bool { return strings.Contains(s.said(t), "choosing a recipe in idle time") })
+		ask(s)
+	}
+	eventually(t, "a recipe is chosen", func() bool { return strings.Contains(s.said(t), answered) })
+	require.Contains(t, s.said(t), "choosing a recipe in idle time (step: recipe w8: ")
+	ask(s)
+	s.end(t)
+
+	s = startServeIn(t, dir, model, "--verbose")
+	ask(s)
+	require.Contains(t, s.said(t), "the fastest that passes its gate on this device: w8: ")
+	require.NotContains(t, s.said(t), "choosing a recipe in idle time", "the choice is known")
+	s.end(t)
+
+	t.Setenv("SDNPU_CHOOSE", "soon")
+	out, err := exec.Command(program(t), "serve", model).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), `SDNPU_CHOOSE="soon": want off, or a time such as 1m`)
+}
