@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -68,7 +70,13 @@ starts again after an interruption has lost them.`,
   sdnpu-lab bench ollama --prompts rag.jsonl --model smollm2.gguf --phones this-machine --systems off,llama.cpp,auto \
     --llama-server "/opt/llama.cpp/llama-server --spec-type ngram-map-k"`,
 		Args: cmdline.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// SIGTERM also ends the private Ollama, and removes its folder.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM)
+			defer stop()
+			cmd.SetContext(ctx)
+			return f.run(cmd)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts, as for bench generate (required)")
