@@ -9,11 +9,15 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend"
 )
 
 // The variable `recipes` lists the compared recipes in descending order of quality.
 var recipes = []string{"f16", "w8", "w8a16", "w4a16", "w4a16-lpbq", "w8a8"}
+
+// fallback is compared only if no recipe after the first one can run.
+const fallback = launch.Fallback
 
 // margin is the smallest speedup for which a recipe is preferred to a recipe of better quality.
 const margin = 1.05
@@ -34,23 +38,30 @@ type judge interface {
 }
 
 // decide compares recipes and returns the figures of each; the argument `names` must list the
-// recipes in descending order of quality. decide marks one recipe as chosen. If no recipe can be
+// recipes in descending order of quality. If no recipe but the first can run, decide also compares
+// [launch.Fallback]. decide marks one recipe as chosen. If no recipe can be
 // chosen, the error is [ErrNone].
 func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, error) {
-	trials := make([]findings.Trial, len(names))
-	var open []*findings.Trial // open lists the trials whose outcome is not known yet
-	for i, name := range names {
-		t := &trials[i]
-		*t = findings.Trial{Recipe: name, Gate: findings.GateOf(name)}
-		ms, err := j.time(ctx, name)
+	trials := make([]findings.Trial, 0, len(names)+1)
+	for _, name := range names {
+		t, err := timed(ctx, name, j)
 		if err != nil {
-			if err := exclude(ctx, t, err); err != nil {
-				return nil, err
-			}
-			continue
+			return nil, err
 		}
-		t.MsPerToken = ms
-		open = append(open, t)
+		trials = append(trials, t)
+	}
+	if len(names) > 1 && !slices.ContainsFunc(trials[1:], canRun) {
+		t, err := timed(ctx, fallback, j)
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, t)
+	}
+	var open []*findings.Trial // open lists the trials whose outcome is not known yet
+	for i := range trials {
+		if canRun(trials[i]) {
+			open = append(open, &trials[i])
+		}
 	}
 	for len(open) > 0 {
 		t := prefer(open)
@@ -68,6 +79,17 @@ func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, err
 	}
 	return trials, fmt.Errorf("%w: %s", ErrNone, list(trials))
 }
+
+// timed measures the time of a recipe, or stores in the trial why the recipe cannot run.
+func timed(ctx context.Context, name string, j judge) (t findings.Trial, err error) {
+	t = findings.Trial{Recipe: name, Gate: findings.GateOf(name)}
+	if t.MsPerToken, err = j.time(ctx, name); err != nil {
+		err = exclude(ctx, &t, err)
+	}
+	return t, err
+}
+
+func canRun(t findings.Trial) bool { return t.Outcome != findings.CannotRun }
 
 // prefer returns the trial of the best quality among the trials whose time is at most
 // `margin` times the shortest time.

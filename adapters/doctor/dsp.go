@@ -61,6 +61,12 @@ func (m Machine) libraryFolder() string {
 	return filepath.Dir(m.Settings.Library)
 }
 
+// blocks is the first Hexagon version that multiplies floats by blocks of 8-bit weights, which all
+// recipes with integer weights except [launch.Fallback] do.
+const blocks = 69
+
+// checkChip reports the chip for which graphs are compiled, and which recipes it accepts if it
+// refuses some.
 func checkChip(c *backend.Capabilities) Finding {
 	f := Finding{What: "chip", Found: "unknown without a device", Remedy: "SDNPU_SOC names a chip to compile for"}
 	if c == nil {
@@ -71,6 +77,9 @@ func checkChip(c *backend.Capabilities) Finding {
 		f.Found, f.Remedy = fmt.Sprintf("%s, number %d", chip.Name, chip.SoC), "SDNPU_SOC names another chip to compile for"
 		if chip.Arch > 0 {
 			f.Found = fmt.Sprintf("%s (%s), number %d, Hexagon v%d", chip.Name, chip.Market, chip.SoC, chip.Arch)
+		}
+		if chip.Arch > 0 && chip.Arch < blocks {
+			f.Found += fmt.Sprintf("; of all recipes, the library accepts only f16 and %s for it", launch.Fallback)
 		}
 	}
 	return f

@@ -14,6 +14,8 @@ import (
 
 func TestChipDriverAndImagesAreChecked(t *testing.T) {
 	require.Contains(t, checkChip(&backend.Capabilities{SoC: "57"}).Found, "SM8650 (Snapdragon 8 Gen 3), number 57, Hexagon v75")
+	require.NotContains(t, checkChip(&backend.Capabilities{SoC: "36"}).Found, "recipes")
+	require.Contains(t, checkChip(&backend.Capabilities{SoC: "30"}).Found, "Hexagon v68; of all recipes, the library accepts only f16 and w8a8-shadow for it")
 	require.Contains(t, checkChip(&backend.Capabilities{SoC: "4711"}).Found, "number 4711")
 	t.Setenv("LD_LIBRARY_PATH", "")
 	dir := t.TempDir()

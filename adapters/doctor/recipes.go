@@ -69,7 +69,7 @@ func (m Machine) checkChoice(name, digest string, c *backend.Capabilities) Findi
 		f.Found = fmt.Sprintf("%s: chosen is %s", name, choice.Figures())
 		f.Remedy = fmt.Sprintf("to pin this recipe, set sdnpu.recipe=%s: with SDNPU_RECIPE, or with sdnpu enable --set recipe=%s", choice.Recipe, choice.Recipe)
 	case errors.Is(err, findings.ErrNoChoice), errors.Is(err, findings.ErrStaleChoice):
-		f.Found = fmt.Sprintf("%s: sdnpu takes the first of the recipes %s that fits, because %v", name, strings.Join(launch.Uncalibrated(), ", "), err)
+		f.Found = fmt.Sprintf("%s: sdnpu takes the first of the recipes %s that fits, or %s if the chip refuses the others, because %v", name, strings.Join(launch.Uncalibrated(), ", "), launch.Fallback, err)
 		f.Remedy = launch.ChooseHint + ": each of these commands measures and checks the recipes on this device"
 	default:
 		f.Remedy = fmt.Sprintf("%s: %v: choose again with %s", name, err, launch.ChooseHint)

@@ -34,6 +34,11 @@ func (s Settings) ChoosesIdle(c config.Config, m *Model) bool {
 // and of memory. uncalibrated leaves out f32, because f32 is only for comparisons.
 var uncalibrated = []string{"f16", "w8", "w4a16"}
 
+// Fallback is the recipe for chips that refuse every other recipe with integer weights, such as
+// Hexagon v68: none of its projections multiplies floats. Fallback is lossy and needs
+// calibration, so sdnpu takes it only on such chips.
+const Fallback = "w8a8-shadow"
+
 // Uncalibrated returns the recipes that need no calibration. If the config names no
 // recipe, [Settings.Open] tries a stored choice first, and then the recipes of
 // Uncalibrated in their order.
@@ -63,7 +68,21 @@ func (s Settings) recipes(o Options, m *model.Model, c backend.Capabilities) (li
 			list = append(list, Recipe{Name: name, Reason: fmt.Sprintf("the recipe needs no calibration, and %v", cmp.Or(err, errors.New("the chosen recipe cannot run")))})
 		}
 	}
-	return list, notUsed
+	return append(list, Recipe{Name: Fallback, Reason: "the chip refuses the other recipes with integer weights"}), notUsed
+}
+
+// needsFallback reports whether the device supports floats but refuses recipes with integer
+// weights. A device without floats refuses [Fallback] too, because its norms and its attention
+// compute in float16.
+func needsFallback(refused []refusal) (needed bool) {
+	for _, r := range refused {
+		unsupported := errors.Is(r.err, errors.ErrUnsupported)
+		if r.recipe == uncalibrated[0] && unsupported {
+			return false
+		}
+		needed = needed || unsupported
+	}
+	return needed
 }
 
 // FirstRecipe returns the options with the recipe that [Settings.Open] tries first on
@@ -95,6 +114,9 @@ func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o O
 	var refused []refusal
 	for _, r := range list {
 		var err error
+		if len(list) > 1 && r.Name == Fallback && r.choice == nil && !needsFallback(refused) {
+			continue
+		}
 		// if the config names the recipe, the device rejects a recipe that does not fit
 		if len(list) > 1 {
 			err = s.CheckWindow(l.File, r.Name, l.Device.Capabilities())
