@@ -46,6 +46,14 @@ func (b *Builder) Name(id TensorID) string {
 	return b.graph.Tensors[id].Name
 }
 
+// Encoding returns the encoding of a fixed-point tensor.
+func (b *Builder) Encoding(id TensorID) Encoding {
+	if id < 0 || int(id) >= len(b.graph.Tensors) {
+		return Encoding{}
+	}
+	return b.graph.Tensors[id].Encoding
+}
+
 func (b *Builder) tensor(t Tensor) TensorID {
 	b.graph.Tensors = append(b.graph.Tensors, t)
 	return TensorID(len(b.graph.Tensors) - 1)
@@ -149,6 +157,11 @@ func (b *Builder) ApplyEncoded(name string, op Op, e Encoding, inputs ...TensorI
 // Quantize converts the tensor x to fixed-point numbers.
 func (b *Builder) Quantize(name string, x TensorID, to DataType, e Encoding) TensorID {
 	return b.Apply(name, Quantize, []TensorID{x}, Param{"to", uint32(to)}, Param{"scale", e.Scale}, Param{"offset", e.Offset})
+}
+
+// Widen converts the tensor x from 8-bit to 16-bit fixed-point numbers.
+func (b *Builder) Widen(name string, x TensorID) TensorID {
+	return b.Apply(name, Widen, []TensorID{x})
 }
 
 // Dequantize converts the tensor x to floating-point numbers.

@@ -91,6 +91,23 @@ func inferGather(n *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: x.Type, Shape: shape, Encoding: x.Encoding}, nil
 }
 
+// Widened returns the encoding in Ufixed16 of the result of [Widen].
+func (e Encoding) Widened() Encoding { return Encoding{Scale: e.Scale / 256, Offset: 256 * e.Offset} }
+
+func inferWiden(_ *Node, in []*Tensor) (Tensor, error) {
+	x := in[0]
+	if x.Type != Ufixed8 {
+		return Tensor{}, fmt.Errorf("x has type %v: want u8", x.Type)
+	}
+	return Tensor{Type: Ufixed16, Shape: x.Shape, Encoding: x.Encoding.Widened()}, nil
+}
+
+// inferAdd infers the result of Add on floating-point tensors, or on fixed-point tensors of one
+// type.
+func inferAdd(n *Node, in []*Tensor) (Tensor, error) {
+	return inferEncoded(n, in, inferBroadcast)
+}
+
 // inferMultiply infers the result of Multiply on floating-point tensors, or on
 // fixed-point tensors of one type.
 func inferMultiply(n *Node, in []*Tensor) (Tensor, error) {

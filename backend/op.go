@@ -39,8 +39,8 @@ const (
 	// Softmax normalises each row along the last dimension D.
 	Softmax Op = "Softmax"
 	// Add, Subtract and Multiply compute element by element. If one operand has size 1
-	// in a dimension, its elements are repeated along that dimension. Multiply also
-	// takes two tensors of Ufixed8 or two of Ufixed16. The result of Multiply on
+	// in a dimension, its elements are repeated along that dimension. Add and Multiply also
+	// take two tensors of Ufixed8 or two of Ufixed16. The result of Add and Multiply on
 	// fixed-point tensors has the type of its inputs, encoded by scale and offset as in
 	// FullyConnected.
 	Add      Op = "ElementWiseAdd"
@@ -81,6 +81,11 @@ const (
 	// (float32) and offset (int32) define the result's encoding. In QNN, the encoding of the
 	// output tensor takes the place of Quantize's parameters.
 	Quantize Op = "Quantize"
+	// Widen converts elements of Ufixed8 to the same numbers in Ufixed16: the scale becomes a
+	// 256th, and the offset 256 times as large. QNN calls the operator Convert. Package backend
+	// allows no other encoding of the result, because the vendor's library rounds u8 to any other
+	// encoding of u16 with an error of half a step of u8.
+	Widen Op = "Convert"
 	// Dequantize converts fixed-point elements to floating-point numbers. The parameter `to`
 	// (uint32) of Dequantize is the floating-point DataType of the result.
 	Dequantize Op = "Dequantize"
@@ -116,7 +121,7 @@ var rules = map[Op]rule{
 	}, inferMatMul},
 	RmsNorm:      {3, 3, []paramRule{{"epsilon", true, is[float32]}}, inferRmsNorm},
 	Softmax:      {1, 1, nil, inferSame},
-	Add:          {2, 2, nil, inferBroadcast},
+	Add:          {2, 2, encodingParams(false), inferAdd},
 	Subtract:     {2, 2, nil, inferBroadcast},
 	Multiply:     {2, 2, encodingParams(false), inferMultiply},
 	Sigmoid:      {1, 1, encodingParams(false), inferSigmoid},
@@ -128,6 +133,7 @@ var rules = map[Op]rule{
 	Cast:         {1, 1, []paramRule{{"to", true, is[uint32]}}, inferCast},
 	TopK:         {1, 1, []paramRule{{"k", true, is[uint32]}}, inferTopK},
 	Quantize:     {1, 1, append(encodingParams(true), paramRule{"to", true, is[uint32]}), inferQuantize},
+	Widen:        {1, 1, nil, inferWiden},
 	Dequantize:   {1, 1, []paramRule{{"to", true, is[uint32]}}, inferDequantize},
 }
 

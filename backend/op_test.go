@@ -115,7 +115,14 @@ var uses = []use{
 	{name: "signed", op: Multiply, in: []Tensor{encoded(Sfixed8, 2), encoded(Sfixed8, 2)}, params: resultScale(), refusal: "want all of u8 or all of u16"},
 	{name: "no encoding", op: Multiply, in: []Tensor{encoded(Ufixed16, 2), encoded(Ufixed16, 2)}, refusal: "needs parameters scale and offset"},
 	{name: "fixed-point", op: Multiply, in: []Tensor{encoded(Ufixed16, 2, 3), encoded(Ufixed16, 3)}, params: resultScale(), shape: []int{2, 3}, dtype: Ufixed16},
-	{name: "fixed sum", op: Add, in: []Tensor{encoded(Ufixed16, 2), encoded(Ufixed16, 2)}, refusal: "one floating-point type"},
+	{name: "fixed sum", op: Add, in: []Tensor{encoded(Ufixed16, 2, 3), encoded(Ufixed16, 2, 3)}, params: resultScale(), shape: []int{2, 3}, dtype: Ufixed16},
+	{name: "fixed sum without encoding", op: Add, in: []Tensor{encoded(Ufixed16, 2), encoded(Ufixed16, 2)}, refusal: "needs parameters scale and offset"},
+	{name: "fixed sum of two types", op: Add, in: []Tensor{encoded(Ufixed16, 2), encoded(Ufixed8, 2)}, params: resultScale(), refusal: "want all of u8 or all of u16"},
+	{name: "fixed difference", op: Subtract, in: []Tensor{encoded(Ufixed16, 2), encoded(Ufixed16, 2)}, refusal: "one floating-point type"},
+
+	{name: "plain", op: Widen, in: []Tensor{encoded(Ufixed8, 3, 4)}, shape: []int{3, 4}, dtype: Ufixed16},
+	{name: "wide already", op: Widen, in: []Tensor{encoded(Ufixed16, 3, 4)}, refusal: "want u8"},
+	{name: "floats", op: Widen, in: []Tensor{in(Float16, 3, 4)}, refusal: "want u8"},
 
 	{name: "plain", op: Reshape, in: []Tensor{in(Int32, 2, 6)}, params: []Param{{"shape", list(Uint32, []int{3}, 1, 3, 4)}}, shape: []int{1, 3, 4}, dtype: Int32},
 	{name: "size", op: Reshape, in: []Tensor{in(Int32, 2, 6)}, params: []Param{{"shape", list(Uint32, []int{2}, 3, 5)}}, refusal: "cannot become"},
@@ -187,6 +194,10 @@ func TestOperatorsInferResultsOrReject(t *testing.T) {
 			}
 			if u.op == Gather { // the result of Gather has the encoding of its input
 				want.Encoding = u.in[0].Encoding
+			}
+			if u.op == Widen {
+				e := u.in[0].Encoding
+				want.Encoding = Encoding{Scale: e.Scale / 256, Offset: 256 * e.Offset}
 			}
 			require.Equal(t, want, got[0])
 			if u.op == TopK {

@@ -118,6 +118,9 @@ func fixedCases() (cases []testCase) {
 		}
 		return []backend.TensorID{m.FullyConnected("y", m.input("x", rows, 160), w, -1)}
 	})
+	add("widen", backend.Widen, func(m *maker, rows int) []backend.TensorID {
+		return []backend.TensorID{m.Widen("y", m.integers("x", backend.Ufixed8, activation(backend.Ufixed8, 1), rows, 160))}
+	})
 	for _, dtype := range []backend.DataType{backend.Ufixed8, backend.Ufixed16} {
 		for _, bias := range []bool{false, true} {
 			for _, e := range []backend.Encoding{byRow, times} {
@@ -141,6 +144,10 @@ func fixedCases() (cases []testCase) {
 			up := m.Quantize("up", m.input("u", rows, 160), dtype, e)
 			silu := m.ApplyEncoded("silu", backend.Multiply, e, gate, m.ApplyEncoded("sigmoid", backend.Sigmoid, share, gate))
 			return []backend.TensorID{m.ApplyEncoded("y", backend.Multiply, activation(dtype, 4), silu, up)}
+		})
+		add(fmt.Sprintf("sum/%v", dtype), backend.Add, func(m *maker, rows int) []backend.TensorID {
+			a, b := m.integers("a", dtype, activation(dtype, 1), rows, 160), m.integers("b", dtype, activation(dtype, 4), rows, 160)
+			return []backend.TensorID{m.ApplyEncoded("y", backend.Add, activation(dtype, 5), a, b)}
 		})
 		add(fmt.Sprintf("channels/%v", dtype), backend.Gather, func(m *maker, rows int) []backend.TensorID {
 			// Integer inputs make the results exact: devices round a float that lies

@@ -30,6 +30,7 @@ var kernels = map[backend.Op]func(n *backend.Node, in []*backend.Tensor, out *ba
 	backend.Cast:           same,
 	backend.TopK:           topK,
 	backend.Quantize:       same,
+	backend.Widen:          same,
 	backend.Dequantize:     same,
 }
 

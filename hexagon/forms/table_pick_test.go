@@ -172,6 +172,13 @@ func (t *table) conversions() {
 		}
 		t.elsewhere(1)
 	}
+	for _, s := range [][]int{{1, 8, 64}, {5, 33}} { // a result with a 256th of the scale is exact
+		t.add("Convert", "u8 to u16, a 256th of the scale", sizes(s...), limit{}, func(g *Graph) {
+			in := g.given(qnn.AppWrite, "u8", s, g.normal(s, 8))
+			scale, offset := in.Enc.at(in.Dims, 0)
+			g.apply("Convert", []*Tensor{in}, []*Tensor{g.output("u16", s...).encoded(fixed(float32(scale)/256, int32(256*offset)))})
+		})
+	}
 	for _, from := range []string{"u8", "uint8"} {
 		f := t.add("Cast", from+" to f16", "1x8x64", limit{relrms: 2e-4}, func(g *Graph) {
 			s := []int{1, 8, 64}
