@@ -205,6 +205,11 @@ func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.Ten
 		up := w.linear(p+"up", h, t[ffnUp], t[ffnUpBias])
 		return w.linear(p+"down", w.gelu(p, up), t[ffnDown], t[ffnDownBias])
 	}
+	if w.recipe.Shadow && w.inLayers {
+		if gated, ok := w.shadowGate(p, t, h); ok {
+			return w.linear(p+"down", gated, t[ffnDown], t[ffnDownBias])
+		}
+	}
 	if fixedGate := w.model.arch.fixedGate; fixedGate != nil && w.gateStaysFixed(p, h) {
 		gate := w.fixedProject(w.projections, p+"gate", h, t[ffnGate], t[ffnGateBias])
 		up := w.fixedProject(w.projections, p+"up", h, t[ffnUp], t[ffnUpBias])
@@ -220,7 +225,7 @@ func (w *writer) feedForward(p string, t *layer, h backend.TensorID) backend.Ten
 // gateStaysFixed reports whether all projections before and after a gate have
 // fixed-point inputs and results.
 func (w *writer) gateStaysFixed(p string, h backend.TensorID) bool {
-	return w.recipe.FixedGate && w.linearFor(p+"gate", h) == w.projections && w.linearFor(p+"up", h) == w.projections &&
+	return w.recipe.FixedGate && !w.recipe.Shadow && w.linearFor(p+"gate", h) == w.projections && w.linearFor(p+"up", h) == w.projections &&
 		w.linearBetween(p+"gated", p+"down") == w.projections
 }
 
@@ -234,7 +239,7 @@ func (w *writer) silu(p string, x backend.TensorID) backend.TensorID {
 // input is.
 func (w *writer) fixedSilu(p string, x backend.TensorID) backend.TensorID {
 	s := w.ApplyEncoded(p+"sigmoid", backend.Sigmoid, unit16, x)
-	return w.ApplyEncoded(p+"silu", backend.Multiply, siluEncoding(w.encoding(p+"gate", backend.Ufixed16)), x, s)
+	return w.ApplyEncoded(p+"silu", backend.Multiply, siluEncoding(w.Encoding(x)), x, s)
 }
 
 // gelu computes the activation function GELU in its tanh form,

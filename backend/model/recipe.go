@@ -106,7 +106,7 @@ var Recipes = []Recipe{
 	},
 	{ // the recipe w8a8-shadow has no projection of floats, which chips of version v68 refuse
 		Name: "w8a8-shadow", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
-		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: Linear{Bits: 8, Activations: backend.Ufixed16}, Shadow: true,
+		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: Linear{Bits: 8, Activations: backend.Ufixed16}, Shadow: true, FixedGate: true,
 	},
 }
 
@@ -208,7 +208,7 @@ func (r Recipe) check() error {
 			return fmt.Errorf("model: recipe %q: projections %+v with activations %v: %w", r.Name, l, r.Activations, errors.ErrUnsupported)
 		}
 	}
-	if r.FixedGate && r.Linear.Activations != backend.Ufixed16 {
+	if r.FixedGate && !r.Shadow && r.Linear.Activations != backend.Ufixed16 {
 		return fmt.Errorf("model: recipe %q: a fixed-point gate with activations of %v: %w", r.Name, r.Linear.Activations, errors.ErrUnsupported)
 	}
 	if r.Shadow && (r.Linear != Linear{Bits: 8, Activations: backend.Ufixed8} || r.Sensitive != Linear{}) {

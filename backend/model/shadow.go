@@ -55,36 +55,53 @@ func (s Shadow) check(channels int) error {
 // shadowed multiplies a tensor by a matrix as project does, in the form that calibration
 // has chosen for the projection.
 func (w *writer) shadowed(name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
+	integers, shadow := w.products(name, x, matrix, bias)
+	if integers < 0 {
+		return -1
+	}
+	main := func(name string) backend.TensorID { return w.Dequantize(name, integers, w.recipe.Activations) }
+	switch s := w.recipe.Ranges.Shadows[name]; {
+	case w.hostShadowed(name, s):
+		return w.hostShadow(name, x, matrix, s, main)
+	case shadow < 0:
+		return main(name)
+	}
+	return w.add(name, main(name+"_main"), w.Dequantize(name+"_shadow", shadow, w.recipe.Activations))
+}
+
+// products returns the integers of the first product of a projection and of its shadow. If the
+// projection has no shadow on the device, shadow is -1.
+func (w *writer) products(name string, x backend.TensorID, matrix, bias *weight) (main, shadow backend.TensorID) {
 	s, known := w.recipe.Ranges.Shadows[name]
 	if !known {
 		w.Fail(fmt.Errorf("model: %w: the form of the projection %s is missing: calibrate the model again", ErrRanges, name))
-		return -1
+		return -1, -1
 	}
 	if err := s.check(matrix.columns); err != nil {
 		w.Fail(fmt.Errorf("model: %w: projection %s: %w: calibrate the model again", ErrRanges, name, err))
-		return -1
+		return -1, -1
 	}
-	t := backend.Ufixed8
-	if s.Bits == 16 {
-		t = backend.Ufixed16
-	}
+	t := activationType(s.Bits)
 	e, b := s.Clip.Encoding(t), backend.TensorID(-1)
 	if bias != nil {
 		b = w.encodedBias(w.projections, matrix, bias, e.Scale)
 	}
-	in, weight := w.roundedTo(x, t, e), w.encodedWeight(w.projections, matrix)
-	main := func(name string) backend.TensorID {
-		return w.Dequantize(name, w.EncodedFullyConnected(name+"_q", in, weight, b, s.Main.Encoding(t)), w.recipe.Activations)
-	}
-	if len(s.Hot) == 0 {
-		return main(name)
-	}
-	if w.hostShadowed(name, s) {
-		return w.hostShadow(name, x, matrix, s, main)
+	in := w.roundedTo(x, t, e)
+	main = w.EncodedFullyConnected(name+"_q", in, w.encodedWeight(w.projections, matrix), b, s.Main.Encoding(t))
+	if len(s.Hot) == 0 || w.hostShadowed(name, s) {
+		return main, -1
 	}
 	rest := w.rest(x, in, s.Rest.Encoding(backend.Ufixed16))
-	shadow := w.EncodedFullyConnected(name+"_shadow_q", w.channels(rest, s.Hot), w.hotWeight(matrix, s.Hot), -1, s.Warm.Encoding(backend.Ufixed16))
-	return w.add(name, main(name+"_main"), w.Dequantize(name+"_shadow", shadow, w.recipe.Activations))
+	return main, w.EncodedFullyConnected(name+"_shadow_q", w.channels(rest, s.Hot), w.hotWeight(matrix, s.Hot), -1, s.Warm.Encoding(backend.Ufixed16))
+}
+
+// activationType returns the type of the input and the result of a product with the given
+// number of bits.
+func activationType(bits int) backend.DataType {
+	if bits == 16 {
+		return backend.Ufixed16
+	}
+	return backend.Ufixed8
 }
 
 // derived identifies a tensor that is computed from another tensor and shared by several

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -76,6 +77,51 @@ func TestShadowsAddWhatClippingRemoves(t *testing.T) {
 		require.Greater(t, pruned, 0.1, arch)
 		require.Greater(t, clipped, 0.1, arch)
 		require.Less(t, shadowed, 5e-3, arch)
+	}
+}
+
+// TestShadowGateIsNearFloatGate compares a gate of 16-bit integers with a float gate. All
+// projections between the norm and the down projection must stay integers, with and without
+// shadows and in 8 and 16 bits.
+func TestShadowGateIsNearFloatGate(t *testing.T) {
+	tokens := []int32{1, 7, 3, 9, 2, 18, 11}
+	wide := model.Range{Low: -3, High: 5}
+	loaded := load(t, drawn("qwen2"))
+	some := func(int) []int { return []int{0, 3} }
+	for _, c := range []struct {
+		name string
+		bits int
+		hot  func(int) []int
+		most float64 // later layers that round to 8 bits enlarge small differences
+	}{{"8 bits with shadows", 8, some, 4e-2}, {"8 bits", 8, none, 4e-2}, {"16 bits with shadows", 16, some, 5e-3}, {"16 bits", 16, none, 5e-3}} {
+		t.Run(c.name, func(t *testing.T) {
+			logits := func(fixed bool) [][]float32 {
+				r := shadowRecipe(t, loaded, model.Shadow{Bits: c.bits, Clip: wide, Rest: wide, Main: wide, Warm: wide}, c.hot)
+				r.FixedGate = fixed
+				for layer := range loaded.Config().Layers {
+					r.Ranges.Shadows[fmt.Sprintf("layer%d_down", layer)] = model.Shadow{Bits: 16, Clip: wide, Main: wide}
+				}
+				g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+				require.NoError(t, err)
+				for _, n := range g.Nodes {
+					if n.Op == backend.Sigmoid || n.Name == "layer0_gated" || n.Name == "layer0_silu" {
+						require.Equal(t, fixed, g.Tensors[n.Outputs[0]].Type == backend.Ufixed16, n.Name)
+					}
+				}
+				return newDriverOf(t, loaded, r, []int{loaded.Config().Layers}, 4, 16).feed(tokens)
+			}
+			got, want := logits(true), logits(false)
+			var wrong, size float64
+			for i := range want {
+				for j, v := range want[i] {
+					d := float64(got[i][j] - v)
+					wrong, size = wrong+d*d, size+float64(v)*float64(v)
+				}
+			}
+			require.Positive(t, wrong, "the computations differ")
+			require.Less(t, math.Sqrt(wrong/size), c.most)
+			t.Logf("difference %.2g", math.Sqrt(wrong/size))
+		})
 	}
 }
 

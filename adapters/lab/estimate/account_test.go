@@ -2,12 +2,15 @@ package estimate
 
 import (
 	"flag"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/hexagon/estimator"
 )
+
+var accounted = flag.String("recipes", "w8a16,w8a8,w8a8-shadow", "recipes of TestAccountOfALayer")
 
 var account = flag.String("account", "", "part number of a chip for which TestAccountOfALayer prints the operators of a layer")
 
@@ -20,7 +23,7 @@ func TestAccountOfALayer(t *testing.T) {
 	}
 	device, _ := simulator(t, *account)
 	l := newLab(t)
-	for _, recipe := range []string{"w8a16", "w8a8"} {
+	for _, recipe := range strings.Split(*accounted, ",") {
 		g, o := l.graph(small, recipe, "", partLayer, 128)
 		e, err := estimator.Compiler{Device: device}.Estimate(t.Context(), g, o)
 		require.NoError(t, err)

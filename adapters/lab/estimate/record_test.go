@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -42,6 +43,9 @@ type entry struct {
 	Graph
 	MHz        float64 `json:"core_mhz"`
 	MemoryGBps float64 `json:"memory_gbps"`
+	// Refused is the library's error if the library does not compile the graph for the chip.
+	// The figures of a refused graph are zero.
+	Refused string `json:"refused,omitempty"`
 }
 
 // request names graphs that the record must hold.
@@ -79,6 +83,7 @@ const blockLayers = 4
 var requests = []request{
 	{shapes, allChips, []string{"w8a16"}, "", partLayer, all},
 	{shapes, allChips, []string{"w8a16"}, "", partEighth, []int{1, 32}},
+	{only, eightBitChips, eightBitRecipes, "", partLayer, []int{1, 128}},
 	{only, allChips, []string{"w8a16"}, "", partBlock, []int{1, 32}},
 	{shapes, allChips, []string{"w8a16"}, formShapes, partLayer, []int{32, 128}},
 	{only, allChips, []string{"w8a16"}, formByHead, partLayer, some},
@@ -144,7 +149,7 @@ func (r *record) result(shape string, soc uint32, recipe, form string) *Result {
 		if strings.HasPrefix(e.Part, partHead) {
 			of = headsOf(recipe)
 		}
-		if e.Shape == shape && e.SoC == soc && e.Recipe == of && e.Form == form {
+		if e.Shape == shape && e.SoC == soc && e.Recipe == of && e.Form == form && e.Refused == "" {
 			s.Graphs = append(s.Graphs, e.Graph)
 			s.CoreMHz, s.MemoryGBps = e.MHz, e.MemoryGBps
 		}
@@ -213,6 +218,7 @@ func (l *lab) graph(shape, recipe, form, part string, rows int) (*backend.Graph,
 	if r.NeedsRanges() {
 		if l.ranges[key] == nil {
 			l.ranges[key] = ranges(l.t, randommodel.Shapes[shape], layers)
+			shadowed(l.ranges[key], randommodel.Shapes[shape].Hidden)
 		}
 		r.Ranges = l.ranges[key]
 	}
@@ -258,6 +264,9 @@ func (l *lab) fill(r *record) {
 	for _, w := range requests {
 		for _, shape := range w.shapes {
 			for _, name := range w.chips {
+				if *chipOnly != "" && name != *chipOnly {
+					continue
+				}
 				chip, err := hexagon.FindChip(name)
 				require.NoError(l.t, err)
 				for _, recipe := range w.recipes {
@@ -285,9 +294,12 @@ func (l *lab) simulate(shape, chip, recipe, form, part string, rows int) entry {
 		l.devices[chip] = estimator.Compiler{Device: device}
 	}
 	g, o := l.graph(shape, recipe, form, part, rows)
-	e, err := l.devices[chip].Estimate(l.t.Context(), g, o)
-	require.NoError(l.t, err)
 	found, err := hexagon.FindChip(chip)
+	require.NoError(l.t, err)
+	e, err := l.devices[chip].Estimate(l.t.Context(), g, o)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return entry{Shape: shape, SoC: found.SoC, Recipe: recipe, Form: form, Structure: structure(g), Graph: Graph{Part: part, Rows: rows}, Refused: err.Error()}
+	}
 	require.NoError(l.t, err)
 	l.t.Logf("%s %s %s %s %s, %d rows: %v", shape, chip, recipe, form, part, rows, e.Time)
 	return entry{

@@ -35,6 +35,7 @@ Written by: go test ./adapters/lab/estimate -run TableOfEstimates -simulate -upd
 `, r.Build, pastTokens)
 	r.models(&b)
 	r.blocks(&b)
+	r.eightBits(&b)
 	fmt.Fprintf(&b, `
 ## Forms of a layer
 

@@ -26,6 +26,7 @@ import (
 var (
 	update   = flag.Bool("update", false, "write table and profiles from testdata/estimates.json")
 	simulate = flag.Bool("simulate", false, "simulate the graphs that are missing in testdata/estimates.json (hours if it is empty)")
+	chipOnly = flag.String("chip", "", "with -simulate: this chip only")
 	alone    = flag.String("recipe", "", "with -simulate: this recipe only")
 )
 
