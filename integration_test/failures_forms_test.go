@@ -56,3 +56,22 @@ var badForms = []failureCase{
 		}),
 	},
 }
+
+// TestShadowRecipeCalibratesByItself runs the recipe w8a8-shadow without a stored calibration, and
+// with one that belongs to another model. Both runs calibrate the model and give the same text.
+func TestShadowRecipeCalibratesByItself(t *testing.T) {
+	d := newScenario(t)
+	var first outcome
+	editCalibration(func(t *testing.T, file map[string]any) {
+		again := d.run(t)
+		require.Zero(t, again.code, again.stderr)
+		require.NotContains(t, again.stderr, "calibrating activations", "the stored calibration is used")
+		first = again
+		file["digest"], file["model"] = "0123456789abcdef", "another model"
+	})(t, d)
+	got := d.run(t)
+	require.Zero(t, got.code, got.stderr)
+	require.Equal(t, first.stdout, got.stdout)
+	require.Contains(t, got.stderr, "belongs to the model another model")
+	require.Contains(t, got.stderr, "calibrating activations")
+}
