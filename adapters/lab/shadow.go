@@ -35,7 +35,15 @@ func newShadowCommand() *cobra.Command {
 type formsFlags struct {
 	chips, edge, library string
 	rows                 int
-	json                 bool
+	shapes, json         bool
+}
+
+// The method `forms` returns the compared forms.
+func (f *formsFlags) forms() []shadow.Form {
+	if f.shapes {
+		return shadow.EquivalentShapes(f.rows)
+	}
+	return shadow.Forms
 }
 
 // chipTimes holds the estimated times of forms of projections on one chip.
@@ -56,8 +64,11 @@ func newShadowFormsCommand() *cobra.Command {
 A form is one way to write a projection: its types, the number of products, and a
 second product for channels with outliers. The vendor's validation refuses forms whose
 names begin with 0, so these forms are compiled without validation. For each form, print
-the time and, in parentheses, how long the matrix unit works, both in µs.`,
-		Example: "  sdnpu-lab shadow forms --soc 43,57,69,30 --rows 128",
+the time and, in parentheses, how long the matrix unit works, both in µs.
+
+--shapes compares shapes of the input instead: the rows as a matrix for FullyConnected, and
+as an image of each possible height and width for Conv2d.`,
+		Example: "  sdnpu-lab shadow forms --soc 43,57,69,30 --rows 128\n  sdnpu-lab shadow forms --soc sm8650 --edge u8 --shapes",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -66,6 +77,7 @@ the time and, in parentheses, how long the matrix unit works, both in µs.`,
 	flags.StringVar(&f.edge, "edge", "f16", "type of input and result in main memory: f16, u16 or u8")
 	flags.IntVar(&f.rows, "rows", 128, "number of rows of the projections")
 	flags.StringVar(&f.library, "library", "", "path of the vendor's x86-64 library (default: SDNPU_LIBRARY, else the installed one)")
+	flags.BoolVar(&f.shapes, "shapes", false, "compare equivalent shapes of the input")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object per chip")
 	return cmd
 }
@@ -98,7 +110,7 @@ func (f *formsFlags) run(cmd *cobra.Command) error {
 		if f.json {
 			err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 		} else {
-			err = r.print(cmd.OutOrStdout())
+			err = r.print(cmd.OutOrStdout(), f.forms())
 		}
 		if err != nil {
 			return err
@@ -123,7 +135,7 @@ func (f *formsFlags) estimate(cmd *cobra.Command, chip hexagon.Chip, edge backen
 	defer func() { err = errors.Join(err, device.Close()) }()
 	for _, shape := range shadow.Shapes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "simulating %s of %s on %s\n", shape.Projection, shape.Model, chip.Name)
-		found, err := shadow.Estimate(cmd.Context(), estimator.Compiler{Device: device}, shape, f.rows, edge)
+		found, err := shadow.Estimate(cmd.Context(), estimator.Compiler{Device: device}, f.forms(), shape, f.rows, edge)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +145,7 @@ func (f *formsFlags) estimate(cmd *cobra.Command, chip hexagon.Chip, edge backen
 }
 
 // print writes a table with a row per form and a column per projection.
-func (r *chipTimes) print(w io.Writer) error {
+func (r *chipTimes) print(w io.Writer, forms []shadow.Form) error {
 	fmt.Fprintf(w, "%s (SoC %d, v%d), %d rows, %s in main memory: µs (matrix unit µs)\n", r.Chip, r.SoC, r.Arch, r.Times[0].Rows, r.Times[0].Edge)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "form\t")
@@ -141,11 +153,10 @@ func (r *chipTimes) print(w io.Writer) error {
 		fmt.Fprintf(t, "%s %d×%d\t", s.Projection, s.In, s.Out)
 	}
 	fmt.Fprintln(t)
-	forms := len(shadow.Forms)
-	for i, form := range shadow.Forms {
+	for i, form := range forms {
 		fmt.Fprintf(t, "%s\t", form.Name)
 		for j := range shadow.Shapes {
-			if x := r.Times[j*forms+i]; x.Refused != "" {
+			if x := r.Times[j*len(forms)+i]; x.Refused != "" {
 				fmt.Fprint(t, "refused\t")
 			} else {
 				fmt.Fprintf(t, "%.0f (%.0f)\t", x.Us, x.MatrixUs)

@@ -26,6 +26,9 @@ type Linear struct {
 	Edge backend.DataType
 	// Operator is the QNN operator of the product: FullyConnected, MatMul or Conv2d.
 	Operator string
+	// Height is the height of the image that a Conv2d reads; 0 means 1. The image has Rows pixels,
+	// so Rows must be a multiple of Height. Images of different heights hold the same numbers.
+	Height int
 	// X and Y are the types of the product's input and result. If X is Float16, the weights
 	// of a FullyConnected have a scale per block of 32 inputs. A MatMul has one scale for
 	// all its weights, and other products have a scale per output.
@@ -55,6 +58,9 @@ const linearEffort = 3
 func (c Compiler) EstimateLinear(ctx context.Context, l Linear) (e Estimate, err error) {
 	if err := ctx.Err(); err != nil {
 		return e, err
+	}
+	if h := max(1, l.Height); l.Rows%h != 0 {
+		return e, fmt.Errorf("estimator: linear: height %d: want a divisor of %d rows", h, l.Rows)
 	}
 	e, err = simulate(c.Device, qnn.GraphOptions{Optimization: linearEffort}, func(context *qnn.Context, o qnn.GraphOptions) error {
 		g, err := context.NewGraph("linear", o)
@@ -217,9 +223,10 @@ func (l Linear) product(s *sketch, x *qnn.Tensor, in int, operator string, resul
 	case "Conv2d":
 		q := &qnn.Quantization{Encoding: qnn.AxisScaleOffset, Axis: 3, Scales: slices.Repeat([]float32{0.01}, l.Out)}
 		w := s.tensor(qnn.Static, qnn.Fixed8, q, data, 1, 1, in, l.Out)
-		image := s.node("Reshape", s.tensor(qnn.Native, x.Type, x.Quantization, nil, 1, 1, l.Rows, in), nil, x)
+		h := max(1, l.Height)
+		image := s.node("Reshape", s.tensor(qnn.Native, x.Type, x.Quantization, nil, 1, h, l.Rows/h, in), nil, x)
 		params := []qnn.Param{s.integers("stride", qnn.Uint32, []int{1, 1}, 2), s.integers("pad_amount", qnn.Uint32, []int{0, 0, 0, 0}, 2, 2)}
-		return s.node("Reshape", y(l.Rows, l.Out), nil, s.node(operator, y(1, 1, l.Rows, l.Out), params, image, w))
+		return s.node("Reshape", y(l.Rows, l.Out), nil, s.node(operator, y(1, h, l.Rows/h, l.Out), params, image, w))
 	}
 	q := &qnn.Quantization{Encoding: qnn.AxisScaleOffset, Scales: slices.Repeat([]float32{0.01}, l.Out)}
 	if x.Type == qnn.Float16 {

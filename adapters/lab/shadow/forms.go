@@ -3,6 +3,7 @@ package shadow
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/hexagon/estimator"
@@ -55,6 +56,21 @@ var Forms = []Form{
 	{"a: 2 parts + 32 hot channels, sum u16", true, estimator.Linear{Operator: "FullyConnected", X: backend.Ufixed8, Y: backend.Ufixed8, Parts: 2, Sum: backend.Ufixed16, Hot: hotChannels}},
 }
 
+// EquivalentShapes returns the forms of a projection that compute the same numbers from inputs
+// of different shapes: FullyConnected of all rows, and Conv2d of an image with the rows as
+// pixels, for each height of the image that divides the number of rows.
+func EquivalentShapes(rows int) (list []Form) {
+	for _, t := range []backend.DataType{backend.Ufixed8, backend.Ufixed16} {
+		list = append(list, Form{fmt.Sprintf("%v, FullyConnected", t), true, estimator.Linear{Operator: "FullyConnected", X: t, Y: t}})
+		for h := 1; h <= rows; h++ {
+			if rows%h == 0 {
+				list = append(list, Form{fmt.Sprintf("%v, Conv2d %d × %d", t, h, rows/h), true, estimator.Linear{Operator: "Conv2d", Height: h, X: t, Y: t}})
+			}
+		}
+	}
+	return list
+}
+
 // Simulator is a compiler that estimates how long a projection takes.
 type Simulator interface {
 	EstimateLinear(ctx context.Context, l estimator.Linear) (estimator.Estimate, error)
@@ -74,10 +90,10 @@ type Time struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Estimate compiles a projection in each form and returns the estimated times. A form
+// Estimate compiles a projection in each of the forms and returns the estimated times. A form
 // that does not compile is part of the result, with the compiler's error.
-func Estimate(ctx context.Context, s Simulator, shape Shape, rows int, edge backend.DataType) (times []Time, err error) {
-	for _, f := range Forms {
+func Estimate(ctx context.Context, s Simulator, forms []Form, shape Shape, rows int, edge backend.DataType) (times []Time, err error) {
+	for _, f := range forms {
 		l := f.linear
 		l.Rows, l.In, l.Out, l.Edge = rows, shape.In, shape.Out, edge
 		t := Time{Form: f.Name, Shape: shape, Rows: rows, Edge: edge.String()}

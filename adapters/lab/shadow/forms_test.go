@@ -25,7 +25,7 @@ func (r refusing) EstimateLinear(_ context.Context, l estimator.Linear) (estimat
 }
 
 func TestEstimateKeepsFormsThatDoNotCompile(t *testing.T) {
-	times, err := Estimate(t.Context(), refusing{errors.New("code 1002")}, Shapes[0], 128, backend.Float16)
+	times, err := Estimate(t.Context(), refusing{errors.New("code 1002")}, Forms, Shapes[0], 128, backend.Float16)
 	require.NoError(t, err)
 	require.Len(t, times, len(Forms))
 	for i, x := range times {
@@ -40,6 +40,20 @@ func TestEstimateKeepsFormsThatDoNotCompile(t *testing.T) {
 }
 
 func TestEstimateNeedsASimulator(t *testing.T) {
-	_, err := Estimate(t.Context(), refusing{fmt.Errorf("no trace: %w", estimator.ErrNotSimulated)}, Shapes[0], 128, backend.Float16)
+	_, err := Estimate(t.Context(), refusing{fmt.Errorf("no trace: %w", estimator.ErrNotSimulated)}, Forms, Shapes[0], 128, backend.Float16)
 	require.ErrorIs(t, err, estimator.ErrNotSimulated)
+}
+
+// TestEquivalentShapesHoldAllRows checks that each shape holds all rows, and that each divisor of
+// the number of rows occurs once as a height.
+func TestEquivalentShapesHoldAllRows(t *testing.T) {
+	heights := map[backend.DataType][]int{}
+	for _, f := range EquivalentShapes(12) {
+		require.Equal(t, f.linear.X, f.linear.Y)
+		if f.linear.Operator == "Conv2d" {
+			heights[f.linear.X] = append(heights[f.linear.X], f.linear.Height)
+		}
+	}
+	divisors := []int{1, 2, 3, 4, 6, 12}
+	require.Equal(t, map[backend.DataType][]int{backend.Ufixed8: divisors, backend.Ufixed16: divisors}, heights)
 }
