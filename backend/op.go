@@ -83,8 +83,8 @@ const (
 	Quantize Op = "Quantize"
 	// Widen converts elements of Ufixed8 to the same numbers in Ufixed16: the scale becomes a
 	// 256th, and the offset 256 times as large. QNN calls the operator Convert. Package backend
-	// allows no other encoding of the result, because the vendor's library rounds u8 to any other
-	// encoding of u16 with an error of half a step of u8.
+	// allows no other encoding of the result, because with this one the conversion is exact on every
+	// library.
 	Widen Op = "Convert"
 	// Dequantize converts fixed-point elements to floating-point numbers. The parameter `to`
 	// (uint32) of Dequantize is the floating-point DataType of the result.
