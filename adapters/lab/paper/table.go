@@ -117,11 +117,14 @@ func (t *Table) note(format string, args ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
 }
 
-// Markdown returns the table as text.
+// Markdown returns the table as text, without the rows that were not executed.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s: %s\n\n| what | unit | published | ours | difference | how |\n|---|---|---|---|---|---|\n", t.Item, t.Title)
 	for _, r := range t.Rows {
+		if !r.Ours.Known {
+			continue // the run of this row was not executed
+		}
 		decimals := 2
 		if m := max(math.Abs(r.Published.High), math.Abs(r.Ours.High)); m >= 100 {
 			decimals = 0
