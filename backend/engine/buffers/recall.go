@@ -11,8 +11,12 @@ import (
 )
 
 const (
-	// mostQueries is the largest number of rows whose queries choose the pages of a sequence.
-	mostQueries = 16
+	// The queries of one row in rowsPerQuery choose the pages of a sequence, so that choosing
+	// pages costs about the same part of a pass on every graph width.
+	rowsPerQuery = 8
+	// Passes on graphs of fewer than wideRows rows choose pages for one layer in layerTurns. The
+	// next passes choose pages for the others, because queries of successive tokens are alike.
+	wideRows, layerTurns = 32, 4
 	// recallWorkers is the largest number of goroutines that weigh pages.
 	recallWorkers = 4
 	// MissedAttention is the estimated part of the attention, averaged over the key heads of a
@@ -23,7 +27,7 @@ const (
 // Recall chooses which pages of long sequences the layers [first, end) read next. The layers'
 // graph of the given width has just computed the rows. Recall returns the largest part of the
 // attention, over all long sequences, that the rows have missed by the estimate, averaged over
-// layers and key heads. Layers with a sliding window need no pages.
+// the layers whose turn it is and their key heads. Layers with a sliding window need no pages.
 func (b *Buffers) Recall(rows *Rows, first, end, width int) (missed float32) {
 	for sequence := range rows.Starts {
 		missed = max(missed, b.recallFor(rows, sequence, first, end, width))
@@ -35,16 +39,23 @@ func (b *Buffers) Recall(rows *Rows, first, end, width int) (missed float32) {
 func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) float32 {
 	chosen := sample(rows, sequence, width)
 	heads := b.config.Model.KVHeads
-	missed := make([]float32, (end-first)*heads)
+	var layers []int
+	for layer := first; layer < end; layer++ {
+		turn := width >= wideRows || (layer+rows.Bases[sequence])%layerTurns == 0
+		if turn && b.config.Model.WindowOf(layer) == 0 {
+			layers = append(layers, layer)
+		}
+	}
+	if len(chosen) == 0 || len(layers) == 0 {
+		return 0
+	}
+	missed := make([]float32, len(layers)*heads)
 	var next atomic.Int64
 	var work sync.WaitGroup
 	for range min(recallWorkers, runtime.GOMAXPROCS(0), len(missed)) {
 		work.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(missed); i = int(next.Add(1)) - 1 {
-				layer, head := first+i/heads, i%heads
-				if b.config.Model.WindowOf(layer) > 0 {
-					continue
-				}
+				layer, head := layers[i/heads], i%heads
 				missed[i] = b.cache.Exchange(sequence, layer, head, func(x *recall.Index) []float32 {
 					return b.weigh(x, layer, head, width, chosen)
 				})
@@ -77,8 +88,9 @@ func (b *Buffers) weigh(x *recall.Index, layer, head, width int, chosen []int) [
 	return weights
 }
 
-// sample returns at most mostQueries rows of the last slice of a pass that belong to a sequence,
-// counted from the slice's first row: the last ones, and some of the others at equal distances.
+// sample returns rows of the last slice of a pass that belong to a sequence, counted from the
+// slice's first row: at most one for rowsPerQuery rows of the graph. Half of them are the last
+// ones, and the others have equal distances.
 func sample(rows *Rows, sequence, width int) (chosen []int) {
 	var own []int
 	slice := rows.Sequences[(len(rows.Sequences)-1)/width*width:]
@@ -87,13 +99,14 @@ func sample(rows *Rows, sequence, width int) (chosen []int) {
 			own = append(own, i)
 		}
 	}
-	if len(own) <= mostQueries {
+	most := max(width/rowsPerQuery, 1)
+	if len(own) <= most {
 		return own
 	}
-	const last = mostQueries / 2
+	last := (most + 1) / 2
 	rest := own[:len(own)-last]
-	for i := range mostQueries - last {
-		chosen = append(chosen, rest[i*len(rest)/(mostQueries-last)])
+	for i := range most - last {
+		chosen = append(chosen, rest[i*len(rest)/(most-last)])
 	}
 	return append(chosen, own[len(own)-last:]...)
 }
