@@ -128,3 +128,50 @@ func TestPassesSeeTheFirstTheLatestAndOtherTokensOnce(t *testing.T) {
 	require.Greater(t, long, 200)
 	require.NotEmpty(t, distant, "no pass sees the middle of the text")
 }
+
+// TestLongConversationsAreReusedCopiedAndSaved continues a conversation beyond the slots, begins
+// another one with the same tokens, and restores both from files.
+func TestLongConversationsAreReusedCopiedAndSaved(t *testing.T) {
+	o := beyond
+	o.Sequences = 2
+	e, _ := start(t, newDevice(), o)
+	_, _, first := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 250, IgnoreEOS: true, CachePrompt: true})
+	text := append(append([]int32(nil), begin...), first.Output...)
+
+	_, _, second := answer(t, e, engine.Request{Prompt: append(text, 403, 407), MaxTokens: 20, IgnoreEOS: true, CachePrompt: true})
+	require.Equal(t, 250, second.CachedTokens, "the last token of an answer is not in the cache")
+	other := append(append([]int32(nil), text[:200]...), 9, 9, 9)
+	_, _, third := answer(t, e, engine.Request{Prompt: other, MaxTokens: 20, IgnoreEOS: true, CachePrompt: true})
+	require.Equal(t, 192, third.CachedTokens)
+	require.NotEqual(t, second.Sequence, third.Sequence)
+
+	var saved [2]bytes.Buffer
+	var caches [2][]byte
+	for s := range saved {
+		_, err := e.SaveSequence(t.Context(), s, &saved[s])
+		require.NoError(t, err)
+		caches[s], err = e.ReadCache(nil, s)
+		require.NoError(t, err)
+	}
+	n := len(e.Tokens(third.Sequence))
+	a, b := caches[second.Sequence], caches[third.Sequence]
+	for head := range 4 { // keys of layer 0, which depend on tokens and positions only
+		from, to := head*len(e.Tokens(second.Sequence))*32, head*n*32
+		require.Equal(t, a[from:from+200*32], b[to:to+200*32])
+	}
+	restored, _ := start(t, newDevice(), o)
+	for s := range saved {
+		_, err := restored.RestoreSequence(t.Context(), s, bytes.NewReader(saved[s].Bytes()))
+		require.NoError(t, err)
+		got, err := restored.ReadCache(nil, s)
+		require.NoError(t, err)
+		require.Equal(t, caches[s], got)
+	}
+	_, _, again := answer(t, restored, engine.Request{Prompt: append(other, third.Output...), MaxTokens: 5, IgnoreEOS: true, CachePrompt: true})
+	require.Equal(t, n, again.CachedTokens)
+
+	require.NoError(t, e.Truncate(second.Sequence, 100))
+	short, err := e.ReadCache(nil, second.Sequence)
+	require.NoError(t, err)
+	require.Equal(t, a[:100*32], short[:100*32])
+}
