@@ -48,8 +48,7 @@ var errBusy = errors.New("a request runs")
 // needs it. If the device's calls take no time, growAhead changes at once and returns the
 // change.
 func (e *Engine) growAhead(n int) (done *Growth) {
-	n = min(n, e.options.Slots)
-	if e.options.Ahead <= 0 || n <= e.graphs.Load().context {
+	if n = min(n, e.options.Slots); e.options.Ahead <= 0 || n <= e.graphs.Load().context {
 		return nil
 	}
 	a := &e.ahead

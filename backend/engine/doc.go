@@ -31,7 +31,7 @@
 //
 // # Where things are
 //
-//   - Package kvcache holds keys and values. Package buffers holds hidden states, angles and masks.
+//   - Package kvcache holds keys and values, and uses package recall if a text has more tokens than slots. Package buffers holds hidden states, angles and masks.
 //     Package arena divides device buffers into regions. Package sequences keeps the tokens
 //     of each sequence.
 //   - Package images compiles, loads and measures graphs. Package residency loads and frees block
@@ -78,7 +78,8 @@
 // # Invariants
 //
 //   - between passes, slots without a token are zero: nothing of an earlier text remains;
-//   - a row attends to its own sequence's committed tokens, its ancestors in the pass and itself.
+//   - a row attends to its own sequence's committed tokens, its ancestors in the pass and itself;
+//     if the sequence has more tokens than slots, a row attends to some of these tokens.
 //     On a device whose results do not depend on graph widths, logits and cache are the same
 //     bits however a text was cut into passes and whatever else ran in the passes;
 //   - the last token of a prompt is always computed, because its logits are needed;

@@ -19,15 +19,6 @@ func (e *Engine) reserve(ctx context.Context, n int) (*Growth, error) {
 	return e.growTo(ctx, n, replacement{})
 }
 
-// slotsAfter returns how many tokens can follow the first `length` tokens of a sequence without a
-// change to a longer context tier. Drafts never exceed the slots of a text that still fits.
-func (e *Engine) slotsAfter(length int) int {
-	if tier := e.graphs.Load().context; length < tier {
-		return tier - length
-	}
-	return e.options.Context - length
-}
-
 // growTo does the work of reserve and describes the change in r. The caller may set two
 // fields of r before the call of growTo: `together` and `mayMove`.
 func (e *Engine) growTo(ctx context.Context, n int, r replacement) (*Growth, error) {

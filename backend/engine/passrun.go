@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/engine/buffers"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
@@ -88,7 +87,7 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 			r.collect(b, g, part, parts)
 		}
 	}
-	if err == nil && r.recall(b, g.Rows) && parts == 1 {
+	if err == nil && r.graphs.memory.Recall(r.batch.tree, b.First, b.End, g.Rows) && parts == 1 {
 		err = e.runGraph(ctx, g.Bound(), 0, r.result)
 	}
 	r.endBlock(b, g, parts)
@@ -112,12 +111,6 @@ func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int
 	}
 	r.Ops[e.laneName] += int64(g.Signature.Nodes)
 	return nil
-}
-
-// recall chooses the earlier tokens that long sequences of the batch read in the block's next run.
-// recall reports whether the run that has just ended missed so much that it is worth repeating.
-func (r *passRun) recall(b *residency.Block, width int) (again bool) {
-	return len(r.batch.tree.Starts) > 0 && r.graphs.memory.Recall(r.batch.tree, b.First, b.End, width) > buffers.MissedAttention
 }
 
 // fill writes the masks, angles and padding rows that a graph of the block reads. fill

@@ -16,10 +16,8 @@ import (
 // it, loads of earlier plans failed too often, or the plan run of another request has
 // not ended.
 func (e *Engine) planPrompt(ctx context.Context, g *generation, cached int, tokens []int32) (*residency.Run, error) {
-	if s := e.shape(); !s.Planned() || s.Exact { // if Exact is set, widths must not depend on a plan
-		return nil, nil
-	}
-	if cached+len(tokens) > e.options.Slots { // a window of chunks must fit into the slots
+	// if Exact is set, widths must not depend on a plan; a window of chunks must fit into the slots
+	if s := e.shape(); !s.Planned() || s.Exact || cached+len(tokens) > e.options.Slots {
 		return nil, nil
 	}
 	e.idleSwitch.recordPrompt(len(tokens))

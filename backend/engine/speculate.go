@@ -53,7 +53,7 @@ func (g *generation) propose(length int) {
 	g.tree.Reset()
 	g.drafter.Propose(g.tree, rows)
 	g.guideDrafts(rows)
-	g.item.Drafts = g.tree.Head(draft.Fitting(g.tree, min(g.engine.slotsAfter(length), g.tokensLeft())-1, g.engine.config.Vocab))
+	g.item.Drafts = g.tree.Head(draft.Fitting(g.tree, min(g.engine.options.RoomAfter(length, g.engine.graphs.Load().context), g.tokensLeft())-1, g.engine.config.Vocab))
 }
 
 // tokensLeft returns how many more tokens the answer may get.

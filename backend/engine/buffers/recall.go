@@ -19,23 +19,24 @@ const (
 	wideRows, layerTurns = 32, 4
 	// recallWorkers is the largest number of goroutines that weigh pages.
 	recallWorkers = 4
-	// MissedAttention is the estimated part of the attention, averaged over the key heads of a
+	// missedAttention is the estimated part of the attention, averaged over the key heads of a
 	// block's layers, from which a block runs again with other pages.
-	MissedAttention = 0.02
+	missedAttention = 0.02
 )
 
 // Recall chooses which pages of long sequences the layers [first, end) read next. The layers'
-// graph of the given width has just computed the rows. Recall returns the largest part of the
-// attention, over all long sequences, that the rows have missed by the estimate, averaged over
-// the layers whose turn it is and their key heads. Layers with a sliding window need no pages.
-func (b *Buffers) Recall(rows *Rows, first, end, width int) (missed float32) {
+// graph of the given width has just computed the rows. Recall reports whether the rows of a long
+// sequence have missed so much attention by the estimate that the graph is worth running again.
+// Layers with a sliding window need no pages.
+func (b *Buffers) Recall(rows *Rows, first, end, width int) (again bool) {
 	for sequence := range rows.Starts {
-		missed = max(missed, b.recallFor(rows, sequence, first, end, width))
+		again = b.recallFor(rows, sequence, first, end, width) > missedAttention || again
 	}
-	return missed
+	return again
 }
 
-// recallFor does the work of Recall for one sequence.
+// recallFor does the work of Recall for one sequence. recallFor returns the missed part of the
+// attention, averaged over the layers whose turn it is and their key heads.
 func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) float32 {
 	chosen := sample(rows, sequence, width)
 	heads := b.config.Model.KVHeads

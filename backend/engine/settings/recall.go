@@ -21,6 +21,16 @@ func (o *Settings) recallFor(c model.Config, rows int) kvcache.Recall {
 	return kvcache.Recall{Page: pageTokens, Sinks: pageTokens, Ring: ring}
 }
 
+// RoomAfter returns how many tokens can follow the first `length` tokens of a sequence without a
+// change from the given context tier to a longer one. As long as a text fits into the tier, what
+// follows must fit, too, so that drafts do not make a text long that fits into the slots.
+func (o *Settings) RoomAfter(length, tier int) int {
+	if length < tier {
+		return tier - length
+	}
+	return o.Context - length
+}
+
 // querySlots returns the number of past slots of the graphs that return queries: those of the
 // longest tier, if sequences can have more tokens than slots.
 func (o *Settings) querySlots() int {
