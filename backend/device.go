@@ -102,8 +102,9 @@ type Program interface {
 // Signature lists the inputs and outputs of a graph.
 type Signature struct {
 	Inputs, Outputs []Port
-	// Nodes is the number of operators in the graph.
-	Nodes int
+	// Nodes is the number of operators that the device runs, and HostNodes the number that the host
+	// computes ([HostRemainder]).
+	Nodes, HostNodes int
 }
 
 // Port gives the name, element type and shape of an input or output of a graph.

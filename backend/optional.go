@@ -68,6 +68,15 @@ type HostWork struct {
 	CPU, IO time.Duration
 }
 
+// HostWorkOf returns the host's work for a device. For a device that runs all nodes itself, the work
+// is zero.
+func HostWorkOf(d Device) HostWork {
+	if h, ok := d.(Hosting); ok {
+		return h.HostWork()
+	}
+	return HostWork{}
+}
+
 // Since returns the work after an earlier state.
 func (w HostWork) Since(before HostWork) HostWork {
 	return HostWork{

@@ -72,17 +72,21 @@ var walls = []wall{
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant", "backend/quant/quanttest"}},
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}, modules: []string{"golang.org/x/sys"}}, // golang.org/x/sys tells which vector instructions the CPU has
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
-	{folder: "backend/lanes", internal: []string{"backend", "backend/model", "backend/quant"}},
+	{folder: "backend/lanes", internal: []string{"backend", "backend/model", "backend/quant", "graphswap", "graphswap/outoforder"}},
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/flips", "backend/engine/images", "backend/engine/kvcache",
 		"backend/engine/power", "backend/engine/queue", "backend/engine/report", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences", "backend/engine/settings",
-		"backend/engine/workload", "spec/...", "graphswap", "graphswap/session", "calibration/...",
+		"backend/engine/workload", "backend/engine/chunkset", "backend/engine/closing", "backend/lanes", "spec/...", "graphswap", "graphswap/outoforder", "graphswap/session", "calibration/...",
 		"internal/mapped", // the engine calls mapped.Verify before it uses the result of a pass
 	}},
 	{folder: "backend/engine/arena", internal: []string{"backend"}},
 	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/quant", "backend/engine/arena", "backend/engine/kvcache", "backend/engine/recall"}},
+	{folder: "backend/engine/chunkset", internal: []string{
+		"backend", "backend/model", "backend/sampler", "backend/lanes", "backend/engine/arena", "backend/engine/buffers", "backend/engine/kvcache", "backend/engine/residency", "graphswap/outoforder",
+	}},
+	{folder: "backend/engine/closing", stdOnly: true},
 	{folder: "backend/engine/detok", stdOnly: true},
 	{folder: "backend/engine/flips", internal: []string{"backend/engine/queue", "backend/engine/report", "backend/engine/settings"}},
 	{folder: "backend/engine/prepare", internal: []string{"backend", "backend/engine/buffers", "backend/engine/images", "backend/engine/settings", "backend/model"}},
@@ -95,9 +99,9 @@ var walls = []wall{
 	{folder: "backend/engine/queue", internal: []string{"backend", "backend/engine/report", "backend/sampler", "spec"}},
 	{folder: "backend/engine/settings", internal: []string{
 		"backend", "backend/engine/arena", "backend/engine/buffers", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache", "backend/engine/report",
-		"backend/engine/residency", "backend/engine/workload", "backend/imagecache", "backend/model", "graphswap", "graphswap/session",
+		"backend/engine/residency", "backend/engine/workload", "backend/imagecache", "backend/model", "graphswap", "graphswap/outoforder", "graphswap/session",
 	}},
-	{folder: "backend/engine/report", internal: []string{"backend", "backend/engine/residency", "graphswap", "graphswap/session"}},
+	{folder: "backend/engine/report", internal: []string{"backend", "backend/lanes", "backend/engine/residency", "graphswap", "graphswap/session"}},
 	{folder: "backend/engine/residency", internal: []string{"backend", "backend/engine/arena", "backend/engine/images", "graphswap"}},
 	{folder: "backend/engine/images", internal: []string{"backend", "backend/model", "backend/imagecache", "backend/engine/arena", "internal/mapped"}},
 	{folder: "backend/engine/embed", internal: []string{

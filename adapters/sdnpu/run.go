@@ -321,6 +321,7 @@ func (f *runFlags) generate(ctx context.Context, stdout, stderr io.Writer, l *la
 	if mj, ok := report.EnergyMJ(); ok {
 		fmt.Fprintf(stderr, "\nenergy, simulated: %.2f J, %.0f mJ per token", mj/1000, report.EnergyPerTokenMJ())
 	}
+	printHost(stderr, report)
 	fmt.Fprintf(stderr, "\n%s in %v, %s in %v (%.1f tokens/s); load %v; processor %v; operators: NPU %d, CPU %d\n%s\n",
 		cmdline.Count(report.PromptTokens, "prompt token"), report.Prefill.Round(time.Millisecond), cmdline.Count(report.OutputTokens, "token"), report.Decode.Round(time.Millisecond),
 		rate(report), load.Round(time.Millisecond), processorText(report), report.Ops[backend.NPU], report.Ops[backend.CPU], launch.Describe(l.Device.Capabilities()))

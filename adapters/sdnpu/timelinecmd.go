@@ -102,5 +102,10 @@ func writeTimeline(ctx context.Context, path, model string, l *launch.Model, r e
 	if r.Plan.Predicted != nil { // the page draws the forecast above the measured execution
 		record.Timelines = append([]*graphswap.Timeline{r.Plan.Predicted}, record.Timelines...)
 	}
+	for _, o := range r.Orders { // windows of chunks that ran out of order have timelines of their own
+		line := o.Problem.Timeline(o.Schedule)
+		line.Source = graphswap.Executed
+		record.Timelines = append(record.Timelines, line)
+	}
 	return atomicfile.Write(ctx, path, 0o644, func(w io.Writer) error { return record.Write(w) })
 }

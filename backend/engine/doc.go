@@ -72,7 +72,7 @@
 //  5. The locks of package residency, which its package comment lists, follow headLock.
 //  6. Program.Run and Program.Close take the locks of package hexagon, and then those of qnn.
 //     The locks of package residency are not held during Program.Run and Program.Close.
-//  7. A goroutine that holds queue.Queue.Mu, closing.mu or ahead.mu takes no other lock.
+//  7. A goroutine that holds queue.Queue.Mu, closing.Closing.mu or ahead.mu takes no other lock.
 //     The same is true of a lock of packages sequences, workload, power or draft.
 //
 // # Invariants

@@ -20,7 +20,7 @@ func (e *Engine) drive(ctx context.Context, own *generation, x *residency.Run) e
 		return err
 	}
 	defer e.unlock()
-	d := &driven{windowRun: &windowRun{engine: e, x: x, own: own}, ctx: ctx}
+	d := &driven{windowRun: &windowRun{engine: e, x: x, item: itemOf(x), width: x.Plan.PrefillRows, own: own}, ctx: ctx}
 	line, err := graphswap.Drive(x.Plan, x.Forecast.Problem, d)
 	d.clear()
 	if err == nil {

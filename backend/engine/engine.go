@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/closing"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/engine/power"
 	"github.com/sdnpu/sdnpu/backend/engine/queue"
@@ -51,7 +52,7 @@ type Engine struct {
 	idleSwitch idleSwitch
 	chooser    *chooser // chooser is nil if blocks and widths never change
 	switcher   *residency.Switcher
-	closing    closing
+	closing    closing.Closing
 	ahead      ahead
 	overdrawn  atomic.Bool // overdrawn is set if drafts have lost more time than the guard allows
 	// experience holds the weights of the draft sources, learned in earlier requests
@@ -244,7 +245,7 @@ func (e *Engine) unlock() { <-e.deviceLock }
 // Close waits until the current pass has ended, and frees programs, images and buffers.
 // Running requests get the error [backend.ErrClosed]. Close may be called twice.
 func (e *Engine) Close() error {
-	e.closing.begin()
+	e.closing.Begin()
 	e.idleSwitch.close()
 	e.ahead.close()
 	e.chooser.close()

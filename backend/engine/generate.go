@@ -58,12 +58,14 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	}
 	g.describeGraphs() // from here on, the shape stays the same until requestEnded
 	e.queue.Enter()
+	host := backend.HostWorkOf(e.dev)
 	leave := sync.OnceFunc(e.queue.Leave)
 	defer leave()
 	if err = g.prefill(ctx); err == nil {
 		err = g.decode(ctx)
 	}
 	g.finish(err)
+	g.report.Host = backend.HostWorkOf(e.dev).Since(host)
 	leave()
 	if errors.Is(err, sampler.ErrLogits) {
 		// Keys or values of the request's sequence can have caused the invalid logits, so the

@@ -10,6 +10,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
 	"github.com/sdnpu/sdnpu/backend/engine/buffers"
+	"github.com/sdnpu/sdnpu/backend/engine/chunkset"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
@@ -24,7 +25,8 @@ type graphSet struct {
 	context int // context is the number of tokens that one sequence can hold
 	slots   int // slots is the number of slots of all sequences
 	memory  *buffers.Buffers
-	head    *head // all graph sets of one shape share the head
+	chunks  chunkset.Set // chunks holds the memory of chunks that run out of order
+	head    *head        // all graph sets of one shape share the head
 	// start tells which graphs of each block to load first. If start is nil, the shape's plan
 	// decides which graphs are loaded first.
 	start []graphswap.Variant
@@ -148,7 +150,7 @@ func (e *Engine) reloadAfterRestart(err error) (reloaded bool) {
 func (f *graphSet) sizeBytes() int64 { return f.ProgramBytes() + f.memory.TotalBytes() }
 
 // close frees the programs and the memory of the blocks.
-func (f *graphSet) close() error { return errors.Join(f.Unload(), f.memory.Close()) }
+func (f *graphSet) close() error { return errors.Join(f.Unload(), f.chunks.Close(), f.memory.Close()) }
 
 // closeHead frees the set's head, unless another graph set uses the head, too.
 func (f *graphSet) closeHead(other *graphSet) error {

@@ -52,6 +52,10 @@ func (e *Engine) runNextPass(ctx context.Context, own *generation) error {
 		e.runWindow(ctx, own, x)
 		return nil
 	}
+	if item, n := e.nextChunks(); item != nil && e.queue.TakeItem(item) {
+		e.runChunks(ctx, own, item, n)
+		return nil
+	}
 	next := e.nextRows()
 	// when this function ends, the list `next` is empty, unless the device has panicked
 	defer func() { e.abandon(own, next) }()

@@ -110,6 +110,9 @@ func (e *Engine) runGraph(ctx context.Context, g *residency.BoundGraph, part int
 		r.Count(t.RunCost())
 	}
 	r.Ops[e.laneName] += int64(g.Signature.Nodes)
+	if n := g.Signature.HostNodes; n > 0 {
+		r.Ops[backend.CPU] += int64(n)
+	}
 	return nil
 }
 

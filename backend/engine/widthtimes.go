@@ -65,33 +65,11 @@ func (e *Engine) timeWidths(ctx context.Context, f *graphSet) (err error) {
 // timeGraphs runs the graphs of the first block and of the head once.
 func (e *Engine) timeGraphs(ctx context.Context, f *graphSet) (*WidthTimes, error) {
 	t := &WidthTimes{Body: make(map[int]float64), Head: make(map[int]float64)}
-	for i, rows := range f.head.rows {
-		took, err := e.timeGraph(ctx, f.head.widths[i])
-		if err != nil {
-			return nil, err
-		}
-		t.Head[rows] = took.Seconds()
+	simulated := e.clock.Simulated()
+	if err := residency.TimeGraphs(ctx, t.Head, f.head.rows, func(i int) *residency.BoundGraph { return f.head.widths[i] }, 1, simulated); err != nil {
+		return nil, err
 	}
-	b := f.Blocks[0]
+	b, rows := f.Blocks[0], f.shape.Rows
 	share := float64(b.End-b.First) / float64(e.config.Layers)
-	for _, width := range f.shape.Rows {
-		took, err := e.timeGraph(ctx, b.Narrowest(width).Bound())
-		if err != nil {
-			return nil, err
-		}
-		t.Body[width] = took.Seconds() / share
-	}
-	return t, nil
-}
-
-// timeGraph returns the time of a run on the device's clock. On the host's clock,
-// timeGraph returns the shorter time of two runs, because the first run may wait for
-// pages of memory.
-func (e *Engine) timeGraph(ctx context.Context, g *residency.BoundGraph) (time.Duration, error) {
-	first, err := residency.TimeRun(ctx, g, residency.DeviceTime)
-	if err != nil || e.clock.Simulated() {
-		return first, err
-	}
-	second, err := residency.TimeRun(ctx, g, residency.DeviceTime)
-	return min(first, second), err
+	return t, residency.TimeGraphs(ctx, t.Body, rows, func(i int) *residency.BoundGraph { return b.Narrowest(rows[i]).Bound() }, share, simulated)
 }

@@ -31,7 +31,10 @@ func itemOf(x *residency.Run) *queue.Item { return x.Owner.(*queue.Item) }
 // their slots, but only those of finished chunks are committed.
 type windowRun struct {
 	engine *Engine
-	x      *residency.Run
+	x      *residency.Run // x is nil if the window belongs to no plan
+	// item is the work item of the prompt, and width the number of rows of a chunk.
+	item  *queue.Item
+	width int
 	// own is the request on whose goroutine the window runs, or nil.
 	own *generation
 	// first is the number of the window's first chunk. passes are the passes of the
@@ -51,20 +54,26 @@ type windowRun struct {
 // When runWindow is called, the prompt's work item must not be in the queue, and the
 // caller holds the device lock.
 func (e *Engine) runWindow(ctx context.Context, own *generation, x *residency.Run) {
-	if x.Owner != &own.item {
+	w := &windowRun{engine: e, x: x, item: itemOf(x), width: x.Plan.PrefillRows, own: own, first: x.Chunk()}
+	w.compute(ctx, func(ctx context.Context) error { return w.run(ctx, x.Window()) })
+}
+
+// compute calls a function that computes the chunks of the window.
+func (w *windowRun) compute(ctx context.Context, chunks func(context.Context) error) {
+	e, err := w.engine, errAbandoned
+	if w.item != &w.own.item {
 		ctx = context.WithoutCancel(ctx)
 	}
 	e.power.Vote(backend.Prefill)
-	w, err := &windowRun{engine: e, x: x, own: own, first: x.Chunk()}, errAbandoned
 	defer func() { // the window's output is delivered even if the device panics
 		if w.delivered == nil || !w.delivered.Panicked {
-			e.deliver(own, []*queue.Output{{Rows: queue.Rows{Item: itemOf(x)}, Err: err, Turn: e.queue.ReserveTurns(1)}})
+			e.deliver(w.own, []*queue.Output{{Rows: queue.Rows{Item: w.item}, Err: err, Turn: e.queue.ReserveTurns(1)}})
 		}
 	}()
-	err = w.run(ctx, x.Window())
+	err = chunks(ctx)
 	w.clear()
 	if e.reloadAfterRestart(err) {
-		err = nil // the restart of the device has ended the plan, so the other chunks are computed one by one
+		err = nil // the restart of the device has ended the window, so the other chunks are computed one by one
 	}
 }
 
@@ -87,7 +96,7 @@ func (w *windowRun) run(ctx context.Context, steps []graphswap.Step) error {
 // beginStep copies the hidden states of the chunk that the plan step computes into the
 // buffers.
 func (w *windowRun) beginStep(s graphswap.Step) (r *passRun, b *residency.Block, err error) {
-	if w.engine.closing.begun() { // a closing engine ends the window here, so that Close need not wait for the end of the prompt
+	if w.engine.closing.Begun() { // a closing engine ends the window here, so that Close need not wait for the end of the prompt
 		return nil, nil, fmt.Errorf("engine: %w", backend.ErrClosed)
 	}
 	if i := s.Chunk - w.first; i == len(w.passes) {
@@ -107,7 +116,7 @@ func (w *windowRun) beginStep(s graphswap.Step) (r *passRun, b *residency.Block,
 
 // begin starts the pass of the window's next chunk.
 func (w *windowRun) begin(chunk int) error {
-	e, item := w.engine, itemOf(w.x)
+	e, item := w.engine, w.item
 	committed := 0 // committed counts rows of finished chunks, which are no longer in the item's tokens
 	for _, r := range w.passes {
 		if r.finished {
@@ -117,7 +126,7 @@ func (w *windowRun) begin(chunk int) error {
 	ahead := w.rows - committed
 	rest := *item
 	rest.Tokens = item.Tokens[ahead:]
-	s := queue.Rows{Item: &rest, N: min(w.x.Plan.PrefillRows, len(rest.Tokens))}
+	s := queue.Rows{Item: &rest, N: min(w.width, len(rest.Tokens))}
 	if s.N == 0 {
 		return fmt.Errorf("engine: %w: chunk %d has no tokens, because the prompt has ended", ErrPass, chunk)
 	}
@@ -125,7 +134,9 @@ func (w *windowRun) begin(chunk int) error {
 	if err != nil {
 		return err
 	}
-	b.chunk, b.inSlots = chunk, true
+	if b.inSlots = true; w.x != nil {
+		b.chunk = chunk
+	}
 	r, err := e.embed(b)
 	if err != nil {
 		return err
@@ -148,11 +159,17 @@ func (w *windowRun) endStep(ctx context.Context, r *passRun, b *residency.Block)
 		r.hidden = append(r.hidden[:0], m.Hidden(w.block, rows)...)
 		return nil
 	}
+	return w.finish(ctx, r)
+}
+
+// finish runs the head for a chunk that has left the last block, and delivers the chunk.
+func (w *windowRun) finish(ctx context.Context, r *passRun) error {
+	e := w.engine
 	result, err := r.runHead(ctx)
 	if err != nil {
 		return err
 	}
-	outputs := e.outputs(ctx, []queue.Rows{{Item: itemOf(w.x), N: rows}}, result, nil)
+	outputs := e.outputs(ctx, []queue.Rows{{Item: w.item, N: len(r.batch.rows)}}, result, nil)
 	o := outputs[0]
 	o.Partial, w.delivered = true, o
 	e.deliver(w.own, outputs)

@@ -25,6 +25,7 @@ type Device struct {
 	backend.Device
 	memory  *memory
 	account account
+	times   times
 }
 
 // New returns a device that runs all other nodes on the device `inner`, and takes the host's

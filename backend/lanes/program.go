@@ -47,6 +47,9 @@ func (d *Device) newProgram(inner backend.Program, plans []*plan) (backend.Progr
 	scratch := alignment
 	for _, one := range plans {
 		g := &graph{plan: one, signature: backend.Signature{Inputs: one.Inputs, Outputs: one.Outputs, Nodes: one.Nodes}}
+		for _, s := range one.Steps {
+			g.signature.HostNodes += len(s.Products)
+		}
 		for _, name := range one.Parts {
 			s, err := inner.Signature(name)
 			if err != nil {
@@ -163,34 +166,47 @@ func (p *program) Run(ctx context.Context, name string, bindings []backend.Bindi
 		}
 	}
 	p.cost = backend.Cost{}
-	for i := range g.plan.Parts {
-		if err := p.runPart(ctx, g.last, i); err != nil {
+	for i, part := range g.plan.Parts {
+		began := time.Now()
+		c, err := p.runPart(ctx, g.last, i)
+		if err != nil {
 			return err
 		}
+		if took := time.Since(began); !c.Virtual {
+			p.device.learn(part, took)
+		} else {
+			p.device.learn(part, c.Took)
+		}
+		c.Took, c.Overrun = c.Took+p.cost.Took, c.Overrun+p.cost.Overrun
+		p.cost = c
 		if i == len(g.plan.Steps) {
 			break
 		}
-		began := time.Now()
-		if err := p.device.compute(ctx, &g.plan.Steps[i], g.last.inputs[i], g.last.results[i]); err != nil {
+		s := &g.plan.Steps[i]
+		began = time.Now()
+		if err := p.device.compute(ctx, s, g.last.inputs[i], g.last.results[i]); err != nil {
 			return err
 		}
-		p.cost.Took += onDeviceClock(time.Since(began), p.cost)
+		took := time.Since(began)
+		p.device.learn(stepName(g.plan, s), took)
+		p.cost.Took += onDeviceClock(took, p.cost)
 	}
 	p.device.account.device.Add(g.plan.Multiplications)
 	return nil
 }
 
-// runPart runs one part of a graph and adds its cost to the cost of the run.
-func (p *program) runPart(ctx context.Context, w *Work, i int) error {
+// stepName returns the name under which the times of a step are known.
+func stepName(p *plan, s *step) string { return p.Name + " " + s.Input }
+
+// runPart runs one part of a graph and returns its cost.
+func (p *program) runPart(ctx context.Context, w *Work, i int) (c backend.Cost, err error) {
 	if err := p.Program.Run(ctx, w.graph.plan.Parts[i], w.bindings[i]); err != nil {
-		return err
+		return c, err
 	}
 	if t, ok := p.Program.(backend.Timed); ok {
-		c := t.RunCost()
-		c.Took, c.Overrun = c.Took+p.cost.Took, c.Overrun+p.cost.Overrun
-		p.cost = c
+		c = t.RunCost()
 	}
-	return nil
+	return c, nil
 }
 
 // onDeviceClock converts a time of the host's clock to the clock of a device whose calls last

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/quant"
@@ -49,6 +51,18 @@ func PastKey(layer int) string { return fmt.Sprintf("past_k%d", layer) }
 
 // PastValue returns the name of the port with a layer's past values.
 func PastValue(layer int) string { return fmt.Sprintf("past_v%d", layer) }
+
+// IsPast reports whether a port holds the past keys or values of a layer.
+func IsPast(port string) bool {
+	return strings.HasPrefix(port, "past_k") || strings.HasPrefix(port, "past_v")
+}
+
+// LayerOfNewValue returns the layer whose new values a port holds. ok is false for other ports.
+func LayerOfNewValue(port string) (layer int, ok bool) {
+	number, found := strings.CutPrefix(port, "new_v")
+	layer, err := strconv.Atoi(number)
+	return layer, found && err == nil
+}
 
 // NewKey returns the name of the port for the new keys of a layer.
 func NewKey(layer int) string { return fmt.Sprintf("new_k%d", layer) }

@@ -11,7 +11,8 @@
 // A [Stage] is one subgraph of the model. Each chunk of the prompt runs each stage once,
 // as one [Task]. [New] checks the stages, and returns a [Problem]. [Problem.Schedule]
 // simulates a [Policy] on the problem and returns a [Schedule]: the start and end of every
-// task. [Problem.Shortest] returns the shortest schedule of all policies. [Problem.Check]
+// task. [Problem.Execute] makes the same choices for real tasks, as they end.
+// [Problem.Shortest] returns the shortest schedule of all policies. [Problem.Check]
 // checks a schedule, whether it was simulated or recorded.
 //
 // The chunk window of a problem bounds the memory for activations. With a window of 4,

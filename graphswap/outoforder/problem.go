@@ -16,7 +16,7 @@ const (
 	maxTime         = time.Hour // maxTime is the longest time of one task
 )
 
-// DefaultWindow is the chunk window that the laboratory uses if none is given.
+// DefaultWindow is the chunk window that is used if none is given.
 const DefaultWindow = 4
 
 // laneCount is the number of lanes that run tasks: NPU and CPU.
@@ -75,6 +75,9 @@ func (p *Problem) dependencies() (n int) {
 			perStage = p.chunks * (p.chunks + 1) / 2
 		}
 		n += len(s.After) * perStage
+		if s.Ordered {
+			n += p.chunks - 1
+		}
 		if len(s.After) == 0 {
 			starts++
 		}
@@ -100,6 +103,9 @@ func (p *Problem) connect() {
 			}
 			for ; from <= c; from++ {
 				p.depend(c*n+j, from, s.After)
+			}
+			if s.Ordered && c > 0 {
+				p.depend(c*n+j, c-1, []int{j})
 			}
 			if len(s.After) == 0 && p.window > 0 && c >= p.window {
 				p.depend(c*n+j, c-p.window, last)

@@ -38,6 +38,12 @@ func (p *Problem) Shortest() *Schedule {
 
 // Schedule simulates a prompt under a scheduling policy and returns when each task runs.
 func (p *Problem) Schedule(policy Policy) *Schedule {
+	s := p.begin(policy)
+	return p.summarize(policy, s.run())
+}
+
+// begin returns the state before the first task starts.
+func (p *Problem) begin(policy Policy) simulation {
 	s := simulation{
 		Problem: p, policy: policy, paths: p.paths(),
 		missing: slices.Clone(p.needs), readyAt: make([]time.Duration, len(p.times)),
@@ -48,7 +54,7 @@ func (p *Problem) Schedule(policy Policy) *Schedule {
 			s.ready[lane] = append(s.ready[lane], i)
 		}
 	}
-	return p.summarize(policy, s.run())
+	return s
 }
 
 // summarize makes a schedule of the given tasks, and computes the makespan and the bubbles.

@@ -20,6 +20,9 @@ type Stage struct {
 	// all earlier chunks. For example, attention needs the keys and values of all earlier
 	// chunks.
 	Past bool
+	// Ordered is true if the stage also needs its own result for the chunk before: for example, a
+	// stage that computes keys and values as well as attention needs those of all earlier chunks.
+	Ordered bool
 	// Times holds the time that the stage takes in each chunk. A time of zero is allowed,
 	// for stages that some chunks do not need.
 	Times []time.Duration

@@ -82,15 +82,7 @@ func New(dev backend.Device, c Config) (_ *Buffers, err error) {
 	var a arena.Arena
 	a.Place(&b.hidden[0], c.Rows*b.rowBytes)
 	a.Place(&b.hidden[1], c.Rows*b.rowBytes)
-	place := func(set *viewSet, rows int) {
-		set.views = make([]viewPorts, len(c.Views))
-		for i := range set.views {
-			v := &set.views[i]
-			a.Place(&v.cos, rows*c.Model.RopeDim/2*element)
-			a.Place(&v.sin, rows*c.Model.RopeDim/2*element)
-			a.Place(&v.mask, c.Model.Heads/c.Model.KVHeads*rows*(slots+rows)*element)
-		}
-	}
+	place := func(set *viewSet, rows int) { b.placeViews(&a, set, rows) }
 	place(&b.whole, c.Rows)
 	if n := c.Rows / c.PartRows; n > 1 {
 		b.parts = make([]viewSet, n)
@@ -107,6 +99,18 @@ func New(dev backend.Device, c Config) (_ *Buffers, err error) {
 	b.ioBytes = int64(a.SizeBytes())
 	b.buffer, err = a.Allocate(dev)
 	return b, err
+}
+
+// placeViews reserves the memory of angles and masks for graphs of some rows.
+func (b *Buffers) placeViews(a *arena.Arena, set *viewSet, rows int) {
+	c, element := b.config, b.config.Recipe.Activations.Size()
+	set.views = make([]viewPorts, len(c.Views))
+	for i := range set.views {
+		v := &set.views[i]
+		a.Place(&v.cos, rows*c.Model.RopeDim/2*element)
+		a.Place(&v.sin, rows*c.Model.RopeDim/2*element)
+		a.Place(&v.mask, c.Model.Heads/c.Model.KVHeads*rows*(b.cache.Layout().Slots()+rows)*element)
+	}
 }
 
 // Close frees the memory of all buffers.

@@ -70,6 +70,11 @@ func (b *Buffers) Fill(rows *Rows, width, part, parts int) {
 	if parts > 1 {
 		set = &b.parts[part]
 	}
+	b.fill(set, rows, width, part)
+}
+
+// The method fill writes the angles and masks of one slice of a pass's rows to a set.
+func (b *Buffers) fill(set *viewSet, rows *Rows, width, part int) {
 	if set.filled == rows {
 		return
 	}

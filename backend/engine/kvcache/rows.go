@@ -65,15 +65,34 @@ func (c *Cache) ClearSlots(first, end int, runs []Run) {
 	}
 }
 
+// StoreFrom copies rows of one layer to their slots, from arrays that do not belong to the cache. The
+// arrays hold new keys and new values, [KVHeads, width, HeadDim] each. If a row of theirs is
+// infinite or NaN, StoreFrom copies nothing and returns false.
+func (c *Cache) StoreFrom(layer int, fresh [2][]byte, width int, runs []Run) bool {
+	if !finite(fresh[Keys], c.layout.Type) || !finite(fresh[Values], c.layout.Type) {
+		return false
+	}
+	for _, run := range runs {
+		c.copyFrom(layer, fresh, width, run.Row, c.layout.Slot(run.Sequence, run.Position), run.N)
+	}
+	return true
+}
+
 // copyRows copies n rows of the last pass, from index `row` on, to n slots, from index `slot`
 // on, for all heads of one layer.
 func (c *Cache) copyRows(layer, row, slot, n int) {
-	l, size := &c.layers[layer], c.layout.rowBytes()
+	l := &c.layers[layer]
+	c.copyFrom(layer, [2][]byte{l.rows(Keys), l.rows(Values)}, l.width, row, slot, n)
+}
+
+// copyFrom copies n rows from arrays of new keys and values with `width` rows per head.
+func (c *Cache) copyFrom(layer int, fresh [2][]byte, width, row, slot, n int) {
+	size := c.layout.rowBytes()
 	for kv := range 2 {
-		past, rows := l.past[kv].All(), l.rows(kv)
+		past := c.layers[layer].past[kv].All()
 		for head := range c.layout.KVHeads {
 			from, to := c.layout.span(head, slot, n)
-			copy(past[from:to], rows[(head*l.width+row)*size:])
+			copy(past[from:to], fresh[kv][(head*width+row)*size:])
 		}
 	}
 }

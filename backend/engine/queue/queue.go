@@ -160,6 +160,16 @@ func (q *Queue) TakeItem(w *Item) (taken bool) {
 	return taken
 }
 
+// Only returns the waiting work item if exactly one waits, and otherwise nil.
+func (q *Queue) Only() *Item {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	if len(q.Items) != 1 {
+		return nil
+	}
+	return q.Items[0]
+}
+
 // remove deletes a work item from the queue. The caller of remove holds Mu.
 func (q *Queue) remove(w *Item) bool {
 	n := len(q.Items)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -138,6 +139,21 @@ type Report struct {
 	Plan *PlanReport
 	// Ops counts the graph operators that ran in the request's passes on each lane.
 	Ops map[backend.Lane]int64
+	// Host counts what the host computed for graphs of which it computes a part, during the
+	// request. Host includes work for other requests.
+	Host backend.HostWork
+	// Orders describes the windows of the prompt's chunks that ran out of order.
+	Orders []*lanes.Outcome
+}
+
+// maxOrders bounds the number of windows that a report keeps.
+const maxOrders = 64
+
+// AddOrder adds a window of chunks that ran out of order.
+func (r *Report) AddOrder(o *lanes.Outcome) {
+	if len(r.Orders) < maxOrders {
+		r.Orders = append(r.Orders, o)
+	}
 }
 
 // Pass holds the times and row counts of one pass that computed rows of a request.

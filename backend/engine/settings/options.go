@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/imagecache"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/graphswap/outoforder"
 )
 
 // ErrOptions is returned if options contradict each other or the model.
@@ -53,6 +55,13 @@ type Options struct {
 	// and only if the device shares constants. With a switch plan or an exact width, the
 	// default widths are 128 and 32.
 	Rows []int
+	// Window is the number of a prompt's chunks whose subgraphs may run out of order, if the host
+	// computes a part of the graphs. If Window is zero, it is 4. If Window is 1, chunks run one
+	// after the other.
+	Window int
+	// Order, if not nil, is the policy that orders these subgraphs. If Order is nil, the engine
+	// takes the policy that is expected to be the fastest.
+	Order *outoforder.Policy
 	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero,
 	// the model has one block per 100 million parameters.
 	Blocks int
@@ -188,3 +197,6 @@ func (o Options) Shape(c model.Config, device backend.Capabilities) (rows []int,
 // token before them fill a verification graph of 32 rows. Drafts beyond MaxDrafts are
 // hardly ever accepted.
 const MaxDrafts = 31
+
+// ChunkWindow returns the number of chunks whose subgraphs may run out of order.
+func (o Options) ChunkWindow() int { return cmp.Or(o.Window, outoforder.DefaultWindow) }

@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/kvcache"
+	"github.com/sdnpu/sdnpu/backend/engine/queue"
+	"github.com/sdnpu/sdnpu/backend/lanes"
+)
+
+// nextChunks returns the work item of a prompt whose next chunks run out of order, because the host
+// computes a part of the graphs, and the number of these chunks. nextChunks returns nil if fewer
+// than two whole chunks wait, or if other requests wait.
+func (e *Engine) nextChunks() (item *queue.Item, n int) {
+	s := e.shape()
+	_, hosted := e.dev.(*lanes.Device)
+	if long := e.graphs.Load().memory.Cache().Layout().Recall.Page > 0; !hosted || long || s.Planned() || s.Exact {
+		return nil, 0
+	}
+	_, _, coming := e.queue.Counts()
+	if item = e.queue.Only(); item == nil || coming > 0 || item.Answers() || item.EveryRow || item.AllLogits {
+		return nil, 0
+	}
+	if n = min(e.options.ChunkWindow(), len(item.Tokens)/s.Rows[0]); n < 2 {
+		return nil, 0
+	}
+	return item, n
+}
+
+// runChunks computes the next n chunks of a prompt out of order. When runChunks is called, the
+// prompt's work item must not be in the queue, and the caller holds the device lock.
+func (e *Engine) runChunks(ctx context.Context, own *generation, item *queue.Item, n int) {
+	w := &windowRun{engine: e, item: item, width: e.shape().Rows[0], own: own}
+	w.compute(ctx, func(ctx context.Context) error { return w.outOfOrder(ctx, n) })
+}
+
+// outOfOrder computes n chunks of the window and delivers them one after the other.
+func (w *windowRun) outOfOrder(ctx context.Context, n int) error {
+	e := w.engine
+	set, device, last := e.graphs.Load(), e.dev.(*lanes.Device), len(e.graphs.Load().Blocks)
+	var runs [][]kvcache.Run
+	for i := range n {
+		c, err := set.chunks.Prepare(i, device, set.memory, set.Blocks, w.width)
+		if err == nil {
+			err = w.begin(i)
+		}
+		if err != nil {
+			return err
+		}
+		copy(c.Hidden(0), set.memory.Hidden(0, w.width))
+		c.Fill(w.passes[i].batch.tree)
+		runs = append(runs, w.passes[i].batch.runs(0, w.width))
+	}
+	done, err := set.chunks.Run(ctx, device, runs, e.options.Order)
+	if err != nil {
+		e.mustReload = e.mustReload || errors.Is(err, backend.ErrRestarted)
+		return fmt.Errorf("engine: run %d chunks: %w", n, err)
+	}
+	e.activity.npu.Add(int64(done.Schedule.Makespan))
+	w.own.report.AddOrder(done)
+	cost := done.Cost
+	cost.Took /= time.Duration(n)
+	for i, r := range w.passes {
+		r.result.Count(cost)
+		r.result.Ops[e.laneName] += int64(done.Nodes)
+		r.result.Ops[backend.CPU] += int64(done.HostNodes)
+		copy(set.memory.Hidden(last, w.width), set.chunks.At(i).Hidden(last))
+		if err := w.finish(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

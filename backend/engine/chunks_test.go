@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
+	"github.com/sdnpu/sdnpu/backend/lanes"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap/outoforder"
+	"github.com/sdnpu/sdnpu/internal/recorded"
+)
+
+// hostShadows returns a recipe whose shadows the host computes, and the device that runs it. Each
+// projection clips its input to [-1,1] and has a shadow.
+func hostShadows(t *testing.T) (model.Recipe, backend.Device) {
+	t.Helper()
+	m, _ := testfile.Open(t, recorded.File(t, "f32"))
+	exact, err := model.FindRecipe("f32")
+	require.NoError(t, err)
+	r, err := model.FindRecipe("w8a8-shadow+cpu")
+	require.NoError(t, err)
+	r.Ranges = &model.Ranges{Tensors: make(map[string]model.Range), Shadows: make(map[string]model.Shadow)}
+	narrow, wide := model.Range{Low: -1, High: 1}, model.Range{Low: -20, High: 20}
+	layers, err := m.Block(model.Block{Name: "b", End: m.Config().Layers, Rows: 2, Context: 4, Recipe: exact, Observe: true})
+	require.NoError(t, err)
+	head, err := m.Head(model.Head{Name: "h", Rows: 2, Recipe: exact, Observe: true})
+	require.NoError(t, err)
+	for _, p := range append(layers.Signature().Outputs, head.Signature().Outputs...) {
+		r.Ranges.Tensors[p.Name] = wide
+	}
+	for _, n := range layers.Nodes {
+		if n.Op == backend.FullyConnected {
+			r.Ranges.Shadows[layers.Tensors[n.Outputs[0]].Name] = model.Shadow{Bits: 8, Clip: narrow, Rest: wide, Hot: []int{0}, Main: wide, Warm: wide}
+		}
+	}
+	dev := cpu.New(cpu.Options{})
+	t.Cleanup(func() { require.NoError(t, dev.Close()) })
+	return r, lanes.For(dev, m, r)
+}
+
+// TestOrderChangesNoBit computes a prompt of nine chunks, one chunk after the other and then under
+// each policy, in one block and in two. Text, keys and values must be equal to the bit.
+func TestOrderChangesNoBit(t *testing.T) {
+	recipe, dev := hostShadows(t)
+	prompt := make([]int32, 8*9+3)
+	for i := range prompt {
+		prompt[i] = int32(3 + 37*i%500)
+	}
+	var text []int32
+	var cache []byte
+	policies := outoforder.Policies()
+	for i := range len(policies) + 2 {
+		o := engine.Options{Rows: []int{8, 1}, Context: 128, Recipe: recipe, Blocks: 1 + i%2, Window: 3}
+		switch {
+		case i == 0:
+			o.Window = 1
+		case i <= len(policies):
+			o.Order = &policies[i-1]
+		}
+		e, _ := start(t, dev, o)
+		r, err := e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: 6}, func(engine.Piece) error { return nil })
+		require.NoError(t, err)
+		state, err := e.ReadCache(nil, 0)
+		require.NoError(t, err)
+		if i == 0 {
+			text, cache = r.Output, state
+			require.Empty(t, r.Orders)
+			require.Positive(t, r.Host.Outliers)
+			require.Positive(t, r.Ops[backend.CPU])
+			continue
+		}
+		require.Equal(t, text, r.Output, "run %d", i)
+		require.Equal(t, cache, state, "run %d", i)
+		require.Len(t, r.Orders, 3, "nine whole chunks in windows of three")
+		for _, done := range r.Orders {
+			require.NoError(t, done.Problem.Check(done.Schedule))
+			require.Equal(t, 3, done.Problem.Chunks())
+			if o.Order != nil {
+				require.Equal(t, *o.Order, done.Schedule.Policy)
+			}
+		}
+	}
+}
+
+// TestPartsPerChunkAreBounded requires at most three parts more for each layer with shadows.
+func TestPartsPerChunkAreBounded(t *testing.T) {
+	recipe, dev := hostShadows(t)
+	e, _ := start(t, dev, engine.Options{Rows: []int{8, 1}, Context: 64, Recipe: recipe, Blocks: 2, Window: 2})
+	r, err := e.Generate(t.Context(), engine.Request{Prompt: make([]int32, 16), MaxTokens: 1}, func(engine.Piece) error { return nil })
+	require.NoError(t, err)
+	require.Len(t, r.Orders, 1)
+	parts, m := 0, 5
+	for _, s := range r.Orders[0].Problem.Stages() {
+		if s.Lane.String() == "NPU" {
+			parts++
+		}
+	}
+	require.Equal(t, 2+3*m, parts, "two blocks, and three shadows in each of five layers")
+}

@@ -1,0 +1,112 @@
+// Package chunkset holds the memory of a prompt's chunks whose subgraphs run out of order.
+//
+// If the host computes a part of the graphs, the device computes other chunks at the same time
+// (package lanes). Each chunk of a window therefore has hidden states, masks, and new keys and values
+// of its own. All chunks share the KV cache: as soon as a part of a graph has computed new keys
+// and values, [Set.Run] copies them to their slots, where the same part of the next chunk reads them.
+//
+// # Invariants
+//
+//   - memory is allocated when a window needs it for the first time, and kept until Close;
+//   - after graphs were loaded again, the memory is bound to the new graphs before they run.
+//
+// A Set is not safe for concurrent use: the holder of the engine's device lock calls it.
+package chunkset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/arena"
+	"github.com/sdnpu/sdnpu/backend/engine/buffers"
+	"github.com/sdnpu/sdnpu/backend/engine/kvcache"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
+	"github.com/sdnpu/sdnpu/backend/lanes"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/sampler"
+	"github.com/sdnpu/sdnpu/graphswap/outoforder"
+)
+
+// Set holds the memory of chunks. The zero Set is empty.
+type Set struct{ chunks []*Chunk }
+
+// Chunk is the memory of one chunk, and the graphs that are bound to it.
+type Chunk struct {
+	*buffers.Chunk
+	bound *lanes.Chunk
+	first backend.Program // first is the program of the first block when the graphs were bound
+}
+
+// Close frees the memory of all chunks.
+func (s *Set) Close() error {
+	var errs []error
+	for _, c := range s.chunks {
+		if c.bound != nil {
+			errs = append(errs, c.bound.Close())
+		}
+		errs = append(errs, c.Chunk.Close())
+	}
+	s.chunks = nil
+	return errors.Join(errs...)
+}
+
+// At returns the memory of chunk i, which an earlier call of Prepare has allocated.
+func (s *Set) At(i int) *Chunk { return s.chunks[i] }
+
+// Prepare returns the memory of chunk i, bound to the graphs of the given width that are loaded now.
+// The chunks before chunk i were prepared before.
+func (s *Set) Prepare(i int, device *lanes.Device, memory *buffers.Buffers, blocks []*residency.Block, width int) (*Chunk, error) {
+	if i == len(s.chunks) {
+		m, err := memory.NewChunk(device)
+		if err != nil {
+			return nil, err
+		}
+		s.chunks = append(s.chunks, &Chunk{Chunk: m})
+	}
+	c, program := s.chunks[i], blocks[0].Narrowest(width).Bound().Program
+	if c.bound != nil && c.first == program {
+		return c, nil
+	}
+	if c.bound != nil { // the graphs were loaded again after a restart of the device
+		if err := c.bound.Close(); err != nil {
+			return nil, err
+		}
+		c.bound = nil
+	}
+	var list []lanes.Bound
+	for _, b := range blocks {
+		g := b.Narrowest(width).Bound()
+		bindings, err := arena.Bind(g.Name, g.Signature, c.Ports(b.Index, b.First, b.End))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, lanes.Bound{Program: g.Program, Graph: g.Name, Bindings: bindings})
+	}
+	var err error
+	c.bound, err = device.NewChunk(list)
+	c.first = program
+	return c, err
+}
+
+// Run runs the first chunks of the set under a policy, or under the fastest one if policy is nil.
+// runs[i] gives the cache slots of the rows of chunk i. If a key or value is not finite, the error
+// wraps [sampler.ErrLogits].
+func (s *Set) Run(ctx context.Context, device *lanes.Device, runs [][]kvcache.Run, policy *outoforder.Policy) (*lanes.Outcome, error) {
+	bound := make([]*lanes.Chunk, len(runs))
+	for i := range bound {
+		bound[i] = s.chunks[i].bound
+	}
+	return device.RunChunks(ctx, bound, lanes.Order{
+		Policy: policy, Past: model.IsPast,
+		Written: func(chunk int, ports []string) error {
+			for _, port := range ports {
+				if layer, ok := model.LayerOfNewValue(port); ok && !s.chunks[chunk].Store(layer, runs[chunk]) {
+					return fmt.Errorf("engine: layer %d: keys or values are not finite: %w: take recipe f32, which holds larger numbers", layer, sampler.ErrLogits)
+				}
+			}
+			return nil
+		},
+	})
+}
