@@ -24,17 +24,17 @@ type board struct {
 	steps, accepted, longest int
 }
 
-// running describes a generation in progress: its slot, endpoint and token counts. After
-// a generation has started, its field `output` changes, and no other field.
+// running describes a generation in progress: its slot, endpoint and token counts. The fields
+// slot and output change while the generation runs, and the board's lock guards them.
 type running struct {
 	id       int64
-	slot     int
+	slot     int // slot is the number of the model's sequence, or -1 while the generation waits for one
 	path     string
 	prompt   int
 	most     int // most is the limit of output tokens that the request sets, or -1 for none
 	settings map[string]any
 	began    time.Time
-	output   int // output counts the tokens whose text was handed out; guarded by the board's lock
+	output   int // output counts the tokens whose text was handed out
 }
 
 // ended holds the endpoint, the outcome and the token counts of a generation that has ended.
@@ -52,18 +52,22 @@ type ended struct {
 	DurationMS float64 `json:"duration_ms"`
 }
 
-// begin adds a generation, in the free slot with the lowest number.
+// begin adds a generation that has no slot yet.
 func (b *board) begin(path string, r engine.Request) *running {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tasks++
-	g := &running{id: b.tasks, path: path, prompt: len(r.Prompt), most: r.MaxTokens, settings: settings(r), began: time.Now()}
+	g := &running{id: b.tasks, slot: -1, path: path, prompt: len(r.Prompt), most: r.MaxTokens, settings: settings(r), began: time.Now()}
 	delete(g.settings, "stop") // stop strings are left out, because they are text of the client
-	for slices.ContainsFunc(b.active, func(other *running) bool { return other.slot == g.slot }) {
-		g.slot++
-	}
 	b.active = append(b.active, g)
 	return g
+}
+
+// start records the slot of a generation.
+func (b *board) start(g *running, slot int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g.slot = slot
 }
 
 // The method add counts output tokens of a generation whose text was handed out.

@@ -79,6 +79,7 @@ func (s *Server) answerTo(r *http.Request, m Model, request engine.Request, open
 // generate, so that each request is reported, counted and shown as a running request.
 func (s *Server) generate(ctx context.Context, path string, m Model, request engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
 	g := s.board.begin(path, request)
+	request.Started = func(sequence int) { s.board.start(g, sequence) }
 	report, err := m.Generate(ctx, request, func(p engine.Piece) error {
 		s.board.add(g, len(p.Tokens))
 		return emit(p)

@@ -93,7 +93,8 @@ func (s *Server) props(w http.ResponseWriter, _ *http.Request, m Model) error {
 	return nil
 }
 
-// slotList handles GET /slots, which lists request slots. If the query has
+// slotList handles GET /slots, which lists request slots. A running request has the slot that
+// its answer names as id_slot, and that POST /slots/ID saves. If the query has
 // fail_on_no_slot=1 and every request slot is busy, the answer has the status 503. The list
 // of slots contains numbers, and no text of a prompt or an answer.
 func (s *Server) slotList(w http.ResponseWriter, r *http.Request, m Model) error {

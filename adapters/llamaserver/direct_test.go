@@ -39,11 +39,11 @@ func TestClientsThatAskForJSONGetErrorObjects(t *testing.T) {
 func TestSlotsShowRunningGenerationsWithoutTheirText(t *testing.T) {
 	s, url, out := start(t, 2)
 	handedOut, ended := make(chan struct{}), make(chan struct{})
-	s.SetModel(&fakeModel{generate: func(_ context.Context, _ engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+	s.SetModel(&fakeModel{sequence: 1, generate: func(_ context.Context, _ engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
 		err := emit(engine.Piece{Text: "secret answer", Tokens: make([]engine.TokenLogprob, 3)})
 		close(handedOut)
 		<-ended
-		return engine.Report{OutputTokens: 3, Stop: engine.StopEOS, DecodeSteps: 2, AcceptedRows: 1}, err
+		return engine.Report{Sequence: 1, OutputTokens: 3, Stop: engine.StopEOS, DecodeSteps: 2, AcceptedRows: 1}, err
 	}})
 	done := make(chan string)
 	go func() {
@@ -65,13 +65,15 @@ func TestSlotsShowRunningGenerationsWithoutTheirText(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(slots), &list))
 	require.Len(t, list, 2)
-	require.True(t, list[0].IsProcessing)
-	require.Equal(t, 7, list[0].Params.Seed)
-	require.Equal(t, 3, list[0].NextToken[0].Decoded)
-	require.Equal(t, 7, list[0].NextToken[0].Remaining)
-	require.False(t, list[1].IsProcessing)
+	require.False(t, list[0].IsProcessing)
+	require.True(t, list[1].IsProcessing, "the model has chosen sequence 1")
+	require.Equal(t, 7, list[1].Params.Seed)
+	require.Equal(t, 3, list[1].NextToken[0].Decoded)
+	require.Equal(t, 7, list[1].NextToken[0].Remaining)
 	close(ended)
-	require.Contains(t, <-done, "secret answer")
+	answer := <-done
+	require.Contains(t, answer, "secret answer")
+	require.Contains(t, answer, `"id_slot":1`, "the answer names the same slot")
 	out.await("sdnpu report")
 	_, slots = servertest.Ask(t, "GET", url+"/slots", "")
 	require.NotContains(t, slots, `"is_processing":true`)
@@ -107,14 +109,10 @@ func TestBoardAgreesWithAPlainList(t *testing.T) {
 			require.LessOrEqual(t, len(b.latest()), keptRequests)
 		} else {
 			g := b.begin("/completion", engine.Request{Prompt: make([]int32, step)})
-			used := map[int]bool{}
-			for _, other := range list {
-				used[other.slot] = true
-			}
-			for slot := range g.slot {
-				require.True(t, used[slot], "slot %d is free and %d was taken", slot, g.slot)
-			}
-			require.False(t, used[g.slot])
+			require.Equal(t, -1, g.slot, "the model has not chosen a sequence yet")
+			b.start(g, step)
+			running := b.running()
+			require.Equal(t, step, running[len(running)-1].slot)
 			list = append(list, g)
 		}
 		require.Len(t, b.running(), len(list))

@@ -36,6 +36,7 @@ type fakeModel struct {
 
 	state     func() engine.State
 	sequences SequenceStore
+	sequence  int // sequence is the number of the sequence that Generate reports as started
 
 	// encoded, if set, receives the length of each tokenized text.
 	encoded  chan int
@@ -65,6 +66,10 @@ func texted(texts ...string) []engine.Piece {
 }
 
 func (f *fakeModel) Generate(ctx context.Context, r engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+	if r.Started != nil {
+		r.Started(f.sequence)
+		r.Started = nil
+	}
 	f.mu.Lock()
 	f.seen = append(f.seen, r)
 	f.mu.Unlock()

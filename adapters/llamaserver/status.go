@@ -83,7 +83,7 @@ func (s *Server) statusJSON(w http.ResponseWriter, _ *http.Request) {
 		a.Slots = append(a.Slots, statusSlot{ID: id})
 	}
 	for _, g := range s.board.running() {
-		if g.slot < len(a.Slots) {
+		if g.slot >= 0 && g.slot < len(a.Slots) {
 			a.Slots[g.slot] = statusSlot{g.slot, g.path, g.prompt, g.output, milliseconds(time.Since(g.began))}
 		}
 	}

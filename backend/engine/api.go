@@ -40,6 +40,9 @@ type Request struct {
 	Logprobs int
 	// IgnoreEOS lets the output continue after an end-of-generation token.
 	IgnoreEOS bool
+	// Started, if set, is called once with the number of the request's sequence, when the
+	// request has waited for a free sequence and got it.
+	Started func(sequence int)
 }
 
 // Piece holds the next characters of the output text and their tokens. Piece consists of whole

@@ -53,6 +53,9 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	}
 	// The last token of a prompt is always computed, because its logits are needed.
 	g.item.Sequence, g.report.Sequence = sequence, sequence
+	if r.Started != nil {
+		r.Started(sequence)
+	}
 	if g.cached, err = e.reuse(ctx, lease, r.Prompt[:len(r.Prompt)-1]); err != nil {
 		return g.report, err
 	}

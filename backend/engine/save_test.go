@@ -87,10 +87,13 @@ func TestARestoredSequenceContinuesBitEqual(t *testing.T) {
 
 				r.Prompt = append(slices.Concat(prompt, report.Output), 3+rng.Int32N(500), 7)
 				want, _, wantReport := answer(t, first, r)
+				started := -1
+				r.Started = func(sequence int) { started = sequence }
 				got, _, gotReport := answer(t, second, r)
 				require.Equal(t, want, got)
 				require.Equal(t, wantReport.Output, gotReport.Output)
 				require.Equal(t, place, gotReport.Sequence)
+				require.Equal(t, place, started)
 				require.Positive(t, gotReport.CachedTokens)
 				require.Equal(t, wantReport.CachedTokens, gotReport.CachedTokens)
 				require.Equal(t, cacheOf(t, first, 0), cacheOf(t, second, place))
