@@ -42,7 +42,7 @@ type Request struct {
 	IgnoreEOS bool
 	// Started, if set, is called once with the number of the request's sequence, when the
 	// request has waited for a free sequence and got it.
-	Started func(sequence int)
+	Started func(sequence int) `json:"-"`
 }
 
 // Piece holds the next characters of the output text and their tokens. Piece consists of whole
