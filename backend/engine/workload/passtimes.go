@@ -29,9 +29,8 @@ type PassTimes struct {
 	// moved is set from a call of Move, which announces that all times have changed, until
 	// the next pass.
 	moved bool
-	// shared is the fraction of a time's change that the times of all widths are expected to
-	// have, too.
-	shared float64
+	// shared is set if changes are expected to affect the times of all widths alike.
+	shared bool
 }
 
 // NewPassTimes returns the times of passes for the given widths, which are in
@@ -53,11 +52,18 @@ func (p *PassTimes) Move() { p.moved = true }
 // clock they come from other load or from throttling. Without ShareChanges, a width without
 // passes would keep its time from calmer moments, and the width in use would seem slow. On
 // a simulated device's clock, other load does not change the times of passes.
-func (p *PassTimes) ShareChanges() { p.shared = sharedChange }
+func (p *PassTimes) ShareChanges() { p.shared = true }
 
-// sharedChange is less than one, so that a fifth of each change is attributed to the measured
-// width alone, and wrong ratios between widths are corrected, too.
-const sharedChange = 0.8
+const (
+	// ratioRate is the weight of the newest measurement in the ratio of a width's time to the
+	// times of the other widths, if changes are shared. ratioRate is small, because bursts of
+	// other load come while most passes have one width, and a wrong ratio makes drafts seem to
+	// save time that they lose.
+	ratioRate = 0.005
+	// mostChange bounds the part of a measurement that a mean takes over, if changes are
+	// shared, because a pass that waited for other work says little about the next passes.
+	mostChange = 0.5
+)
 
 // follow multiplies the times of all other widths by the factor by which the time of
 // one width has changed.
@@ -131,12 +137,20 @@ func (p *PassTimes) Record(width int, t time.Duration) {
 	case p.unconfirmed[width] > 0:
 		p.unconfirmed[width]--
 		t = min(t, old)
+	case p.shared:
+		t = p.share(old, float64(t)/float64(old)-1)
 	default:
-		change := learningRate * (float64(t)/float64(old) - 1)
-		for w, other := range p.times {
-			p.times[w] = time.Duration(float64(other) * (1 + p.shared*change))
-		}
-		t = time.Duration(float64(old) * (1 + change))
+		t = old + time.Duration(learningRate*float64(t-old))
 	}
 	p.times[width] = t
+}
+
+// share changes the times of all widths after a pass that took longer than expected by the given
+// share of its expected time, and returns the new time of the pass's width.
+func (p *PassTimes) share(old time.Duration, longer float64) time.Duration {
+	longer = max(-mostChange, min(longer, mostChange))
+	for w, other := range p.times {
+		p.times[w] = time.Duration(float64(other) * (1 + learningRate*longer))
+	}
+	return time.Duration(float64(old) * (1 + learningRate*longer) * (1 + ratioRate*longer))
 }
