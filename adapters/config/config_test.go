@@ -224,7 +224,7 @@ func TestRecipesAreThoseOfTheModelPackage(t *testing.T) {
 	}
 	require.NoError(t, key.Check("w4a16-lpbq"+model.SmallCache))
 	require.Error(t, key.Check("f32"+model.SmallCache))
-	require.Len(t, recipes(), 16)
+	require.Len(t, recipes(), 18)
 }
 
 func TestRecipeIsAutoUnlessNamed(t *testing.T) {

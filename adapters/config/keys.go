@@ -75,13 +75,13 @@ var Keys = []Key{
 	},
 	{
 		Name: "sdnpu.recipe", Type: "string", Default: AutoRecipe,
-		Doc: "precision recipe: auto (the fastest that sdnpu enable or sdnpu check found above its gate on this device; before that, the first of f16, w8 and w4a16 that fits); 16-bit weights (f16); 8-bit weights (w8; w8a16 and w8a8 also have 16-bit or 8-bit integer activations, whose ranges sdnpu calibrate measures; w8a8-shadow, never taken by auto, is w8a8 with outliers in a second product of 16 bits); " +
+		Doc: "precision recipe: auto (the fastest that sdnpu enable or sdnpu check found above its gate on this device; before that, the first of f16, w8 and w4a16 that fits); 16-bit weights (f16); 8-bit weights (w8; w8a16 and w8a8 also have 16-bit or 8-bit integer activations, whose ranges sdnpu calibrate measures; w8a8-shadow, never taken by auto, is w8a8 with outliers in a second product of 16 bits, and w8a8-shadow-f16 multiplies floats where 8 bits are too few); " +
 			"4-bit weights (w4a16; w4a16-lpbq also has 16-bit integer activations); a suffix +kv8 keeps the KV cache in 8 bits; f32 for comparison",
 		set: choice(func(c *Config) *string { return &c.Recipe }, recipes()...),
 	},
 	{
 		Name: "sdnpu.shadow", Type: "string", Default: "npu",
-		Doc: "with sdnpu.recipe=w8a8-shadow, where outliers are multiplied: npu, or cpu (all outliers in float, as llm.npu does; cpu-85 only clips those of the 85 % of layers with the smallest ones)",
+		Doc: "with sdnpu.recipe=w8a8-shadow or w8a8-shadow-f16, where outliers are multiplied: npu, or cpu (all outliers in float, as llm.npu does; cpu-85 only clips those of the 85 % of layers with the smallest ones)",
 		set: setShadow,
 	},
 	{
@@ -186,9 +186,14 @@ const shadowRecipe = "w8a8-shadow"
 
 // placeShadow adds the suffix of sdnpu.shadow to the recipe, if the recipe has shadows.
 func (c *Config) placeShadow() {
-	if rest, found := strings.CutPrefix(c.Recipe, shadowRecipe); found {
-		c.Recipe = shadowRecipe + c.shadow + rest
+	base, small := strings.CutSuffix(c.Recipe, model.SmallCache)
+	if r, err := model.FindRecipe(base); err != nil || !r.Shadow {
+		return
 	}
+	if base += c.shadow; small {
+		base += model.SmallCache
+	}
+	c.Recipe = base
 }
 
 // recipes lists the values of sdnpu.recipe, recipes with an 8-bit KV cache last.

@@ -33,7 +33,8 @@ var gates = map[string]Gate{
 	"w4a16-lpbq": {Ratio: 1.03},
 	"w8a8":       {Ratio: 1.1},
 
-	"w8a8-shadow": {Top1: 0.92, Ratio: 1.02},
+	"w8a8-shadow":     {Top1: 0.92, Ratio: 1.02},
+	"w8a8-shadow-f16": {Top1: 0.96, Ratio: 1.01},
 }
 
 // GateOf returns the gate of a recipe: the quality that the recipe must reach. The gate

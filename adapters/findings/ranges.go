@@ -22,7 +22,7 @@ var ErrRangesFile = errors.New("the file does not hold activation ranges of this
 
 // Increase rangesVersion whenever a change of the code makes calibration find other
 // ranges in the same text.
-const rangesVersion = 5
+const rangesVersion = 6
 
 // RangesFile is the result of a calibration, in the form in which it is stored in JSON.
 type RangesFile struct {
@@ -38,6 +38,9 @@ type RangesFile struct {
 	Channels map[string][]float32 `json:"channels,omitempty"`
 	// Shadows holds the forms of projections for recipes with a shadow.
 	Shadows map[string]model.Shadow `json:"shadows,omitempty"`
+	// FormError is the limit of the errors with which the forms were chosen. It is zero in
+	// folders of prepared images.
+	FormError float64 `json:"form_error,omitempty"`
 	// Rounded is the digest of the codes file next to the ranges file, or empty if
 	// there is none.
 	Rounded string `json:"rounded,omitempty"`

@@ -19,6 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/database"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -26,6 +27,7 @@ import (
 type calibrateFlags struct {
 	texts          []string
 	output, recipe string
+	formError      float64
 	json           bool
 }
 
@@ -52,10 +54,12 @@ func newCalibrateCommand() *cobra.Command {
 recipe rounds to integers, and round the weights so that their errors cancel out on these texts.
 Only these recipes need a calibration: ` + calibratedNames() + `.
 
-For the recipe w8a8-shadow, calibration also chooses the form of each projection from the error of
-its result: 8 or 16 bits, the range to which inputs are clipped, and the hot channels, which a
-second product multiplies. With --recipe w8a8-shadow, the command prints how many projections have
-which form. With --json, it prints the form of each projection.
+For the recipes w8a8-shadow and w8a8-shadow-f16, calibration also chooses the form of each
+projection: 8 or 16 bits, the range to which inputs are clipped, and the hot channels, which a
+second product multiplies. A projection gets the cheapest form whose error is at most --form-error.
+The error is the squared error of the result divided by the squared result. A smaller limit gives
+more projections 16 bits, and so more quality and less speed. With --recipe w8a8-shadow, the
+command prints how many projections have which form. With --json, it prints each form.
 
 Use texts like those that the model will see. The least number of tokens in the texts is ` + strconv.Itoa(findings.MinTokens) + `.
 The result goes to the image cache, where recipes find it. If a model was never calibrated, its
@@ -72,6 +76,7 @@ The file of rounded weights has the suffix ` + findings.CodesSuffix + `, and is 
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.texts, "text", nil, textUsage)
 	flags.StringVar(&f.recipe, "recipe", "w8a16", "recipe to calibrate for: "+calibratedNames()+"; all of them except w4a16-lpbq use the same ranges")
+	flags.Float64Var(&f.formError, "form-error", chain.FormError, "largest error of a projection's form, for recipes with a shadow")
 	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: in the image cache, where recipes find it)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -110,6 +115,9 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	if !recipe.NeedsRanges() {
 		return fmt.Errorf("--recipe %s: %w: the recipe does not round activations; want one of %s", recipe.Name, errNotCalibrated, calibratedNames())
 	}
+	if !(c.formError > 0 && c.formError <= 1) {
+		return fmt.Errorf("--form-error %v: want a number above 0 and at most 1, such as %v", c.formError, chain.FormError)
+	}
 	text, err := joinTexts(c.texts, findings.CalibrationText())
 	if err != nil {
 		return err
@@ -141,13 +149,13 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	}
 	begin := time.Now()
 	bar := launch.NewBar(cmd.ErrOrStderr())
-	ranges, err := findings.Calibration{Model: m, Text: text, Block: recipe.Multiples(), Progress: bar.Step}.WriteTo(cmd.Context(), output)
+	ranges, err := findings.Calibration{Model: m, Text: text, Block: recipe.Multiples(), FormError: c.formError, Progress: bar.Step}.WriteTo(cmd.Context(), output)
 	bar.Close()
 	if err != nil {
 		return err
 	}
 	if !recipe.Shadow {
-		ranges.Shadows = nil // recipes without shadows do not use the forms
+		ranges.Shadows, ranges.FormError = nil, 0 // recipes without shadows do not use the forms
 	}
 	return c.print(cmd.OutOrStdout(), ranges, output, time.Since(begin))
 }
@@ -163,10 +171,11 @@ func (c *calibrateFlags) print(w io.Writer, f findings.RangesFile, path string, 
 			Path    string  `json:"path"`
 			TookMS  float64 `json:"took_ms"`
 
-			Shadows map[string]model.Shadow `json:"shadows,omitempty"`
-		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000, f.Shadows})
+			Shadows   map[string]model.Shadow `json:"shadows,omitempty"`
+			FormError float64                 `json:"form_error,omitempty"`
+		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000, f.Shadows, f.FormError})
 	}
-	if err := printForms(w, f.Shadows); err != nil {
+	if err := printForms(w, f.Shadows, f.FormError); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%d ranges of %s from %d tokens (%s) in %v: %s\n", len(f.Tensors), f.Model, f.Tokens, f.Source, took.Round(time.Millisecond), path)

@@ -17,13 +17,14 @@ var layerPrefix = regexp.MustCompile(`^layer[0-9]+_`)
 // formCounts counts the forms of the projections that have the same role in their layers.
 type formCounts struct {
 	eight, shadowed, sixteen int
-	hot                      int     // hot is the largest number of hot channels in a projection
-	worst                    float32 // worst is the largest error of a projection
+	hot                      int // hot is the largest number of hot channels in a projection
+	// largest is the largest error of a projection, and row the largest error of a single row.
+	largest, row float32
 }
 
-// printForms prints the forms of projections, a line for each role. If there are no forms,
-// printForms prints nothing.
-func printForms(w io.Writer, shadows map[string]model.Shadow) error {
+// printForms prints the forms of projections, a line for each role, and the limit of their
+// errors. If there are no forms, printForms prints nothing.
+func printForms(w io.Writer, shadows map[string]model.Shadow, limit float64) error {
 	if len(shadows) == 0 {
 		return nil
 	}
@@ -43,13 +44,17 @@ func printForms(w io.Writer, shadows map[string]model.Shadow) error {
 		default:
 			c.shadowed++
 		}
-		c.hot, c.worst = max(c.hot, len(s.Hot)), max(c.worst, s.Error)
+		c.hot, c.largest, c.row = max(c.hot, len(s.Hot)), max(c.largest, s.Error), max(c.row, s.Worst)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "projection\t8 bits\twith shadow\t16 bits\thot channels\tlargest error\n")
+	fmt.Fprint(t, "projection\t8 bits\twith shadow\t16 bits\thot channels\tlargest error\tof a row\n")
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		c := roles[role]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.1e\n", role, c.eight, c.shadowed, c.sixteen, c.hot, c.worst)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.1e\t%.1e\n", role, c.eight, c.shadowed, c.sixteen, c.hot, c.largest, c.row)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "limit of the error: %v (--form-error)\n", limit)
+	return err
 }

@@ -7,39 +7,65 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 func TestFormsAreCountedByRole(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, printForms(&b, nil))
+	require.NoError(t, printForms(&b, nil, 0))
 	require.Empty(t, b.String())
 	require.NoError(t, printForms(&b, map[string]model.Shadow{
-		"layer0_up":   {Bits: 8, Error: 1e-4},
-		"layer1_up":   {Bits: 8, Hot: []int{3, 5}, Error: 2e-4},
+		"layer0_up":   {Bits: 8, Error: 1e-4, Worst: 5e-3},
+		"layer1_up":   {Bits: 8, Hot: []int{3, 5}, Error: 2e-4, Worst: 1e-3},
 		"layer11_up":  {Bits: 16, Hot: []int{3, 5, 7}, Error: 3e-6},
-		"layer2_down": {Bits: 16, Error: 4e-5},
-	}))
-	require.Equal(t, `projection  8 bits  with shadow  16 bits  hot channels  largest error
-down        0       0            1        0             4.0e-05
-up          1       1            1        3             2.0e-04
+		"layer2_down": {Bits: 16, Error: 4e-5, Worst: 4e-5},
+	}, 3e-4))
+	require.Equal(t, `projection  8 bits  with shadow  16 bits  hot channels  largest error  of a row
+down        0       0            1        0             4.0e-05        4.0e-05
+up          1       1            1        3             2.0e-04        5.0e-03
+limit of the error: 0.0003 (--form-error)
 `, b.String())
 }
 
-// TestCalibratePrintsForms calibrates the small model for w8a8-shadow, and for a recipe without
-// forms.
+// TestCalibratePrintsForms calibrates the small model for w8a8-shadow with two limits of the error,
+// and for a recipe without forms.
 func TestCalibratePrintsForms(t *testing.T) {
 	t.Setenv("SDNPU_CACHE", t.TempDir())
 	text := textFile(t, "balls.txt", strings.Repeat("Tom had a red ball. ", 20))
-	out, err := sdnpu(t, "calibrate", story, "--text", text, "--recipe", "w8a8-shadow")
+	sixteen := func(limit ...string) (n int) {
+		args := append([]string{"calibrate", story, "--text", text, "--recipe", "w8a8-shadow", "--json"}, limit...)
+		out, err := sdnpu(t, args...)
+		require.NoError(t, err)
+		var got struct {
+			Shadows   map[string]model.Shadow
+			FormError float64 `json:"form_error"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(out), &got))
+		require.Len(t, got.Shadows, 35)
+		if len(limit) == 0 {
+			require.Equal(t, chain.FormError, got.FormError)
+		} else {
+			require.Equal(t, 1e-6, got.FormError)
+		}
+		for _, s := range got.Shadows {
+			if s.Bits == 16 {
+				n++
+			}
+		}
+		return n
+	}
+	require.Less(t, sixteen(), 35)
+	require.Equal(t, 35, sixteen("--form-error", "1e-6"))
+	out, err := sdnpu(t, "calibrate", story, "--text", text, "--recipe", "w8a8-shadow-f16")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^down +[0-9]+ +[0-9]+ +[0-9]+ `, out)
-	out, err = sdnpu(t, "calibrate", story, "--text", text, "--recipe", "w8a8-shadow", "--json")
-	require.NoError(t, err)
-	var got struct{ Shadows map[string]model.Shadow }
-	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	require.Len(t, got.Shadows, 35)
+	require.Contains(t, out, "limit of the error: 0.0006")
 	out, err = sdnpu(t, "calibrate", story, "--text", text)
 	require.NoError(t, err)
 	require.NotContains(t, out, "with shadow")
+	for _, limit := range []string{"0", "-1", "NaN", "2"} {
+		_, err = sdnpu(t, "calibrate", story, "--text", text, "--form-error", limit)
+		require.ErrorContains(t, err, "want a number above 0 and at most 1")
+	}
 }

@@ -96,7 +96,7 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	}
 	s.finish()
 	if c.options.Block == 0 {
-		forms, err := r.forms()
+		forms, err := r.forms(c.options.formError())
 		if err != nil {
 			return fmt.Errorf("chain: layer %d: %w", i, err)
 		}
@@ -109,7 +109,7 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	if err != nil {
 		return err
 	}
-	return r.round(names, c.options.Round)
+	return r.round(names, s.ranges.Shadows, c.options.Round)
 }
 
 // rounded returns the names of those matrices of layer i that at least one recipe with
@@ -118,7 +118,13 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 // because recipes store some of them with scales per block.
 func (c *Chain) rounded(i int, ranges *model.Ranges) (map[string]bool, error) {
 	names := make(map[string]bool)
-	for _, recipe := range model.Recipes {
+	recipes := slices.Clone(model.Recipes)
+	for _, r := range model.Recipes {
+		if r.HostShadow = true; r.Shadow {
+			recipes = append(recipes, r)
+		}
+	}
+	for _, recipe := range recipes {
 		if !recipe.NeedsRanges() || recipe.Multiples() != c.options.Block {
 			continue
 		}

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,11 @@ type Options struct {
 	// group of Block inputs ([quant.FitMultiples]). If Block is zero, Round uses 8
 	// bits.
 	Block int
+	// FormError limits the errors of the forms of projections that [Calibrate] chooses: a
+	// projection gets the first form whose [model.Shadow].Error is at most FormError. A smaller
+	// FormError makes more products of 16 bits. If FormError is zero, it is the constant
+	// FormError.
+	FormError float64
 	// Processor, if set, returns the processor time of this process so far.
 	Processor func() time.Duration
 }
@@ -93,6 +99,8 @@ func New(dev backend.Device, m *model.Model, texts [][]int32, o Options) (*Chain
 	}
 	return c, nil
 }
+
+func (o Options) formError() float64 { return cmp.Or(o.FormError, FormError) }
 
 // positions returns the n consecutive positions that start at `at`.
 func positions(at, n int) []int32 {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
@@ -167,37 +169,64 @@ func (in *inputs) compensators() ([]*quant.Compensator, error) {
 	return list, errors.Join(errs...)
 }
 
+// without returns a copy of the kept rows in which the given inputs are zero.
+func (in *inputs) without(zeroed []int) *inputs {
+	rest := *in
+	rest.rows = slices.Clone(in.rows)
+	for row := range slices.Chunk(rest.rows, rest.width) {
+		for _, c := range zeroed {
+			row[c] = 0
+		}
+	}
+	return &rest
+}
+
 // round rounds those of the layer's matrices whose names are given, and passes them to
-// keep in the graph's order.
-func (r *rounder) round(names map[string]bool, keep Keep) error {
+// keep in the graph's order. A matrix has a second form without the weights of hot channels
+// ([model.ColdSuffix]), whose inputs are zero when the matrix is rounded.
+func (r *rounder) round(names map[string]bool, forms map[string]model.Shadow, keep Keep) error {
 	made := make(map[string][]*quant.Compensator)
 	for _, n := range r.nodes {
-		x, matrix := r.graph.Tensors[n.Inputs[0]].Name, &r.graph.Tensors[n.Inputs[1]]
-		if !names[matrix.Name] {
-			continue
+		x, matrix, y := r.graph.Tensors[n.Inputs[0]].Name, &r.graph.Tensors[n.Inputs[1]], r.graph.Tensors[n.Outputs[0]].Name
+		variants := [][]int{nil}
+		if hot := forms[y].Hot; len(hot) > 0 {
+			variants = append(variants, hot)
 		}
-		in := r.inputs[x]
-		if made[x] == nil {
-			list, err := in.compensators()
-			if err != nil {
-				return fmt.Errorf("chain: round %s: %w", matrix.Name, err)
+		for _, zeroed := range variants {
+			name := matrix.Name
+			if zeroed != nil {
+				name += model.ColdSuffix
 			}
-			made[x] = list
-		}
-		codes, err := in.codes(made[x], matrix, r.block)
-		if err != nil {
-			return fmt.Errorf("chain: round %s: %w", matrix.Name, err)
-		}
-		if err := keep(matrix.Name, codes); err != nil {
-			return err
+			if !names[name] {
+				continue
+			}
+			in, key := r.inputs[x], fmt.Sprint(x, zeroed)
+			if zeroed != nil {
+				in = in.without(zeroed)
+			}
+			if made[key] == nil {
+				list, err := in.compensators()
+				if err != nil {
+					return fmt.Errorf("chain: round %s: %w", name, err)
+				}
+				made[key] = list
+			}
+			codes, err := in.codes(made[key], matrix, zeroed, r.block)
+			if err != nil {
+				return fmt.Errorf("chain: round %s: %w", name, err)
+			}
+			if err := keep(name, codes); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // codes rounds a float32 matrix to integers: 8 bits with a scale per row, or 4 bits
-// with an integer scale factor per block if rows consist of whole blocks.
-func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block int) ([]byte, error) {
+// with an integer scale factor per block if rows consist of whole blocks. The weights of the inputs
+// in the argument zeroed become zero.
+func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, zeroed []int, block int) ([]byte, error) {
 	raw := make([]byte, matrix.SizeBytes())
 	if err := matrix.Values.Fill(raw); err != nil {
 		return nil, err
@@ -210,6 +239,9 @@ func (in *inputs) codes(list []*quant.Compensator, matrix *backend.Tensor, block
 		row, rounded, scratch := make([]float32, in.width), make([]int8, in.width), make([]float32, in.width)
 		for j := range row {
 			row[j] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*(i*in.width+j):]))
+		}
+		for _, c := range zeroed {
+			row[c] = 0
 		}
 		grid, multiples := gridOf(row, block)
 		for g, span := range in.groups {

@@ -1,7 +1,7 @@
 package chain
 
 import (
-	"encoding/binary"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,21 +11,27 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// formError is the largest error, as in [model.Shadow].Error, at which a form is good
-// enough. scoreError is the limit for queries and keys in 8 bits: a softmax multiplies their
-// errors, because scores are large.
-const formError, scoreError = 1e-3, 1e-5
+// FormError is the default of [Options].FormError.
+const FormError = 6e-4
 
-// enough reports whether a projection needs no form that is more expensive than f.
-func enough(projection string, f model.Shadow) bool {
+// scoreShare and rowShare derive two limits from [Options].FormError. A form of 8 bits for queries
+// and keys may have an error of scoreShare times the limit, because a softmax multiplies the
+// errors of scores. A single row may have an error of rowShare times the limit, because the mean
+// over the rows hides the outliers of the first token of a text.
+const scoreShare, rowShare = 0.01, 16
+
+// enough reports whether a projection needs no form that is more expensive than f. The argument
+// limit is the largest error of a form that is good enough.
+func enough(projection string, f model.Shadow, limit float64) bool {
 	if f.Bits == 8 && (strings.HasSuffix(projection, "_q") || strings.HasSuffix(projection, "_k")) {
-		return f.Error <= scoreError
+		limit *= scoreShare
 	}
-	return f.Error <= formError
+	return float64(f.Error) <= limit && float64(f.Worst) <= rowShare*limit
 }
 
-// formRows limits the number of kept rows on which the forms of a projection are compared.
-const formRows = 256
+// formRows limits the number of evenly spaced rows on which the forms of a projection are
+// compared. outlierRows is the number of rows with the largest numbers, which are compared too.
+const formRows, outlierRows = 256, 16
 
 // clips lists the ranges that are compared for an 8-bit input, as fractions of the range of the
 // cold channels.
@@ -56,12 +62,21 @@ type product struct {
 	columns int
 	// weight is indexed (result, channel), and result is indexed (row, result).
 	weight, result []float32
+	// bias holds the number that is added to each result, or is nil.
+	bias []float32
 	// norms holds for each channel the sum of the squares of its weights.
 	norms []float64
 }
 
-// forms chooses a form for each projection of the layer.
-func (r *rounder) forms() (map[string]model.Shadow, error) {
+// forms chooses a form for each projection of the layer. The argument limit is the largest error
+// of a form that is good enough.
+func (r *rounder) forms(limit float64) (map[string]model.Shadow, error) {
+	chosen := make(map[string]model.Shadow)
+	return chosen, r.each(func(g *group) { g.choose(limit, chosen) })
+}
+
+// each calls the function use for each input of projections, in the graph's order.
+func (r *rounder) each(use func(g *group)) error {
 	groups, order := make(map[string][]*product), []string{}
 	for _, n := range r.nodes {
 		x, matrix, y := r.graph.Tensors[n.Inputs[0]].Name, &r.graph.Tensors[n.Inputs[1]], r.graph.Tensors[n.Outputs[0]].Name
@@ -71,28 +86,36 @@ func (r *rounder) forms() (map[string]model.Shadow, error) {
 		if groups[x] == nil {
 			order = append(order, x)
 		}
-		p := &product{name: y, columns: matrix.Shape[0], result: r.results[y].rows}
-		raw := make([]byte, matrix.SizeBytes())
-		if err := matrix.Values.Fill(raw); err != nil {
-			return nil, err
+		p := &product{name: y, columns: matrix.Shape[0], result: r.results[y].rows, norms: make([]float64, matrix.Shape[1])}
+		var err error
+		if p.weight, err = constant(matrix); err == nil && len(n.Inputs) == 3 {
+			p.bias, err = constant(&r.graph.Tensors[n.Inputs[2]])
 		}
-		p.weight = make([]float32, matrix.Elements())
-		p.norms = make([]float64, matrix.Shape[1])
-		for i := range p.weight {
-			p.weight[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-			p.norms[i%len(p.norms)] += float64(p.weight[i]) * float64(p.weight[i])
+		if err != nil {
+			return err
+		}
+		for i, v := range p.weight {
+			p.norms[i%len(p.norms)] += float64(v) * float64(v)
 		}
 		groups[x] = append(groups[x], p)
 	}
-	chosen := make(map[string]model.Shadow)
 	for _, x := range order {
 		g, err := newGroup(x, r.inputs[x], groups[x])
 		if err != nil {
-			return nil, err
+			return err
 		}
-		g.choose(chosen)
+		use(g)
 	}
-	return chosen, nil
+	return nil
+}
+
+// constant returns the elements of a float32 constant.
+func constant(t *backend.Tensor) ([]float32, error) {
+	raw := make([]byte, t.SizeBytes())
+	if err := t.Values.Fill(raw); err != nil {
+		return nil, err
+	}
+	return floats(raw, t.Type), nil
 }
 
 // group chooses the forms of all projections that have the same input.
@@ -118,18 +141,12 @@ func newGroup(name string, in *inputs, products []*product) (*group, error) {
 	for c := range in.width {
 		g.order = append(g.order, c)
 	}
-	size := func(c int) float32 { return max(-g.low[c], g.high[c]) }
-	slices.SortStableFunc(g.order, func(a, b int) int {
-		switch {
-		case size(a) > size(b):
-			return -1
-		case size(a) < size(b):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(g.order, func(a, b int) int { return cmp.Compare(g.size(b), g.size(a)) })
 	return g, nil
 }
+
+// size returns the largest magnitude of a channel.
+func (g *group) size(channel int) float32 { return max(-g.low[channel], g.high[channel]) }
 
 // cold returns the range of the cold channels: all channels except the first `hot` channels
 // of the list order.
@@ -140,24 +157,52 @@ func (g *group) cold(hot int) (r model.Range) {
 	return r
 }
 
-// sample returns the indices of the rows on which forms are compared.
-func (g *group) sample() (rows []int) {
-	all := len(g.rows) / g.width
-	n := min(all, formRows)
+// sample returns the indices of the rows on which forms are compared: evenly spaced rows, and then
+// the rows with the largest numbers.
+func (g *group) sample() (spaced, all []int) {
+	count := len(g.rows) / g.width
+	n := min(count, formRows)
 	for i := range n {
-		rows = append(rows, i*all/n)
+		spaced = append(spaced, i*count/n)
 	}
-	return rows
+	sizes, order := make([]float32, count), make([]int, count)
+	for i := range order {
+		row := g.rows[i*g.width:][:g.width]
+		order[i], sizes[i] = i, max(slices.Max(row), -slices.Min(row))
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sizes[b], sizes[a]) })
+	return spaced, slices.Concat(spaced, order[:min(count, outlierRows)])
+}
+
+// outlyingRatio is the ratio of a channel's largest magnitude to that of the median channel, above
+// which the channel is outlying.
+const outlyingRatio = 8
+
+// outlying returns the number of outlying channels. If only they are hot, weights that are small
+// because their inputs are large do not share a scale with the weights of other channels.
+func (g *group) outlying() (n int) {
+	median := g.size(g.order[len(g.order)/2])
+	for n < len(g.order) && g.size(g.order[n]) > outlyingRatio*median {
+		n++
+	}
+	return n
 }
 
 // choose adds the form of each projection to the map chosen. Forms are compared in the order of
-// their costs: first 8 bits with a growing number of hot channels, and then 16 bits. The comparison
+// their costs: first 8 bits with a growing number of hot channels, and then 16 bits with few. The comparison
 // for a projection ends at the first form whose error is small enough. Each projection gets the
-// form with the smallest error of all forms that were compared.
-func (g *group) choose(chosen map[string]model.Shadow) {
+// form with the smallest error of all forms that were compared for the projection.
+func (g *group) choose(limit float64, chosen map[string]model.Shadow) {
 	open, best := slices.Clone(g.products), make(map[string]model.Shadow)
-	counts := append([]int{0}, hotCounts(g.width)...)
-	for _, f := range slices.Concat(formsOf(8, counts), formsOf(16, counts[:min(2, len(counts))])) {
+	few, counts := []int{0}, hotCounts(g.width)
+	if n := g.outlying(); n > 0 && len(counts) > 0 && n < counts[0] {
+		few = append(few, n)
+	}
+	if len(counts) > 0 {
+		few = append(few, counts[0])
+		counts = counts[1:]
+	}
+	for _, f := range slices.Concat(formsOf(8, few), formsOf(8, counts), formsOf(16, few)) {
 		if len(open) == 0 {
 			break
 		}
@@ -167,7 +212,7 @@ func (g *group) choose(chosen map[string]model.Shadow) {
 			if b, known := best[p.name]; !known || s.Error < b.Error {
 				best[p.name] = s
 			}
-			return enough(p.name, s)
+			return enough(p.name, s, limit)
 		})
 	}
 	for _, p := range g.products {
@@ -192,62 +237,65 @@ func formsOf(bits int, counts []int) (list []form) {
 	return list
 }
 
-// measure returns the form f for each of the products, with the form's error on a sample of the
+// measure returns the form f for each of the products, with the form's errors on a sample of the
 // rows. measure clips the input to the range that gives the smallest error before the results
 // are rounded.
 func (g *group) measure(f form, products []*product) map[string]model.Shadow {
-	rows := g.sample()
+	spaced, rows := g.sample()
 	fractions := clips
 	if f.bits == 16 {
 		fractions = clips[:1]
 	}
 	hot := g.order[:f.hot]
 	var split splitting
-	var before [][]float64
+	var sums [][]float64
 	least := math.Inf(1)
 	for _, fraction := range fractions {
 		s := g.split(f, hot, fraction)
 		errors, sum := g.inputErrors(products, rows, s), 0.0
 		for i, p := range products {
-			sum += mean(errors[i], p.energies(rows))
+			sum += mean(g.relative(p, rows, errors[i])[:len(spaced)])
 		}
 		if sum < least {
-			split, before, least = s, errors, sum
+			split, sums, least = s, errors, sum
 		}
 	}
 	forms := make(map[string]model.Shadow)
 	for i, p := range products {
-		for j, e := range g.resultErrors(p, rows, split) {
-			before[i][j] += e
+		results, weights := g.resultErrors(p, rows, split), g.weightErrors(p, rows, split)
+		for j := range sums[i] {
+			sums[i][j] += results[j] + weights[j]
 		}
+		errors := g.relative(p, rows, sums[i])
 		forms[p.name] = model.Shadow{
 			Bits: f.bits, Clip: split.clip, Rest: split.restRange, Hot: slices.Sorted(slices.Values(hot)),
-			Error: float32(mean(before[i], p.energies(rows))),
+			Error: float32(mean(errors[:len(spaced)])), Worst: float32(slices.Max(errors)),
 		}
 	}
 	return forms
 }
 
-// energies returns for each row the sum of the squared results.
-func (p *product) energies(rows []int) []float64 {
-	sums := make([]float64, len(rows))
+// relative returns the rows' errors, each divided by the sum of the row's squared results. A row of
+// zeros counts as a row without error.
+func (g *group) relative(p *product, rows []int, errors []float64) []float64 {
+	shares := make([]float64, len(rows))
 	for j, row := range rows {
+		energy := 0.0
 		for _, y := range p.result[row*p.columns:][:p.columns] {
-			sums[j] += float64(y) * float64(y)
+			energy += float64(y) * float64(y)
+		}
+		if energy > 0 {
+			shares[j] = errors[j] / energy
 		}
 	}
-	return sums
+	return shares
 }
 
-// mean returns the mean of the rows' errors, each divided by the row's energy. A row with
-// an energy of zero counts as a row without error.
-func mean(errors, energies []float64) (sum float64) {
-	for j, e := range errors {
-		if energies[j] > 0 {
-			sum += e / energies[j]
-		}
+func mean(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
 	}
-	return sum / float64(len(errors))
+	return sum / float64(len(values))
 }
 
 // splitting describes how the input of a projection is split into the inputs of the first
@@ -263,15 +311,12 @@ type splitting struct {
 // The method split returns the splitting of the input with the given hot channels. The argument
 // fraction is the share of the cold channels' range that is not clipped.
 func (g *group) split(f form, hot []int, fraction float32) splitting {
-	s := splitting{t: activationType(f.bits), hot: hot, isHot: make([]bool, g.width), clip: g.cold(f.hot)}
+	s := splitting{t: activationType(f.bits), hot: hot, isHot: marked(hot, g.width), clip: g.cold(f.hot)}
 	s.clip.Low, s.clip.High = fraction*s.clip.Low, fraction*s.clip.High
 	s.main = newRounding(s.clip, s.t)
 	for _, c := range hot {
-		s.isHot[c] = true
 		for at := c; at < len(g.rows); at += g.width {
-			v := float64(g.rows[at])
-			r := float32(v - s.main.round(v))
-			s.restRange.Low, s.restRange.High = min(s.restRange.Low, r), max(s.restRange.High, r)
+			s.restRange.Low, s.restRange.High = min(s.restRange.Low, g.rows[at]), max(s.restRange.High, g.rows[at])
 		}
 	}
 	s.rest = newRounding(s.restRange, backend.Ufixed16)
@@ -302,10 +347,11 @@ func (g *group) inputErrors(products []*product, rows []int, s splitting) [][]fl
 	}
 	split(len(rows), func(j int) {
 		for c, v := range g.rows[rows[j]*g.width:][:g.width] {
-			e := float64(v) - s.main.round(float64(v))
+			rounding := s.main
 			if s.isHot[c] {
-				e -= s.rest.round(e)
+				rounding = s.rest
 			}
+			e := float64(v) - rounding.round(float64(v))
 			for i, p := range products {
 				sums[i][j] += e * e * p.norms[c]
 			}
@@ -317,7 +363,7 @@ func (g *group) inputErrors(products []*product, rows []int, s splitting) [][]fl
 // resultErrors returns for each row the squared error of rounding the results of the first
 // product and of the shadow.
 func (g *group) resultErrors(p *product, rows []int, s splitting) []float64 {
-	main, warm := g.terms(p, rows, s)
+	main, warm := g.terms(p, rows, s.hot)
 	sums := make([]float64, len(rows))
 	for _, part := range []struct {
 		values []float32
@@ -332,33 +378,98 @@ func (g *group) resultErrors(p *product, rows []int, s splitting) []float64 {
 	return sums
 }
 
+// weightErrors returns for each row the expected squared error of the result that rounding the
+// weights to the nearest integers causes. Weights whose errors compensate each other have smaller
+// errors in cold channels.
+func (g *group) weightErrors(p *product, rows []int, s splitting) []float64 {
+	channels := p.weightErrors(s.isHot)
+	sums := make([]float64, len(rows))
+	split(len(rows), func(j int) {
+		for c, v := range g.rows[rows[j]*g.width:][:g.width] {
+			sums[j] += float64(v) * float64(v) * channels[c]
+		}
+	})
+	return sums
+}
+
+// weightErrors returns for each channel the sum of the squared errors of its weights. The scales
+// of hot channels are independent of those of the other channels.
+func (p *product) weightErrors(hot []bool) []float64 {
+	_, steps := backend.Encoding{}.Limits(backend.Sfixed8)
+	sums := make([]float64, len(hot))
+	for row := range slices.Chunk(p.weight, len(hot)) {
+		var cold, warm float32 // the largest magnitudes of the two kinds of weights
+		for c, w := range row {
+			if hot[c] {
+				warm = max(warm, w, -w)
+			} else {
+				cold = max(cold, w, -w)
+			}
+		}
+		for c, w := range row {
+			scale := float64(cold) / steps
+			if hot[c] {
+				scale = float64(warm) / steps
+			}
+			if scale > 0 {
+				e := float64(w) - scale*math.RoundToEven(float64(w)/scale)
+				sums[c] += e * e
+			}
+		}
+	}
+	return sums
+}
+
+// marked returns a list of the given length in which the given channels are set.
+func marked(channels []int, width int) []bool {
+	list := make([]bool, width)
+	for _, c := range channels {
+		list[c] = true
+	}
+	return list
+}
+
 // terms returns the results of the first product and of the shadow, indexed (row, result).
-// The first product includes the bias.
-func (g *group) terms(p *product, rows []int, s splitting) (main, warm []float32) {
+// The bias is a part of the shadow or, if there is no shadow, of the first product.
+func (g *group) terms(p *product, rows, hot []int) (main, warm []float32) {
+	main, warm = g.without(p, rows, hot, func(v float32) float32 { return v })
+	for i := range main {
+		if len(hot) > 0 && p.bias != nil {
+			b := p.bias[i%p.columns]
+			main[i], warm[i] = main[i]-b, warm[i]+b
+		}
+	}
+	return main, warm
+}
+
+// without splits the results of a projection, indexed (row, result). The slice removed holds the
+// product of a part of the hot channels, which the function part returns for each number, and
+// the slice kept holds the remaining result.
+func (g *group) without(p *product, rows, hot []int, part func(v float32) float32) (kept, removed []float32) {
 	channels := len(p.weight) / p.columns
-	columns := make([]float32, len(s.hot)*p.columns) // (hot channel, result)
-	for i, c := range s.hot {
+	columns := make([]float32, len(hot)*p.columns) // (hot channel, result)
+	for i, c := range hot {
 		for j := range p.columns {
 			columns[i*p.columns+j] = p.weight[j*channels+c]
 		}
 	}
-	main, warm = make([]float32, len(rows)*p.columns), make([]float32, len(rows)*p.columns)
+	kept, removed = make([]float32, len(rows)*p.columns), make([]float32, len(rows)*p.columns)
 	split(len(rows), func(j int) {
-		x, sum := g.rows[rows[j]*g.width:][:g.width], warm[j*p.columns:][:p.columns]
-		for i, c := range s.hot {
-			rest := x[c] - float32(s.main.round(float64(x[c])))
-			if rest == 0 {
+		x, sum := g.rows[rows[j]*g.width:][:g.width], removed[j*p.columns:][:p.columns]
+		for i, c := range hot {
+			v := part(x[c])
+			if v == 0 {
 				continue
 			}
 			for k, w := range columns[i*p.columns:][:p.columns] {
-				sum[k] += rest * w
+				sum[k] += v * w
 			}
 		}
 		for k, y := range p.result[rows[j]*p.columns:][:p.columns] {
-			main[j*p.columns+k] = y - sum[k]
+			kept[j*p.columns+k] = y - sum[k]
 		}
 	})
-	return main, warm
+	return kept, removed
 }
 
 // withRanges returns the form f with the ranges of the results of the first product and of
@@ -368,10 +479,14 @@ func (g *group) withRanges(f model.Shadow, p *product) model.Shadow {
 	for i := range rows {
 		rows[i] = i
 	}
-	s := splitting{hot: f.Hot, main: newRounding(f.Clip, activationType(f.Bits))}
+	clipped := func(v float32) float32 { return v - min(max(v, f.Clip.Low), f.Clip.High) }
 	for part := range slices.Chunk(rows, formRows) {
-		main, warm := g.terms(p, part, s)
+		main, warm := g.terms(p, part, f.Hot)
 		f.Main, f.Warm = joined(f.Main, rangeOf(main)), joined(f.Warm, rangeOf(warm))
+		if len(f.Hot) > 0 {
+			whole, _ := g.without(p, part, f.Hot, clipped)
+			f.Whole = joined(f.Whole, rangeOf(whole))
+		}
 	}
 	return f
 }

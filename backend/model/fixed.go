@@ -16,8 +16,8 @@ import (
 // fillScaled converts all rows of a weight to integers of at most 8 bits and their
 // scales, on all cores.
 func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.Encoding) error {
-	if len(dst) != w.rows*w.columns || len(scales)%w.rows != 0 {
-		return fmt.Errorf("model: tensor %s: the device asks for %d elements and %d scales: want %d elements", w.name, len(dst), len(scales), w.rows*w.columns)
+	if len(dst) != w.rows*w.width() || len(scales)%w.rows != 0 {
+		return fmt.Errorf("model: tensor %s: the device asks for %d elements and %d scales: want %d elements", w.label(), len(dst), len(scales), w.rows*w.width())
 	}
 	parts := min(runtime.GOMAXPROCS(0), 1+w.rows*w.columns/parallelElements, w.rows)
 	errs := make([]error, parts)
@@ -37,28 +37,38 @@ func (w *weight) fillScaled(dst []byte, scales []backend.ScaleOffset, e backend.
 // fillScaledRows does the work of fillScaled for the rows [first,end) of a weight.
 func (w *weight) fillScaledRows(dst []byte, scales []backend.ScaleOffset, e backend.Encoding, first, end int) error {
 	raw := make([]byte, 4*w.columns)
-	values := make([]float32, w.columns)
+	all, width := make([]float32, w.columns), w.width()
+	values := all
+	if w.kept != nil {
+		values = make([]float32, width)
+	}
 	perRow := len(scales) / w.rows
-	block := w.columns / perRow
+	block := width / perRow
 	for row := first; row < end; row++ {
-		if err := w.convert(raw, backend.Float32, w.source(row), values); err != nil {
+		if err := w.convert(raw, backend.Float32, w.source(row), all); err != nil {
 			return err
 		}
 		// The NPU multiplies the integers of a weight by its scale in float16, so a weight
 		// beyond the range of float16 would become inf and then NaN.
-		if i := quant.FirstBeyond(values, largest(backend.Float16)); i >= 0 {
-			return w.refuse(w.source(row)*w.columns+i, values[i], backend.Float16)
+		if i := quant.FirstBeyond(all, largest(backend.Float16)); i >= 0 {
+			return w.refuse(w.source(row)*w.columns+i, all[i], backend.Float16)
+		}
+		for _, c := range w.zeroed {
+			all[c] = 0
+		}
+		for i, c := range w.kept {
+			values[i] = all[c]
 		}
 		lines, err := w.lines(w.source(row), e)
 		if err != nil {
 			return err
 		}
 		if e.Multiplied() {
-			scales[row] = roundMultiplied(dst[row*w.columns:][:w.columns], values, e)
+			scales[row] = roundMultiplied(dst[row*width:][:width], values, e)
 			continue
 		}
 		for i := range perRow {
-			from, to := values[i*block:][:block], dst[row*w.columns+i*block:][:block]
+			from, to := values[i*block:][:block], dst[row*width+i*block:][:block]
 			if e.Grain == backend.PerRow {
 				scales[row*perRow+i] = roundSymmetric(to, from, e)
 				continue
@@ -156,7 +166,7 @@ func (w *weight) fillBias(dst []byte, scales []backend.ScaleOffset, matrix *weig
 	if err != nil {
 		return err
 	}
-	elements := make([]byte, matrix.rows*matrix.columns)
+	elements := make([]byte, matrix.rows*matrix.width())
 	if err := matrix.fillScaled(elements, scales, e); err != nil {
 		return err
 	}

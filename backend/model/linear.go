@@ -19,7 +19,14 @@ func (w *writer) linear(name string, x backend.TensorID, matrix, bias *weight) b
 func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias *weight) backend.TensorID {
 	w.observe(x)
 	if w.recipe.Shadow && w.inLayers {
-		return w.shadowed(name, x, matrix, bias)
+		form, ok := w.form(name, matrix)
+		switch {
+		case !ok:
+			return -1
+		case form.Bits == 8 || w.recipe.Sensitive == Linear{}:
+			return w.shadowed(name, x, matrix, bias)
+		}
+		l = w.recipe.Sensitive
 	}
 	if l.Bits == 0 {
 		b := backend.TensorID(-1)
@@ -45,7 +52,11 @@ func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias
 // encodedWeight returns a constant that holds a matrix as integers.
 func (w *writer) encodedWeight(l Linear, matrix *weight) backend.TensorID {
 	e := l.encoding(matrix)
-	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, w.codesOf(l)), matrix.shape()...)
+	rounded := w.codesOf(l)
+	if matrix.kept != nil { // calibration rounds whole matrices only
+		rounded = nil
+	}
+	return w.EncodedConstant(matrix.label(), backend.Sfixed8, e, w.model.encodedValues(matrix, e, rounded), matrix.shape()...)
 }
 
 // codesOf returns the matrices that calibration has rounded for a precision, or nil if each
@@ -182,7 +193,7 @@ func (m *Model) encodedValues(w *weight, e backend.Encoding, rounded *Rounded) b
 // scale.
 func (m *Model) biasValues(bias, matrix *weight, e backend.Encoding, scale float32) backend.Values {
 	return backend.Values{
-		ID: fmt.Sprintf("%s/%s/%s/s32 %x by %s %+v", m.Digest(), bias.name, bias.transform(), scale, matrix.name, e),
+		ID: fmt.Sprintf("%s/%s/%s/s32 %x by %s%s %+v", m.Digest(), bias.name, bias.transform(), scale, matrix.name, matrix.part(), e),
 		FillScaled: func(dst []byte, scales []backend.ScaleOffset) error {
 			return bias.fillBias(dst, scales, matrix, e, scale)
 		},

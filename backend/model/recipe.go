@@ -37,8 +37,8 @@ type Recipe struct {
 	// (adapters/lab/estimate/testdata).
 	FixedGate bool
 	// Shadow gives each projection of a layer the form that calibration has chosen for it
-	// ([Ranges.Shadows]): 8 or 16 bits, with or without a second product for the outliers
-	// of hot channels.
+	// ([Ranges.Shadows]): 8 or 16 bits, with or without a second product for hot channels.
+	// With Shadow, the projections of 16 bits are the sensitive ones.
 	Shadow bool
 	// HostShadow, which needs Shadow, makes the host compute the shadows of a layer: the products
 	// of everything that clipping removes from the inputs, in any channel. The graphs then have
@@ -107,6 +107,10 @@ var Recipes = []Recipe{
 	{ // the recipe w8a8-shadow has no projection of floats, which chips of version v68 refuse
 		Name: "w8a8-shadow", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
 		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: Linear{Bits: 8, Activations: backend.Ufixed16}, Shadow: true, FixedGate: true,
+	},
+	{ // the recipe w8a8-shadow-f16 multiplies floats instead of integers of 16 bits, except in shadows
+		Name: "w8a8-shadow-f16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
+		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: blocks8, Sensitive: blocks8, Shadow: true,
 	},
 }
 
@@ -211,7 +215,7 @@ func (r Recipe) check() error {
 	if r.FixedGate && !r.Shadow && r.Linear.Activations != backend.Ufixed16 {
 		return fmt.Errorf("model: recipe %q: a fixed-point gate with activations of %v: %w", r.Name, r.Linear.Activations, errors.ErrUnsupported)
 	}
-	if r.Shadow && (r.Linear != Linear{Bits: 8, Activations: backend.Ufixed8} || r.Sensitive != Linear{}) {
+	if r.Shadow && (r.Linear != Linear{Bits: 8, Activations: backend.Ufixed8} || r.Sensitive.Activations != 0) {
 		return fmt.Errorf("model: recipe %q: a shadow with projections %+v, sensitive ones %+v: %w", r.Name, r.Linear, r.Sensitive, errors.ErrUnsupported)
 	}
 	if r.HostShadow && !r.Shadow || r.Prune < 0 || r.Prune > 100 {

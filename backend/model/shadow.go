@@ -7,28 +7,33 @@ import (
 )
 
 // Shadow is the form of one projection of a recipe with [Recipe.Shadow], as calibration has
-// chosen it. The input of a projection is rounded to integers, which clips outliers. In the hot
-// channels, a second product, which is called the shadow, multiplies what rounding and clipping
-// have removed from the input. The result of the projection is the sum of the first product and
-// the shadow.
+// chosen it. The input of a projection is rounded to integers, which clips outliers. A second
+// product, which is called the shadow, multiplies the hot channels of the input. The result of the
+// projection is the sum of the first product and the shadow.
 type Shadow struct {
 	// Bits is the number of bits of the input and of the result of the first product: 8 or
-	// 16. The shadow always has 16 bits.
+	// 16. The shadow always has 16 bits. If the recipe has [Recipe.Sensitive], a projection
+	// of 16 bits has the precision Sensitive instead, without a shadow.
 	Bits int `json:"bits"`
 	// Clip is the range to which the input of the first product is clipped.
 	Clip Range `json:"clip"`
-	// Hot lists the channels that the shadow multiplies, in ascending order. If Hot is
-	// empty, the projection has no shadow.
+	// Hot lists the channels that only the shadow multiplies, in ascending order. The weights
+	// of the shadow have scales of their own, and the first product's weights of the hot
+	// channels are zero. If Hot is empty, the projection has no shadow.
 	Hot []int `json:"hot,omitempty"`
-	// Rest is the range of the shadow's input: of what rounding and clipping have removed from
-	// the hot channels.
+	// Rest is the range of the hot channels of the input.
 	Rest Range `json:"rest,omitzero"`
 	// Main is the range of the first product's results, and Warm that of the shadow's results.
-	Main Range `json:"main"`
-	Warm Range `json:"warm,omitzero"`
-	// Error is the squared error of the result divided by the squared result: the mean over the
-	// rows of the calibration texts. Error is only reported: it changes no graph.
+	// Whole is the range of the first product's results if it multiplies all channels, clipped,
+	// as with [Recipe.HostShadow].
+	Main  Range `json:"main"`
+	Warm  Range `json:"warm,omitzero"`
+	Whole Range `json:"whole,omitzero"`
+	// Error is the expected squared error of the result divided by the squared result: the mean
+	// over rows of the calibration texts. Worst is the largest such error of a single row.
+	// Error and Worst are only reported: they change no graph.
 	Error float32 `json:"error"`
+	Worst float32 `json:"worst"`
 }
 
 // check returns an error unless the form is valid for a projection with the given number of
@@ -44,7 +49,7 @@ func (s Shadow) check(channels int) error {
 		}
 		previous = c
 	}
-	for _, r := range []Range{s.Clip, s.Rest, s.Main, s.Warm} {
+	for _, r := range []Range{s.Clip, s.Rest, s.Main, s.Warm, s.Whole} {
 		if !r.valid() {
 			return fmt.Errorf("the form has the range %+v, which is not valid", r)
 		}
@@ -69,30 +74,48 @@ func (w *writer) shadowed(name string, x backend.TensorID, matrix, bias *weight)
 	return w.add(name, main(name+"_main"), w.Dequantize(name+"_shadow", shadow, w.recipe.Activations))
 }
 
-// products returns the integers of the first product of a projection and of its shadow. If the
-// projection has no shadow on the device, shadow is -1.
-func (w *writer) products(name string, x backend.TensorID, matrix, bias *weight) (main, shadow backend.TensorID) {
+// form returns the form that calibration has chosen for a projection. If the form is missing or
+// not valid, form reports false, and the graph fails.
+func (w *writer) form(name string, matrix *weight) (s Shadow, ok bool) {
 	s, known := w.recipe.Ranges.Shadows[name]
 	if !known {
 		w.Fail(fmt.Errorf("model: %w: the form of the projection %s is missing: calibrate the model again", ErrRanges, name))
-		return -1, -1
+		return s, false
 	}
 	if err := s.check(matrix.columns); err != nil {
 		w.Fail(fmt.Errorf("model: %w: projection %s: %w: calibrate the model again", ErrRanges, name, err))
+		return s, false
+	}
+	return s, true
+}
+
+// products returns the integers of the first product of a projection and of its shadow. If the
+// projection has no shadow on the device, shadow is -1. The shadow adds the bias, because its
+// results have 16 bits.
+func (w *writer) products(name string, x backend.TensorID, matrix, bias *weight) (main, shadow backend.TensorID) {
+	s, ok := w.form(name, matrix)
+	if !ok {
 		return -1, -1
 	}
+	product := func(name string, x backend.TensorID, part, bias *weight, from, to backend.Encoding) backend.TensorID {
+		b := backend.TensorID(-1)
+		if bias != nil {
+			b = w.encodedBias(w.projections, part, bias, from.Scale)
+		}
+		return w.EncodedFullyConnected(name+"_q", x, w.encodedWeight(w.projections, part), b, to)
+	}
 	t := activationType(s.Bits)
-	e, b := s.Clip.Encoding(t), backend.TensorID(-1)
-	if bias != nil {
-		b = w.encodedBias(w.projections, matrix, bias, e.Scale)
+	clip, result := s.Clip.Encoding(t), s.Main.Encoding(t)
+	in := w.roundedTo(x, t, clip)
+	switch {
+	case w.hostShadowed(name, s):
+		return product(name, in, matrix, bias, clip, s.Whole.Encoding(t)), -1
+	case len(s.Hot) == 0:
+		return product(name, in, matrix, bias, clip, result), -1
 	}
-	in := w.roundedTo(x, t, e)
-	main = w.EncodedFullyConnected(name+"_q", in, w.encodedWeight(w.projections, matrix), b, s.Main.Encoding(t))
-	if len(s.Hot) == 0 || w.hostShadowed(name, s) {
-		return main, -1
-	}
-	rest := w.rest(x, in, s.Rest.Encoding(backend.Ufixed16))
-	return main, w.EncodedFullyConnected(name+"_shadow_q", w.channels(rest, s.Hot), w.hotWeight(matrix, s.Hot), -1, s.Warm.Encoding(backend.Ufixed16))
+	rest, warm := s.Rest.Encoding(backend.Ufixed16), s.Warm.Encoding(backend.Ufixed16)
+	hot := w.channels(w.roundedTo(x, backend.Ufixed16, rest), s.Hot)
+	return product(name, in, matrix.without(s.Hot), nil, clip, result), product(name+"_shadow", hot, matrix.only(s.Hot), bias, rest, warm)
 }
 
 // activationType returns the type of the input and the result of a product with the given
@@ -129,38 +152,7 @@ func (w *writer) roundedTo(x backend.TensorID, t backend.DataType, e backend.Enc
 	return w.once(derived{from: x, t: t, encoding: e}, "q", func(name string) backend.TensorID { return w.Quantize(name, x, t, e) })
 }
 
-// rest returns what rounding and clipping have removed from x, in 16-bit integers.
-func (w *writer) rest(x, integers backend.TensorID, e backend.Encoding) backend.TensorID {
-	return w.once(derived{from: integers, t: backend.Ufixed16, encoding: e}, "rest", func(name string) backend.TensorID {
-		kept := w.Dequantize(name+"_kept", integers, w.recipe.Activations)
-		return w.Quantize(name, w.Apply(name+"_removed", backend.Subtract, []backend.TensorID{x, kept}), backend.Ufixed16, e)
-	})
-}
-
 // channels returns the hot channels of the tensor x, which holds integers.
 func (w *writer) channels(x backend.TensorID, hot []int) backend.TensorID {
 	return w.once(derived{from: x, channels: fmt.Sprint(hot)}, "hot", func(name string) backend.TensorID { return w.Gather(name, x, hot) })
-}
-
-// hotWeight returns a constant with the 8-bit integers of the hot channels of a matrix.
-func (w *writer) hotWeight(matrix *weight, hot []int) backend.TensorID {
-	e := w.projections.encoding(matrix)
-	whole := w.model.encodedValues(matrix, e, w.codesOf(w.projections))
-	rows, columns := matrix.rows, matrix.columns
-	values := backend.Values{
-		ID: fmt.Sprintf("%s channels %v", whole.ID, hot),
-		FillScaled: func(dst []byte, scales []backend.ScaleOffset) error {
-			all := make([]byte, rows*columns)
-			if err := whole.FillScaled(all, scales); err != nil {
-				return err
-			}
-			for row := range rows {
-				for i, c := range hot {
-					dst[row*len(hot)+i] = all[row*columns+c]
-				}
-			}
-			return nil
-		},
-	}
-	return w.EncodedConstant(matrix.label()+"_hot", backend.Sfixed8, e, values, rows, len(hot))
 }

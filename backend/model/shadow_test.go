@@ -1,8 +1,11 @@
 package model_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,19 +40,19 @@ func all(width int) (hot []int) {
 	return hot
 }
 
-// TestShadowsAddWhatClippingRemoves clips all inputs to a hundredth of their range. Without
+// TestShadowsMultiplyWhatClippingRemoves clips all inputs to a hundredth of their range. Without
 // shadows, the clipping changes the logits beyond recognition. With a shadow for all channels,
 // the logits are those of 16-bit integers without clipping. The host's shadow has the weights of
 // the file instead of 8-bit weights, so it brings the logits closer to those of float16. If all
 // layers are pruned, the host changes nothing.
-func TestShadowsAddWhatClippingRemoves(t *testing.T) {
+func TestShadowsMultiplyWhatClippingRemoves(t *testing.T) {
 	tokens := []int32{1, 7, 3, 9, 2, 18, 11}
 	wide, narrow := model.Range{Low: -3, High: 5}, model.Range{Low: -0.03, High: 0.05}
 	for _, arch := range []string{"llama", "qwen2", "gemma3"} {
 		loaded := load(t, drawn(arch))
 		host, prune := false, 0
 		logits := func(form model.Shadow, hot func(int) []int) [][]float32 {
-			form.Rest, form.Main, form.Warm = wide, wide, wide
+			form.Rest, form.Main, form.Warm, form.Whole = wide, wide, wide, wide
 			r := shadowRecipe(t, loaded, form, hot)
 			r.HostShadow, r.Prune = host, prune
 			return newDriverOf(t, loaded, r, []int{loaded.Config().Layers}, 4, 16).feed(tokens)
@@ -150,6 +153,65 @@ func TestShadowRecipeMultipliesIntegersOnly(t *testing.T) {
 	require.Equal(t, 1+7*loaded.Config().Layers+shadowedOf(r), products)
 	require.Positive(t, shadows)
 	require.LessOrEqual(t, shadows, shadowedOf(r), "projections share the hot channels of their input")
+}
+
+// TestWeightsOfShadowsAreNearest requires that the weights of the hot channels have scales of their
+// own, and that those of the first product are zero in the hot channels.
+func TestWeightsOfShadowsAreNearest(t *testing.T) {
+	loaded, wide, hot := load(t, drawn("qwen2")), model.Range{Low: -3, High: 5}, []int{1, 6}
+	exact, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: recipe(t, "f32")})
+	require.NoError(t, err)
+	form := model.Shadow{Bits: 8, Clip: wide, Rest: wide, Main: wide, Warm: wide}
+	r := shadowRecipe(t, loaded, form, func(int) []int { return hot })
+	g, err := loaded.Block(model.Block{Name: "b", End: 1, Rows: 2, Context: 4, Recipe: r})
+	require.NoError(t, err)
+	for _, name := range []string{"blk.0.attn_q.weight", "blk.0.ffn_down.weight"} {
+		want, values, _ := encodedOf(t, exact, name)
+		_, cold, coldScales := encodedOf(t, g, name+model.ColdSuffix)
+		part, warm, warmScales := encodedOf(t, g, name+"_hot")
+		rows, width := want.Shape[0], want.Shape[1]
+		require.Equal(t, []int{rows, len(hot)}, part.Shape)
+		for i := range rows {
+			require.NotEqual(t, coldScales[i], warmScales[i])
+			for c := range width {
+				v := math.Float32frombits(binary.LittleEndian.Uint32(values[4*(i*width+c):]))
+				q, scale := cold[i*width+c], coldScales[i].Scale
+				if at := slices.Index(hot, c); at >= 0 {
+					require.Zero(t, q)
+					q, scale = warm[i*len(hot)+at], warmScales[i].Scale
+				}
+				require.InDelta(t, v, float32(int8(q))*scale, 0.5001*float64(scale), "%s: row %d, channel %d", name, i, c)
+			}
+		}
+	}
+}
+
+// TestSixteenBitsAreFloatsIfTheRecipeSaysSo requires that w8a8-shadow-f16 multiplies floats in the
+// projections of 16 bits, and integers in the others.
+func TestSixteenBitsAreFloatsIfTheRecipeSaysSo(t *testing.T) {
+	loaded := load(t, drawn("llama"))
+	r := recipe(t, "w8a8-shadow-f16")
+	r.Ranges = widest(t, loaded)
+	b, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: 2, Context: 4, Recipe: r})
+	require.NoError(t, err)
+	count := make(map[bool]int)
+	for _, n := range b.Nodes {
+		if n.Op != backend.FullyConnected {
+			continue
+		}
+		name, fixed := b.Tensors[n.Outputs[0]].Name, b.Tensors[n.Inputs[0]].Type.Fixed()
+		for _, suffix := range []string{"_q", "_main", "_shadow"} {
+			if fixed {
+				name = strings.TrimSuffix(name, suffix)
+			}
+		}
+		form, known := r.Ranges.Shadows[name]
+		require.True(t, known, name)
+		require.Equal(t, form.Bits == 8, fixed, name)
+		count[fixed]++
+	}
+	require.Positive(t, count[true])
+	require.Positive(t, count[false])
 }
 
 // shadowedOf counts the projections with hot channels.

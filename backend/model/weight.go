@@ -29,22 +29,73 @@ type weight struct {
 	// turned the number of its rows that are rotated.
 	headDim, turned int
 	scale           float32 // scale is the factor by which the values are multiplied
+	// zeroed lists the columns whose elements are zero in constants of integers. kept lists the
+	// only columns that constants of integers have; if kept is nil, they have all columns.
+	zeroed, kept []int
 }
 
-// label returns the name of the weight's constant in graphs: the tensor's name,
-// followed by the first row if the tensor has several roles.
-func (w *weight) label() string {
-	if w.rows == w.total {
-		return w.name
+// without returns a copy of the weight whose elements are zero in the given columns.
+func (w *weight) without(columns []int) *weight {
+	rest := *w
+	rest.zeroed = columns
+	return &rest
+}
+
+// only returns a copy of the weight that has only the given columns.
+func (w *weight) only(columns []int) *weight {
+	part := *w
+	part.kept = columns
+	return &part
+}
+
+// width returns the number of columns of the weight's constant.
+func (w *weight) width() int {
+	if w.kept != nil {
+		return len(w.kept)
 	}
-	return fmt.Sprintf("%s.%d", w.name, w.first)
+	return w.columns
+}
+
+// The suffixes below end the names of constants with a part of a matrix: [ColdSuffix] if the
+// weights of the hot channels are zero, and hotSuffix if the constant has only the hot channels.
+const (
+	ColdSuffix = "_cold"
+	hotSuffix  = "_hot"
+)
+
+// label returns the name of the weight's constant in graphs: the tensor's name, followed
+// by the first row if the tensor has several roles, and by a suffix for a part of the columns.
+func (w *weight) label() string {
+	name := w.name
+	if w.rows != w.total {
+		name = fmt.Sprintf("%s.%d", w.name, w.first)
+	}
+	switch {
+	case len(w.zeroed) > 0:
+		name += ColdSuffix
+	case w.kept != nil:
+		name += hotSuffix
+	}
+	return name
+}
+
+// part returns a text that lists the zeroed or kept columns, or "" if the weight has all columns.
+// The text is a part of the IDs of constants.
+func (w *weight) part() string {
+	switch {
+	case len(w.zeroed) > 0:
+		return fmt.Sprintf(" without columns %v", w.zeroed)
+	case w.kept != nil:
+		return fmt.Sprintf(" columns %v", w.kept)
+	}
+	return ""
 }
 
 func (w *weight) shape() []int {
 	if w.vector {
 		return []int{w.rows}
 	}
-	return []int{w.rows, w.columns}
+	return []int{w.rows, w.width()}
 }
 
 // source returns the index of the tensor's row that becomes row i of the constant.
@@ -75,7 +126,7 @@ func (w *weight) transform() string {
 	if w.scale != 1 {
 		name += fmt.Sprintf("*%x", w.scale)
 	}
-	return name
+	return name + w.part()
 }
 
 // scratchElements bounds the memory of one conversion, unless a single row is longer.
