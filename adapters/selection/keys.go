@@ -25,7 +25,7 @@ func Keys(set []string) (keys []gguf.KeyValue, notes []string, err error) {
 			return nil, nil, err
 		}
 		if err := key.CheckModel(value); err != nil {
-			return nil, nil, fmt.Errorf("--set %s: %w", config.Short(s), err)
+			return nil, nil, fmt.Errorf("--set %s=%s: %w", name, config.Short(value), err)
 		}
 		if current := key.Current(value); current != value {
 			notes = append(notes, fmt.Sprintf("%s = %s is a value of an earlier version: writing %s", key.Name, value, current))
