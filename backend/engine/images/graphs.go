@@ -23,7 +23,7 @@ func blockSources(c Config, layers, slots int) [][]Source {
 		for _, rows := range slices.Backward(c.Rows) {
 			sets[block] = append(sets[block], Source{Block: &model.Block{
 				Name:  fmt.Sprintf("block%d_rows%d%s%dof%d", block, rows, layersMark, end-first, layers),
-				First: first, End: end, Rows: rows, Context: slots, Recipe: c.Recipe, Queries: slots == c.QuerySlots,
+				First: first, End: end, Rows: rows, Context: slots, Recipe: c.Recipe, Queries: slots > 0 && slots == c.QuerySlots,
 			}})
 		}
 	}
