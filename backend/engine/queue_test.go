@@ -138,7 +138,7 @@ func TestAPassWaitsBrieflyForRequestsThatWillShareIt(t *testing.T) {
 func TestContextTiersDoubleUpToTheContext(t *testing.T) {
 	for first := 1; first <= 20; first++ {
 		for context := first; context <= 70; context++ {
-			o := settings.Settings{Options: Options{FirstContext: first, Context: context}}
+			o := settings.Settings{Options: Options{FirstContext: first, Context: context, Slots: context}}
 			want := first
 			for n := 0; n <= context; n++ {
 				if n > want {
