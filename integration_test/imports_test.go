@@ -78,11 +78,12 @@ var walls = []wall{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",
 		"backend/engine/arena", "backend/engine/buffers", "backend/engine/detok", "backend/engine/draft", "backend/engine/flips", "backend/engine/images", "backend/engine/kvcache",
 		"backend/engine/power", "backend/engine/queue", "backend/engine/report", "backend/engine/residency", "backend/engine/saved", "backend/engine/sequences", "backend/engine/settings",
-		"backend/engine/workload", "backend/engine/chunkset", "backend/engine/closing", "backend/lanes", "spec/...", "graphswap", "graphswap/outoforder", "graphswap/session", "calibration/...",
+		"backend/engine/workload", "backend/engine/chooser", "backend/engine/chunkset", "backend/engine/closing", "backend/lanes", "spec/...", "graphswap", "graphswap/outoforder", "graphswap/session", "calibration/...",
 		"internal/mapped", // the engine calls mapped.Verify before it uses the result of a pass
 	}},
 	{folder: "backend/engine/arena", internal: []string{"backend"}},
 	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/quant", "backend/engine/arena", "backend/engine/kvcache", "backend/engine/recall"}},
+	{folder: "backend/engine/chooser", internal: []string{"backend", "backend/engine/draft", "backend/engine/report", "backend/engine/settings", "graphswap", "graphswap/session"}},
 	{folder: "backend/engine/chunkset", internal: []string{
 		"backend", "backend/model", "backend/sampler", "backend/lanes", "backend/engine/arena", "backend/engine/buffers", "backend/engine/kvcache", "backend/engine/residency", "graphswap/outoforder",
 	}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/chooser"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
@@ -39,9 +40,6 @@ type ahead struct {
 	// turn, or zero if the conversation has only one turn.
 	expected int
 }
-
-// errBusy ends work that is done only while no request runs.
-var errBusy = errors.New("a request runs")
 
 // growAhead starts a goroutine that changes to the context tier for n tokens while passes
 // run. If the device cannot hold both graph sets, growAhead leaves the change until a request
@@ -80,7 +78,7 @@ func (e *Engine) growAhead(n int) (done *Growth) {
 // aheadFailed records and logs a failure to prepare a longer context tier before a request
 // needs the tier. The caller of aheadFailed holds ahead.mu.
 func (e *Engine) aheadFailed(what string, err error) {
-	if err == nil || e.ahead.ctx.Err() != nil || errors.Is(err, errBusy) {
+	if err == nil || e.ahead.ctx.Err() != nil || errors.Is(err, chooser.ErrBusy) {
 		return
 	}
 	e.ahead.failed = e.graphs.Load().context
@@ -189,7 +187,7 @@ func (e *Engine) compileTiers(ctx context.Context) error {
 	case errors.Is(err, imagecache.ErrStore):
 		e.options.Logger.Info("longer contexts are not compiled ahead of need, because the image cache has no room for them", "reason", err)
 		a.giveUp, err = true, nil
-	case !errors.Is(err, errBusy):
+	case !errors.Is(err, chooser.ErrBusy):
 		a.giveUp = true
 	}
 	return err
@@ -217,8 +215,8 @@ func (e *Engine) CompileContexts(ctx context.Context) error {
 
 // compileTier compiles the images of a shape at a context tier that the image cache does
 // not have, the head included.
-// If idle is set, compileTier reports no progress, ends with errBusy when a request runs,
-// and removes no other image from the cache.
+// If idle is set, compileTier reports no progress, ends with [chooser.ErrBusy] when a request
+// runs, and removes no other image from the cache.
 func (e *Engine) compileTier(ctx context.Context, s *settings.Shape, n int, idle bool) error {
 	c := e.options.Images(s)
 	if c.Idle = idle; idle {
@@ -238,7 +236,7 @@ func (e *Engine) compileTier(ctx context.Context, s *settings.Shape, n int, idle
 	for _, set := range sets {
 		for _, graphs := range l.Images(set) {
 			if idle && e.busy() {
-				return errBusy
+				return chooser.ErrBusy
 			}
 			began := time.Now()
 			compiled, err := l.Prepare(ctx, graphs)
@@ -263,12 +261,7 @@ func (e *Engine) growWhileIdle(ctx context.Context) error {
 	if tier := e.graphs.Load().context; n <= tier || failed == tier {
 		return nil
 	}
-	_, err := e.growTo(ctx, n, replacement{mayMove: func() error {
-		if e.busy() {
-			return errBusy
-		}
-		return nil
-	}})
+	_, err := e.growTo(ctx, n, replacement{mayMove: e.idle})
 	return err
 }
 

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 
-	"github.com/sdnpu/sdnpu/backend"
-	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/chooser"
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -16,7 +13,7 @@ import (
 )
 
 // choose.go changes the number of blocks, the graph widths and the residency while no request
-// runs, if past requests would have been faster with other values (package session decides).
+// runs, if past requests would have been faster with other values (package chooser decides).
 // An engine changes its configuration only if its plan is [PlanAuto], and if the device
 // stores the weights of each graph separately and has no room for the graphs of all widths.
 // Numbers of blocks and graph widths that the options set never change.
@@ -27,29 +24,6 @@ import (
 // loaded. If the device's memory does not hold the present and the next graphs together, a
 // request that comes during the loads waits until each block has one graph of the next
 // configuration; the other graphs are loaded later (complete.go).
-
-// chooser decides between requests how many blocks and which graph widths the engine uses.
-type chooser struct {
-	mu      sync.Mutex // mu guards the fields below it, except ctx
-	between *session.Between
-	context int  // context is the number of tokens in the cache after the last request
-	running bool // running is set while a goroutine changes the configuration
-	closed  bool // closed is set if no further change of the configuration may begin
-	// After a failed change of the configuration, `rest` is the number of requests that must
-	// end before the next attempt. failures counts the consecutive failed changes.
-	rest, failures int
-	// extra lists the keys of images that were compiled for a configuration that is not in
-	// use. The keys in extra belong to at most one configuration.
-	extra []string
-	// interrupted is the change that a request has interrupted after its first step, or nil.
-	interrupted *change
-	// moving is set while the graphs of the engine may be replaced.
-	moving atomic.Bool
-
-	ctx    context.Context //nolint:containedctx // ctx ends when the engine closes
-	cancel context.CancelFunc
-	done   sync.WaitGroup // done waits for the goroutine that changes the configuration
-}
 
 // If the engine can choose between configurations, startChooser creates the engine's
 // chooser.
@@ -68,8 +42,7 @@ func (e *Engine) startChooser() {
 		e.options.Logger.Debug("blocks and widths stay as they are", "configuration", session.Name(now), "reason", err)
 		return
 	}
-	e.chooser = &chooser{between: between}
-	e.chooser.ctx, e.chooser.cancel = context.WithCancel(context.Background())
+	e.chooser = chooser.New(between)
 }
 
 // chooserCost returns costs that describe other widths and partitions, too. If the given
@@ -103,120 +76,13 @@ func (e *Engine) chooserCost(s *settings.Shape) *graphswap.Cost {
 	return general
 }
 
-// finished records a request that ended without an error on graphs of the shape s.
-func (c *chooser) finished(r *Report, s *settings.Shape, would *draft.WouldAccept) {
-	if c == nil || r.OutputTokens == 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.rest > 0 {
-		c.rest--
-	}
-	c.context = r.CachedTokens + r.PromptTokens + r.OutputTokens/2
-	if would.Passes > 0 {
-		c.between.Accepted(draft.WouldRows, would.Passes, would.AcceptLength())
-	} else if r.DecodeSteps > 0 {
-		c.between.Accepted(r.Widths[len(r.Widths)-1], r.DecodeSteps, r.AcceptLength())
-	}
-	if c.between.Config().Spare && s.Planned() && s.Costs.SpareRefused() {
-		c.between.Refused(c.between.Config(), true)
-	}
-	// an error of Finished means that no plan exists for the prompt, so Finished has learned
-	// nothing
-	_ = c.between.Finished(r.PromptTokens, r.CachedTokens, r.OutputTokens)
-}
-
 // choice returns the engine's blocks and graph widths and why they were chosen, for a report. If
 // the engine has no chooser, choice returns nil.
 func (e *Engine) choice() *Choice {
-	c := e.chooser
-	if c == nil {
+	if e.chooser == nil {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return &Choice{Config: c.between.Config(), Reason: e.shape().Reason, Expected: c.between.Expect(c.context)}
-}
-
-// change is the replacement of the engine's graphs by graphs of other widths or blocks.
-type change struct {
-	*session.Advice
-	// before is the shape of the graphs that the engine had before the first step of the
-	// change, or nil if the first step has not ended.
-	before *settings.Shape
-	// undone is set if a load of the second step has failed, and the graphs from before the
-	// change are loaded again.
-	undone bool
-}
-
-// begin returns the change of the configuration that a request has interrupted, or a change
-// that is expected to save more time than it costs, or nil. After the change, the caller of
-// begin must call end.
-func (c *chooser) begin() *change {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.running || c.closed {
-		return nil
-	}
-	x := c.interrupted
-	if x == nil && c.rest == 0 {
-		if a := c.between.Advise(c.context); a != nil {
-			x = &change{Advice: a}
-		}
-	}
-	if x != nil {
-		c.running = true
-		c.done.Add(1)
-	}
-	return x
-}
-
-// mostRest is the largest number of requests between two attempts to change the
-// configuration.
-const mostRest = 64
-
-// end records the outcome of a change of the configuration.
-func (c *chooser) end(x *change, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	defer c.done.Done()
-	c.running, c.interrupted = false, nil
-	switch {
-	case err == nil:
-		c.failures = 0
-		c.between.Changed(x.Then.Config)
-	case errors.Is(err, errBusy):
-		if x.before != nil {
-			c.interrupted = x
-			c.between.Changed(x.Then.Config)
-		}
-	default:
-		if x.before != nil && !x.undone { // the engine still has the graphs of the first step
-			c.interrupted = x
-			c.between.Changed(x.Then.Config)
-		} else {
-			c.between.Changed(x.Now.Config)
-		}
-		if errors.Is(err, backend.ErrNoMemory) {
-			c.between.Refused(x.Then.Config, false)
-		}
-		c.failures++
-		c.rest = min(4<<min(c.failures, 10), mostRest)
-	}
-}
-
-// close stops a change of the configuration and waits until the change has ended. After
-// close, no further change of the configuration begins.
-func (c *chooser) close() {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.cancel()
-	c.done.Wait()
+	return e.chooser.Choice(e.shape().Reason)
 }
 
 // changeConfiguration changes to the configuration in which the last requests would have been
@@ -226,12 +92,12 @@ func (e *Engine) changeConfiguration() {
 	if c == nil {
 		return
 	}
-	a := c.begin()
+	a := c.Begin()
 	if a == nil {
 		return
 	}
-	err := e.changeTo(c.ctx, a)
-	c.end(a, err)
+	err := e.changeTo(c.Context(), a)
+	rest := c.End(a, err)
 	log := e.options.Logger
 	switch {
 	case err == nil:
@@ -239,37 +105,37 @@ func (e *Engine) changeConfiguration() {
 		if e.options.Chosen != nil {
 			e.options.Chosen(a.Then.Config)
 		}
-	case errors.Is(err, errBusy) || c.ctx.Err() != nil:
+	case errors.Is(err, chooser.ErrBusy) || c.Context().Err() != nil:
 		log.Debug("a change of graphs was interrupted", "to", session.Name(a.Then.Config), "reason", err)
 	default:
 		log.Warn("other graphs would be faster but could not be loaded: the present ones stay, and the change is tried again later",
-			"to", session.Name(a.Then.Config), "requests_until_then", c.rest, "reason", err)
+			"to", session.Name(a.Then.Config), "requests_until_then", rest, "reason", err)
 	}
 }
 
 // changeTo carries out a change, or the second step of a change whose first step has ended.
 // If a load of the second step fails, changeTo loads the graphs from before the change
 // again.
-func (e *Engine) changeTo(ctx context.Context, x *change) error {
-	if x.before == nil {
+func (e *Engine) changeTo(ctx context.Context, x *chooser.Change) error {
+	if x.Before == nil {
 		before := e.shape()
 		if err := e.firstStep(ctx, x); err != nil {
 			return err
 		}
-		x.before = before
+		x.Before = before
 	}
 	err := e.completeGraphs(ctx, e.idle)
-	if err == nil || errors.Is(err, errBusy) || ctx.Err() != nil {
+	if err == nil || errors.Is(err, chooser.ErrBusy) || ctx.Err() != nil {
 		return err
 	}
-	again := e.replaceWhileIdle(ctx, &replacement{shape: x.before})
-	x.undone = again == nil
+	again := e.replaceWhileIdle(ctx, &replacement{shape: x.Before})
+	x.Undone = again == nil
 	return errors.Join(err, again)
 }
 
 // firstStep compiles the images of a configuration and changes to it. If the device cannot
 // hold the old and the next graphs together, the next graph set may be partial afterwards.
-func (e *Engine) firstStep(ctx context.Context, a *change) error {
+func (e *Engine) firstStep(ctx context.Context, a *chooser.Change) error {
 	next := a.Then.Config
 	s, err := e.shapeFor([]int{next.PrefillRows, next.DecodeRows}, next.Blocks, settings.PlanFor(next))
 	if err != nil {
@@ -290,10 +156,10 @@ func (e *Engine) replaceWhileIdle(ctx context.Context, r *replacement) error {
 	case e.growing <- struct{}{}:
 		defer func() { <-e.growing }()
 	default:
-		return errBusy
+		return chooser.ErrBusy
 	}
-	e.chooser.moving.Store(true) // requests that come after the check below wait for the change
-	defer e.chooser.moving.Store(false)
+	e.chooser.Moving.Store(true) // requests that come after the check below wait for the change
+	defer e.chooser.Moving.Store(false)
 	if err := e.idle(); err != nil {
 		return err
 	}
@@ -302,7 +168,7 @@ func (e *Engine) replaceWhileIdle(ctx context.Context, r *replacement) error {
 		r.context = r.old.context
 	}
 	if r.old.context != r.context { // the context has grown while images were compiled
-		return errBusy
+		return chooser.ErrBusy
 	}
 	return e.replaceGraphs(ctx, r)
 }
@@ -319,12 +185,7 @@ func (e *Engine) compileConfiguration(ctx context.Context, s *settings.Shape, ti
 	if err != nil {
 		return err
 	}
-	c := e.chooser
-	c.mu.Lock()
-	extra := c.extra
-	c.extra = slices.Concat(used, next) // images that are in use are not removed
-	c.mu.Unlock()
-	for _, key := range extra {
+	for _, key := range e.chooser.SetImages(slices.Concat(used, next)) {
 		if slices.Contains(used, key) || slices.Contains(next, key) {
 			continue
 		}
@@ -347,10 +208,10 @@ func (e *Engine) imageKeys(s *settings.Shape) (list []string, err error) {
 	return list, nil
 }
 
-// idle returns errBusy if a request runs.
+// idle returns [chooser.ErrBusy] if a request runs.
 func (e *Engine) idle() error {
 	if e.busy() {
-		return errBusy
+		return chooser.ErrBusy
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
-	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // complete.go divides a change of the configuration into two steps, if the device cannot hold
@@ -99,7 +98,7 @@ func (e *Engine) loadNextPrefill(ctx context.Context, mayLoad func() error) erro
 func (g *generation) completeGraphs(ctx context.Context) {
 	e := g.engine
 	f := e.graphs.Load()
-	if !f.isPartial() || !e.chooser.completesFor(settings.ConfigOf(f.complete), len(g.item.Tokens), g.cached) {
+	if !f.isPartial() || !e.chooser.CompletesFor(settings.ConfigOf(f.complete), len(g.item.Tokens), g.cached) {
 		return
 	}
 	if err := e.completeGraphs(ctx, func() error { return nil }); err != nil {
@@ -108,18 +107,10 @@ func (g *generation) completeGraphs(ctx context.Context) {
 	g.describeGraphs()
 }
 
-// completesFor reports whether a prompt ends earlier if the prefill graphs of a configuration
-// are loaded before the prompt.
-func (c *chooser) completesFor(config graphswap.Config, prompt, cached int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.between.LoadsPay(config, prompt, cached)
-}
-
 // waitForChange waits while a change replaces the graphs of the engine. The caller must have
 // called requestStarted, so that no further change begins before requestEnded.
 func (e *Engine) waitForChange(ctx context.Context) error {
-	if e.chooser == nil || !e.chooser.moving.Load() {
+	if e.chooser == nil || !e.chooser.Moving.Load() {
 		return nil
 	}
 	if err := e.lock(ctx); err != nil {

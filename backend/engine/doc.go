@@ -49,8 +49,9 @@
 //     them.
 //   - Package settings completes the options: it chooses widths, blocks and plan of the graphs.
 //     The files graphset.go and replace.go (another graph set) load graphs.
-//   - The file choose.go changes the configuration of the graphs while no request runs, and
-//     complete.go lets such a change give way to a request.
+//   - Package chooser decides which configuration of the graphs the engine uses. The file
+//     choose.go changes the configuration while no request runs, and complete.go lets such a
+//     change give way to a request.
 //   - The file plans.go or a [Policy] chooses a switch plan, and the file planned.go starts it.
 //     Package residency loads and frees the graphs as the plan says. The files window.go and
 //     drive.go compute several chunks of a plan, and idle.go loads graphs while no request runs.
@@ -72,8 +73,9 @@
 //  5. The locks of package residency, which its package comment lists, follow headLock.
 //  6. Program.Run and Program.Close take the locks of package hexagon, and then those of qnn.
 //     The locks of package residency are not held during Program.Run and Program.Close.
-//  7. A goroutine that holds queue.Queue.Mu, closing.Closing.mu or ahead.mu takes no other lock.
-//     The same is true of a lock of packages sequences, workload, power or draft.
+//  7. A goroutine that holds queue.Queue.Mu, closing.Closing.mu, chooser.Chooser.mu or ahead.mu
+//     takes no other lock. The same is true of a lock of packages sequences, workload, power or
+//     draft.
 //
 // # Invariants
 //

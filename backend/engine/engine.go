@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/chooser"
 	"github.com/sdnpu/sdnpu/backend/engine/closing"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/engine/power"
@@ -50,7 +51,7 @@ type Engine struct {
 	queue      *queue.Queue
 	power      *power.Voter
 	idleSwitch idleSwitch
-	chooser    *chooser // chooser is nil if blocks and widths never change
+	chooser    *chooser.Chooser // chooser is nil if blocks and widths never change
 	switcher   *residency.Switcher
 	closing    closing.Closing
 	ahead      ahead
@@ -248,7 +249,7 @@ func (e *Engine) Close() error {
 	e.closing.Begin()
 	e.idleSwitch.close()
 	e.ahead.close()
-	e.chooser.close()
+	e.chooser.Close()
 	e.growing <- struct{}{}
 	defer func() { <-e.growing }()
 	e.deviceLock <- struct{}{}

@@ -332,7 +332,7 @@ func (g *generation) finish(err error) {
 	g.endDrafts(err == nil)
 	if err == nil {
 		e.workload.Answered(g.report.OutputTokens, g.report.AcceptLength(), g.decodeTime())
-		e.chooser.finished(&g.report, e.shape(), &g.would)
+		e.chooser.Finished(&g.report, e.shape(), &g.would)
 	}
 	if x := g.planRun; x != nil {
 		g.report.AddRun(x)
