@@ -2,7 +2,9 @@ package lanes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -134,7 +136,12 @@ type crew struct {
 	times [][]time.Duration // times[stage][chunk] is the measured time of a task
 	cost  backend.Cost
 	err   error
+	// panicked is the panic of a task with its stack, or "".
+	panicked string
 }
+
+// errPanicked ends the lanes after a task has panicked.
+var errPanicked = errors.New("lanes: a subgraph panicked")
 
 // RunChunks runs the graphs of all blocks for several chunks of a prompt: the parts on the device,
 // and at the same time the steps on the host. A lane never waits if one of its subgraphs is ready,
@@ -142,6 +149,8 @@ type crew struct {
 //
 // On a device whose calls take no time, the chunks run one after the other, and the cost is that of
 // a simulation with the measured times.
+//
+// If a task panics, RunChunks panics on its caller's goroutine after both lanes have ended.
 func (d *Device) RunChunks(ctx context.Context, chunks []*Chunk, o Order) (*Outcome, error) {
 	c := &crew{device: d, chunks: chunks, order: o}
 	c.moved = sync.NewCond(&c.mu)
@@ -164,6 +173,9 @@ func (d *Device) RunChunks(ctx context.Context, chunks []*Chunk, o Order) (*Outc
 	host.Go(func() { c.runLane(ctx, graphswap.CPU) })
 	c.runLane(ctx, graphswap.NPU)
 	host.Wait()
+	if c.panicked != "" {
+		panic(c.panicked)
+	}
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -219,15 +231,19 @@ func (c *crew) key(s stage) string {
 func (c *crew) runLane(ctx context.Context, lane graphswap.Lane) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer func() { // the other lane must not wait forever for a task that has panicked
+		if p := recover(); p != nil {
+			c.panicked, c.err = fmt.Sprintf("%v\n\n%s", p, debug.Stack()), errPanicked
+			c.moved.Broadcast()
+		}
+	}()
 	for c.err == nil && c.x.Left(lane) > 0 {
 		t, ok := c.x.Next(lane, time.Since(c.began))
 		if !ok {
 			c.moved.Wait()
 			continue
 		}
-		c.mu.Unlock()
-		took, cost, err := c.runTask(ctx, t)
-		c.mu.Lock()
+		took, cost, err := c.runUnlocked(ctx, t)
 		c.times[t.Stage][t.Chunk] = took
 		if c.x.End(t, time.Since(c.began)); err != nil {
 			c.err = err
@@ -237,6 +253,14 @@ func (c *crew) runLane(ctx context.Context, lane graphswap.Lane) {
 		}
 		c.moved.Broadcast()
 	}
+}
+
+// runUnlocked runs a task without the lock, so that the other lane can start tasks, and takes the lock
+// again even if the task panics.
+func (c *crew) runUnlocked(ctx context.Context, t outoforder.Task) (took time.Duration, cost backend.Cost, err error) {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	return c.runTask(ctx, t)
 }
 
 // runTask runs a part or a step for one chunk.

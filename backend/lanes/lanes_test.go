@@ -199,6 +199,43 @@ func TestAColumnThatCannotBeReadFailsTheRun(t *testing.T) {
 	require.NoError(t, d.compute(t.Context(), s, x, [][]byte{make([]byte, 2*width)}), "a failed column is read again")
 }
 
+// TestAPanicOfALaneReachesTheCaller lets a task of each lane panic while the other lane waits.
+func TestAPanicOfALaneReachesTheCaller(t *testing.T) {
+	for _, onHost := range []bool{false, true} {
+		d := New(cpu.New(cpu.Options{}), drawColumns(rand.New(rand.NewPCG(7, 8))))
+		var image bytes.Buffer
+		require.NoError(t, d.Compile(t.Context(), &image, twoSteps(t, 1)))
+		p, err := d.Load(t.Context(), backend.Image{Bytes: image.Bytes(), Own: true})
+		require.NoError(t, err)
+		in, err := d.NewBuffer(2 * channels)
+		require.NoError(t, err)
+		out, err := d.NewBuffer(2 * width)
+		require.NoError(t, err)
+		for i := range channels {
+			binary.LittleEndian.PutUint16(in.Bytes()[2*i:], quant.F32ToF16(5))
+		}
+		chunk, err := d.NewChunk([]Bound{{Program: p, Graph: "g1", Bindings: []backend.Binding{{Buffer: in}, {Buffer: out}}}})
+		require.NoError(t, err)
+		want := "no room"
+		if onHost {
+			chunk.works[0].inputs, want = nil, "out of range"
+		}
+		order := Order{Past: func(string) bool { return false }, Written: func(int, []string) error {
+			if !onHost {
+				panic("no room")
+			}
+			return nil
+		}}
+		func() {
+			defer func() { require.Contains(t, recover(), want) }()
+			_, _ = d.RunChunks(t.Context(), []*Chunk{chunk}, order)
+		}()
+		require.NoError(t, chunk.Close())
+		require.NoError(t, p.Close())
+		require.NoError(t, d.Close())
+	}
+}
+
 func TestNaNIsAnOutlier(t *testing.T) {
 	x := []byte{0, 0x7e, 0, 0xfc, 0, 0x3c} // NaN, -Inf and 1
 	o := find(x, 1, 3, -2, 2)
