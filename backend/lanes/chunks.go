@@ -45,18 +45,11 @@ func (d *Device) NewChunk(blocks []Bound) (*Chunk, error) {
 	for _, b := range blocks {
 		w, err := d.bind(b, scratch)
 		if err != nil {
-			return nil, joinClose(err, scratch)
+			return nil, errors.Join(err, scratch.Close())
 		}
 		c.works = append(c.works, w)
 	}
 	return c, nil
-}
-
-func joinClose(err error, b backend.Buffer) error {
-	if closed := b.Close(); closed != nil {
-		return fmt.Errorf("%w; %w", err, closed)
-	}
-	return err
 }
 
 // Close frees the memory of tensors that are passed between parts.
