@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ import (
 
 const (
 	soakClients = 4
-	// soakGrowth is the largest allowed growth of the mean memory from the second quarter
+	// soakGrowth is the largest allowed growth of the median memory from the second quarter
 	// of a soak to the last, as a share.
 	soakGrowth = 0.02
 	// soakLeast is the shortest duration of a soak for which soakGrowth is the limit. In
@@ -95,7 +96,7 @@ func TestFourClientsLeakNothing(t *testing.T) {
 			growth = shortSoakGrowth
 		}
 		quarter := len(list) / 4
-		before, after := mean(list[quarter:2*quarter]), mean(list[len(list)-quarter:])
+		before, after := median(list[quarter:2*quarter]), median(list[len(list)-quarter:])
 		require.LessOrEqual(t, after, before*(1+growth), "memory grows")
 	}
 }
@@ -286,13 +287,17 @@ func (u usage) String() string {
 	return fmt.Sprintf("%.1f/%d/%d", float64(u.memory)/(1<<20), u.goroutines, u.descriptors)
 }
 
-// mean returns the mean memory of samples.
-func mean(samples []usage) float64 {
-	sum := 0.0
-	for _, s := range samples {
-		sum += float64(s.memory)
+// median returns the median memory of the samples. A soak compares medians, because the
+// memory of one sample alone may be high: the heap grows for a burst of requests, and the
+// Go runtime gives the pages back to the operating system minutes later. A leak raises
+// all later samples.
+func median(samples []usage) float64 {
+	memory := make([]float64, len(samples))
+	for i, s := range samples {
+		memory[i] = float64(s.memory)
 	}
-	return sum / float64(len(samples))
+	slices.Sort(memory)
+	return (memory[(len(memory)-1)/2] + memory[len(memory)/2]) / 2
 }
 
 // idleUsage waits until the goroutines and descriptors of requests are gone, and returns
