@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,50 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/outoforder"
 	"github.com/sdnpu/sdnpu/internal/recorded"
 )
+
+// lostColumns is a device's source of weights. Its reads panic while `lost` is set.
+type lostColumns struct {
+	lanes.Columns
+	lost atomic.Bool
+}
+
+func (c *lostColumns) Read(dst []float32, matrix string, channel int) error {
+	if c.lost.Load() {
+		panic(errFault)
+	}
+	return c.Columns.Read(dst, matrix, channel)
+}
+
+// TestAPanicOfAReadEndsItsRequest lets the goroutine that reads weights for the host panic, once
+// while chunks run out of order, and once in a pass. The request panics, and the next one has the
+// text of an undisturbed request.
+func TestAPanicOfAReadEndsItsRequest(t *testing.T) {
+	recipe, _ := hostShadows(t)
+	m, _ := testfile.Open(t, recorded.File(t, "f32"))
+	source := &lostColumns{Columns: m.Columns(recipe)}
+	dev := lanes.New(cpu.New(cpu.Options{}), source)
+	for _, n := range []int{27, 5} {
+		e, _ := start(t, dev, engine.Options{Rows: []int{8, 1}, Context: 64, Recipe: recipe, Window: 3})
+		request := engine.Request{Prompt: make([]int32, n), MaxTokens: 4}
+		for i := range request.Prompt {
+			request.Prompt[i] = int32(3 + 37*i%500)
+		}
+		source.lost.Store(true)
+		func() {
+			defer func() { require.Contains(t, recover(), errFault.Error()) }()
+			_, _ = e.Generate(t.Context(), request, func(engine.Piece) error { return nil })
+		}()
+		source.lost.Store(false)
+		got, err := e.Generate(t.Context(), request, func(engine.Piece) error { return nil })
+		require.NoError(t, err)
+		require.Equal(t, n > 16, len(got.Orders) > 0)
+		fresh, _ := start(t, lanes.New(cpu.New(cpu.Options{}), m.Columns(recipe)), engine.Options{Rows: []int{8, 1}, Context: 64, Recipe: recipe, Window: 3})
+		want, err := fresh.Generate(t.Context(), request, func(engine.Piece) error { return nil })
+		require.NoError(t, err)
+		require.Equal(t, want.Output, got.Output)
+		dev = lanes.New(cpu.New(cpu.Options{}), source) // a device without columns in memory
+	}
+}
 
 // hostShadows returns a recipe whose shadows the host computes, and the device that runs it. Each
 // projection clips its input to [-1,1] and has a shadow.

@@ -3,8 +3,6 @@ package lanes
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -133,8 +131,9 @@ type crew struct {
 	panicked string
 }
 
-// errPanicked ends the lanes after a task has panicked.
-var errPanicked = errors.New("lanes: a subgraph panicked")
+// errPanicked ends the lanes after a task has panicked, and the products that wait for a column after
+// its read has panicked.
+var errPanicked = errors.New("lanes: another goroutine of this run panicked")
 
 // RunChunks runs the graphs of all blocks for several chunks of a prompt: the parts on the device,
 // and at the same time the steps on the host. A lane never waits if one of its subgraphs is ready,
@@ -226,7 +225,7 @@ func (c *crew) runLane(ctx context.Context, lane graphswap.Lane) {
 	defer c.mu.Unlock()
 	defer func() { // the other lane must not wait forever for a task that has panicked
 		if p := recover(); p != nil {
-			c.panicked, c.err = fmt.Sprintf("%v\n\n%s", p, debug.Stack()), errPanicked
+			c.panicked, c.err = withStack(p), errPanicked
 			c.moved.Broadcast()
 		}
 	}()

@@ -22,11 +22,15 @@ type columns struct {
 	channels int
 	hot      []int
 	fails    error
+	panics   bool
 }
 
 func (c *columns) Hot(string) []int { return c.hot }
 
 func (c *columns) Read(dst []float32, matrix string, channel int) error {
+	if c.panics {
+		panic("the file is gone")
+	}
 	for i := range dst {
 		dst[i] = c.weights[matrix][i*c.channels+channel]
 	}
@@ -197,6 +201,33 @@ func TestAColumnThatCannotBeReadFailsTheRun(t *testing.T) {
 	require.ErrorIs(t, d.compute(t.Context(), s, x, [][]byte{make([]byte, 2*width)}), c.fails)
 	c.fails = nil
 	require.NoError(t, d.compute(t.Context(), s, x, [][]byte{make([]byte, 2*width)}), "a failed column is read again")
+}
+
+// TestAPanicOfAReadReachesTheCaller lets the goroutine that reads columns panic, while the host waits
+// for the columns. The panic must end the run and nothing else: the next run reads the columns again.
+func TestAPanicOfAReadReachesTheCaller(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	c, x := drawColumns(rng), drawRows(rng)
+	d := New(cpu.New(cpu.Options{}), c)
+	defer d.Close()
+	s := &step{Input: "x", Rows: someRows, Channels: channels, Products: []product{{Output: "y", Weight: "a", Columns: width, Low: -1, High: 1}}}
+	in := make([]byte, 2*len(x))
+	for i, v := range x {
+		binary.LittleEndian.PutUint16(in[2*i:], quant.F32ToF16(float32(v)))
+	}
+	out := make([]byte, 2*someRows*width)
+	c.panics = true
+	func() {
+		defer func() { require.Contains(t, recover(), "the file is gone") }()
+		_ = d.compute(t.Context(), s, in, [][]byte{out})
+	}()
+	require.Zero(t, d.HostWork().Reads)
+	require.Empty(t, d.memory.columns, "all missing columns are forgotten")
+	c.panics = false
+	require.NoError(t, d.compute(t.Context(), s, in, [][]byte{out}))
+	want := make([]byte, len(out))
+	require.NoError(t, New(d.Device, c).compute(t.Context(), s, in, [][]byte{want}))
+	require.Equal(t, want, out)
 }
 
 // TestAPanicOfALaneReachesTheCaller lets a task of each lane panic while the other lane waits.

@@ -83,25 +83,35 @@ func (m *memory) keepCold(c *column) {
 	}
 }
 
-// read reads missing columns, in the order in which the host needs them.
+// read reads missing columns, in the order in which the host needs them. A column that could not be
+// read is forgotten, so that the next product reads it again. If a read panics, the columns that are
+// still missing count as not read, and read panics too.
 func (m *memory) read(missing []*column) {
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	began := time.Now()
+	began, done := time.Now(), 0
+	defer func() {
+		for _, c := range missing[done:] {
+			m.finish(c, errPanicked)
+		}
+		m.account.reads.Add(int64(done))
+		m.account.io.Add(int64(time.Since(began)))
+	}()
 	for _, c := range missing {
-		c.err = m.source.Read(c.weights, c.matrix, c.channel)
-		close(c.ready)
+		err := m.source.Read(c.weights, c.matrix, c.channel)
+		done++
+		m.finish(c, err)
 	}
-	m.account.reads.Add(int64(len(missing)))
-	m.account.io.Add(int64(time.Since(began)))
 }
 
-// failed returns the error of a column that could not be read, and forgets the column.
-func (m *memory) failed(c *column) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.columns[c.place] == c {
-		delete(m.columns, c.place)
+// finish lets the host use a column, or forgets the column if err is not nil.
+func (m *memory) finish(c *column, err error) {
+	if c.err = err; err != nil {
+		m.mu.Lock()
+		if m.columns[c.place] == c {
+			delete(m.columns, c.place)
+		}
+		m.mu.Unlock()
 	}
-	return c.err
+	close(c.ready)
 }

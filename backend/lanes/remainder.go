@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/quant"
@@ -115,15 +114,15 @@ func (d *Device) multiply(s *step, p *product, x, result []byte) error {
 	columns, missing := d.memory.get(p.Weight, o.channels, p.Columns)
 	workers := max(1, min(runtime.GOMAXPROCS(0), s.Rows, len(o.values)*p.Columns/minWork))
 	errs := make([]error, workers)
-	var group sync.WaitGroup
+	var group guarded
 	if len(missing) > 0 {
-		group.Go(func() { d.memory.read(missing) })
+		group.start(func() { d.memory.read(missing) })
 	}
 	for w := range workers {
 		first, end := w*s.Rows/workers, (w+1)*s.Rows/workers
-		group.Go(func() { errs[w] = d.multiplyRows(o, columns, result, first, end, p.Columns) })
+		group.start(func() { errs[w] = multiplyRows(o, columns, result, first, end, p.Columns) })
 	}
-	group.Wait()
+	group.wait()
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -137,12 +136,12 @@ const minWork = 1 << 16
 
 // multiplyRows computes the rows [first,end) of a product. The sum of a row has the order of the
 // channels.
-func (d *Device) multiplyRows(o outliers, columns []*column, result []byte, first, end, width int) error {
+func multiplyRows(o outliers, columns []*column, result []byte, first, end, width int) error {
 	sums, touched := make([]float32, (end-first)*width), make([]bool, end-first)
 	for i, c := range columns {
 		<-c.ready
 		if c.err != nil {
-			return d.memory.failed(c)
+			return c.err
 		}
 		for j := o.starts[i]; j < o.starts[i+1]; j++ {
 			row := int(o.rows[j])
