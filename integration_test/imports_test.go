@@ -152,7 +152,7 @@ var walls = []wall{
 		"adapters/lab/bench", "backend/engine", "backend/engine/draft", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline", "spec", "spec/replay",
 	}},
 	{folder: "adapters/lab/published", internal: []string{"adapters/config", "adapters/launch", "backend/engine", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline"}},
-	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "spec/..."}, modules: []string{
+	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "integration_test/randommodel", "spec/..."}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys",
 	}},
 	{folder: "adapters/jsonfault"},
@@ -215,7 +215,7 @@ var laboratory = []string{
 }
 
 // testHelpers lists the packages that serve tests. The laboratory may import testHelpers.
-var testHelpers = []string{"integration_test/host", "adapters/llamaserver/servertest", "backend/backendtest", "backend/grammar/schematest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/browser", "internal/needs", "internal/recorded"}
+var testHelpers = []string{"integration_test/host", "integration_test/randommodel", "adapters/llamaserver/servertest", "backend/backendtest", "backend/grammar/schematest", "backend/engine/enginetest", "backend/model/modeltest", "hexagon/librarytest", "internal/browser", "internal/needs", "internal/recorded"}
 
 func listed(internal string, packages []string) bool {
 	return slices.ContainsFunc(packages, func(p string) bool { return matches(internal, p) })

@@ -27,7 +27,7 @@ func newShadowCommand() *cobra.Command {
 		Args:  cmdline.NoArguments,
 		RunE:  cmdline.Help,
 	}
-	cmd.AddCommand(newShadowFormsCommand(), newShadowQualityCommand(), newShadowOrderCommand())
+	cmd.AddCommand(newShadowFormsCommand(), newShadowQualityCommand(), newShadowInjectCommand(), newShadowOrderCommand())
 	return cmd
 }
 
@@ -212,15 +212,9 @@ func (f *qualityFlags) run(cmd *cobra.Command, path string) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	var texts [2][]int32
 	for i, name := range []string{f.calibration, f.held} {
-		data, err := os.ReadFile(name)
-		if err != nil {
+		if texts[i], err = readTokens(m.Tokenizer, name, f.tokens); err != nil {
 			return err
 		}
-		text := string(data[:min(len(data), 16*f.tokens)]) // the mean length of a text's tokens is below 16 bytes
-		if texts[i], err = m.Tokenizer.Encode(text, tokenizer.EncodeOptions{AddSpecial: true}); err != nil {
-			return err
-		}
-		texts[i] = texts[i][:min(len(texts[i]), f.tokens)]
 	}
 	bench, err := shadow.NewBench(cmd.Context(), m.Model, texts[0], texts[1])
 	if err != nil {
@@ -245,4 +239,18 @@ func (f *qualityFlags) run(cmd *cobra.Command, path string) (err error) {
 		}
 	}
 	return nil
+}
+
+// readTokens returns the first tokens of a text file, at most the given number.
+func readTokens(t *tokenizer.Tokenizer, path string, most int) ([]int32, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	text := string(data[:min(len(data), 16*most)]) // the mean length of a text's tokens is below 16 bytes
+	tokens, err := t.Encode(text, tokenizer.EncodeOptions{AddSpecial: true})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return tokens[:min(len(tokens), most)], nil
 }

@@ -5,6 +5,9 @@
 // how long each takes on a chip. [Ways] lists precisions of a whole model, and [Bench.Measure]
 // computes what each does to the perplexity of a text on the float device.
 //
+// [Recover] measures how much of the loss that injected outliers cause the recipe w8a8-shadow
+// avoids, compared with plain W8A8 ([Plain]).
+//
 // [NewOrder] simulates the policies of package outoforder on a prompt, with costs of the
 // stages in [KnownCosts] or in a file.
 //

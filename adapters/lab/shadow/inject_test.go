@@ -48,6 +48,7 @@ func requireOutliersBreak8Bits(t *testing.T, path string, channels []int, text [
 	changed := write(t, func(f *os.File) error { return randommodel.Inject(f, file, channels, 256) })
 	_, injected := open(t, changed)
 	requireEqualInFloat(t, plain, injected, text)
+	requireRecipeRecovers(t, plain, injected, text)
 	measure := func(m *model.Model, ways ...Way) (losses []float64) {
 		bench, err := NewBench(t.Context(), m, text, text)
 		require.NoError(t, err)
@@ -67,6 +68,19 @@ func requireOutliersBreak8Bits(t *testing.T, path string, channels []int, text [
 	require.Greater(t, cost, 0.5, "plain 8-bit products do not collapse")
 	require.Greater(t, (after[0]-after[1])/cost, 0.85)
 	require.Greater(t, (after[0]-after[2])/cost, 0.99)
+}
+
+// requireRecipeRecovers checks that the recipe w8a8-shadow avoids at least 90 % of the loss that the
+// outliers cause in plain W8A8. The first half of the text calibrates the models, and the loss is
+// measured on the second half.
+func requireRecipeRecovers(t *testing.T, plain, injected *model.Model, text []int32) {
+	r, err := Recover(t.Context(), plain, injected, text[:len(text)/2], text[len(text)/2:])
+	require.NoError(t, err)
+	t.Logf("KL of plain W8A8: %.5f nats, %.5f injected; of w8a8-shadow %.5f with %.0f %% of the projections in 8 bits: %.1f %% recovered",
+		r.Before, r.Plain, r.Shadow, 100*r.EightBits, 100*r.Share())
+	require.Greater(t, r.Plain-r.Before, 0.5, "plain W8A8 does not collapse")
+	require.GreaterOrEqual(t, r.Share(), 0.9)
+	require.Positive(t, r.EightBits, "a recipe without 8-bit projections recovers nothing")
 }
 
 // requireEqualInFloat checks that two models compute equal hidden states and losses.
