@@ -22,7 +22,7 @@ func TestTheDocumentHasTheTablesOfTheCommand(t *testing.T) {
 	dir := t.TempDir()
 	_, err := lab(t, "paper", "table2", "table4", "fig3", "fig5", "fig6a", "fig6b", "fig13", "coordgen-fig5", "--known", "--data", data, "-o", dir)
 	require.NoError(t, err)
-	tables, err := os.ReadFile(filepath.Join(dir, "papers.md"))
+	tables, err := os.ReadFile(filepath.Join(dir, paperModel, "papers.md"))
 	require.NoError(t, err)
 	const path = "../../docs/papers.md"
 	document, err := os.ReadFile(path)

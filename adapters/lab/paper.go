@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 	"github.com/sdnpu/sdnpu/adapters/lab/paper"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
@@ -24,6 +27,7 @@ type paperFlags struct {
 	generateFlags
 	dir, data, traces string
 	known             bool
+	llamacpp          map[string]string
 }
 
 // paperTasks are the names of the prompt files in the data folder.
@@ -50,9 +54,13 @@ A value to which the profile was fitted is marked: it confirms nothing.
 
 The items are: all, ` + strings.Join(paperItems(), ", ") + `.
 
--o writes a JSON file and a picture for each item, all tables as papers.md, and each
-executed run as soon as it ends. After an interruption, the same command continues with
-the first run that is missing.
+-o writes, into a subfolder with the model's name, a JSON file and a picture for each
+item, all tables as papers.md, and each executed run as soon as it ends. After an
+interruption, the same command continues with the first run that is missing. Run the
+command once for each --model: Table 4 compares with the published model of that name.
+
+No phone's CPU is simulated. Rows of CPU decoding take the rate of the phone's profile.
+--llama-cpp gives a rate that was measured there with llama.cpp.
 
 --data is a folder with prompts/TASK.jsonl and traces/MODEL.jsonl. For another --model
 without recorded texts, the texts of the run "npu" are replayed.`,
@@ -67,6 +75,7 @@ without recorded texts, the texts of the run "npu" are replayed.`,
 	flags.StringVar(&f.model, "model", "", "GGUF file (default: models/"+paperModel+".gguf in the data folder)")
 	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (default: those in the data folder)")
 	flags.StringVar(&f.traces, "traces", "", "recorded texts of the model (default: traces/MODEL.jsonl in the data folder)")
+	flags.StringToStringVar(&f.llamacpp, "llama-cpp", nil, "measured times of llama.cpp on the CPU, as PHONE/MODEL=MILLISECONDS per token (default: the profile's)")
 	flags.BoolVar(&f.known, "known", false, "execute nothing; values of runs that the folder of -o does not have are left out")
 	flags.IntVar(&f.items, "items", 3, "number of prompts of each task, evenly spread")
 	flags.IntVar(&f.longest, "longest", 1100, "skip prompts that have more tokens")
@@ -90,8 +99,13 @@ func (f *paperFlags) run(cmd *cobra.Command, names []string) error {
 	if err := f.complete(); err != nil {
 		return err
 	}
+	rates, err := f.rates()
+	if err != nil {
+		return err
+	}
 	store := ""
 	if f.dir != "" {
+		f.dir = filepath.Join(f.dir, f.modelName())
 		if err := os.MkdirAll(f.dir, 0o755); err != nil {
 			return err
 		}
@@ -110,7 +124,7 @@ func (f *paperFlags) run(cmd *cobra.Command, names []string) error {
 			return err
 		}
 	}
-	data := &paper.Data{Model: filepath.Base(f.model), Requests: requests.requests}
+	data := &paper.Data{Model: filepath.Base(f.model), Requests: requests.requests, CPU: rates}
 	if slices.ContainsFunc(items, func(i paper.Item) bool { return i.Texts }) {
 		if err := f.texts(data); err != nil {
 			return err
@@ -136,12 +150,36 @@ func (f *paperFlags) complete() error {
 		}
 	}
 	if f.traces == "" && f.data != "" {
-		f.traces = filepath.Join(f.data, "traces", strings.TrimSuffix(filepath.Base(f.model), ".gguf")+".jsonl")
+		f.traces = filepath.Join(f.data, "traces", f.modelName()+".jsonl")
 		if _, err := os.Stat(f.traces); err != nil {
 			f.traces = ""
 		}
 	}
 	return nil
+}
+
+// modelName returns the name of the model's file without its extension.
+func (f *paperFlags) modelName() string { return strings.TrimSuffix(filepath.Base(f.model), ".gguf") }
+
+// rates parses the flag --llama-cpp.
+func (f *paperFlags) rates() (map[paper.Chip]float64, error) {
+	rates := make(map[paper.Chip]float64)
+	for name, value := range f.llamacpp {
+		phone, model, _ := strings.Cut(name, "/")
+		ms, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(ms > 0) || math.IsInf(ms, 0) {
+			return nil, fmt.Errorf("--llama-cpp %.80s=%.80s: want PHONE/MODEL=MILLISECONDS", name, value)
+		}
+		profile, err := graphswap.Device(phone)
+		if err == nil {
+			_, err = profile.Cost(model)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--llama-cpp: %w", err)
+		}
+		rates[paper.Chip{Phone: phone, As: model}] = ms
+	}
+	return rates, nil
 }
 
 // execute executes the runs that the store does not have.

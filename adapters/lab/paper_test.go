@@ -30,7 +30,7 @@ func TestPaperExecutesResumesAndRepeats(t *testing.T) {
 		return text
 	}
 	first := run()
-	file := filepath.Join(dir, "requests.jsonl")
+	file := filepath.Join(dir, "stories260K-f16", "requests.jsonl")
 	saved, err := os.ReadFile(file)
 	require.NoError(t, err)
 	requests, err := paper.ReadRequests(saved)
@@ -64,15 +64,15 @@ func TestPaperExecutesResumesAndRepeats(t *testing.T) {
 	require.Len(t, requests, 4, "the run that was cut is executed in full")
 
 	var table paper.Table
-	object, err := os.ReadFile(filepath.Join(dir, "fig4.json"))
+	object, err := os.ReadFile(filepath.Join(dir, "stories260K-f16", "fig4.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(object, &table))
 	require.Equal(t, paper.Executed, table.Rows[0].Mark)
 	require.True(t, table.Rows[0].Ours.Known)
-	all, err := os.ReadFile(filepath.Join(dir, "papers.md"))
+	all, err := os.ReadFile(filepath.Join(dir, "stories260K-f16", "papers.md"))
 	require.NoError(t, err)
 	require.Contains(t, string(all), "### fig2: ")
-	require.FileExists(t, filepath.Join(dir, "fig4.svg"))
+	require.FileExists(t, filepath.Join(dir, "stories260K-f16", "fig4.svg"))
 }
 
 func TestPaperNamesWhatIsMissing(t *testing.T) {
@@ -83,7 +83,11 @@ func TestPaperNamesWhatIsMissing(t *testing.T) {
 	require.ErrorContains(t, err, "--data: no folder is given")
 	_, err = lab(t, "paper", "fig3", "--data", "x", "--items", "0")
 	require.ErrorContains(t, err, "--items 0")
-	text, err := lab(t, "paper", "fig3", "--data", "x")
+	for _, rate := range []string{"sd8gen2/qwen2.5-1.5b=0", "sd8gen2/qwen2.5-1.5b=x", "phone/qwen2.5-1.5b=3", "sd8gen2=3"} {
+		_, err = lab(t, "paper", "fig3", "--data", "x", "--llama-cpp", rate)
+		require.ErrorContains(t, err, "--llama-cpp", rate)
+	}
+	text, err := lab(t, "paper", "fig3", "--data", "x", "--llama-cpp", "sd8gen2/qwen2.5-1.5b=30")
 	require.NoError(t, err, "a simulated item needs no data")
 	require.Contains(t, text, "| sd8gen2: 256 rows against 32 |")
 }

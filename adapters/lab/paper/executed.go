@@ -3,10 +3,11 @@ package paper
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 	"github.com/sdnpu/sdnpu/backend/engine/draft/baseline"
-	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // tasks maps the tasks of our prompts to the names in the papers.
@@ -47,14 +48,16 @@ func table3(_ context.Context, t *Table, d *Data, l library) error {
 			})
 		}
 	}
-	for _, system := range []string{Published, Spare, CoordGen} {
-		t.add(Row{
-			What: mainModel + ", " + systemNames[system], Unit: "ms/token", Published: l.value("Table 3", mainModel, "summary", "ours", "latency_per_token"),
-			Ours: d.value(onMain(system), summarization, (*Sum).perToken), Mark: Executed,
-		})
+	for _, model := range otherModels {
+		t.add(d.perToken(Run{mainPhone, model, Eagle}))
 	}
-	if err := d.alternatives(t); err != nil {
-		return err
+	for _, system := range []string{CPU, Lookup, SAMData, LookupAll, Eagle} {
+		t.add(d.perToken(onMain(system)))
+	}
+	for _, system := range []string{Published, Spare, CoordGen} {
+		row := d.perToken(onMain(system))
+		row.Published = l.value("Table 3", mainModel, "summary", "ours", "latency_per_token")
+		t.add(row)
 	}
 	d.describe(t, onMain(NPU), summarization)
 	t.note("The profile was fitted to the published cells with accept lengths that the paper does not print for 0.5B and 3B, and with answers of 150 tokens. " +
@@ -63,64 +66,70 @@ func table3(_ context.Context, t *Table, d *Data, l library) error {
 	return nil
 }
 
-// systemNames explains systems in tables.
-var systemNames = map[string]string{
+// perToken returns the row of Table 3 of a run that the paper does not print.
+func (d *Data) perToken(run Run) Row {
+	row := Row{What: run.As + ", " + title(run.System), Unit: "ms/token", Ours: d.value(run, summarization, (*Sum).perToken)}
+	row.Mark, row.Note = d.found(run)
+	return row
+}
+
+// baselines are the systems with which figures compare the product, with the names of their
+// comparisons in Fig. 11 and Fig. 12.
+var baselines = []struct{ name, speed, energy string }{
+	{NPU, "ours / mllm(NPU)", "ours / mllm(NPU)"},
+	{CPU, "ours / mllm(CPU)", "ours / mllm(CPU)"},
+	{NPUSD, "ours / NG+ (SAM)", "ours / NG+"},
+	{Eagle, "ours / SpecInfer (EAGLE-2)", "ours / SpecInfer"},
+	{Lookup, "", ""},
+	{SAMData, "", ""},
+	{LookupAll, "", ""},
+	{Published, "", ""},
+}
+
+// title explains a system in tables.
+func title(system string) string {
+	if words := systemTitles[system]; words != "" {
+		return words
+	}
+	return system
+}
+
+// systemTitles explains the systems that tables do not name as the papers do.
+var systemTitles = map[string]string{
+	NPU: "NPU", CPU: "NPU prefill and CPU decoding", NPUSD: "SAM", Eagle: "EAGLE-2 as CoordGen simulates it",
+	Lookup: "prompt lookup", SAMData: "SAM with its database", LookupAll: "prompt lookup + ours", SAMAll: "SAM + ours",
 	Published: "sd.npu as published (greedy, 2 blocks, no spare slot)", Spare: "sd.npu as published, with a spare slot", CoordGen: "CoordGen as published (graphs of 256 and 64 rows)",
 }
 
-// alternatives adds the baselines that were not executed: the CPU and EAGLE-2.
-func (d *Data) alternatives(t *Table) error {
-	npu, ok := d.sum(onMain(NPU), summarization)
-	if !ok {
-		return nil
+// serverModels are the models of Table 4.
+var serverModels = []string{mainModel, "qwen2.5-7b", "llama3.2-1b"}
+
+// publishedModel returns the model of Table 4 that a file's name contains, or the main model.
+func publishedModel(file string) string {
+	name := strings.ReplaceAll(strings.ToLower(file), "llama-3", "llama3")
+	if i := slices.IndexFunc(serverModels, func(m string) bool { return strings.Contains(name, m) }); i >= 0 {
+		return serverModels[i]
 	}
-	profile, err := graphswap.Device(mainPhone)
-	if err != nil {
-		return err
-	}
-	cost, err := profile.Cost(mainModel)
-	if err != nil {
-		return err
-	}
-	prefill := npu.First / float64(npu.Output)
-	if ms := profile.CPU.DecodeMs[mainModel]; ms > 0 {
-		t.add(Row{What: mainModel + ", NPU prefill and CPU decoding", Unit: "ms/token", Ours: exactly(prefill + ms), Mark: Estimated, Note: "the profile's rate of the CPU"})
-	}
-	step := eagleStep(cost)
-	t.add(Row{What: mainModel + ", EAGLE-2 as CoordGen simulates it", Unit: "ms/token", Ours: exactly(prefill + step/eagleAccept), Mark: Simulated, Note: "accept length 5.5 is assumed by the paper"})
-	return nil
+	return mainModel
 }
-
-// eagleAccept is the accept length that CoordGen assumes for EAGLE-2, and eagleDepth the
-// number of passes of its drafter for each verification pass.
-const eagleAccept, eagleDepth = 5.5, 6
-
-// eagleStep returns the time of one step of EAGLE-2 as CoordGen describes it: a drafter of one
-// layer and a head, and a verification pass of 32 rows.
-func eagleStep(c *graphswap.Cost) float64 {
-	drafter := c.Exec(1/float64(c.Model.Layers), 1, simulatedContext) + c.Head(1)
-	return eagleDepth*drafter + c.Pass(verifyRows, simulatedContext, 2, verifyRows)
-}
-
-// simulatedContext is the number of past tokens of simulated passes.
-const simulatedContext = 1100
 
 // table4 makes Table 4.
 func table4(ctx context.Context, t *Table, d *Data, l library) error {
+	model := publishedModel(d.Model)
+	published := func(task, system string) Range {
+		if system == "" {
+			return Range{} // the paper does not print the system
+		}
+		return l.value("Table 4", model, task, system, "accept_length")
+	}
 	for _, task := range tasks {
-		for _, system := range []struct{ name, published, title string }{
-			{Lookup, "pld", "prompt lookup"},
-			{LookupAll, "pld+ours", "prompt lookup + ours"},
-			{NPUSD, "sam", "SAM"},
-			{SAMData, "", "SAM with its database"},
-			{SAMAll, "sam+ours", "SAM + ours"},
-			{Published, "sam+ours", "sd.npu as published"},
+		for _, system := range []struct{ name, published string }{
+			{Lookup, "pld"}, {LookupAll, "pld+ours"}, {NPUSD, "sam"}, {SAMData, ""}, {SAMAll, "sam+ours"}, {Published, "sam+ours"},
 		} {
-			row := Row{What: task.paper + ", " + system.title, Unit: "tokens/pass", Mark: Executed, Ours: d.value(onMain(system.name), task.ours, (*Sum).acceptLength)}
-			if system.published != "" {
-				row.Published = l.value("Table 4", "qwen2.5-1.5b", task.paper, system.published, "accept_length")
-			}
-			t.add(row)
+			t.add(Row{
+				What: task.paper + ", " + title(system.name), Unit: "tokens/pass", Published: published(task.paper, system.published),
+				Ours: d.value(onMain(system.name), task.ours, (*Sum).acceptLength), Mark: Executed,
+			})
 		}
 		texts, err := d.textsOf(task.ours)
 		if err != nil {
@@ -135,33 +144,30 @@ func table4(ctx context.Context, t *Table, d *Data, l library) error {
 			if err != nil {
 				return err
 			}
-			row := Row{What: task.paper + ", " + form.draft, Unit: "tokens/pass", Mark: Counted, Ours: exactly(r.All.MAT), Note: fmt.Sprintf("replay of %d texts", len(texts))}
-			if form.published != "" {
-				row.Published = l.value("Table 4", "qwen2.5-1.5b", task.paper, form.published, "accept_length")
-			}
-			t.add(row)
+			t.add(Row{
+				What: task.paper + ", " + form.draft, Unit: "tokens/pass", Published: published(task.paper, form.published),
+				Ours: exactly(r.All.MAT), Mark: Counted, Note: fmt.Sprintf("replay of %d texts", len(texts)),
+			})
 		}
 	}
+	t.add(Row{
+		What: "all tasks, " + title(Eagle), Unit: "tokens/pass", Published: l.value("§4.1", "", "", "EAGLE (simulated)", "accept_length"),
+		Ours: exactly(eagleAccept), Mark: Simulated, Fitted: true, Note: "the paper assumes it",
+	})
 	d.describe(t, onMain(NPUSD), "")
-	t.note("The published values are those of Qwen2.5-1.5B on a server, ours those of another model, so only gains within a column of ours compare techniques. "+
-		"`+ours` is the product's blend of all draft sources; a replay leaves out what the model says after rejected rows. The texts are %s.", d.TextsOf)
+	t.note("The published values are those of %s on a server, ours those of %s. Of different models, only gains within a column compare techniques. "+
+		"`+ours` is the product's blend of all draft sources; a replay leaves out what the model says after rejected rows. The texts are %s.", model, d.Model, d.TextsOf)
 	return nil
 }
 
 // fig2 makes CoordGen's Fig. 2: the share of decoding if the CPU decodes.
 func fig2(_ context.Context, t *Table, d *Data, l library) error {
-	profile, err := graphswap.Device(mainPhone)
-	if err != nil {
-		return err
-	}
-	ms := profile.CPU.DecodeMs[mainModel]
+	cpu := onMain(CPU)
+	ms, mark, note := d.cpuRate(cpu)
 	for _, task := range []struct{ ours, paper string }{{summarization, "summary"}, {"rag", "qa"}} {
 		t.add(Row{
-			What: task.paper, Unit: "%", Published: l.value("Fig. 2", mainModel, task.paper, "NPU prefill + CPU decode", "decode_share_of_total"), Mark: Estimated,
-			Ours: d.value(onMain(NPU), task.ours, func(s *Sum) float64 {
-				decode := ms * float64(s.Output-s.Requests)
-				return 100 * decode / (decode + s.First)
-			}),
+			What: task.paper, Unit: "%", Published: l.value("Fig. 2", mainModel, task.paper, "NPU prefill + CPU decode", "decode_share_of_total"), Mark: mark, Note: note,
+			Ours: d.value(cpu, task.ours, func(s *Sum) float64 { return 100 * s.Decode / s.whole() }),
 		})
 	}
 	d.describe(t, onMain(NPU), summarization)
@@ -186,29 +192,37 @@ func fig4(_ context.Context, t *Table, d *Data, l library) error {
 // fig11 makes Fig. 11: the published ranges and the range of our tasks.
 func fig11(_ context.Context, t *Table, d *Data, l library) error {
 	t.Repeats = true
-	for _, against := range []struct{ name, published, title string }{{NPU, "ours / mllm(NPU)", "NPU"}, {NPUSD, "ours / NG+ (SAM)", "SAM"}} {
+	for _, against := range baselines {
 		var all []float64
+		mark, note := d.found(onMain(against.name))
 		for _, phone := range phones {
-			var gains []float64
-			for _, task := range tasks {
-				ours, ok := d.sum(Run{phone, mainModel, Ours}, task.ours)
-				base, has := d.sum(Run{phone, mainModel, against.name}, task.ours)
-				if ok && has {
-					gains = append(gains, base.whole()/ours.whole())
-				}
-			}
+			gains := d.gains(phone, against.name, (*Sum).whole)
 			all = append(all, gains...)
-			row := Row{What: phone + ": ours against " + against.title, Unit: "×", Ours: spread(gains), Mark: Executed}
-			if phone == "sd8gen3" && against.name == NPU {
-				row.Published = rangeOf(l, "Fig. 11", "redmi-k70-pro", against.published, "speedup_min", "speedup_max")
+			row := Row{What: phone + ": ours against " + title(against.name), Unit: "×", Ours: spread(gains), Mark: mark, Note: note}
+			if phone == "sd8gen3" && against.speed != "" {
+				row.Published = rangeOf(l, "Fig. 11", "redmi-k70-pro", against.speed, "speedup_min", "speedup_max")
 			}
 			t.add(row)
 		}
-		t.add(Row{What: "all phones: ours against " + against.title, Unit: "×", Published: rangeOf(l, "Fig. 11", "all", against.published, "speedup_min", "speedup_max"), Ours: spread(all), Mark: Executed})
+		if against.speed != "" {
+			t.add(Row{What: "all phones: ours against " + title(against.name), Unit: "×", Published: rangeOf(l, "Fig. 11", "all", against.speed, "speedup_min", "speedup_max"), Ours: spread(all), Mark: mark, Note: note})
+		}
 	}
 	d.describe(t, onMain(Ours), "")
 	t.note("Our range is over four tasks with one model; the paper's is over tasks, models and repetitions. `ours` runs on a device that shares weights between graphs.")
 	return nil
+}
+
+// gains returns, for each task, the value of a system on a phone divided by that of the product.
+func (d *Data) gains(phone, system string, of func(*Sum) float64) (gains []float64) {
+	for _, task := range tasks {
+		ours, ok := d.sum(Run{phone, mainModel, Ours}, task.ours)
+		base, has := d.sum(Run{phone, mainModel, system}, task.ours)
+		if ok && has {
+			gains = append(gains, of(&base)/of(&ours))
+		}
+	}
+	return gains
 }
 
 // rangeOf returns a published range of a device over all tasks.
@@ -225,18 +239,16 @@ func rangeOf(l library, where, device, system, low, high string) Range {
 // fig12 makes Fig. 12: energy.
 func fig12(_ context.Context, t *Table, d *Data, l library) error {
 	t.Repeats = true
-	for _, against := range []struct{ name, published, title string }{{NPU, "ours / mllm(NPU)", "NPU"}, {NPUSD, "ours / NG+", "SAM"}} {
+	for _, against := range baselines {
 		var gains []float64
 		for _, phone := range phones[:2] {
-			for _, task := range tasks {
-				ours, ok := d.sum(Run{phone, mainModel, Ours}, task.ours)
-				base, has := d.sum(Run{phone, mainModel, against.name}, task.ours)
-				if ok && has {
-					gains = append(gains, base.Energy/ours.Energy)
-				}
-			}
+			gains = append(gains, d.gains(phone, against.name, func(s *Sum) float64 { return s.Energy })...)
 		}
-		t.add(Row{What: "energy of " + against.title + " divided by ours", Unit: "×", Published: rangeOf(l, "Fig. 12", "k60+op13", against.published, "energy_reduction_min", "energy_reduction_max"), Ours: spread(gains), Mark: Simulated})
+		row := Row{What: "energy of " + title(against.name) + " divided by ours", Unit: "×", Ours: spread(gains), Mark: Simulated}
+		if against.energy != "" {
+			row.Published = rangeOf(l, "Fig. 12", "k60+op13", against.energy, "energy_reduction_min", "energy_reduction_max")
+		}
+		t.add(row)
 	}
 	for _, phone := range phones[:2] {
 		device := map[string]string{mainPhone: "redmi-k60-pro", "sd8elite": "oneplus-13"}[phone]
@@ -246,13 +258,17 @@ func fig12(_ context.Context, t *Table, d *Data, l library) error {
 				of = append(of, r)
 			}
 		}
-		for _, system := range []string{NPU, NPUSD, Ours} {
-			row := Row{What: phone + ", " + system + ": per request", Unit: "J", Ours: d.value(Run{phone, mainModel, system}, "", func(s *Sum) float64 { return s.Energy / float64(s.Requests) / 1000 }), Mark: Simulated}
+		systems := []string{Ours}
+		for _, b := range baselines {
+			systems = append(systems, b.name)
+		}
+		for _, system := range systems {
+			row := Row{What: phone + ", " + title(system) + ": per request", Unit: "J", Ours: d.value(Run{phone, mainModel, system}, "", func(s *Sum) float64 { return s.Energy / float64(s.Requests) / 1000 }), Mark: Simulated}
 			if system == NPU {
 				row.Published, row.Fitted = of.value("Fig. 12", mainModel, "", "", "energy_per_request"), true
 			}
 			t.add(row)
-			t.add(Row{What: phone + ", " + system + ": per token", Unit: "mJ", Ours: d.value(Run{phone, mainModel, system}, "", func(s *Sum) float64 { return s.Energy / float64(s.Output) }), Mark: Simulated})
+			t.add(Row{What: phone + ", " + title(system) + ": per token", Unit: "mJ", Ours: d.value(Run{phone, mainModel, system}, "", func(s *Sum) float64 { return s.Energy / float64(s.Output) }), Mark: Simulated})
 		}
 	}
 	d.describe(t, onMain(Ours), "")

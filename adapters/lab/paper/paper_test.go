@@ -92,7 +92,7 @@ func TestDifferencesSayHowOursCompares(t *testing.T) {
 // published value would leave its row empty.
 func TestEveryItemFindsItsPublishedValues(t *testing.T) {
 	want := map[string]int{
-		"table2": 4, "table3": 18, "table4": 20, "fig2": 2, "fig3": 6, "fig4": 2, "fig5": 8, "fig6a": 2, "fig6b": 3, "fig11": 3, "fig12": 4, "fig13": 7, "fig14": 4, "coordgen-fig5": 4,
+		"table2": 4, "table3": 18, "table4": 21, "fig2": 2, "fig3": 6, "fig4": 2, "fig5": 8, "fig6a": 2, "fig6b": 3, "fig11": 6, "fig12": 6, "fig13": 7, "fig14": 4, "coordgen-fig5": 4,
 	}
 	d := &Data{Model: "m.gguf", TextsOf: "a test", Texts: []replay.Trace{{Task: summarization, Prompt: []int32{1, 2, 3, 1, 2}, Output: []int32{3, 1, 2, 9, 3, 1}}}}
 	for _, item := range Items() {
@@ -139,6 +139,48 @@ func TestRunsAreMergedWithAllTasksTheyNeed(t *testing.T) {
 	run := onMain(NPU)
 	got := Merge([]Need{{run, true}}, []Need{{onMain(Ours), true}, {run, false}}, main(NPU))
 	require.Equal(t, []Need{{run, false}, {onMain(Ours), true}}, got)
+}
+
+// TestSystemsWithoutAnEngineAreComputed compares the CPU and EAGLE-2 with sums by hand.
+func TestSystemsWithoutAnEngineAreComputed(t *testing.T) {
+	request := Request{Run: onMain(NPU), Model: "m.gguf", Task: summarization, Prompt: 500, Output: 111, First: 700, Decode: 7000, NPU: 6000, Loads: 1478, Switching: 1400, Passes: 110, Energy: 40000}
+	drafted := request
+	drafted.Run, drafted.Passes = onMain(NPUSD), 50
+	d := &Data{Model: "m.gguf", Requests: []Request{request, drafted}}
+	cpu, ok := d.sum(onMain(CPU), summarization)
+	require.True(t, ok)
+	require.InDelta(t, 21.5*110, cpu.Decode, 1e-9, "the first token is the prefill's")
+	require.InDelta(t, (700+21.5*110)/111, cpu.perToken(), 1e-9)
+	require.InDelta(t, 700*5+21.5*110*6.5+(700+21.5*110)*1, cpu.Energy, 1e-6)
+	_, ok = d.sum(Run{"sd8gen3", mainModel, CPU}, summarization)
+	require.False(t, ok, "the profile has no rate of the CPU")
+
+	cost, err := costOf(mainPhone)
+	require.NoError(t, err)
+	drafter := 0.3 + cost.Body(1, simulatedContext)/28 + cost.Head(1) // a call takes 0.3 ms
+	step := 60.492 + 6*drafter                                        // expected_sim.json has the pass of 32 rows
+	eagle, ok := d.sum(onMain(Eagle), summarization)
+	require.True(t, ok)
+	require.InDelta(t, 1400+20*step, eagle.Decode, 0.1, "110 tokens are 20 passes of 5.5 tokens")
+	require.InDelta(t, (700+20*step)*5+1478*3+700+eagle.Decode, eagle.Energy, 0.5)
+
+	mark, note := d.found(onMain(CPU))
+	require.Equal(t, Estimated, mark)
+	require.Contains(t, note, "the profile's rate")
+	d.CPU = map[Chip]float64{{mainPhone, mainModel}: 30}
+	mark, note = d.found(onMain(CPU))
+	require.Equal(t, Measured, mark)
+	require.Contains(t, note, "llama.cpp")
+	cpu, _ = d.sum(onMain(CPU), summarization)
+	require.InDelta(t, 30*110, cpu.Decode, 1e-9)
+}
+
+func TestTable4ComparesWithThePublishedModelOfTheSameName(t *testing.T) {
+	for file, want := range map[string]string{
+		"Qwen2.5-7B-Instruct-Q4_0.gguf": "qwen2.5-7b", "Llama-3.2-1B-Instruct.gguf": "llama3.2-1b", "qwen2.5-1.5b.gguf": mainModel, "smollm2-135m.gguf": mainModel,
+	} {
+		require.Equal(t, want, publishedModel(file), file)
+	}
 }
 
 func TestImpossibleRequestsAreRejected(t *testing.T) {

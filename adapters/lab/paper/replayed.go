@@ -3,6 +3,7 @@ package paper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
@@ -112,35 +113,61 @@ func classify(p pass, output []int32) (list []class) {
 	return list
 }
 
+// share is a part of what a table counts. Its field count returns the part of one pass.
+type share struct {
+	what      string
+	published Range
+	bound     string
+	count     func(replay.Trace, pass) int
+}
+
+// shares replays texts with a drafter that proposes chains, and adds a row for each share: its
+// sum over all passes, in percent of the sum of whole, which is returned.
+func (t *Table) shares(ctx context.Context, texts []replay.Trace, mode draft.Mode, rows int, whole func(pass) int, list ...share) (total int, err error) {
+	counts := make([]int, len(list))
+	err = record(ctx, texts, mode, rows, func(text replay.Trace, passes []pass) {
+		for _, p := range passes {
+			total += whole(p)
+			for i, s := range list {
+				counts[i] += s.count(text, p)
+			}
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, s := range list {
+		t.add(Row{What: s.what, Unit: "%", Published: s.published, Bound: s.bound, Ours: exactly(100 * float64(counts[i]) / float64(max(1, total))), Mark: Counted})
+	}
+	return total, nil
+}
+
 // rejections makes Table 2.
 func rejections(ctx context.Context, t *Table, d *Data, l library) error {
 	texts, err := d.textsOf(summarization)
 	if err != nil {
 		return err
 	}
-	var counts [3]float64
-	total := 0.0
-	err = record(ctx, texts, baseline.SuffixAutomaton, verifyRows, func(text replay.Trace, passes []pass) {
-		for _, p := range passes {
+	of := func(classes ...class) func(replay.Trace, pass) int {
+		return func(text replay.Trace, p pass) (n int) {
 			for _, c := range classify(p, text.Output) {
-				counts[c]++
-				total++
+				if slices.Contains(classes, c) {
+					n++
+				}
 			}
+			return n
 		}
-	})
+	}
+	published := func(system string) Range { return l.value("Table 2", "", "summary", system, "rejection_class_share") }
+	total, err := t.shares(ctx, texts, baseline.SuffixAutomaton, verifyRows, func(p pass) int { return len(p.rejected) },
+		share{"missing: said later than drafted", published("missing"), "", of(missing)},
+		share{"synonym: said at its place, an earlier token was replaced", published("synonym"), "", of(synonym)},
+		share{"redundant: not said soon", published("redundant"), "", of(redundant)},
+		share{"reusable: missing or synonym", l.value("Table 2", "", "summary", "missing+synonym", "reusable_rejected_share"), "", of(missing, synonym)})
 	if err != nil {
 		return err
 	}
-	share := func(n float64) Range { return exactly(100 * n / max(1, total)) }
-	published := func(system string) Range { return l.value("Table 2", "", "summary", system, "rejection_class_share") }
-	t.add(Row{What: "missing: said later than drafted", Unit: "%", Published: published("missing"), Ours: share(counts[missing]), Mark: Counted})
-	t.add(Row{What: "synonym: said at its place, an earlier token was replaced", Unit: "%", Published: published("synonym"), Ours: share(counts[synonym]), Mark: Counted})
-	t.add(Row{What: "redundant: not said soon", Unit: "%", Published: published("redundant"), Ours: share(counts[redundant]), Mark: Counted})
-	t.add(Row{
-		What: "reusable: missing or synonym", Unit: "%", Published: l.value("Table 2", "", "summary", "missing+synonym", "reusable_rejected_share"),
-		Ours: share(counts[missing] + counts[synonym]), Mark: Counted,
-	})
-	t.note("Ours: the %.0f rejected tokens of SAM's drafts of at most %d tokens in %d summaries of %s. The paper annotated one summary by hand. "+
+	t.note("Ours: the %d rejected tokens of SAM's drafts of at most %d tokens in %d summaries of %s. The paper annotated one summary by hand. "+
 		"Frequent tokens are said again by chance, so our share of missing tokens is an upper bound.", total, verifyRows-1, len(texts), d.TextsOf)
 	return nil
 }
@@ -151,6 +178,7 @@ func fig5(ctx context.Context, t *Table, d *Data, l library) error {
 	if err != nil {
 		return err
 	}
+	drafted, accepted := func(p pass) int { return p.drafted }, func(p pass) int { return p.accepted }
 	for _, form := range []struct {
 		name string
 		mode draft.Mode
@@ -158,30 +186,21 @@ func fig5(ctx context.Context, t *Table, d *Data, l library) error {
 		{"prompt lookup, at most 10 tokens", baseline.PromptLookup},
 		{"SAM, at most 63 tokens", baseline.SuffixAutomaton},
 	} {
-		var steps, drafted8, drafted32, accepted8, accepted32 float64
-		err := record(ctx, texts, form.mode, 64, func(_ replay.Trace, passes []pass) {
-			for _, p := range passes {
-				steps++
-				for _, c := range []struct {
-					n, below int
-					sum      *float64
-				}{{p.drafted, 8, &drafted8}, {p.drafted, 32, &drafted32}, {p.accepted, 8, &accepted8}, {p.accepted, 32, &accepted32}} {
-					if c.n < c.below {
-						*c.sum++
+		less := func(what string, length func(pass) int, than int) share {
+			return share{
+				fmt.Sprintf("%s: %s less than %d", form.name, what, than), l.value("Fig. 5", "", "", "pld", fmt.Sprintf("share_of_drafts_shorter_than_%d", than)), "≥",
+				func(_ replay.Trace, p pass) int {
+					if length(p) < than {
+						return 1
 					}
-				}
+					return 0
+				},
 			}
-		})
+		}
+		_, err := t.shares(ctx, texts, form.mode, 64, func(pass) int { return 1 },
+			less("drafted", drafted, 8), less("drafted", drafted, 32), less("accepted", accepted, 8), less("accepted", accepted, 32))
 		if err != nil {
 			return err
-		}
-		below8, below32 := l.value("Fig. 5", "", "", "pld", "share_of_drafts_shorter_than_8"), l.value("Fig. 5", "", "", "pld", "share_of_drafts_shorter_than_32")
-		for _, c := range []struct {
-			what      string
-			published Range
-			n         float64
-		}{{"drafted less than 8", below8, drafted8}, {"drafted less than 32", below32, drafted32}, {"accepted less than 8", below8, accepted8}, {"accepted less than 32", below32, accepted32}} {
-			t.add(Row{What: form.name + ": " + c.what, Unit: "%", Published: c.published, Bound: "≥", Ours: exactly(100 * c.n / max(1, steps)), Mark: Counted})
 		}
 	}
 	t.note("The paper does not say whether it counts drafted or accepted tokens. Ours: all passes of %d summaries of %s, those without a draft included.", len(texts), d.TextsOf)

@@ -100,9 +100,15 @@ type Sum struct {
 	Request
 }
 
-// sum adds up the requests of a run. An empty task stands for all tasks. ok is false if
-// there is no request.
+// sum adds up the requests of a run, which sum computes if the run is not executed. An empty
+// task stands for all tasks. ok is false if there is no request.
 func (d *Data) sum(run Run, task string) (s Sum, ok bool) {
+	switch run.System {
+	case CPU:
+		return d.onCPU(run, task)
+	case Eagle:
+		return d.onEagle(run, task)
+	}
 	for i := range d.Requests {
 		r := &d.Requests[i]
 		if r.Run != run || r.Model != d.Model || task != "" && r.Task != task {

@@ -55,6 +55,9 @@ type Data struct {
 	// Texts are the recorded texts that are replayed, and TextsOf describes them.
 	Texts   []replay.Trace
 	TextsOf string
+	// CPU holds measured times of llama.cpp in milliseconds per token on the CPUs of phones.
+	// Without a value, the rate of the phone's profile is used.
+	CPU map[Chip]float64
 }
 
 // otherModels are the models of Table 3 besides the main one.
@@ -63,13 +66,19 @@ var otherModels = []string{"qwen2.5-0.5b", "llama3.2-3b"}
 // table3Needs returns the runs of Table 3: the columns on the main phone, and the summaries
 // of the other models.
 func table3Needs() []Need {
-	list := main(NPU, NPUG, NPUSD, NPUGSD, Ours, Published, Spare, CoordGen)
+	list := main(NPU, NPUG, NPUSD, NPUGSD, Ours, Published, Spare, CoordGen, Lookup, SAMData, LookupAll)
 	for _, model := range otherModels {
 		for _, system := range []string{NPU, NPUG, NPUSD, NPUGSD, Ours} {
 			list = append(list, Need{Run{mainPhone, model, system}, true})
 		}
 	}
 	return list
+}
+
+// comparedNeeds returns the runs of the product and its main baselines on the given phones, and
+// those of the other baselines on the main phone.
+func comparedNeeds(phones ...string) []Need {
+	return append(main(Lookup, SAMData, LookupAll, Published), phoneNeeds(phones...)...)
 }
 
 // phoneNeeds returns the runs of the product and its main baselines on the given phones.
