@@ -8,6 +8,9 @@
 // [Recover] measures how much of the loss that injected outliers cause the recipe w8a8-shadow
 // avoids, compared with plain W8A8 ([Plain]).
 //
+// [Predict] computes the texts of LAMBADA ([LastWords]) and of WikiText ([Passages]) with one of
+// the [Techniques], and [Summarize] compares what two techniques predict.
+//
 // [NewOrder] simulates the policies of package outoforder on a prompt, with costs of the
 // stages in [KnownCosts] or in a file.
 //
