@@ -21,6 +21,7 @@ func TestPaperExecutesResumesAndRepeats(t *testing.T) {
 	}
 	t.Setenv("SDNPU_CACHE", t.TempDir())
 	dir := t.TempDir()
+	results := filepath.Join(dir, "stories260K-f16")
 	long := strings.Repeat("Once upon a time there was a girl. ", 40)
 	prompts := textFile(t, "prompts.jsonl", `{"task":"summarization","id":"1","prompt":[{"role":"user","content":"`+long+`"}]}`+"\n"+
 		`{"task":"rag","id":"2","prompt":[{"role":"user","content":"Tom and Lily. `+long+`"}]}`+"\n")
@@ -30,7 +31,7 @@ func TestPaperExecutesResumesAndRepeats(t *testing.T) {
 		return text
 	}
 	first := run()
-	file := filepath.Join(dir, "stories260K-f16", "requests.jsonl")
+	file := filepath.Join(results, "requests.jsonl")
 	saved, err := os.ReadFile(file)
 	require.NoError(t, err)
 	requests, err := paper.ReadRequests(saved)
@@ -63,16 +64,24 @@ func TestPaperExecutesResumesAndRepeats(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, requests, 4, "the run that was cut is executed in full")
 
+	fig2, err := os.ReadFile(filepath.Join(results, "fig2.json"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, []byte(lines[0]), 0o600))
+	run()
+	again, err := os.ReadFile(filepath.Join(results, "fig2.json"))
+	require.NoError(t, err)
+	require.Equal(t, string(fig2), string(again), "a table without drafts has the same bytes after an interruption of its run")
+
 	var table paper.Table
-	object, err := os.ReadFile(filepath.Join(dir, "stories260K-f16", "fig4.json"))
+	object, err := os.ReadFile(filepath.Join(results, "fig4.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(object, &table))
 	require.Equal(t, paper.Executed, table.Rows[0].Mark)
 	require.True(t, table.Rows[0].Ours.Known)
-	all, err := os.ReadFile(filepath.Join(dir, "stories260K-f16", "papers.md"))
+	all, err := os.ReadFile(filepath.Join(results, "papers.md"))
 	require.NoError(t, err)
 	require.Contains(t, string(all), "### fig2: ")
-	require.FileExists(t, filepath.Join(dir, "stories260K-f16", "fig4.svg"))
+	require.FileExists(t, filepath.Join(results, "fig4.svg"))
 }
 
 func TestPaperNamesWhatIsMissing(t *testing.T) {
