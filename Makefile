@@ -97,6 +97,9 @@ vendor: ## fetch the vendor's library into a cache folder (never into the reposi
 models: ## fetch SmolLM2-135M for whole-model tests into a cache folder
 	.ci/models.sh "$(SDNPU_MODELS)"
 
+papers: ## prepare the data folder of sdnpu-lab paper, and say what stands in for the papers' data
+	.ci/papers.sh "$(SDNPU_DATA)"
+
 # With this setting, tests that need the vendor's library or the models fail instead of skipping.
 VENDOR_TESTS := SDNPU_REQUIRE=vendor,models
 

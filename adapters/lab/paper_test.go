@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,6 +83,45 @@ func TestPaperExecutesResumesAndRepeats(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(all), "### fig2: ")
 	require.FileExists(t, filepath.Join(results, "fig4.svg"))
+}
+
+// TestTheScriptMakesTheSamePrompts runs the script that prepares a data folder, and compares its
+// prompts with those of the data folder that the recorded texts were made from.
+func TestTheScriptMakesTheSamePrompts(t *testing.T) {
+	for _, program := range []string{"sh", "python3", "sha256sum"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the script needs %s: %v", program, err)
+		}
+	}
+	known := filepath.Join(os.Getenv("SDNPU_DATA"), "prompts")
+	questions, err := os.ReadFile(filepath.Join(known, "spec_bench_question.jsonl"))
+	if err != nil {
+		t.Skipf("the questions of Spec-Bench are missing: %v", err)
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "models"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "models", paperModel+".gguf"), nil, 0o600)) // nothing is fetched
+	script := func() string {
+		command := exec.CommandContext(t.Context(), "sh", "../../.ci/papers.sh", dir)
+		output, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		return string(output)
+	}
+	require.Contains(t, script(), "rag: missing.")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "question.jsonl"), questions, 0o600))
+	for range 2 {
+		text := script()
+		require.Contains(t, text, "rag: 80 prompts.")
+		require.Contains(t, text, "stands in for AndroidArena")
+		require.Contains(t, text, "stands in for LaMP-7")
+		for _, task := range []string{"summarization", "rag"} {
+			want, err := os.ReadFile(filepath.Join(known, task+".jsonl"))
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Join(dir, "prompts", task+".jsonl"))
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got), task)
+		}
+	}
 }
 
 func TestPaperNamesWhatIsMissing(t *testing.T) {
