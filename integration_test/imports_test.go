@@ -149,7 +149,7 @@ var walls = []wall{
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
 	{folder: "adapters/lab/headline", internal: []string{"adapters/chat", "adapters/lab/bench", "adapters/lab/published", "adapters/ollama", "backend/gguf", "backend/quant", "graphswap", "integration_test/host"}},
 	{folder: "adapters/lab/paper", internal: []string{
-		"adapters/lab/bench", "backend/engine", "backend/engine/draft", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline", "spec", "spec/replay",
+		"adapters/lab/bench", "adapters/lab/headpipe", "adapters/lab/shadow", "backend/engine", "backend/engine/draft", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline", "graphswap/outoforder", "spec", "spec/replay",
 	}},
 	{folder: "adapters/lab/published", internal: []string{"adapters/config", "adapters/launch", "backend/engine", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline"}},
 	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "integration_test/randommodel", "spec/..."}, modules: []string{

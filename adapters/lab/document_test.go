@@ -7,20 +7,35 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/adapters/lab/paper"
 )
 
 // documentHead separates the words of docs/papers.md from the tables of the command.
 const documentHead = "\n## Tables\n\n"
 
-// TestTheDocumentHasTheTablesOfTheCommand compares docs/papers.md with the tables that need no
-// execution. If SDNPU_UPDATE is 1, the test rewrites the tables.
+// executedRequests holds the requests that the executed tables of docs/papers.md are computed
+// from, as `sdnpu-lab paper` wrote them.
+const executedRequests = "testdata/paper_requests.jsonl"
+
+// documentItems are the items that docs/papers.md prints. The other items have no executed
+// requests yet.
+var documentItems = []string{"table2", "table3", "table4", "fig3", "fig5", "fig6a", "fig6b", "fig13", "coordgen-fig5", "llmnpu-order", "shadowattn-order"}
+
+// TestTheDocumentHasTheTablesOfTheCommand compares docs/papers.md with the tables that the
+// command makes from recorded texts and recorded requests. If SDNPU_UPDATE is 1, the test
+// rewrites the tables.
 func TestTheDocumentHasTheTablesOfTheCommand(t *testing.T) {
 	data := os.Getenv("SDNPU_DATA")
 	if _, err := os.Stat(filepath.Join(data, "traces", paperModel+".jsonl")); err != nil {
 		t.Skipf("the recorded texts are missing: %v", err)
 	}
 	dir := t.TempDir()
-	_, err := lab(t, "paper", "table2", "table4", "fig3", "fig5", "fig6a", "fig6b", "fig13", "coordgen-fig5", "--known", "--data", data, "-o", dir)
+	requests, err := os.ReadFile(executedRequests)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, paperModel), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, paperModel, "requests.jsonl"), requests, 0o600))
+	_, err = lab(t, append(append([]string{"paper"}, documentItems...), "--known", "--data", data, "-o", dir)...)
 	require.NoError(t, err)
 	tables, err := os.ReadFile(filepath.Join(dir, paperModel, "papers.md"))
 	require.NoError(t, err)
@@ -34,6 +49,49 @@ func TestTheDocumentHasTheTablesOfTheCommand(t *testing.T) {
 		return
 	}
 	require.Equal(t, string(tables), body)
+}
+
+// TestExecutedRequestsRepeat answers prompts again that the tables of docs/papers.md were
+// computed from. Drafts take processor time of this machine, so the times of systems with drafts
+// vary from run to run; their texts and counts do not.
+func TestExecutedRequestsRepeat(t *testing.T) {
+	data := os.Getenv("SDNPU_DATA")
+	if os.Getenv("SDNPU_FULL") == "" {
+		t.Skip("SDNPU_FULL is not set: the test executes SmolLM2 for a minute")
+	}
+	prompts := filepath.Join(data, "prompts", summarizationTask+".jsonl")
+	if _, err := os.Stat(prompts); err != nil {
+		t.Skipf("the prompts are missing: %v", err)
+	}
+	dir := t.TempDir()
+	_, err := lab(t, "paper", "fig4", "--items", "1", "--prompts", prompts, "--data", data, "-o", dir)
+	require.NoError(t, err)
+	read := func(path string) (list []paper.Request) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		list, err = paper.ReadRequests(text)
+		require.NoError(t, err)
+		return list
+	}
+	recorded := make(map[paper.Run]map[string]paper.Request)
+	for _, r := range read(executedRequests) {
+		if recorded[r.Run] == nil {
+			recorded[r.Run] = make(map[string]paper.Request)
+		}
+		recorded[r.Run][r.ID] = r
+	}
+	requests := read(filepath.Join(dir, paperModel, "requests.jsonl"))
+	require.Len(t, requests, 2)
+	for _, r := range requests {
+		want, ok := recorded[r.Run][r.ID]
+		require.True(t, ok, "%+v %s is recorded", r.Run, r.ID)
+		r.PromptIDs, r.OutputIDs = nil, nil
+		if r.System != paper.NPU {
+			r.First, r.Decode, r.Energy, r.Drafting, r.Learning = want.First, want.Decode, want.Energy, want.Drafting, want.Learning
+		}
+		want.PromptIDs, want.OutputIDs = nil, nil
+		require.Equal(t, want, r)
+	}
 }
 
 // TestTheMapsOfPlansAreThoseOfTheCommand compares the committed maps with the command that the

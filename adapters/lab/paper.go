@@ -44,7 +44,8 @@ func newPaperCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "paper ITEM… -o DIR",
 		Short: "Reproduce tables and figures of the sd.npu papers",
-		Long: `Reproduce tables and figures of the papers on sd.npu and CoordGen.
+		Long: `Reproduce tables and figures of the papers on sd.npu and CoordGen, and schedules of
+llm.npu and shadowAttn.
 
 Each item prints, for each value, what the paper says, what this program gives, the
 difference, and how our value was found: counted, executed (the engine answers real

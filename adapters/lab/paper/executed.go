@@ -32,7 +32,7 @@ func (d *Data) value(run Run, task string, of func(*Sum) float64) Range {
 func (d *Data) describe(t *Table, run Run, task string) {
 	if s, ok := d.sum(run, task); ok {
 		n := float64(s.Requests)
-		t.note("Executed: %s, charged as the named model; %d prompts of %.0f tokens and answers of %.0f tokens on average. The papers give no lengths; their profile assumes 1024 and 150.",
+		t.note("Executed: %s, charged as the named model. Number of prompts: %d, with %.0f tokens and answers of %.0f tokens on average. The papers give no lengths; their profile assumes 1024 and 150.",
 			d.Model, s.Requests, float64(s.Prompt)/n, float64(s.Output)/n)
 	}
 }

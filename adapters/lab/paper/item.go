@@ -67,5 +67,7 @@ func Items() []Item {
 		{"fig13", "memory", nil, false, fig13},
 		{"fig14", "parts of a request, on the OnePlus 13", phoneNeeds("sd8elite"), false, fig14},
 		{"coordgen-fig5", "prompt and answer on a graph of 32 rows, on the Redmi K70 Pro", nil, false, coordgenFig5},
+		{"llmnpu-order", "llm.npu: bubbles and prefill of each policy", nil, false, llmnpuOrder},
+		{"shadowattn-order", "shadowAttn: orders of the heads of a layer", nil, false, shadowattnOrder},
 	}
 }

@@ -13,7 +13,7 @@ var publishedFile []byte
 
 // Record is a value that a paper states.
 type Record struct {
-	Paper  string  `json:"paper"` // Paper is "sdnpu" or "coordgen"
+	Paper  string  `json:"paper"` // Paper is "sdnpu", "coordgen" or "llmnpu"
 	Where  string  `json:"where"` // Where is the table, figure or section of the paper
 	Device string  `json:"device"`
 	Model  string  `json:"model"`
