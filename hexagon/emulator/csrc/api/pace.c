@@ -74,8 +74,25 @@ static double constant_bytes(const api_graph *graph) {
   return bytes;
 }
 
+/* float_share returns the share of the elements of static weights by which a graph multiplies
+ * floats. */
+static double float_share(const api_graph *graph) {
+  double floats = 0, all = 0;
+  for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    const emu_node *n = &graph->nodes[i]->n;
+    if (n->n_in < 2 || n->in[1]->kind != EMU_STATIC || n->in[1]->rank < 2) {
+      continue;
+    }
+    double elements = (double)emu_elements(n->in[1]);
+    all += elements;
+    floats += n->in[0]->dtype == EMU_F16 || n->in[0]->dtype == EMU_F32 ? elements : 0;
+  }
+  return all > 0 ? floats / all : 0;
+}
+
 static pace_part part_of(const api_graph *graph) {
-  pace_part part = {.first = UINT32_MAX, .bytes = constant_bytes(graph)};
+  pace_part part = {
+      .first = UINT32_MAX, .bytes = constant_bytes(graph), .float_share = float_share(graph)};
   for (uint32_t i = 0; i < graph->n_tensors; i++) {
     const emu_tensor *t = &graph->tensors[i]->t;
     unsigned layer = 0;

@@ -14,7 +14,7 @@
 
 #include "settings.h"
 
-enum { MAX_SCALE = 1000, MAX_SLOWDOWN = 10, MAX_WINDOW_GB = 1000 };
+enum { MAX_SCALE = 1000, MAX_SLOWDOWN = 10, MAX_FLOAT = 10, MAX_WINDOW_GB = 1000 };
 
 /* layer_share returns which fraction of the work of the model's layers a graph has. If the graph's name does
  * not give the total number of layers, the number of the simulated model is used. */
@@ -43,9 +43,11 @@ static double generic_ms(const pace_profile *p, const pace_part *part, double ti
          part->rows * row_ms * row_factor(p, context) + p->rpc_ms;
 }
 
-/* In the profiles, the submission cost of a pass is part of the blocks' cost. In the emulator a
+/* profile_ms returns the time of an execute by the profile alone.
+ *
+ * In the profiles, the submission cost of a pass is part of the blocks' cost. In the emulator a
  * head is a graph of its own, so its time includes no submission cost. */
-double pace_execute(const pace_settings *s, const pace_part *part, double context) {
+static double profile_ms(const pace_settings *s, const pace_part *part, double context) {
   const pace_profile *p = s->profile;
   const pace_model *m = s->as;
   double tiles = ceil(part->rows / p->tile_rows);
@@ -61,6 +63,10 @@ double pace_execute(const pace_settings *s, const pace_part *part, double contex
   double body = m->layers * m->dispatch_ms_per_layer + tiles * m->tile_ms +
                 part->rows * m->row_ms * row_factor(p, context);
   return layer_share(s, part) * body + p->rpc_ms;
+}
+
+double pace_execute(const pace_settings *s, const pace_part *part, double context) {
+  return (1 + (s->floats - 1) * part->float_share) * profile_ms(s, part, context);
 }
 
 double pace_bytes(const pace_settings *s, const pace_part *part) {
@@ -135,6 +141,11 @@ static void find_factors(pace_settings *s, const char *setting) {
     snprintf(s->error, sizeof s->error, "slowdown=%s: want a number from 1 to %d", value,
              MAX_SLOWDOWN);
   }
+  s->floats = 1;
+  if (!number(setting, "float", &s->floats, value, sizeof value) ||
+      !(s->floats >= 1 && s->floats <= MAX_FLOAT)) {
+    snprintf(s->error, sizeof s->error, "float=%s: want a number from 1 to %d", value, MAX_FLOAT);
+  }
   s->window_gb = s->profile->session_window_gb;
   if (!number(setting, "window", &s->window_gb, value, sizeof value) ||
       !(s->window_gb > 0 && s->window_gb <= MAX_WINDOW_GB)) {
@@ -147,7 +158,7 @@ void pace_parse(pace_settings *s, const char *setting) {
   char value[96];
   *s = (pace_settings){.scale = 1};
   if (!emu_setting_of(setting, "profile", value, sizeof value)) {
-    static const char *const keys[] = {"as", "pace", "scale", "slowdown", "window"};
+    static const char *const keys[] = {"as", "pace", "scale", "slowdown", "window", "float"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
       if (emu_setting_of(setting, keys[i], value, sizeof value)) {
         snprintf(s->error, sizeof s->error, "%s=%s: requires profile=NAME", keys[i], value);

@@ -46,6 +46,7 @@ typedef struct {
   double scale;                /* scale is the factor between simulated time and wall time */
   double window_gb;            /* window_gb is the memory of a DSP session, in 10^9 bytes */
   double slowdown;             /* slowdown is the factor for executes that start during a load */
+  double floats;               /* floats is the factor for products of floats by static weights */
   char name[96];               /* name is a text such as "sd8gen2 (fitted) as qwen2.5-1.5b" */
   char error[512];             /* error is the reason why the settings are invalid, or empty */
 } pace_settings;
@@ -53,7 +54,7 @@ typedef struct {
 /* pace_get returns the settings in the variable SDNPU_EMULATOR, which is read once. */
 const pace_settings *pace_get(void);
 
-/* pace_parse reads the keys profile, as, pace, scale, slowdown and window from a string. */
+/* pace_parse reads the keys profile, as, pace, scale, slowdown, window and float from a string. */
 void pace_parse(pace_settings *settings, const char *setting);
 
 /* pace_kind tells which part of a model a graph computes. */
@@ -69,6 +70,8 @@ typedef struct {
   uint32_t rows;          /* rows is the number of rows of the graph, including padding rows */
   uint32_t hidden;
   double bytes; /* bytes is the size of the graph's constants */
+  double float_share; /* float_share is the share of the graph's weights by which floats are
+                         multiplied */
 } pace_part;
 
 /* pace_execute returns the time of one execute at a context of `context` tokens. */
