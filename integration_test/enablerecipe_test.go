@@ -85,6 +85,48 @@ func TestEnableChoosesTheRecipeByGateAndMemory(t *testing.T) {
 	})
 }
 
+// slowFloats is a setting of the emulator: a phone on which products of floats take 1.8 times as
+// long as products of integers, which is the ratio that the vendor's compiler estimates for f16 and
+// w8a16 on SM8650.
+const slowFloats = "profile=sd8gen2,pace=virtual,float=1.8"
+
+// TestEnableChoosesACalibratedRecipe enables a model on a phone on which integers are faster than
+// floats. The chosen recipe needs a calibration and passes its gate, as w8a16 does not here. The
+// recipe answers from the next start on. doctor prints its figures and how to pin it.
+func TestEnableChoosesACalibratedRecipe(t *testing.T) {
+	p := lay(t, t.TempDir())
+	s := p.serve(t, "SDNPU_EMULATOR="+slowFloats)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	create(t, s, pulled, modelFile(t, "stories260K-f16.gguf"), "")
+	out := output(t, onServer(t, s, p.dir, "enable", pulled))
+	require.Regexp(t, `(?m)^recipe w4a16-lpbq: [\d.]+ ms per token, same token at .* % of \d+ positions, .*not taken: f16: [\d.]+ ms per token, not at least 5 % faster; w8: .*; w8a16: .*, below its gate; w4a16: `, out)
+	for name, content := range choiceFiles(t, p) {
+		var c struct {
+			Recipe string
+			Trials []struct {
+				Recipe          string
+				MsPerToken      float64 `json:"ms_per_token"`
+				Ranges, Outcome string
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(content), &c), name)
+		require.Equal(t, "w4a16-lpbq", c.Recipe)
+		ms := map[string]float64{}
+		for _, trial := range c.Trials {
+			ms[trial.Recipe] = trial.MsPerToken
+			checked := trial.Recipe == c.Recipe || trial.Recipe == "w8a16" // w8a16 is as fast, has a better quality, and fails its gate
+			require.Equal(t, checked, trial.Ranges != "", "%s was calibrated and checked: %s", trial.Recipe, content)
+		}
+		require.Less(t, 1.2*ms[c.Recipe], ms["f16"])
+		require.InDelta(t, ms["f16"], ms["w8"], 0.05)
+	}
+	a := ask(t, s, "/api/chat", chat("stories:260k-npu", references(t, "f16")[2].Prompt, greedy(8)))
+	require.Equal(t, "w4a16-lpbq", a.report["recipe"])
+	require.Contains(t, s.Log(), `sdnpu recipe name=w4a16-lpbq reason="the fastest that passes its gate on this device: w4a16-lpbq: `)
+	require.NotContains(t, s.Log(), "calibrating", "enable has calibrated the model")
+	require.Regexp(t, `(?m)^ok +recipe +stories:260k-npu: chosen is w4a16-lpbq: [\d.]+ ms per token, .*to pin this recipe, set sdnpu\.recipe=w4a16-lpbq`, doctorOf(t, s, p, slowFloats))
+}
+
 // TestInterruptedChoiceLeavesNothingHalfMade interrupts the comparison of recipes at random
 // steps. Every result that is left on disk is complete, and the next `sdnpu enable` has the
 // same result as one that was never interrupted.

@@ -9,6 +9,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// TestIdleTimeChoosesACalibratedRecipe serves a model without a choice on a simulated phone on which
+// integers are faster than floats. Idle time calibrates and checks the model, and the next start
+// uses the calibrated recipe.
+func TestIdleTimeChoosesACalibratedRecipe(t *testing.T) {
+	t.Setenv("SDNPU_EMULATOR", slowFloats)
+	t.Setenv("SDNPU_CHOOSE", "1ms")
+	dir, model := t.TempDir(), modelFile(t, "stories260K-f16.gguf")
+	s := startServeIn(t, dir, model)
+	eventually(t, "a recipe is chosen", func() bool {
+		return strings.Contains(s.said(t), "a recipe was chosen in idle time: the model uses it from its next start on (recipe: w4a16-lpbq)")
+	})
+	s.end(t)
+
+	s = startServeIn(t, dir, model, "--verbose")
+	require.Contains(t, s.said(t), "the fastest that passes its gate on this device: w4a16-lpbq: ")
+	require.NotContains(t, s.said(t), "calibrating activations", "idle time has calibrated the model")
+	status, raw := s.ask(t, http.MethodPost, "/v1/completions", `{"prompt": "One day", "temperature": 0, "max_tokens": 8}`)
+	require.Equal(t, http.StatusOK, status, raw)
+	s.end(t)
+}
+
 // TestIdleTimeChoosesTheRecipe serves a model without a choice on a simulated phone whose memory
 // holds the model in w8, but not in f16. Requests interrupt the choice and get their answers. The
 // log shows the steps of the choice, and the next start of the server uses the choice.

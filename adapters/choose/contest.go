@@ -232,24 +232,24 @@ func keys(cache *imagecache.Store) (map[string]bool, error) {
 
 // The method `check` measures the quality of a recipe, as judge requires. If the quality
 // of the recipe was checked on this device before, `check` returns the stored result.
-func (r *run) check(ctx context.Context, name string) (t findings.Trial, passed bool, err error) {
+func (r *run) check(ctx context.Context, name string) (t findings.Trial, err error) {
 	store := r.Settings.Findings()
 	recipe, err := store.Calibrated(ctx, r.options(name).Recipe(r.model))
 	if err != nil {
-		return t, false, err
+		return t, err
 	}
 	c, known := store.LastCheck(r.model.Digest(), recipe)
 	if !known || c.Fingerprint != r.device.Fingerprint {
 		r.say("recipe %s: comparing with float", name)
 		if c, err = Check(ctx, r.Settings, r.Program, r.options(name), findings.CheckText()); err != nil {
-			return t, false, err
+			return t, err
 		}
 		if err := store.KeepCheck(ctx, c); err != nil {
-			return t, false, err
+			return t, err
 		}
 	}
-	r.say("recipe %s: %s", name, c.Gate.Verdict(c))
-	return findings.TrialOf(c), c.Positions >= findings.MinPositions && c.Gate.Failure(c) == "", nil
+	r.say("recipe %s: %s", name, findings.ChoiceGateOf(name).Verdict(c))
+	return findings.TrialOf(c), nil
 }
 
 // The method `open` compiles the model with a recipe and opens it once, as judge

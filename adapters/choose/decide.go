@@ -9,15 +9,12 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
-	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// The variable `recipes` lists the compared recipes in descending order of quality.
-var recipes = []string{"f16", "w8", "w8a16", "w4a16", "w4a16-lpbq", "w8a8"}
-
-// fallback is compared only if no recipe after the first one can run.
-const fallback = launch.Fallback
+// The variable `recipes` lists the compared recipes in descending order of quality. The last three
+// are lossy.
+var recipes = []string{"f16", "w8", "w8a16", "w4a16", "w4a16-lpbq", "w8a8-shadow-f16", "w8a8-shadow", "w8a8"}
 
 // margin is the smallest speedup for which a recipe is preferred to a recipe of better quality.
 const margin = 1.05
@@ -30,19 +27,18 @@ var ErrNone = errors.New("no recipe passes its gate on this device")
 type judge interface {
 	// time returns how many milliseconds one token takes with the recipe.
 	time(ctx context.Context, recipe string) (ms float64, err error)
-	// check measures the quality of the recipe, and reports whether the quality reaches the
-	// recipe's gate.
-	check(ctx context.Context, recipe string) (t findings.Trial, passed bool, err error)
+	// check measures the quality of the recipe.
+	check(ctx context.Context, recipe string) (t findings.Trial, err error)
 	// open opens and closes the model with the recipe and the caller's settings.
 	open(ctx context.Context, recipe string) error
 }
 
 // decide compares recipes and returns the figures of each; the argument `names` must list the
-// recipes in descending order of quality. If no recipe but the first can run, decide also compares
-// [launch.Fallback]. decide marks one recipe as chosen. If no recipe can be
-// chosen, the error is [ErrNone].
+// recipes in descending order of quality. Each recipe must reach [findings.ChoiceGateOf]. If no
+// recipe does, lossy recipes need to reach their own gates only. decide marks one recipe as chosen.
+// If no recipe can be chosen, the error is [ErrNone].
 func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, error) {
-	trials := make([]findings.Trial, 0, len(names)+1)
+	trials := make([]findings.Trial, 0, len(names))
 	for _, name := range names {
 		t, err := timed(ctx, name, j)
 		if err != nil {
@@ -50,39 +46,49 @@ func decide(ctx context.Context, names []string, j judge) ([]findings.Trial, err
 		}
 		trials = append(trials, t)
 	}
-	if len(names) > 1 && !slices.ContainsFunc(trials[1:], canRun) {
-		t, err := timed(ctx, fallback, j)
-		if err != nil {
-			return nil, err
-		}
-		trials = append(trials, t)
+	left, err := chooseFrom(which(trials, canRun), func(t *findings.Trial) (bool, error) { return judgeOne(ctx, t, j) })
+	if errors.Is(err, ErrNone) {
+		_, err = chooseFrom(which(trials, keepsOwnGate), func(t *findings.Trial) (bool, error) {
+			t.Gate = findings.GateOf(t.Recipe)
+			return openOne(ctx, t, j)
+		})
 	}
-	var open []*findings.Trial // open lists the trials whose outcome is not known yet
+	if errors.Is(err, ErrNone) {
+		return trials, fmt.Errorf("%w: %s", err, list(trials))
+	}
+	for _, t := range left {
+		t.Outcome = findings.NotFaster
+	}
+	return trials, err
+}
+
+// which returns pointers to the trials that satisfy a condition.
+func which(trials []findings.Trial, condition func(findings.Trial) bool) (list []*findings.Trial) {
 	for i := range trials {
-		if canRun(trials[i]) {
-			open = append(open, &trials[i])
+		if condition(trials[i]) {
+			list = append(list, &trials[i])
 		}
 	}
-	for len(open) > 0 {
-		t := prefer(open)
-		open = slices.DeleteFunc(open, func(o *findings.Trial) bool { return o == t })
-		chosen, err := judgeOne(ctx, t, j)
-		if err != nil {
-			return nil, err
-		}
-		if chosen {
-			for _, o := range open {
-				o.Outcome = findings.NotFaster
-			}
-			return trials, nil
+	return list
+}
+
+// chooseFrom tries trials in the order of [prefer] until the function `try` reports that one was
+// chosen, and returns the trials that it did not try. If no trial was chosen, the error is
+// [ErrNone].
+func chooseFrom(left []*findings.Trial, try func(*findings.Trial) (chosen bool, err error)) ([]*findings.Trial, error) {
+	for len(left) > 0 {
+		t := prefer(left)
+		left = slices.DeleteFunc(left, func(o *findings.Trial) bool { return o == t })
+		if chosen, err := try(t); chosen || err != nil {
+			return left, err
 		}
 	}
-	return trials, fmt.Errorf("%w: %s", ErrNone, list(trials))
+	return nil, ErrNone
 }
 
 // timed measures the time of a recipe, or stores in the trial why the recipe cannot run.
 func timed(ctx context.Context, name string, j judge) (t findings.Trial, err error) {
-	t = findings.Trial{Recipe: name, Gate: findings.GateOf(name)}
+	t = findings.Trial{Recipe: name, Gate: findings.ChoiceGateOf(name)}
 	if t.MsPerToken, err = j.time(ctx, name); err != nil {
 		err = exclude(ctx, &t, err)
 	}
@@ -90,6 +96,12 @@ func timed(ctx context.Context, name string, j judge) (t findings.Trial, err err
 }
 
 func canRun(t findings.Trial) bool { return t.Outcome != findings.CannotRun }
+
+// keepsOwnGate reports whether a lossy recipe reaches its own gate, but not the stricter gate for
+// recipes that are chosen without being named.
+func keepsOwnGate(t findings.Trial) bool {
+	return t.Outcome == findings.BelowGate && findings.Lossy(t.Recipe) && t.Reaches(findings.GateOf(t.Recipe))
+}
 
 // prefer returns the trial of the best quality among the trials whose time is at most
 // `margin` times the shortest time.
@@ -101,18 +113,24 @@ func prefer(open []*findings.Trial) *findings.Trial {
 	return open[slices.IndexFunc(open, func(t *findings.Trial) bool { return t.MsPerToken <= margin*fastest })]
 }
 
-// judgeOne checks and opens a recipe. The result `chosen` is true if the recipe passes its gate and
+// judgeOne checks and opens a recipe. The result `chosen` is true if the recipe reaches its gate and
 // the model can be opened with it.
 func judgeOne(ctx context.Context, t *findings.Trial, j judge) (chosen bool, err error) {
-	checked, passed, err := j.check(ctx, t.Recipe)
+	checked, err := j.check(ctx, t.Recipe)
 	if err != nil {
 		return false, exclude(ctx, t, err)
 	}
-	checked.MsPerToken = t.MsPerToken
-	if *t = checked; !passed {
+	checked.MsPerToken, checked.Gate = t.MsPerToken, t.Gate
+	if *t = checked; !t.Reaches(t.Gate) {
 		t.Outcome = findings.BelowGate
 		return false, nil
 	}
+	return openOne(ctx, t, j)
+}
+
+// openOne opens a recipe that reaches its gate. The result `chosen` is true if the model can be
+// opened with the recipe.
+func openOne(ctx context.Context, t *findings.Trial, j judge) (chosen bool, err error) {
 	if err := j.open(ctx, t.Recipe); err != nil {
 		return false, exclude(ctx, t, err)
 	}

@@ -151,12 +151,20 @@ func TrialOf(c *Check) Trial {
 	}
 }
 
-// The method `passes` reports whether the figures reach the gate that this version of sdnpu
-// has for the recipe.
-func (t *Trial) passes() bool {
+// Reaches reports whether the measured quality reaches a gate.
+func (t *Trial) Reaches(g Gate) bool {
 	check := &Check{Recipe: t.Recipe, Positions: t.Positions, Top1: t.Top1}
 	check.Perplexity.Ratio, check.Perplexity.Uncertainty = t.Ratio, t.Uncertainty
-	return t.Positions >= MinPositions && GateOf(t.Recipe).Failure(check) == ""
+	return t.Positions >= MinPositions && g.Failure(check) == ""
+}
+
+// requiredGate returns the gate that this version of sdnpu requires of the chosen recipe. A lossy
+// recipe needs its own gate only if every other recipe was refused.
+func (c *Choice) requiredGate() Gate {
+	if slices.ContainsFunc(c.Trials, func(t Trial) bool { return t.Outcome == NotFaster }) {
+		return ChoiceGateOf(c.Recipe)
+	}
+	return GateOf(c.Recipe)
 }
 
 // sum returns the checksum of a choice.
@@ -189,7 +197,7 @@ func (c *Choice) check() error {
 	switch t := c.Trial(c.Recipe); {
 	case t == nil || t.Outcome != Chosen:
 		return fmt.Errorf("the chosen recipe %.20q was not measured", c.Recipe)
-	case !t.passes():
+	case !t.Reaches(c.requiredGate()):
 		return fmt.Errorf("the chosen recipe %s is below its gate", c.Recipe)
 	}
 	return nil

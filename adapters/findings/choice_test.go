@@ -74,7 +74,10 @@ func TestForgedChoicesAreRefused(t *testing.T) {
 		"not chosen":           func(c *Choice) { c.Recipe = "f16" },
 		"unknown recipe":       func(c *Choice) { c.Recipe, c.Trials[1].Recipe = "w1", "w1" },
 		"no trials":            func(c *Choice) { c.Trials = nil },
-		"negative time":        func(c *Choice) { c.Trials[1].MsPerToken = -1 },
+		"a lossy recipe": func(c *Choice) {
+			c.Recipe, c.Trials[1].Recipe, c.Trials[1].Top1, c.Trials[2].Recipe = "w8a8", "w8a8", 0.95, "w4a16"
+		},
+		"negative time": func(c *Choice) { c.Trials[1].MsPerToken = -1 },
 	} {
 		s := Store{Cache: t.TempDir()}
 		c := chosen("aa", "w8")
@@ -203,7 +206,7 @@ func FuzzChoiceFile(f *testing.F) {
 		got, err := s.Choice(c.ChoiceKey)
 		if err == nil {
 			trial := got.Trial(got.Recipe)
-			require.True(t, trial.passes(), fmt.Sprint(got))
+			require.True(t, trial.Reaches(got.requiredGate()), fmt.Sprint(got))
 			require.NotEmpty(t, got.Figures())
 		}
 		s.Choices()

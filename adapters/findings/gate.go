@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -43,6 +44,26 @@ var gates = map[string]Gate{
 func GateOf(recipe string) Gate {
 	base, _, _ := strings.Cut(strings.TrimSuffix(recipe, model.SmallCache), model.HostShadow)
 	return gates[base]
+}
+
+// choiceGate is the gate that a lossy recipe must reach to be chosen while another recipe can be
+// chosen. It is the gate of w8a16, which has the same weights and more precise activations.
+const choiceGate = "w8a16"
+
+// Lossy reports whether a recipe computes with 8-bit activations. The gate of a lossy recipe allows
+// more differences than a user expects who has named no recipe.
+func Lossy(recipe string) bool {
+	r, err := model.FindRecipe(recipe)
+	return err == nil && r.Linear.Activations == backend.Ufixed8
+}
+
+// ChoiceGateOf returns the quality that a recipe must reach to be chosen for a model whose user
+// names no recipe. For a lossy recipe it is stricter than [GateOf].
+func ChoiceGateOf(recipe string) Gate {
+	if Lossy(recipe) {
+		return gates[choiceGate]
+	}
+	return GateOf(recipe)
 }
 
 func (g Gate) String() string {
