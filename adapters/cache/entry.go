@@ -15,7 +15,8 @@ import (
 // Entry describes an image or a measured result in the cache, in the form in which
 // commands print entries as JSON.
 type Entry struct {
-	// Kind is "image", "ranges", "check", "flips", "profile", "choice" or "times".
+	// Kind is "image", "ranges", "check", "flips", "profile", "choice", "times" or
+	// "refusal".
 	Kind    string    `json:"kind"`
 	Key     string    `json:"key"`
 	Model   string    `json:"model"`
@@ -128,7 +129,7 @@ func CountKinds(entries []Entry) string {
 		bytes += e.Bytes
 	}
 	var parts []string
-	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {findings.ProfileKind, "profiles"}, {findings.ChoiceKind, "choices"}, {findings.TimesKind, "times"}} {
+	for _, kind := range []struct{ one, many string }{{"ranges", "ranges"}, {"check", "checks"}, {"flips", "flips"}, {findings.ProfileKind, "profiles"}, {findings.ChoiceKind, "choices"}, {findings.TimesKind, "times"}, {findings.RefusalKind, "refusals"}} {
 		switch n := count[kind.one]; n {
 		case 0:
 		case 1:

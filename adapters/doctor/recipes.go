@@ -70,6 +70,9 @@ func (m Machine) checkChoice(name, digest string, c *backend.Capabilities) Findi
 		f.Remedy = fmt.Sprintf("to pin this recipe, set sdnpu.recipe=%s: with SDNPU_RECIPE, or with sdnpu enable --set recipe=%s", choice.Recipe, choice.Recipe)
 	case errors.Is(err, findings.ErrNoChoice), errors.Is(err, findings.ErrStaleChoice):
 		f.Found = fmt.Sprintf("%s: sdnpu takes the first of the recipes %s that fits, or %s if the chip refuses the others, because %v", name, strings.Join(launch.Uncalibrated(), ", "), launch.Fallback, err)
+		if refused := m.Settings.Findings().Refused(key); len(refused) > 0 {
+			f.Found += fmt.Sprintf("; this device has refused %s", strings.Join(refused, ", "))
+		}
 		f.Remedy = launch.ChooseHint + ": each of these commands measures and checks the recipes on this device"
 	default:
 		f.Remedy = fmt.Sprintf("%s: %v: choose again with %s", name, err, launch.ChooseHint)

@@ -25,6 +25,7 @@ const (
 	ProfilesFolder = "profiles"
 	ChoicesFolder  = "choices"
 	TimesFolder    = "times"
+	RefusalsFolder = "refusals"
 	// ConfigurationsFolder holds the blocks and widths that plan auto has chosen. Package
 	// launch writes the files of ConfigurationsFolder.
 	ConfigurationsFolder = "configurations"
@@ -41,11 +42,13 @@ const (
 	ProfileKind = "profile"
 	ChoiceKind  = "choice"
 	TimesKind   = "times"
+	RefusalKind = "refusal"
 )
 
 // folders maps each kind of result to its folder in the cache.
 var folders = map[string]string{
 	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder, ChoiceKind: ChoicesFolder, TimesKind: TimesFolder,
+	RefusalKind: RefusalsFolder,
 }
 
 // Store reads and writes the measured results of models. The zero Store stores nothing.
@@ -93,8 +96,8 @@ func readTrusted(path string) ([]byte, error) {
 
 // Entry describes a file with a measured result.
 type Entry struct {
-	// Kind is RangesKind, CheckKind, FlipsKind, ProfileKind, ChoiceKind or
-	// TimesKind.
+	// Kind is RangesKind, CheckKind, FlipsKind, ProfileKind, ChoiceKind, TimesKind or
+	// RefusalKind.
 	Kind string
 	// Key is the name of the result file without its suffix.
 	Key, Path string

@@ -11,6 +11,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -111,44 +112,101 @@ func (s Settings) openFitting(ctx context.Context, l *Model, m *model.Model, o O
 	if notUsed != nil {
 		o.Logger.Warn("a recipe that needs no calibration is used", "reason", notUsed, "remedy", ChooseHint+" measures and checks the recipes again")
 	}
-	var refused []refusal
-	for _, r := range list {
-		var err error
-		if len(list) > 1 && r.Name == Fallback && r.choice == nil && !needsFallback(refused) {
-			continue
-		}
-		// if the config names the recipe, the device rejects a recipe that does not fit
-		if len(list) > 1 {
-			err = s.CheckWindow(l.File, r.Name, l.Device.Capabilities())
-		}
+	if len(list) == 1 { // the config names the recipe, so the device rejects a recipe that does not fit
+		r := list[0]
+		err := s.openRecipe(ctx, l, m, o.with(r))
 		if err == nil {
-			err = s.openRecipe(ctx, l, m, o.with(r))
+			s.use(ctx, l, m, o, r, nil)
 		}
-		if err == nil {
-			if len(refused) > 0 {
-				r.Reason = fmt.Sprintf("the first recipe that can run on this device: %s", summarize(refused))
-			}
-			l.Recipe = r
-			o.Logger.Debug("recipe", "name", r.Name, "reason", r.Reason)
-			return nil
-		}
-		if len(list) == 1 || !cannotRun(err) {
-			return err
-		}
-		refused = append(refused, refusal{r.Name, err})
-		o.Logger.Warn("the model cannot run with this recipe", "recipe", r.Name, "reason", err)
-		if err := l.closeDatabase(); err != nil {
-			return err
-		}
+		return err
+	}
+	refused, err := s.openFirst(ctx, l, m, o, list, true)
+	if err == nil && l.Recipe.Name == "" && slices.ContainsFunc(refused, func(r refusal) bool { return r.remembered }) {
+		refused, err = s.openFirst(ctx, l, m, o, list, false) // nothing else can run, so a remembered refusal may be wrong
+	}
+	if err != nil || l.Recipe.Name != "" {
+		return err
 	}
 	return fmt.Errorf("sdnpu.recipe=%s: no recipe can run on this device (%s): choose a smaller model or a shorter context, or name another recipe; the last recipe failed: %w",
 		config.AutoRecipe, summarize(refused), refused[len(refused)-1].err)
+}
+
+// openFirst opens the engine with the first of several recipes that can run, sets l.Recipe, and
+// stores which recipes the device refused. If no recipe can run, openFirst returns no error, and
+// l.Recipe stays empty. With `remember`, openFirst does not try recipes that the device refused at an earlier
+// start.
+func (s Settings) openFirst(ctx context.Context, l *Model, m *model.Model, o Options, list []Recipe, remember bool) (refused []refusal, err error) {
+	c := l.Device.Capabilities()
+	for _, r := range list {
+		if r.Name == Fallback && r.choice == nil && !needsFallback(refused) {
+			continue
+		}
+		if remember && r.choice == nil {
+			if known := s.Findings().KnownRefusal(s.refusalOf(l, m, o, r.Name)); known != nil {
+				refused = append(refused, refusal{recipe: r.Name, err: known.Err(), remembered: true})
+				o.Logger.Info("this recipe is not tried, because the device has refused it", "recipe", r.Name, "reason", known.Err(), "remedy", ChooseHint+" measures and checks the recipes again")
+				continue
+			}
+		}
+		tried := false
+		if err = s.CheckWindow(l.File, r.Name, c); err == nil {
+			tried, err = true, s.openRecipe(ctx, l, m, o.with(r))
+		}
+		if err == nil {
+			s.use(ctx, l, m, o, r, refused)
+			return refused, nil
+		}
+		if !cannotRun(err) {
+			return refused, err
+		}
+		refused = append(refused, refusal{recipe: r.Name, err: err, byDevice: tried && !errors.Is(err, findings.ErrGate)})
+		o.Logger.Warn("the model cannot run with this recipe", "recipe", r.Name, "reason", err)
+		if err := l.closeDatabase(); err != nil {
+			return refused, err
+		}
+	}
+	return refused, nil
+}
+
+// The method `use` sets the recipe of an open model, and stores the refusals of the device. A device
+// that runs no recipe stores no refusal, because it may be at fault itself.
+func (s Settings) use(ctx context.Context, l *Model, m *model.Model, o Options, r Recipe, refused []refusal) {
+	for _, f := range refused {
+		if !f.byDevice {
+			continue
+		}
+		kept := s.refusalOf(l, m, o, f.recipe)
+		kept.Model, kept.Device = ModelName(l.File), Describe(l.Device.Capabilities())
+		kept.Unsupported, kept.Detail = errors.Is(f.err, errors.ErrUnsupported), config.Short(f.err.Error())
+		if err := s.Findings().KeepRefusal(ctx, kept); err != nil {
+			o.Logger.Info("a refused recipe could not be stored: the next start tries it again", "recipe", f.recipe, "detail", err)
+		}
+	}
+	if len(refused) > 0 {
+		r.Reason = fmt.Sprintf("the first recipe that can run on this device: %s", summarize(refused))
+	}
+	l.Recipe = r
+	o.Logger.Debug("recipe", "name", r.Name, "reason", r.Reason)
+}
+
+// refusalOf returns the refusal of a recipe without its reason. Settings that change the memory of
+// the model are part of it, so that other settings try the recipe again.
+func (s Settings) refusalOf(l *Model, m *model.Model, o Options, recipe string) findings.Refusal {
+	c := o.Config
+	return findings.Refusal{
+		ChoiceKey: s.ChoiceKey(m, l.Device.Capabilities()), Recipe: recipe,
+		Settings: fmt.Sprintf("plan %s, rows %v, blocks %d, context %d from %d, attention %s %d, %d sequences, exact %t, drafts %t, embeddings %t",
+			c.Plan, o.rows(), c.Blocks, o.Context, c.FirstContext, c.Attention, o.slots(), o.Sequences, c.Exact, c.Draft != (draft.Mode{}), o.embeds(m.Config())),
+	}
 }
 
 // refusal is a recipe that cannot run, together with its error.
 type refusal struct {
 	recipe string
 	err    error
+	// byDevice is set if the device refused the recipe at this start, and remembered if the device
+	// refused it at an earlier start.
+	byDevice, remembered bool
 }
 
 // cannotRun reports whether an error concerns the recipe only, so that another recipe may run:

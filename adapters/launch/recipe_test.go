@@ -26,7 +26,7 @@ func TestFallbackIsForChipsWithFloatsOnly(t *testing.T) {
 		{"only one recipe is refused by the chip", full, unsupported, full, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			require.Equal(t, c.wantFallback, needsFallback([]refusal{{"f16", c.f16}, {"w8", c.w8}, {"w4a16", c.w4}}))
+			require.Equal(t, c.wantFallback, needsFallback([]refusal{{recipe: "f16", err: c.f16}, {recipe: "w8", err: c.w8}, {recipe: "w4a16", err: c.w4}}))
 		})
 	}
 	r, err := model.FindRecipe(Fallback)
