@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/sdnpu/sdnpu/adapters/config"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend"
@@ -26,6 +28,9 @@ type Contest struct {
 	// Options holds the path of the model and its settings. The contest ignores the recipe in
 	// Options.
 	Options launch.Options
+	// Loaded is the recipe with which a server has loaded the same model while the contest runs. If
+	// no server has loaded the model, Loaded is empty.
+	Loaded string
 	// Say, if set, gets a line for each step.
 	Say func(format string, args ...any)
 }
@@ -126,6 +131,7 @@ func (r *run) options(recipe string) launch.Options {
 // The method `time` implements judge. `time` returns the time of a pass of one row through
 // all blocks and the head, on the graphs of the first context tier.
 func (r *run) time(ctx context.Context, name string) (ms float64, err error) {
+	defer func() { err = r.nextToLoaded(name, err) }()
 	if err := r.Settings.CheckWindow(r.file, name, r.device); err != nil {
 		return 0, err
 	}
@@ -233,6 +239,7 @@ func keys(cache *imagecache.Store) (map[string]bool, error) {
 // The method `check` measures the quality of a recipe, as judge requires. If the quality
 // of the recipe was checked on this device before, `check` returns the stored result.
 func (r *run) check(ctx context.Context, name string) (t findings.Trial, err error) {
+	defer func() { err = r.nextToLoaded(name, err) }()
 	store := r.Settings.Findings()
 	recipe, err := store.Calibrated(ctx, r.options(name).Recipe(r.model))
 	if err != nil {
@@ -258,7 +265,30 @@ func (r *run) open(ctx context.Context, name string) error {
 	r.say("recipe %s: compiling for this device", name)
 	l, err := r.Settings.Open(ctx, r.Program, r.options(name))
 	if err != nil {
-		return err
+		if err = r.nextToLoaded(name, err); !errors.Is(err, ErrMemoryShared) {
+			return err
+		}
+		r.say("recipe %s: no memory next to the loaded model, but it takes no more memory than %s, which is loaded", name, r.Loaded)
+		return nil
 	}
 	return l.Close()
+}
+
+// ErrMemoryShared is returned if a recipe would fit on the device, but not next to the loaded
+// model.
+var ErrMemoryShared = errors.New("no memory next to the loaded model")
+
+// nextToLoaded replaces an error for missing memory by [ErrMemoryShared] if the recipe takes no more
+// memory than the recipe with which the model is loaded: then the recipe fits after the loaded model
+// was closed. A server loads a model in the largest recipe that fits, so the memory of larger
+// recipes was judged when the server started.
+func (r *run) nextToLoaded(name string, err error) error {
+	if r.Loaded == "" || !errors.Is(err, backend.ErrNoMemory) {
+		return err
+	}
+	more, findErr := launch.NeedsMore(r.file, name, r.Loaded)
+	if more || findErr != nil {
+		return errors.Join(err, findErr)
+	}
+	return fmt.Errorf("recipe %s: %w: sdnpu enable and sdnpu check measure without it: %s", name, ErrMemoryShared, config.Short(err.Error()))
 }

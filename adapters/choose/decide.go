@@ -139,9 +139,10 @@ func openOne(ctx context.Context, t *findings.Trial, j judge) (chosen bool, err 
 }
 
 // exclude stores in a trial the reason why its recipe cannot run, and returns nil. If ctx
-// is done or the device is lost, the recipe is not the cause, so exclude returns the error.
+// is done, the device is lost, or only the loaded model takes the memory, the recipe is not the
+// cause, so exclude returns the error.
 func exclude(ctx context.Context, t *findings.Trial, err error) error {
-	if ctx.Err() != nil || errors.Is(err, backend.ErrGone) {
+	if ctx.Err() != nil || errors.Is(err, backend.ErrGone) || errors.Is(err, ErrMemoryShared) {
 		return err
 	}
 	t.Outcome, t.Reason = findings.CannotRun, config.Short(reason(err))

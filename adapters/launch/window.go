@@ -35,6 +35,17 @@ func (s Settings) CheckWindow(f *gguf.File, recipe string, c backend.Capabilitie
 		cmdline.Bytes(least), recipe, cmdline.Bytes(window), backend.ErrNoMemory)
 }
 
+// NeedsMore reports whether the weights of the layers take more memory with a recipe than with
+// another recipe.
+func NeedsMore(f *gguf.File, recipe, other string) (bool, error) {
+	r, err := model.FindRecipe(recipe)
+	if err != nil {
+		return false, err
+	}
+	o, err := model.FindRecipe(other)
+	return leastBytes(f, r) > leastBytes(f, o), err
+}
+
 // memoryWindow returns the memory in bytes that a session of the device addresses, or 0
 // if that is not known.
 func (s Settings) memoryWindow(c backend.Capabilities) int64 {

@@ -48,7 +48,7 @@ func newIdleChoice(i instance, m *launch.Model) *idleChoice {
 	if err != nil {
 		return nil
 	}
-	args := []string{ChooseCommand, i.args.Model, "--context", strconv.Itoa(i.args.ContextPerSlot()), "--parallel", strconv.Itoa(i.args.Parallel)}
+	args := []string{ChooseCommand, i.args.Model, "--context", strconv.Itoa(i.args.ContextPerSlot()), "--parallel", strconv.Itoa(i.args.Parallel), "--loaded", m.Recipe.Name}
 	if s.Library != "" {
 		args = append(args, "--library", s.Library)
 	}

@@ -22,7 +22,7 @@ const bytesPerWeight = 4 + 2
 // newChooseCommand returns the command with which a server lets a child process choose the
 // recipe of its model.
 func newChooseCommand() *cobra.Command {
-	var library string
+	var library, loaded string
 	o := launch.Options{}
 	cmd := &cobra.Command{
 		Use:    runner.ChooseCommand + " MODEL.gguf",
@@ -37,18 +37,20 @@ func newChooseCommand() *cobra.Command {
 			}()
 			compile.LowerPriority()
 			o.Path = args[0]
-			return chooseInIdleTime(cmd, library, o)
+			return chooseInIdleTime(cmd, library, loaded, o)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&library, "library", "", cmdline.LibraryUsage)
+	flags.StringVar(&loaded, "loaded", "", "recipe with which the server has loaded the model")
 	flags.IntVar(&o.Context, "context", 0, contextUsage)
 	flags.IntVar(&o.Sequences, "parallel", 1, "number of requests that run at the same time")
 	return cmd
 }
 
-// chooseInIdleTime chooses the recipe of a model and prints its name.
-func chooseInIdleTime(cmd *cobra.Command, library string, o launch.Options) error {
+// chooseInIdleTime chooses the recipe of a model that a server has loaded with the recipe `loaded`,
+// and prints its name.
+func chooseInIdleTime(cmd *cobra.Command, library, loaded string, o launch.Options) error {
 	stdout, err := cmdline.TakeStdout() // libraries must not print to the standard output, which holds the result
 	if err != nil {
 		return err
@@ -67,7 +69,9 @@ func chooseInIdleTime(cmd *cobra.Command, library string, o launch.Options) erro
 		return err
 	}
 	o.Logger = cmdline.NewLogger(cmd.ErrOrStderr(), false)
-	choice, err := contest(cmd, s, o).Run(cmd.Context())
+	c := contest(cmd, s, o)
+	c.Loaded = loaded
+	choice, err := c.Run(cmd.Context())
 	if err != nil {
 		return err
 	}
