@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -23,11 +24,10 @@ const (
 func onPhone(t *testing.T, cache, phone string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(t.Context(), program(t), args...)
 	cmd.Env = append(os.Environ(), "SDNPU_LIBRARY="+emulatorLibrary(t), "SDNPU_EMULATOR="+phone, "SDNPU_CACHE="+cache)
+	var messages bytes.Buffer
+	cmd.Stderr = &messages
 	out, err := cmd.Output()
-	if exit, ok := err.(*exec.ExitError); ok {
-		stderr = string(exit.Stderr)
-	}
-	return string(out), stderr, err
+	return string(out), messages.String(), err
 }
 
 // told holds some fields of the JSON object that `sdnpu run --json` prints.
