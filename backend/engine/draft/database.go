@@ -19,6 +19,9 @@ type Database struct {
 	// When the field index is full, the field next replaces it at once, so no request waits
 	// for a new index.
 	next *spec.Index
+	// known holds the hashes of texts in the field index; see seen. Without known, copies of
+	// one answer would fill the database and displace other answers.
+	known []uint64
 
 	// If files is set, it is the database on disk, and the field index is not used.
 	files         *tokendb.DB
@@ -30,8 +33,11 @@ type Database struct {
 // NewDatabase returns an empty database in memory. If more than maxTokens tokens are
 // added, the database drops its older half.
 func NewDatabase(maxTokens int) *Database {
-	return &Database{index: spec.NewIndex(contextDepth), maxTokens: maxTokens}
+	return &Database{index: spec.NewIndex(contextDepth), maxTokens: maxTokens, known: make([]uint64, knownTexts)}
 }
+
+// knownTexts is the number of texts whose repeats a database in memory can recognise.
+const knownTexts = 1 << 12
 
 // OnDisk returns a database that is stored in files on the disk. After the last use of the
 // database, the caller closes `files`. If reading a file fails, the database logs a warning,
@@ -65,12 +71,31 @@ func (d *Database) remember(text []int32, prompt int) {
 	}
 }
 
-// append adds a text to the database in memory.
+// seen reports whether the database in memory already holds a text, and records the hash of
+// the text. Two texts whose hashes have the same middle bits share one place in the field
+// known, which then has the hash of the later text; so seen may report false for a text that the
+// database holds.
+func (d *Database) seen(tokens []int32) bool {
+	hash := uint64(fnvOffset)
+	for _, token := range tokens {
+		hash = (hash ^ uint64(uint32(token))) * fnvPrime
+	}
+	place := &d.known[hash>>32%knownTexts]
+	if *place == hash {
+		return true
+	}
+	*place = hash
+	return false
+}
+
+// append adds a text to the database in memory, unless the database already holds an equal
+// text.
 func (d *Database) append(tokens []int32) {
-	if len(tokens) >= d.maxTokens {
-		return // the text is longer than the whole database may be, so it is not added
+	if len(tokens) >= d.maxTokens || d.seen(tokens) {
+		return // a text that is longer than the whole database may be is not added either
 	}
 	for d.index.Len()+1+len(tokens) > d.maxTokens {
+		clear(d.known) // the texts of the older half are dropped
 		if d.index, d.next = d.next, nil; d.index == nil {
 			d.index = spec.NewIndex(contextDepth)
 		}

@@ -97,3 +97,31 @@ func TestBrokenDatabaseWarnsOnceAndEndsNoRequest(t *testing.T) {
 	d.End(true)
 	require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), log.String())
 }
+
+// TestRepeatsLeaveTheDatabaseAsItIs adds equal texts to a database in memory, as a client
+// does that asks the same question again and again. The database holds each text once, until
+// it has dropped the text with its older half.
+func TestRepeatsLeaveTheDatabaseAsItIs(t *testing.T) {
+	const texts, length, most = 20, 30, 4000
+	d := NewDatabase(most)
+	text := func(n int) []int32 {
+		tokens := make([]int32, length)
+		for i := range tokens {
+			tokens[i] = int32(1000*n + i)
+		}
+		return tokens
+	}
+	for range 500 {
+		for n := range texts {
+			d.Add(text(n))
+		}
+	}
+	require.Equal(t, texts*(length+1), d.Len())
+
+	for n := texts; n < texts+most/length; n++ {
+		d.Add(text(n))
+	}
+	require.NotContains(t, d.index.Text(), text(0)[0], "the older half is dropped")
+	d.Add(text(0))
+	require.Contains(t, d.index.Text(), text(0)[0])
+}

@@ -125,7 +125,7 @@ func TestFullDatabaseKeepsNewerHalf(t *testing.T) {
 		database := NewDatabase(most)
 		var said []int32
 		for range 100 {
-			text := make([]int32, rng.IntN(longest))
+			text := make([]int32, 1+rng.IntN(longest-1))
 			for i := range text {
 				text[i] = rng.Int32N(1000)
 			}
