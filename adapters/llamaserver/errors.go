@@ -40,10 +40,11 @@ func refuse(status int, format string, args ...any) *refusal {
 // tooLong returns the answer to a prompt that is too long. tooLong returns an error object
 // in llama-server's form, because clients check the type of the error object. count is the
 // number of the prompt's tokens in the form that the message shows, such as "at least
-// 9000".
+// 9000". Clients also search the message for llama-server's words "exceeds the available
+// context size".
 func tooLong(count string, tokens, context int) *refusal {
 	r := refuse(http.StatusBadRequest,
-		"the prompt has %s tokens and exceeds the available context of %d tokens", count, context)
+		"the prompt (%s tokens) exceeds the available context size (%d tokens)", count, context)
 	r.kind, r.details = "exceed_context_size_error", map[string]any{"n_prompt_tokens": tokens, "n_ctx": context}
 	return r
 }

@@ -148,7 +148,7 @@ func TestRequestsAreCheckedAsInTheServer(t *testing.T) {
 		{llm.CompletionRequest{Prompt: "a", Format: json.RawMessage(`"yaml"`)}, "want \"json\" or a JSON schema"},
 		{llm.CompletionRequest{Prompt: "a", Grammar: "root ::= ("}, "the format is invalid"},
 		{llm.CompletionRequest{Prompt: "a", Media: []llm.MediaData{{ID: 1}}}, "takes text only"},
-		{llm.CompletionRequest{Prompt: strings.Repeat("sheep ", 600)}, "exceeds the available context of 512 tokens"},
+		{llm.CompletionRequest{Prompt: strings.Repeat("sheep ", 600)}, "exceeds the available context size (512 tokens)"},
 	} {
 		_, err := complete(t.Context(), s, c.req)
 		var status api.StatusError
