@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
@@ -29,7 +30,11 @@ type chatRequest struct {
 	ToolChoice          toolChoice `json:"tool_choice"`
 	// ReasoningFormat "none" leaves thoughts in the content.
 	ReasoningFormat string `json:"reasoning_format"`
-	StreamOptions   struct {
+	// ReasoningEffort "none" turns thoughts off. The chat template gets any other text.
+	ReasoningEffort string `json:"reasoning_effort"`
+	// Continue leaves the start of a message that the answer continues out of the answer.
+	Continue      truth `json:"continue_final_message"`
+	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 	ResponseFormat responseFormat `json:"response_format"`
@@ -37,6 +42,8 @@ type chatRequest struct {
 	TopLogprobs    int            `json:"top_logprobs"`
 
 	parser *parse.Parser // parser splits the answer; nil if all of it is content
+	// begun is the start of the message that the answer continues, which the answer repeats.
+	begun parse.Delta
 }
 
 // responseFormat is the format of an answer in OpenAI's form.
@@ -86,6 +93,13 @@ func (c *chatRequest) conversation() (v chat.Conversation, err error) {
 		return v, refuse(http.StatusBadRequest, "the request has no messages")
 	}
 	v.Variables = c.TemplateVariables
+	switch c.ReasoningEffort {
+	case "":
+	case "none":
+		setVariable(&v, "enable_thinking", "false")
+	default:
+		setVariable(&v, "reasoning_effort", strconv.Quote(c.ReasoningEffort))
+	}
 	if err := json.Unmarshal(c.Messages, &v.Messages); err != nil {
 		return v, refuse(http.StatusBadRequest, "the messages are not understood: %v", err)
 	}
@@ -95,6 +109,35 @@ func (c *chatRequest) conversation() (v chat.Conversation, err error) {
 		}
 	}
 	return v, nil
+}
+
+// setVariable gives a variable of the template a JSON value. The map of the client's own
+// variables stays as it is.
+func setVariable(c *chat.Conversation, name, value string) {
+	variables := maps.Clone(c.Variables)
+	if variables == nil {
+		variables = map[string]json.RawMessage{}
+	}
+	variables[name] = json.RawMessage(value)
+	c.Variables = variables
+}
+
+// takeBegun removes the last message from a conversation if it is the assistant's, and
+// returns it: the answer continues this message. Otherwise takeBegun returns nil.
+func takeBegun(c *chat.Conversation) (*chat.Message, error) {
+	n := len(c.Messages)
+	if n == 0 || c.Messages[n-1].Role != "assistant" {
+		return nil, nil
+	}
+	last := &c.Messages[n-1]
+	switch {
+	case len(last.ToolCalls) > 0:
+		return nil, refuse(http.StatusBadRequest, "the last message is the assistant's and calls a tool, so no answer can continue it: add the tool's result")
+	case n > 1 && c.Messages[n-2].Role == "assistant":
+		return nil, refuse(http.StatusBadRequest, "the last two messages are the assistant's, and an answer can continue only one: join them")
+	}
+	c.Messages = c.Messages[:n-1]
+	return last, nil
 }
 
 // templateOf returns the chat template of a model, or an error for the client.
@@ -153,7 +196,15 @@ func (c *chatRequest) rendered(ctx context.Context, m Model) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return render(ctx, m, template, conversation)
+	begun, err := takeBegun(&conversation)
+	if err != nil {
+		return "", err
+	}
+	text, err := render(ctx, m, template, conversation)
+	if err == nil && begun != nil {
+		text += parse.FormatOf(template.Source(), nil).Continued(text, begun.Reasoning, begun.Text())
+	}
+	return text, err
 }
 
 // engineRequest converts the body of a chat to an engine's request, or returns an error
@@ -202,6 +253,10 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 	if err != nil {
 		return err
 	}
+	begun, err := takeBegun(&conversation)
+	if err != nil {
+		return err
+	}
 	forced := c.ToolChoice.mode == "required"
 	if forced && (len(c.JSONSchema) > 0 || c.Grammar != "") {
 		return refuse(http.StatusBadRequest, "tool_choice requires a call, so the request cannot have a format, too")
@@ -215,10 +270,7 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 	if formatted {
 		// The answer must match the format from its first token on, so the model cannot
 		// think before it.
-		variables := map[string]json.RawMessage{}
-		maps.Copy(variables, conversation.Variables)
-		variables["enable_thinking"] = json.RawMessage("false")
-		conversation.Variables = variables
+		setVariable(&conversation, "enable_thinking", "false")
 	}
 	if c.Prompt.text, err = render(ctx, m, template, conversation); err != nil {
 		return err
@@ -230,9 +282,16 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 		}
 	}
 	format := parse.FormatOf(template.Source(), tools)
+	rendered, added := c.Prompt.text, ""
+	switch {
+	case begun != nil:
+		added = format.Continued(rendered, begun.Reasoning, begun.Text())
+	case formatted:
+		added = format.ContentStart(rendered)
+	}
+	c.Prompt.text += added
 	switch {
 	case formatted:
-		c.Prompt.text += format.ContentStart(c.Prompt.text)
 		format = parse.Format{}
 		if forced {
 			format = parse.Forced()
@@ -241,7 +300,7 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 		format = format.WithoutThoughts()
 	}
 	if !format.None() {
-		c.parser = parse.New(format, c.Prompt.text)
+		c.parser = parse.New(format, rendered)
 		if c.Model == "" {
 			// The host names no model. It reads calls when the answer has ended, and then
 			// rejects the whole answer if the arguments of a call are not JSON.
@@ -251,7 +310,24 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 			c.Preserved = append(c.Preserved, mark)
 		}
 	}
+	c.begin(begun, added, forced)
 	return nil
+}
+
+// begin tells the parser what was added to the rendered prompt. If the answer continues the
+// message `begun`, the answer repeats the start of that message, as an answer of
+// llama-server does.
+func (c *chatRequest) begin(begun *chat.Message, added string, forced bool) {
+	if begun == nil || forced {
+		return
+	}
+	start := parse.Delta{Content: begun.Text()}
+	if c.parser != nil {
+		start = c.parser.Add(added)
+	}
+	if !c.Continue {
+		c.begun = start
+	}
 }
 
 // chatCompletions handles /v1/chat/completions.

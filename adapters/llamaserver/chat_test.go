@@ -2,6 +2,7 @@ package llamaserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -91,6 +92,8 @@ func TestBadChatsAreRefused(t *testing.T) {
 		{`{"messages":[{"role":"user","content":"x"}],"tool_choice":"some"}`, "want auto, none, required"},
 		{`{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"magic"}]}`, "want function"},
 		{`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`, "cannot read images"},
+		{`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]}`, "join them"},
+		{`{"messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]}]}`, "add the tool's result"},
 		{`{"messages":3}`, "messages are not understood"},
 		{`{"messages":[{"role":"user","content":"x"}],"n":2}`, "n is 2"},
 		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"xml"}}`, `type "xml"`},
@@ -260,4 +263,51 @@ func TestAnswersInAFormatHaveNoThoughts(t *testing.T) {
 	got, _ := message(t, readChat(t, raw))
 	require.JSONEq(t, `{"a":1}`, *got.Content)
 	require.True(t, strings.HasSuffix(m.Decode(m.lastSeen(t).Prompt), "<think>\n</think>\n\n"))
+}
+
+// TestAnswersContinueTheLastMessage sends chats whose last message is the assistant's. The
+// prompt ends with this message, and the answer repeats its thoughts and content, unless the
+// request asks for the new part only.
+func TestAnswersContinueTheLastMessage(t *testing.T) {
+	s, url, _ := start(t, 1)
+	for _, test := range []struct {
+		name, template, last, more string
+		pieces                     []string
+		prompt, thoughts, content  string
+	}{
+		{"content", plainTemplate, `"content":"Because"`, "", []string{" of", " light"}, "Because", "", "Because of light"},
+		{"parts", plainTemplate, `"content":[{"type":"text","text":"Be"}]`, "", []string{"cause"}, "Be", "", "Because"},
+		{"new part only", plainTemplate, `"content":"Because"`, `,"continue_final_message":true`, []string{" of", " light"}, "Because", "", " of light"},
+		{"closed thoughts", thinkTemplate, `"content":"Because"`, "", []string{" of"}, "<think>\n\n</think>\n\nBecause", "", "Because of"},
+		{"given thoughts", thinkTemplate, `"reasoning_content":"It scatters.","content":"Be"`, "", []string{"cause"}, "<think>\nIt scatters.\n</think>\n\nBe", "It scatters.", "Because"},
+		{"unfinished thoughts", thinkTemplate, `"reasoning_content":"It","content":""`, "", []string{" scatters.", "</think>", "Blue"}, "<think>\nIt", "It scatters.", "Blue"},
+		{"no thoughts", thinkTemplate, `"content":"Be"`, `,"reasoning_effort":"none"`, []string{"cause"}, "Be", "", "Because"},
+		{"a template with the variable", plainTemplate + "{{ reasoning_effort }}", `"content":"Be"`, `,"reasoning_effort":"low"`, []string{"cause"}, "lowBe", "", "Because"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := &fakeModel{template: test.template, pieces: texted(test.pieces...)}
+			s.SetModel(m)
+			request := `{"messages":[{"role":"user","content":"Why?"},{"role":"assistant",` + test.last + `}]` + test.more
+			for _, streamed := range []bool{false, true} {
+				_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", fmt.Appendf(nil, `%s,"stream":%v}`, request, streamed))
+				require.NoError(t, err)
+				require.Equal(t, "<s><user>Why?<assistant>"+test.prompt, m.Decode(m.lastSeen(t).Prompt))
+				var got chatMessage
+				if streamed {
+					got, _ = message(t, readChat(t, raw))
+				} else {
+					var whole chatEvent
+					require.NoError(t, json.Unmarshal(raw, &whole), string(raw))
+					got = *whole.Choices[0].Message
+				}
+				require.Equal(t, test.thoughts, got.Reasoning)
+				require.Equal(t, test.content, *got.Content)
+			}
+			_, raw, err := exchange(t, "POST", url+"/apply-template", []byte(request+"}"))
+			require.NoError(t, err)
+			var applied struct{ Prompt string }
+			require.NoError(t, json.Unmarshal(raw, &applied), string(raw))
+			require.Equal(t, "<s><user>Why?<assistant>"+test.prompt, applied.Prompt)
+		})
+	}
 }

@@ -92,6 +92,9 @@ type chatStream struct {
 	usage  bool
 	parser *parse.Parser // parser splits the answer; nil if all of it is content
 	called int           // called counts the tool calls that the answer has begun
+	// begun holds the thoughts and content that the answer repeats of the message that it
+	// continues. After begun is sent, it is empty.
+	begun parse.Delta
 	// waiting holds the tokens whose text the parser still keeps.
 	waiting []engine.TokenLogprob
 }
@@ -107,7 +110,7 @@ func newChatStream(s *Server, w http.ResponseWriter, body *chatRequest, probs bo
 			whole: !body.Stream, total: &s.answers,
 		},
 		frame: chatEvent{ID: "chatcmpl-" + randomName(), Object: "chat.completion.chunk", Created: time.Now().Unix(), Model: model},
-		usage: body.StreamOptions.IncludeUsage, parser: body.parser,
+		usage: body.StreamOptions.IncludeUsage, parser: body.parser, begun: body.begun,
 	}
 }
 
@@ -123,11 +126,21 @@ func (c *chatStream) piece(p engine.Piece) error {
 	if c.whole {
 		return c.stream.piece(p)
 	}
+	if err := c.begin(); err != nil {
+		return err
+	}
 	if c.parser == nil {
 		return c.content(p)
 	}
 	c.waiting = append(c.waiting, p.Tokens...)
 	return c.parsed(c.parser.Add(p.Text))
+}
+
+// begin sends the start of the message that the answer continues.
+func (c *chatStream) begin() error {
+	start := c.begun
+	c.begun = parse.Delta{}
+	return c.parsed(start)
 }
 
 // The method content sends a part of the content, or keeps that part for the next
@@ -240,9 +253,10 @@ func (c *chatStream) finish(r engine.Report) error {
 			all := c.parser.Add(text)
 			rest := c.parser.Close()
 			text = all.Content + rest.Content
-			message.Reasoning = all.Reasoning + rest.Reasoning
+			message.Reasoning = c.begun.Reasoning + all.Reasoning + rest.Reasoning
 			message.ToolCalls = c.calls(parse.Join(append(all.Calls, rest.Calls...)))
 		}
+		text = c.begun.Content + text
 		if c.called > 0 && reason == "stop" {
 			reason = "tool_calls"
 		}
@@ -253,6 +267,9 @@ func (c *chatStream) finish(r engine.Report) error {
 		final.Choices = []chatChoice{choice}
 		writeJSON(c.w, http.StatusOK, final)
 		return nil
+	}
+	if err := c.begin(); err != nil {
+		return err
 	}
 	if c.parser != nil {
 		if err := c.parsed(c.parser.Close()); err != nil {

@@ -24,6 +24,15 @@ func (p *present) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// truth is a field of a request that is set by true and by any text.
+type truth bool
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *truth) UnmarshalJSON(raw []byte) error {
+	*t = raw[0] == 't' || raw[0] == '"'
+	return nil
+}
+
 // prompt is one of the three forms in which a request can give its prompt.
 type prompt struct {
 	text  string

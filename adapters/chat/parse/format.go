@@ -138,6 +138,23 @@ func (f Format) ContentStart(prompt string) string {
 	return ""
 }
 
+// Continued returns the text to add to a prompt, so that the answer continues a message that
+// begins with the given thoughts and content. If there are thoughts and no content, the answer
+// continues the thoughts.
+func (f Format) Continued(prompt, thoughts, content string) string {
+	if thoughts == "" || len(f.think) == 0 || f.channels != nil {
+		return f.ContentStart(prompt) + content
+	}
+	start, end := "", f.Opened(prompt)
+	if end == "" {
+		start, end = f.think[0].start+"\n", f.think[0].end
+	}
+	if content == "" {
+		return start + thoughts
+	}
+	return start + thoughts + "\n" + end + "\n\n" + content
+}
+
 // Opened returns the end mark of the thoughts that a prompt has begun, or "".
 func (f Format) Opened(prompt string) string {
 	prompt = strings.TrimRight(prompt, " \n")
