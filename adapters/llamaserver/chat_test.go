@@ -94,6 +94,7 @@ func TestBadChatsAreRefused(t *testing.T) {
 		{`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`, "cannot read images"},
 		{`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]}`, "join them"},
 		{`{"messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f","arguments":"{}"}}]}]}`, "add the tool's result"},
+		{`{"messages":[{"role":"user","content":"x"}],"logit_bias":{"5":-100}}`, "logit_bias is not supported"},
 		{`{"messages":3}`, "messages are not understood"},
 		{`{"messages":[{"role":"user","content":"x"}],"n":2}`, "n is 2"},
 		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"xml"}}`, `type "xml"`},

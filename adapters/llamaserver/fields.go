@@ -18,7 +18,7 @@ type present bool
 func (p *present) UnmarshalJSON(raw []byte) error {
 	*p = true
 	switch string(raw[:min(len(raw), 5)]) {
-	case "", "null", "[]", `""`:
+	case "", "null", "[]", "{}", `""`:
 		*p = false
 	}
 	return nil

@@ -43,6 +43,7 @@ type completionRequest struct {
 	JSONSchema json.RawMessage `json:"json_schema"`
 	Images     present         `json:"images"`
 	ImageData  present         `json:"image_data"`
+	LogitBias  present         `json:"logit_bias"`
 }
 
 // defaults returns a request in which missing fields have llama-server's values.
@@ -61,6 +62,9 @@ func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.
 		return engine.Request{}, errMedia
 	}
 	limits := m.Limits()
+	if c.LogitBias {
+		return engine.Request{}, refuse(http.StatusBadRequest, "logit_bias is not supported: use a grammar to exclude texts")
+	}
 	if c.NProbs > maxProbs {
 		return engine.Request{}, refuse(http.StatusBadRequest, "n_probs is %d: want at most %d", c.NProbs, maxProbs)
 	}

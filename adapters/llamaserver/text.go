@@ -18,7 +18,6 @@ type textRequest struct {
 	Echo          bool           `json:"echo"`
 	Suffix        *string        `json:"suffix"`
 	Logprobs      *int           `json:"logprobs"`
-	LogitBias     present        `json:"logit_bias"`
 	StreamOptions *streamOptions `json:"stream_options"`
 }
 
@@ -37,8 +36,6 @@ func (t *textRequest) check() error {
 		return refuse(http.StatusBadRequest, "echo is not supported: the client has the prompt already")
 	case t.Suffix != nil && *t.Suffix != "":
 		return refuse(http.StatusBadRequest, "suffix is not supported: sdnpu does not fill in the middle of a text")
-	case bool(t.LogitBias):
-		return refuse(http.StatusBadRequest, "logit_bias is not supported: use a grammar to exclude texts")
 	case t.Logprobs != nil && *t.Logprobs < 0:
 		return refuse(http.StatusBadRequest, "logprobs is %d: want 0..%d", *t.Logprobs, maxProbs)
 	}
