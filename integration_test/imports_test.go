@@ -179,6 +179,7 @@ var walls = []wall{
 	{folder: "adapters/lab/headpipe", stdOnly: true},
 	{folder: "adapters/lab/recall", internal: []string{"backend/engine", "backend/tokenizer"}},
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
+	{folder: "adapters/lab/sharing", internal: []string{"backend", "backend/engine/images", "backend/model"}},
 	{folder: "adapters/lab/shadow", internal: []string{
 		"adapters/jsonfault", "backend", "backend/chain", "backend/cpu", "backend/model", "backend/quant", "graphswap", "graphswap/outoforder", "hexagon/estimator",
 	}},
