@@ -4,37 +4,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/kvcache"
 	"github.com/sdnpu/sdnpu/backend/engine/queue"
+	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/lanes"
 )
 
 // nextChunks returns the work item of a prompt whose next chunks run out of order, because the host
 // computes a part of the graphs, and the number of these chunks. nextChunks returns nil if fewer
-// than two whole chunks wait, or if other requests wait.
+// than two whole chunks wait, or if other requests wait. If a plan switches graphs for the prompt, at
+// most two chunks run out of order, and only if they end before the plan's next load may begin.
 func (e *Engine) nextChunks() (item *queue.Item, n int) {
 	s := e.shape()
 	_, hosted := e.dev.(*lanes.Device)
-	if long := e.graphs.Load().memory.Cache().Layout().Recall.Page > 0; !hosted || long || s.Planned() || s.Exact {
+	if long := e.graphs.Load().memory.Cache().Layout().Recall.Page > 0; !hosted || long || s.Exact || s.Planned() && e.virtualTime() {
 		return nil, 0
 	}
 	_, _, coming := e.queue.Counts()
 	if item = e.queue.Only(); item == nil || coming > 0 || item.Answers() || item.EveryRow || item.AllLogits {
 		return nil, 0
 	}
-	if n = min(e.options.ChunkWindow(), len(item.Tokens)/s.Rows[0]); n < 2 {
+	n = min(e.options.ChunkWindow(), len(item.Tokens)/s.Rows[0])
+	if s.Planned() {
+		x := e.switcher.Active()
+		narrow := func(b *residency.Block) bool { return b.Narrowest(s.Rows[0]).Rows < s.Rows[0] }
+		if x == nil || x.Owner != item || slices.ContainsFunc(e.graphs.Load().Blocks, narrow) {
+			return nil, 0
+		}
+		n = min(n, x.Quiet(), plannedChunks)
+	}
+	if n < 2 {
 		return nil, 0
 	}
 	return item, n
 }
 
+// plannedChunks is the largest number of chunks that run out of order if a plan switches graphs.
+const plannedChunks = 2
+
 // runChunks computes the next n chunks of a prompt out of order. When runChunks is called, the
 // prompt's work item must not be in the queue, and the caller holds the device lock.
 func (e *Engine) runChunks(ctx context.Context, own *generation, item *queue.Item, n int) {
 	w := &windowRun{engine: e, item: item, width: e.shape().Rows[0], own: own}
+	if x := e.switcher.Active(); x != nil && e.shape().Planned() {
+		w.x, w.first = x, x.Chunk()
+	}
 	w.compute(ctx, func(ctx context.Context) error { return w.outOfOrder(ctx, n) })
 }
 
@@ -46,7 +64,7 @@ func (w *windowRun) outOfOrder(ctx context.Context, n int) error {
 	for i := range n {
 		c, err := set.chunks.Prepare(i, device, set.memory, set.Blocks, w.width)
 		if err == nil {
-			err = w.begin(i)
+			err = w.begin(w.first + i)
 		}
 		if err != nil {
 			return err
@@ -55,13 +73,15 @@ func (w *windowRun) outOfOrder(ctx context.Context, n int) error {
 		c.Fill(w.passes[i].batch.tree)
 		runs = append(runs, w.passes[i].batch.runs(0, w.width))
 	}
-	done, err := set.chunks.Run(ctx, device, runs, e.options.Order)
+	began := time.Now()
+	done, err := set.chunks.Run(ctx, device, runs, lanes.Order{Policy: e.options.Order, ProcessTime: e.options.ProcessTime})
 	if err != nil {
 		e.mustReload = e.mustReload || errors.Is(err, backend.ErrRestarted)
 		return fmt.Errorf("engine: run %d chunks: %w", n, err)
 	}
 	e.activity.npu.Add(int64(done.Schedule.Makespan))
 	w.own.report.AddOrder(done)
+	w.recordSteps(done, began)
 	cost := done.Cost
 	cost.Took /= time.Duration(n)
 	for i, r := range w.passes {
@@ -74,4 +94,24 @@ func (w *windowRun) outOfOrder(ctx context.Context, n int) error {
 		}
 	}
 	return nil
+}
+
+// recordSteps tells the window's plan run, if there is one, that all blocks have computed the chunks.
+// The time of a block is that from its first part to its last one.
+func (w *windowRun) recordSteps(done *lanes.Outcome, began time.Time) {
+	if w.x == nil {
+		return
+	}
+	stages := done.Problem.Stages()
+	for i, r := range w.passes {
+		for _, b := range r.graphs.Blocks {
+			first, last := done.Schedule.Makespan, time.Duration(0)
+			for _, t := range done.Schedule.Tasks {
+				if t.Chunk == i && stages[t.Stage].Layer == b.Index {
+					first, last = min(first, t.Start), max(last, t.End)
+				}
+			}
+			w.x.RecordStep(b, b.Narrowest(w.width), r.batch.chunk, len(r.batch.rows), began.Add(first), began.Add(first), began.Add(last))
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
 	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/graphswap/outoforder"
 	"github.com/sdnpu/sdnpu/internal/recorded"
 )
@@ -146,4 +149,43 @@ func TestPartsPerChunkAreBounded(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2+3*m, parts, "two blocks, and three shadows in each of five layers")
+}
+
+// TestPlansAndOrderChangeNoBit computes prompts with random switch plans. Chunks before the first load
+// of a plan run out of order, and the others in the plan's order. Text, keys and values must be equal
+// to those of an engine without plans, and all loads of each plan must take place.
+func TestPlansAndOrderChangeNoBit(t *testing.T) {
+	recipe, _ := hostShadows(t)
+	m, _ := testfile.Open(t, recorded.File(t, "f32"))
+	const prefillRows, decodeRows, blocks = 8, 2, 2
+	o := engine.Options{Rows: []int{prefillRows, decodeRows}, Blocks: blocks, Context: 96, FirstContext: 96, Recipe: recipe, Window: 1}
+	plain, _ := start(t, lanes.For(newDevice(), m, recipe), o)
+	o.Plan, o.Window = graphswap.PlanSwitch, 4
+	e, _ := start(t, lanes.For(newDevice(), m, recipe), o)
+	rng := rand.New(rand.NewPCG(5, 19))
+	switches := randomSwitching(rng, blocks, prefillRows, decodeRows)
+	var drawn []*graphswap.Plan
+	e.PlanWith(func(tokens int, before []graphswap.Variant) *graphswap.Plan {
+		p := switches(tokens, before)
+		drawn = append(drawn, p)
+		return p
+	})
+	ordered, mixed := 0, 0
+	for i := range 16 {
+		prompt := story(7*prefillRows + i%prefillRows)
+		want, got := generate(t, plain, prompt, 4), generate(t, e, prompt, 4)
+		require.Equal(t, want.Output, got.Output, "prompt %d", i)
+		require.Equal(t, readCache(t, plain), readCache(t, e), "prompt %d", i)
+		for _, done := range got.Orders {
+			require.Equal(t, 2, done.Problem.Chunks())
+			require.NoError(t, done.Problem.Check(done.Schedule))
+		}
+		if ordered += len(got.Orders); len(got.Orders) > 0 && slices.Max(drawn[len(drawn)-1].DecodeFrom) < 7 {
+			mixed++
+		}
+		e.WaitForLoads()
+		require.Equal(t, got.Plan.Timeline.Plan.After, e.Residency(), "prompt %d", i)
+	}
+	require.Positive(t, ordered, "chunks out of order")
+	require.Positive(t, mixed, "chunks out of order before a switch of all blocks")
 }

@@ -92,7 +92,7 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 	}
 	r.endBlock(b, g, parts)
 	if err == nil && x != nil && r.batch.chunk != unplanned {
-		x.RecordStep(b, g, r.batch.chunk, len(r.batch.rows), came, began)
+		x.RecordStep(b, g, r.batch.chunk, len(r.batch.rows), came, began, time.Now())
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine/arena"
@@ -26,7 +27,6 @@ import (
 	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/sampler"
-	"github.com/sdnpu/sdnpu/graphswap/outoforder"
 )
 
 // Set holds the memory of chunks. The zero Set is empty.
@@ -35,8 +35,8 @@ type Set struct{ chunks []*Chunk }
 // Chunk is the memory of one chunk, and the graphs that are bound to it.
 type Chunk struct {
 	*buffers.Chunk
-	bound *lanes.Chunk
-	first backend.Program // first is the program of the first block when the graphs were bound
+	bound    *lanes.Chunk
+	programs []backend.Program // programs holds the program of each block when the graphs were bound
 }
 
 // Close frees the memory of all chunks.
@@ -65,11 +65,14 @@ func (s *Set) Prepare(i int, device *lanes.Device, memory *buffers.Buffers, bloc
 		}
 		s.chunks = append(s.chunks, &Chunk{Chunk: m})
 	}
-	c, program := s.chunks[i], blocks[0].Narrowest(width).Bound().Program
-	if c.bound != nil && c.first == program {
+	c, programs := s.chunks[i], make([]backend.Program, len(blocks))
+	for i, b := range blocks {
+		programs[i] = b.Narrowest(width).Bound().Program
+	}
+	if c.bound != nil && slices.Equal(c.programs, programs) {
 		return c, nil
 	}
-	if c.bound != nil { // the graphs were loaded again after a restart of the device
+	if c.bound != nil { // graphs were loaded again, after a restart of the device or by a plan
 		if err := c.bound.Close(); err != nil {
 			return nil, err
 		}
@@ -86,27 +89,26 @@ func (s *Set) Prepare(i int, device *lanes.Device, memory *buffers.Buffers, bloc
 	}
 	var err error
 	c.bound, err = device.NewChunk(list)
-	c.first = program
+	c.programs = programs
 	return c, err
 }
 
-// Run runs the first chunks of the set under a policy, or under the fastest one if policy is nil.
-// runs[i] gives the cache slots of the rows of chunk i. If a key or value is not finite, the error
-// wraps [sampler.ErrLogits].
-func (s *Set) Run(ctx context.Context, device *lanes.Device, runs [][]kvcache.Run, policy *outoforder.Policy) (*lanes.Outcome, error) {
+// Run runs the first chunks of the set under the policy of o, or under the fastest one if o has none.
+// runs[i] gives the cache slots of the rows of chunk i. Run sets the fields Past and Written of o. If
+// a key or value is not finite, the error wraps [sampler.ErrLogits].
+func (s *Set) Run(ctx context.Context, device *lanes.Device, runs [][]kvcache.Run, o lanes.Order) (*lanes.Outcome, error) {
 	bound := make([]*lanes.Chunk, len(runs))
 	for i := range bound {
 		bound[i] = s.chunks[i].bound
 	}
-	return device.RunChunks(ctx, bound, lanes.Order{
-		Policy: policy, Past: model.IsPast,
-		Written: func(chunk int, ports []string) error {
-			for _, port := range ports {
-				if layer, ok := model.LayerOfNewValue(port); ok && !s.chunks[chunk].Store(layer, runs[chunk]) {
-					return fmt.Errorf("engine: layer %d: keys or values are not finite: %w: take recipe f32, which holds larger numbers", layer, sampler.ErrLogits)
-				}
+	o.Past = model.IsPast
+	o.Written = func(chunk int, ports []string) error {
+		for _, port := range ports {
+			if layer, ok := model.LayerOfNewValue(port); ok && !s.chunks[chunk].Store(layer, runs[chunk]) {
+				return fmt.Errorf("engine: layer %d: keys or values are not finite: %w: take recipe f32, which holds larger numbers", layer, sampler.ErrLogits)
 			}
-			return nil
-		},
-	})
+		}
+		return nil
+	}
+	return device.RunChunks(ctx, bound, o)
 }

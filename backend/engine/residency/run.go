@@ -188,17 +188,45 @@ func (x *Run) Window() []graphswap.Step {
 	return steps
 }
 
+// Quiet returns how many of the prompt's next chunks fill prefill graphs, run on them in all blocks,
+// and end before any further load of the plan may begin. Their subgraphs may run in any order,
+// because no block changes its graph meanwhile. Quiet returns 0 while a load is in progress.
+func (x *Run) Quiet() (chunks int) {
+	x.switcher.mu.Lock()
+	defer x.switcher.mu.Unlock()
+	if x.loading >= 0 || x.noMoreLoads || x.promptDone || x.deferred || x.err != nil {
+		return 0
+	}
+	for c := x.chunk; c < len(x.Plan.Chunks) && x.Plan.Chunks[c] == x.Plan.PrefillRows; c++ {
+		last := -1
+		for block := range x.Plan.Blocks {
+			i, planned := x.at[graphswap.Step{Chunk: c, Block: block}]
+			if !planned || x.Plan.Steps[i].Variant != graphswap.Prefill {
+				return chunks
+			}
+			last = max(last, i)
+		}
+		for i, load := range x.Plan.Loads {
+			if !x.loaded[i] && load.After < last {
+				return chunks
+			}
+		}
+		chunks++
+	}
+	return chunks
+}
+
 // RecordStep records that a pass with a number of rows has run a block on a graph, and
 // wakes the loads that waited for this step of the plan. The pass reached the block at
-// the time `came` and got its graph at `began`.
-func (x *Run) RecordStep(b *Block, g *BlockGraph, chunk, rows int, came, began time.Time) {
+// the time `came`, got its graph at `began`, and left the block at `ended`.
+func (x *Run) RecordStep(b *Block, g *BlockGraph, chunk, rows int, came, began, ended time.Time) {
 	v := graphswap.Prefill
 	if g == b.Graph(graphswap.Decode) {
 		v = graphswap.Decode
 	}
 	n := (rows + g.Rows - 1) / g.Rows
 	task := graphswap.Task{
-		Lane: graphswap.NPU, Kind: graphswap.Run, StartMs: x.Log.At(began), EndMs: x.Log.Now(), Block: b.Index, Variant: v, Index: -1,
+		Lane: graphswap.NPU, Kind: graphswap.Run, StartMs: x.Log.At(began), EndMs: x.Log.At(ended), Block: b.Index, Variant: v, Index: -1,
 		Chunk: chunk, Runs: n, Rows: n * g.Rows, Valid: rows, WaitMs: Milliseconds(began.Sub(came)),
 	}
 	x.switcher.update(func() {

@@ -121,7 +121,7 @@ func pass(t *testing.T, s *Switcher, set *Set, chunk, rows int) (widths []int) {
 		require.NoError(t, err)
 		widths = append(widths, g.Rows)
 		s.Release()
-		x.RecordStep(b, g, chunk, rows, began, began)
+		x.RecordStep(b, g, chunk, rows, began, began, time.Now())
 	}
 	return widths
 }
