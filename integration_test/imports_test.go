@@ -85,7 +85,7 @@ var walls = []wall{
 	{folder: "backend/engine/buffers", internal: []string{"backend", "backend/model", "backend/quant", "backend/engine/arena", "backend/engine/kvcache", "backend/engine/recall"}},
 	{folder: "backend/engine/chooser", internal: []string{"backend", "backend/engine/draft", "backend/engine/report", "backend/engine/settings", "graphswap", "graphswap/session"}},
 	{folder: "backend/engine/chunkset", internal: []string{
-		"backend", "backend/model", "backend/sampler", "backend/lanes", "backend/engine/arena", "backend/engine/buffers", "backend/engine/kvcache", "backend/engine/residency", "graphswap/outoforder",
+		"backend", "backend/model", "backend/sampler", "backend/lanes", "backend/engine/arena", "backend/engine/buffers", "backend/engine/kvcache", "backend/engine/residency",
 	}},
 	{folder: "backend/engine/closing", stdOnly: true},
 	{folder: "backend/engine/detok", stdOnly: true},

@@ -123,12 +123,13 @@ func printOrder(w io.Writer, o *shadow.Order) error {
 	if o.Window == 0 {
 		window = "no window"
 	}
-	fmt.Fprintf(w, "%s: prompt of %d × %d tokens, %d layers, %s (simulated; costs %s)\n", o.Costs, o.Chunks, o.Rows, o.Layers, window, o.Origin)
+	fmt.Fprintf(w, "%s: prompt of %d × %d tokens, %d layers, %s (%s; costs %s)\n", o.Costs, o.Chunks, o.Rows, o.Layers, window, o.Kind, o.Origin)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tmakespan\tbubbles\tof bound\tagainst in_order\tpublished\t")
+	fmt.Fprintln(t, "policy\tmakespan\ttokens/s\tbubbles\tof bound\tagainst in_order\tpublished\t")
 	for _, p := range o.Policies {
-		fmt.Fprintf(t, "%v\t%.2f ms\t%.2f %%\t%.3f\t%+.1f %%\t%s\t\n", p.Policy, p.MakespanMs, 100*p.Bubbles, p.OfBound, 100*p.Change, p.Published)
+		fmt.Fprintf(t, "%v\t%.2f ms\t%.0f\t%.2f %%\t%.3f\t%+.1f %%\t%s\t\n", p.Policy, p.MakespanMs, p.Rate, 100*p.Bubbles, p.OfBound, 100*p.Change, p.Published)
 	}
-	fmt.Fprintf(t, "lower bound\t%.2f ms\t\t\t\t\t\n\n", o.BoundMs)
+	fmt.Fprintf(t, "lower bound\t%.2f ms\t\t\t\t\t\t\n", o.BoundMs)
+	fmt.Fprintf(t, "one at a time\t%.2f ms\t\t\t\t\t\t\n\n", o.SerialMs)
 	return t.Flush()
 }

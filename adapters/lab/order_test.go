@@ -21,10 +21,10 @@ func TestOrderPrintsEachPolicyWithThePublishedValue(t *testing.T) {
 	for _, want := range []string{
 		"example: prompt of 1 × 256 tokens, 24 layers, window 4 (simulated; costs invented",
 		"example: prompt of 4 × 256 tokens",
-		"in_order 630.30 ms 22.32 % 1.287 +0.0 % 37 % bubbles",
-		"chunk_first 501.95 ms 2.46 % 1.025 -20.4 % fifo",
-		"c_rule 493.60 ms 0.81 % 1.008 -21.7 % -18 to -44 % time",
-		"feed_npu 489.90 ms 0.06 % 1.001 -22.3 % lower bound 489.60 ms",
+		"in_order 630.30 ms 1625 22.32 % 1.287 +0.0 % 37 % bubbles",
+		"chunk_first 501.95 ms 2040 2.46 % 1.025 -20.4 % fifo",
+		"c_rule 493.60 ms 2075 0.81 % 1.008 -21.7 % -18 to -44 % time",
+		"feed_npu 489.90 ms 2090 0.06 % 1.001 -22.3 % lower bound 489.60 ms one at a time 631.20 ms",
 	} {
 		require.Contains(t, words, want)
 	}

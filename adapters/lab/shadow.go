@@ -27,7 +27,7 @@ func newShadowCommand() *cobra.Command {
 		Args:  cmdline.NoArguments,
 		RunE:  cmdline.Help,
 	}
-	cmd.AddCommand(newShadowFormsCommand(), newShadowQualityCommand(), newShadowAccuracyCommand(), newShadowInjectCommand(), newShadowOrderCommand(), newShadowSharingCommand())
+	cmd.AddCommand(newShadowFormsCommand(), newShadowQualityCommand(), newShadowAccuracyCommand(), newShadowInjectCommand(), newShadowOrderCommand(), newShadowSharingCommand(), newShadowExecuteCommand())
 	return cmd
 }
 

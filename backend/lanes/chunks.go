@@ -90,6 +90,10 @@ type Order struct {
 	// Past reports whether a port holds results of earlier chunks. A part that reads such a port
 	// runs after the same part of the chunk before.
 	Past func(port string) bool
+	// ProcessTime, if not nil, returns the processor time of this process so far. On a device whose
+	// calls take no time, a step then counts with its processor time instead of its time on a clock,
+	// so that other programs do not lengthen it.
+	ProcessTime func() time.Duration
 	// Written is called after each part with the ports of the graph that the part has written. The
 	// parts of later chunks that read past results run after the call.
 	Written func(chunk int, ports []string) error
@@ -120,6 +124,10 @@ type crew struct {
 	order  Order
 	stages []stage
 	began  time.Time
+	// virtual is set if the device's calls take no time. The lane whose task runs then holds the lock
+	// turn, so that the emulation of one lane does not lengthen the measured times of the other.
+	virtual bool
+	turn    sync.Mutex
 
 	mu    sync.Mutex // mu guards the fields below
 	moved *sync.Cond // moved is signalled when a task has ended
@@ -139,13 +147,14 @@ var errPanicked = errors.New("lanes: another goroutine of this run panicked")
 // and at the same time the steps on the host. A lane never waits if one of its subgraphs is ready,
 // unless the policy is [outoforder.InOrder]. The order changes no result.
 //
-// On a device whose calls take no time, the chunks run one after the other, and the cost is that of
-// a simulation with the measured times.
+// On a device whose calls take no time, one task runs at a time, and the cost is that of a simulation
+// with the times of the device's clock for parts and measured times for steps.
 //
 // If a task panics, RunChunks panics on its caller's goroutine after both lanes have ended.
 func (d *Device) RunChunks(ctx context.Context, chunks []*Chunk, o Order) (*Outcome, error) {
 	c := &crew{device: d, chunks: chunks, order: o}
 	c.moved = sync.NewCond(&c.mu)
+	c.virtual = slices.ContainsFunc(chunks[0].works, func(w *Work) bool { return w.program.clock.Virtual })
 	problem, err := c.problem(func(s, _ int) time.Duration { return d.expected(c.key(c.stages[s])) })
 	if err != nil {
 		return nil, err
@@ -252,6 +261,10 @@ func (c *crew) runLane(ctx context.Context, lane graphswap.Lane) {
 func (c *crew) runUnlocked(ctx context.Context, t outoforder.Task) (took time.Duration, cost backend.Cost, err error) {
 	c.mu.Unlock()
 	defer c.mu.Lock()
+	if c.virtual {
+		c.turn.Lock()
+		defer c.turn.Unlock()
+	}
 	return c.runTask(ctx, t)
 }
 
@@ -260,8 +273,11 @@ func (c *crew) runTask(ctx context.Context, t outoforder.Task) (took time.Durati
 	s := c.stages[t.Stage]
 	w, began := c.chunks[t.Chunk].works[s.block], time.Now()
 	if s.step {
-		err = c.device.compute(ctx, &w.graph.plan.Steps[s.index], w.inputs[s.index], w.results[s.index])
-		took = time.Since(began)
+		used := c.processTime()
+		took, err = w.program.runStep(ctx, w, s.index)
+		if used >= 0 {
+			took = c.processTime() - used
+		}
 	} else {
 		if cost, err = w.program.runPart(ctx, w, s.index); err == nil {
 			err = c.order.Written(t.Chunk, s.written)
@@ -275,6 +291,14 @@ func (c *crew) runTask(ctx context.Context, t outoforder.Task) (took time.Durati
 	}
 	c.device.learn(c.key(s), took)
 	return took, cost, err
+}
+
+// processTime returns the processor time of this process, or -1 if steps count with their time on a clock.
+func (c *crew) processTime() time.Duration {
+	if !c.virtual || c.order.ProcessTime == nil {
+		return -1
+	}
+	return c.order.ProcessTime()
 }
 
 // outcome describes the finished execution.

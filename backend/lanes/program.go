@@ -17,6 +17,7 @@ type program struct {
 	graphs  map[string]*graph
 	scratch backend.Buffer // scratch holds the passed tensors of the graph that runs
 	cost    backend.Cost   // cost is the cost of the last run
+	clock   backend.Cost   // clock is the cost of the load, which tells the clock of the device
 }
 
 // timedProgram is a program whose inner program measures times.
@@ -64,7 +65,8 @@ func (d *Device) newProgram(inner backend.Program, plans []*plan) (backend.Progr
 	if p.scratch, err = d.NewBuffer(scratch); err != nil {
 		return nil, err
 	}
-	if _, timed := inner.(backend.Timed); timed {
+	if timed, ok := inner.(backend.Timed); ok {
+		p.clock = timed.LoadCost()
 		return timedProgram{p}, nil
 	}
 	return p, nil
@@ -182,13 +184,11 @@ func (p *program) Run(ctx context.Context, name string, bindings []backend.Bindi
 		if i == len(g.plan.Steps) {
 			break
 		}
-		s := &g.plan.Steps[i]
-		began = time.Now()
-		if err := p.device.compute(ctx, s, g.last.inputs[i], g.last.results[i]); err != nil {
+		took, err := p.runStep(ctx, g.last, i)
+		if err != nil {
 			return err
 		}
-		took := time.Since(began)
-		p.device.learn(stepName(g.plan, s), took)
+		p.device.learn(stepName(g.plan, &g.plan.Steps[i]), took)
 		p.cost.Took += onDeviceClock(took, p.cost)
 	}
 	p.device.account.device.Add(g.plan.Multiplications)
@@ -207,6 +207,26 @@ func (p *program) runPart(ctx context.Context, w *Work, i int) (c backend.Cost, 
 		c = t.RunCost()
 	}
 	return c, nil
+}
+
+// runStep computes the step after part i, and returns its time. If the device's calls last longer than
+// on the phone by a factor, runStep waits until the step has lasted longer by the same factor, so that
+// both lanes have the same clock.
+func (p *program) runStep(ctx context.Context, w *Work, i int) (took time.Duration, err error) {
+	began := time.Now()
+	if err := p.device.compute(ctx, &w.graph.plan.Steps[i], w.inputs[i], w.results[i]); err != nil {
+		return 0, err
+	}
+	if scale := p.clock.Scale; scale > 1 {
+		rest := time.NewTimer(time.Duration(float64(time.Since(began)) * (scale - 1)))
+		defer rest.Stop()
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return time.Since(began), nil
 }
 
 // onDeviceClock converts a time of the host's clock to the clock of a device whose calls last

@@ -125,12 +125,14 @@ func (c *Costs) Problem(chunks, window int) (*outoforder.Problem, error) {
 type Order struct {
 	Costs   string  `json:"costs"`
 	Origin  string  `json:"origin"`
-	Kind    string  `json:"kind"` // Kind is "simulated"
+	Kind    string  `json:"kind"` // Kind is "simulated", or "executed" for times of an execution
 	Chunks  int     `json:"chunks"`
 	Rows    int     `json:"rows_per_chunk"`
 	Layers  int     `json:"layers"`
 	Window  int     `json:"chunk_window"`
 	BoundMs float64 `json:"bound_ms"`
+	// SerialMs is the time of all tasks one after the other
+	SerialMs float64 `json:"serial_ms"`
 	// Policies holds one schedule for each policy
 	Policies []PolicyTime `json:"policies"`
 
@@ -144,6 +146,7 @@ type PolicyTime struct {
 	Bubbles    float64           `json:"bubbles"`          // Bubbles is the share of the makespan in which the NPU is idle
 	OfBound    float64           `json:"of_bound"`         // OfBound is the makespan divided by the least possible makespan
 	Change     float64           `json:"against_in_order"` // Change is the makespan divided by the makespan of the policy in_order, minus 1
+	Rate       float64           `json:"tokens_per_s"`     // Rate is the number of the prompt's tokens per second
 	Published  string            `json:"published,omitempty"`
 }
 
@@ -153,11 +156,14 @@ func NewOrder(c *Costs, chunks, window int) (*Order, error) {
 	if err != nil {
 		return nil, err
 	}
+	return compare(p, Order{Costs: c.Name, Origin: c.Origin, Kind: graphswap.Simulated, Rows: c.Rows, Layers: c.Layers, Window: window})
+}
+
+// compare adds to an Order the schedules of all policies for a problem.
+func compare(p *outoforder.Problem, o Order) (*Order, error) {
 	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
-	o := &Order{
-		Costs: c.Name, Origin: c.Origin, Kind: graphswap.Simulated, Chunks: chunks, Rows: c.Rows, Layers: c.Layers, Window: window,
-		BoundMs: ms(p.Bound()),
-	}
+	o.Chunks, o.BoundMs = p.Chunks(), ms(p.Bound())
+	o.SerialMs = ms(p.Load(graphswap.NPU) + p.Load(graphswap.CPU))
 	for _, policy := range outoforder.Policies() {
 		s := p.Schedule(policy)
 		if err := p.Check(s); err != nil {
@@ -167,13 +173,16 @@ func NewOrder(c *Costs, chunks, window int) (*Order, error) {
 		if o.BoundMs > 0 {
 			t.OfBound = t.MakespanMs / o.BoundMs
 		}
+		if t.MakespanMs > 0 {
+			t.Rate = float64(o.Chunks*o.Rows) / t.MakespanMs * 1e3
+		}
 		if len(o.Policies) > 0 && o.Policies[0].MakespanMs > 0 {
 			t.Change = t.MakespanMs/o.Policies[0].MakespanMs - 1
 		}
 		o.Policies = append(o.Policies, t)
 		line := p.Timeline(s)
-		line.Plan.Reason = fmt.Sprintf("%s, %d chunks: %.1f ms, bubbles %.1f %%", c.Name, chunks, t.MakespanMs, 100*t.Bubbles)
+		line.Plan.Reason = fmt.Sprintf("%s, %d chunks: %.1f ms, bubbles %.1f %%", o.Costs, o.Chunks, t.MakespanMs, 100*t.Bubbles)
 		o.Timelines = append(o.Timelines, line)
 	}
-	return o, nil
+	return &o, nil
 }
