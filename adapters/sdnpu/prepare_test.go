@@ -93,6 +93,39 @@ func TestPreparedImagesRunOnlyOnTheirChip(t *testing.T) {
 	})
 }
 
+// TestShadowsOfTheCPUArePreparedAndProfiled prepares and profiles the recipe whose outliers the CPU
+// multiplies. Prepared images run without compiling, and give the tokens of freshly compiled ones.
+func TestShadowsOfTheCPUArePreparedAndProfiled(t *testing.T) {
+	useCache(t)
+	t.Setenv("SDNPU_COMPILE", "inline")
+	t.Setenv("SDNPU_SHADOW", "cpu")
+	prepared := filepath.Join(t.TempDir(), "prepared")
+	shape := []string{"--context", "64", "--rows", "8,1", "--recipe", "w8a8-shadow"}
+	_, err := sdnpu(t, append(shape, "prepare", story, "--soc", "sm8650", "--library", "emulator", "-o", prepared)...)
+	require.NoError(t, err)
+	all, err := findings.ReadManifest(prepared)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "w8a8-shadow+cpu", all[0].Recipe)
+	t.Setenv("SDNPU_SOC", "57")
+	var texts []string
+	for _, from := range []string{"", prepared} {
+		cache := filepath.Join(t.TempDir(), "images")
+		t.Setenv("SDNPU_CACHE", cache)
+		t.Setenv("SDNPU_PREPARED", from)
+		text, err := sdnpu(t, append(shape, "run", "--model", story, "--library", "emulator", "--prompt", "One day", "-n", "4")...)
+		require.NoError(t, err)
+		texts = append(texts, text)
+		images, err := filepath.Glob(filepath.Join(cache, "*.image"))
+		require.NoError(t, err)
+		require.Equal(t, from == "", len(images) > 0)
+	}
+	require.Equal(t, texts[0], texts[1])
+	table, err := sdnpu(t, append(shape, "profile", story, "--library", "emulator", "--repeats", "1")...)
+	require.NoError(t, err)
+	require.Contains(t, table, "block0")
+}
+
 // Manifests of earlier versions, with a single entry, can still be read.
 func TestManifestListsAllPreparedImages(t *testing.T) {
 	useCache(t)

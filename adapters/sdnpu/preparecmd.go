@@ -19,6 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/prepare"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/hexagon"
 	"github.com/sdnpu/sdnpu/hexagon/qnn"
 	"github.com/sdnpu/sdnpu/internal/trust"
@@ -180,7 +181,7 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 		return err
 	}
 	p.store = o.Cache
-	list, err := prepare.Compile(ctx, device, m.Model, o)
+	list, err := prepare.Compile(ctx, lanes.For(device, m.Model, o.Recipe), m.Model, o)
 	if err != nil {
 		return err
 	}
@@ -235,7 +236,11 @@ func inspectImage(d *hexagon.Device, store *imagecache.Store, i engine.Prepared,
 		return findings.PreparedImage{}, err
 	}
 	defer func() { err = errors.Join(err, entry.Close()) }()
-	info, err := d.Inspect(entry.Bytes())
+	inner, err := lanes.InnerImage(entry.Bytes())
+	if err != nil {
+		return findings.PreparedImage{}, err
+	}
+	info, err := d.Inspect(inner)
 	if err != nil {
 		return findings.PreparedImage{}, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/profile"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/prepare"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
 
@@ -125,7 +126,7 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 	if err := s.CompileInChild(dev, file, logger, &options); err != nil {
 		return nil, "", err
 	}
-	measured, err := prepare.Measure(ctx, dev, m.Model, options, engine.MeasureOptions{Repeats: f.repeats})
+	measured, err := prepare.Measure(ctx, lanes.For(dev, m.Model, options.Recipe), m.Model, options, engine.MeasureOptions{Repeats: f.repeats})
 	if err != nil {
 		return nil, "", err
 	}

@@ -31,6 +31,13 @@ func writePlans(w io.Writer, plans []*plan) error {
 	return err
 }
 
+// InnerImage returns the inner device's image, which is a part of an image that [Device.Compile] has
+// written. An image that another device has written is returned as it is.
+func InnerImage(image []byte) ([]byte, error) {
+	inner, _, err := readPlans(image)
+	return inner, err
+}
+
 // readPlans returns the inner device's image and the plans of its graphs. For an image without
 // plans, readPlans returns no plans.
 func readPlans(image []byte) (inner []byte, plans []*plan, err error) {
