@@ -59,7 +59,7 @@ func (f *shadowExecuteFlags) run(cmd *cobra.Command, path string) (err error) {
 	if f.chunks < 2 || f.chunks > outoforder.DefaultWindow || f.rows < 1 || f.rows > 512 || f.repeats < 1 {
 		return fmt.Errorf("--chunks %d --rows %d --repeats %d: want 2..%d chunks of 1..512 rows, and at least one repeat", f.chunks, f.rows, f.repeats, outoforder.DefaultWindow)
 	}
-	prompt, err := f.prompt(path)
+	prompt, layers, err := f.prompt(path)
 	if err != nil {
 		return err
 	}
@@ -95,10 +95,6 @@ func (f *shadowExecuteFlags) run(cmd *cobra.Command, path string) (err error) {
 	if paced := last.Clock.Paced; paced != "" {
 		clock = "of the NPU: " + paced + "; of the CPU: this machine's processor time"
 	}
-	layers := 0
-	for _, stage := range problems[0].Stages() {
-		layers = max(layers, stage.Layer+1)
-	}
 	o, err := shadow.NewExecuted(problems, shadow.Order{Costs: filepath.Base(path), Origin: clock, Rows: f.rows, Layers: layers, Window: f.chunks})
 	if err != nil {
 		return err
@@ -106,16 +102,16 @@ func (f *shadowExecuteFlags) run(cmd *cobra.Command, path string) (err error) {
 	return f.print(cmd, o, &last)
 }
 
-// prompt returns the tokens of whole chunks and one token more.
-func (f *shadowExecuteFlags) prompt(path string) (_ []int32, err error) {
+// prompt returns the tokens of whole chunks and one token more, and the number of the model's layers.
+func (f *shadowExecuteFlags) prompt(path string) (_ []int32, layers int, err error) {
 	file, m, err := launch.OpenModel(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	data, err := os.ReadFile(f.text)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	n := f.chunks*f.rows + 1
 	ids, err := m.Tokenizer.Encode(string(data[:min(len(data), 16*n)]), tokenizer.EncodeOptions{AddSpecial: true}) // the mean length of a text's tokens is below 16 bytes
@@ -123,9 +119,9 @@ func (f *shadowExecuteFlags) prompt(path string) (_ []int32, err error) {
 		err = fmt.Errorf("%s has %d tokens: want %d", f.text, len(ids), n)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return ids[:n], nil
+	return ids[:n], m.Model.Config().Layers, nil
 }
 
 // print prints the comparison and the CPU's work, and writes the timelines.
