@@ -58,7 +58,8 @@ For the recipes w8a8-shadow and w8a8-shadow-f16, calibration also chooses the fo
 projection: 8 or 16 bits, the range to which inputs are clipped, and the hot channels, which a
 second product multiplies. A projection gets the cheapest form whose error is at most --form-error.
 The error is the squared error of the result divided by the squared result. A smaller limit gives
-more projections 16 bits, and so more quality and less speed. With --recipe w8a8-shadow, the
+more projections 16 bits, and so more quality and less speed. The recipe w8a8-shadow-f16 has
+float16 instead of 16 bits, and also instead of 8 bits with an error above 0.00045. With --recipe w8a8-shadow, the
 command prints how many projections have which form. With --json, it prints each form.
 
 Use texts like those that the model will see. The least number of tokens in the texts is ` + strconv.Itoa(findings.MinTokens) + `.
@@ -157,10 +158,10 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	if !recipe.Shadow {
 		ranges.Shadows, ranges.FormError = nil, 0 // recipes without shadows do not use the forms
 	}
-	return c.print(cmd.OutOrStdout(), ranges, output, time.Since(begin))
+	return c.print(cmd.OutOrStdout(), recipe, ranges, output, time.Since(begin))
 }
 
-func (c *calibrateFlags) print(w io.Writer, f findings.RangesFile, path string, took time.Duration) error {
+func (c *calibrateFlags) print(w io.Writer, recipe model.Recipe, f findings.RangesFile, path string, took time.Duration) error {
 	if c.json {
 		return json.NewEncoder(w).Encode(struct {
 			Model   string  `json:"model"`
@@ -175,7 +176,7 @@ func (c *calibrateFlags) print(w io.Writer, f findings.RangesFile, path string, 
 			FormError float64                 `json:"form_error,omitempty"`
 		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000, f.Shadows, f.FormError})
 	}
-	if err := printForms(w, f.Shadows, f.FormError); err != nil {
+	if err := printForms(w, recipe, f.Shadows, f.FormError); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%d ranges of %s from %d tokens (%s) in %v: %s\n", len(f.Tensors), f.Model, f.Tokens, f.Source, took.Round(time.Millisecond), path)

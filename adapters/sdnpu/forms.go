@@ -22,9 +22,9 @@ type formCounts struct {
 	largest, row float32
 }
 
-// printForms prints the forms of projections, a line for each role, and the limit of their
+// printForms prints the forms of projections in a recipe, a line for each role, and the limit of their
 // errors. If there are no forms, printForms prints nothing.
-func printForms(w io.Writer, shadows map[string]model.Shadow, limit float64) error {
+func printForms(w io.Writer, recipe model.Recipe, shadows map[string]model.Shadow, limit float64) error {
 	if len(shadows) == 0 {
 		return nil
 	}
@@ -37,7 +37,7 @@ func printForms(w io.Writer, shadows map[string]model.Shadow, limit float64) err
 			roles[role] = c
 		}
 		switch {
-		case s.Bits == 16:
+		case recipe.Wide(s):
 			c.sixteen++
 		case len(s.Hot) == 0:
 			c.eight++

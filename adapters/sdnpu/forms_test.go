@@ -13,19 +13,23 @@ import (
 
 func TestFormsAreCountedByRole(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, printForms(&b, nil, 0))
+	require.NoError(t, printForms(&b, model.Recipe{}, nil, 0))
 	require.Empty(t, b.String())
-	require.NoError(t, printForms(&b, map[string]model.Shadow{
+	forms := map[string]model.Shadow{
 		"layer0_up":   {Bits: 8, Error: 1e-4, Worst: 5e-3},
 		"layer1_up":   {Bits: 8, Hot: []int{3, 5}, Error: 2e-4, Worst: 1e-3},
 		"layer11_up":  {Bits: 16, Hot: []int{3, 5, 7}, Error: 3e-6},
 		"layer2_down": {Bits: 16, Error: 4e-5, Worst: 4e-5},
-	}, 3e-4))
+	}
+	require.NoError(t, printForms(&b, model.Recipe{}, forms, 3e-4))
 	require.Equal(t, `projection  8 bits  with shadow  16 bits  hot channels  largest error  of a row
 down        0       0            1        0             4.0e-05        4.0e-05
 up          1       1            1        3             2.0e-04        5.0e-03
 limit of the error: 0.0003 (--form-error)
 `, b.String())
+	b.Reset()
+	require.NoError(t, printForms(&b, model.Recipe{MostError: 1.5e-4}, forms, 3e-4))
+	require.Regexp(t, `(?m)^up +1 +0 +2 `, b.String(), "the recipe needs a smaller error than calibration")
 }
 
 // TestCalibratePrintsForms calibrates the small model for w8a8-shadow with two limits of the error,

@@ -23,7 +23,7 @@ func (w *writer) project(l Linear, name string, x backend.TensorID, matrix, bias
 		switch {
 		case !ok:
 			return -1
-		case form.Bits == 8 || w.recipe.Sensitive == Linear{}:
+		case w.recipe.Sensitive == Linear{} || !w.recipe.Wide(form):
 			return w.shadowed(name, x, matrix, bias)
 		}
 		l = w.recipe.Sensitive

@@ -38,8 +38,11 @@ type Recipe struct {
 	FixedGate bool
 	// Shadow gives each projection of a layer the form that calibration has chosen for it
 	// ([Ranges.Shadows]): 8 or 16 bits, with or without a second product for hot channels.
-	// With Shadow, the projections of 16 bits are the sensitive ones.
-	Shadow bool
+	// With Shadow, the projections of 16 bits are the sensitive ones. MostError, if positive,
+	// makes a projection sensitive, too, if the error of its 8-bit form ([Shadow].Error) is
+	// larger. MostError needs Shadow and Sensitive.
+	Shadow    bool
+	MostError float32
 	// HostShadow, which needs Shadow, makes the host compute the shadows of a layer: the products
 	// of everything that clipping removes from the inputs, in any channel. The graphs then have
 	// nodes of [backend.HostRemainder]. Prune is the percentage of the layers with shadows whose
@@ -110,7 +113,7 @@ var Recipes = []Recipe{
 	},
 	{ // the recipe w8a8-shadow-f16 multiplies floats instead of integers of 16 bits, except in shadows
 		Name: "w8a8-shadow-f16", Weights: backend.Float16, Activations: backend.Float16, Cache: backend.Float16,
-		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: blocks8, Sensitive: blocks8, Shadow: true,
+		Linear: Linear{Bits: 8, Activations: backend.Ufixed8}, Head: blocks8, Sensitive: blocks8, Shadow: true, MostError: 4.5e-4,
 	},
 }
 

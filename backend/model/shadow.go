@@ -30,10 +30,15 @@ type Shadow struct {
 	Warm  Range `json:"warm,omitzero"`
 	Whole Range `json:"whole,omitzero"`
 	// Error is the expected squared error of the result divided by the squared result: the mean
-	// over rows of the calibration texts. Worst is the largest such error of a single row.
-	// Error and Worst are only reported: they change no graph.
+	// over rows of the calibration texts. A recipe with [Recipe.MostError] multiplies floats if
+	// Error is larger. Worst is the largest such error of a single row, and changes no graph.
 	Error float32 `json:"error"`
 	Worst float32 `json:"worst"`
+}
+
+// Wide reports whether the recipe multiplies a projection of the form s in more than 8 bits.
+func (r Recipe) Wide(s Shadow) bool {
+	return s.Bits == 16 || r.MostError > 0 && s.Error > r.MostError
 }
 
 // check returns an error unless the form is valid for a projection with the given number of
