@@ -83,6 +83,8 @@ const (
 	integers = usual + " w4a16-lpbq"
 	phones   = "f16 " + integers
 	all      = phones + " f32"
+	// mixed is the recipe with shadows that also multiplies floats.
+	mixed = "w8a8-shadow-f16"
 )
 
 // subjects lists the models of the test, each with the libraries that run it.
@@ -94,12 +96,12 @@ var subjects = []struct {
 		{emulated, all, "", 8}, {sm8650, "f16", integers, 8}, {plain, "f32", "", 8},
 	}},
 	{story("f16", 2, "stories260K, 2 blocks"), []visit{
-		{emulated, all, "", 32},
-		{sm8650, phones, "", 32},
-		{sm8550, "f16 " + usual, "w4a16-lpbq", 0},
-		{sm8750, "f16 " + usual, "w4a16-lpbq", 0},
+		{emulated, all + " " + mixed, "", 32},
+		{sm8650, phones, mixed, 32},
+		{sm8550, "f16 " + usual, "w4a16-lpbq " + mixed, 0},
+		{sm8750, "f16 " + usual, "w4a16-lpbq " + mixed, 0},
 		{sm8350, "w8a8-shadow", "f16", 0},
-		{sm8450, "w8a8-shadow", "f16 w8a16 w8a8", 0},
+		{sm8450, "w8a8-shadow", "f16 w8a16 w8a8 " + mixed, 0},
 		{plain, "f32", "", 32},
 	}},
 	{story("qwen2-f16", 2, "stories260K-qwen2, 2 blocks"), []visit{
@@ -109,8 +111,8 @@ var subjects = []struct {
 		{emulated, "w4a16 w4a16-lpbq", "f16 w8 w8a16 w8a8 w8a8-shadow", 1}, {sm8650, "w4a16", "f16 w8 w8a16 w8a8 w8a8-shadow w4a16-lpbq", 1},
 	}},
 	{smollm(4, "SmolLM2-135M, 4 layers"), []visit{
-		{emulated, "f16", integers + " w4a16-lpbq f32", 2},
-		{sm8650, "f16", integers + " w4a16-lpbq", 2},
+		{emulated, "f16", integers + " w4a16-lpbq f32 " + mixed, 2},
+		{sm8650, "f16", integers + " w4a16-lpbq " + mixed, 2},
 		{sm8550, "", "f16 w8a8-shadow", 0},
 		{sm8750, "", "f16 w8a8-shadow", 0},
 		{sm8350, "", "w8a8-shadow", 0},
