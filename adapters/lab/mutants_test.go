@@ -28,6 +28,11 @@ var mutants = []struct {
 		"backend/engine/draft", "TestRejectedTokensAreDraftedAgain",
 	},
 	{
+		"the engine shows no rejected rows to the drafter", "backend/engine/speculate.go",
+		"	if mode.Rejected() && o.Rows.Drafts > 0 {\n", "	if false {\n",
+		"backend/engine", "TestRejectedRowsTeachTheDrafter",
+	},
+	{
 		"the greedy rule loads the first block that is not switched", "graphswap/greedy.go",
 		"	for b := s.plan.Blocks - 1; b >= 0; b-- {\n", "	for b := range s.plan.Blocks {\n",
 		"graphswap/baseline", "TestPublishedRulesGiveTheExpectedTimes",
