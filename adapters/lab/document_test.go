@@ -57,7 +57,7 @@ func TestTheDocumentHasTheTablesOfTheCommand(t *testing.T) {
 func TestExecutedRequestsRepeat(t *testing.T) {
 	data := os.Getenv("SDNPU_DATA")
 	if os.Getenv("SDNPU_FULL") == "" {
-		t.Skip("SDNPU_FULL is not set: the test executes SmolLM2 for a minute")
+		t.Skip("SDNPU_FULL is not set: the test executes two requests of SmolLM2 in 30 s of processor time")
 	}
 	prompts := filepath.Join(data, "prompts", summarizationTask+".jsonl")
 	if _, err := os.Stat(prompts); err != nil {
