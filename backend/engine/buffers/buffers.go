@@ -46,6 +46,9 @@ type Buffers struct {
 	// queries holds, for each layer, the queries of the rows of the last pass, if the graphs
 	// return queries.
 	queries []arena.Region
+	// onceRun counts, for the first layer of each block, the passes on graphs of few rows since the
+	// block ran again with other pages.
+	onceRun []int
 	// blind is a row of an attention mask that hides every slot.
 	blind    []byte
 	rowBytes int   // rowBytes is the size of one row of hidden states in bytes
@@ -91,7 +94,7 @@ func New(dev backend.Device, c Config) (_ *Buffers, err error) {
 		}
 	}
 	if c.Recall.Page > 0 {
-		b.queries = make([]arena.Region, c.Model.Layers)
+		b.queries, b.onceRun = make([]arena.Region, c.Model.Layers), make([]int, c.Model.Layers)
 		for i := range b.queries {
 			a.Place(&b.queries[i], c.Rows*c.Model.Heads*c.Model.HeadDim*element)
 		}

@@ -46,8 +46,14 @@ func (r *Rows) reach(bySlot bool) map[int]int {
 // slots: see [kvcache.Cache.Prepare]. Prepare runs before the first Fill of a pass.
 func (b *Buffers) Prepare(rows *Rows) {
 	rows.Starts = nil
-	for s, n := range rows.reach(len(rows.Sequences) > b.config.PartRows) {
-		if start := b.cache.Prepare(s, rows.Bases[s], n); start > 0 {
+	sliced := len(rows.Sequences) > b.config.PartRows
+	for s, n := range rows.reach(sliced) {
+		held := rows.Bases[s]
+		stored := held
+		if sliced {
+			stored = n
+		}
+		if start := b.cache.Prepare(s, held, stored, n); start > 0 {
 			if rows.Starts == nil {
 				rows.Starts = make(map[int]int)
 			}

@@ -20,8 +20,12 @@ const (
 	// recallWorkers is the largest number of goroutines that weigh pages.
 	recallWorkers = 4
 	// missedAttention is the estimated part of the attention, averaged over the key heads of a
-	// block's layers, from which a block runs again with other pages.
-	missedAttention = 0.02
+	// block's layers, from which a block runs again with other pages. missedByHead is the part from
+	// which it runs again for one head alone: few heads look up what a question asks for.
+	missedAttention, missedByHead = 0.02, 0.25
+	// A block runs again in at most one of againTurns passes on graphs of fewer than wideRows rows,
+	// so that tokens of an answer take at most 1/againTurns more time.
+	againTurns = 4
 )
 
 // Recall chooses which pages of long sequences the layers [first, end) read next. The layers'
@@ -30,14 +34,21 @@ const (
 // Layers with a sliding window need no pages.
 func (b *Buffers) Recall(rows *Rows, first, end, width int) (again bool) {
 	for sequence := range rows.Starts {
-		again = b.recallFor(rows, sequence, first, end, width) > missedAttention || again
+		again = b.recallFor(rows, sequence, first, end, width) || again
+	}
+	if width >= wideRows || len(rows.Starts) == 0 {
+		return again
+	}
+	b.onceRun[first]++
+	if again = again && b.onceRun[first] >= againTurns; again {
+		b.onceRun[first] = 0
 	}
 	return again
 }
 
-// recallFor does the work of Recall for one sequence. recallFor returns the missed part of the
-// attention, averaged over the layers whose turn it is and their key heads.
-func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) float32 {
+// recallFor does the work of Recall for one sequence. The layers whose turn it is and their key
+// heads decide whether too much attention was missed.
+func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) (again bool) {
 	chosen := sample(rows, sequence, width)
 	heads := b.config.Model.KVHeads
 	var layers []int
@@ -48,7 +59,7 @@ func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) float32
 		}
 	}
 	if len(chosen) == 0 || len(layers) == 0 {
-		return 0
+		return false
 	}
 	missed := make([]float32, len(layers)*heads)
 	var next atomic.Int64
@@ -64,11 +75,11 @@ func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) float32
 		})
 	}
 	work.Wait()
-	sum := float32(0)
+	sum, worst := float32(0), float32(0)
 	for _, m := range missed {
-		sum += m
+		sum, worst = sum+m, max(worst, m)
 	}
-	return sum / float32(len(missed))
+	return sum > missedAttention*float32(len(missed)) || worst > missedByHead
 }
 
 // weigh adds up the attention that the chosen rows' queries pay to each page.

@@ -44,7 +44,7 @@ func (l Layout) pageUp(p int) int {
 // long holds the keys and values of all tokens of a sequence that has more tokens than slots.
 type long struct {
 	held   int // held is the number of tokens
-	start  int // start is the position of the oldest token that the ring shows; a page begins there
+	start  int // start is the position of the oldest token that the ring shows in the last pass; a page begins there
 	layers []longLayer
 }
 
@@ -91,8 +91,9 @@ func (g *long) showFirst(l Layout) {
 // Prepare makes room for a pass that appends tokens to a sequence with `held` tokens, so that it
 // has up to `reach` tokens afterwards. If they fit into the slots, Prepare does nothing and
 // returns zero. Otherwise the ring shows the tokens from position `start` on during the pass,
-// and the frames show chosen pages of the tokens before.
-func (c *Cache) Prepare(sequence, held, reach int) (start int) {
+// and the frames show chosen pages of the tokens before. The slots hold up to `stored` tokens
+// during the pass: `held`, or `reach` if [Cache.Store] adds rows of the pass before its end.
+func (c *Cache) Prepare(sequence, held, stored, reach int) (start int) {
 	l, g := c.layout, c.long[sequence]
 	if g == nil {
 		if l.Recall.Page == 0 || reach <= l.Context {
@@ -100,7 +101,7 @@ func (c *Cache) Prepare(sequence, held, reach int) (start int) {
 		}
 		g = c.begin(sequence, held)
 	}
-	g.start = max(g.start, l.pageUp(max(reach, l.Context+1)-l.Recall.Ring))
+	g.start = max(g.start, l.ringStart(), l.pageUp(stored-l.Recall.Ring))
 	return g.start
 }
 

@@ -10,14 +10,19 @@ import (
 // pageTokens is the number of tokens in a page, the unit in which passes recall earlier tokens.
 const pageTokens = 16
 
-// recallFor divides the slots of a sequence for texts with more tokens than slots. The ring holds
-// at least an eighth of the slots, or the longest sliding window, and the rows of a pass.
-func (o *Settings) recallFor(c model.Config, rows int) kvcache.Recall {
+// recallFor divides the slots of a sequence for texts with more tokens than slots. The ring shows
+// at least an eighth of the slots, or the longest sliding window. The rows of a pass replace the
+// oldest tokens of the ring after the pass, or during the pass if it is computed in slices.
+func (o *Settings) recallFor(c model.Config, s *Shape) kvcache.Recall {
 	recent := o.Slots / 8
 	for layer := range c.Layers {
 		recent = max(recent, c.WindowOf(layer))
 	}
-	ring := (recent + rows + 2*pageTokens - 1) / pageTokens * pageTokens // one page more, because the ring shows whole pages only
+	tokens := max(recent, s.Rows[0])
+	if s.PartRows() < s.Rows[0] {
+		tokens = recent + s.Rows[0]
+	}
+	ring := (tokens + 2*pageTokens - 1) / pageTokens * pageTokens // one page more, because the ring shows whole pages only
 	return kvcache.Recall{Page: pageTokens, Sinks: pageTokens, Ring: ring}
 }
 
@@ -46,7 +51,7 @@ func (r *Resolved) checkSlots(c model.Config) error {
 	if r.Slots == r.Context {
 		return nil
 	}
-	recall := r.recallFor(c, r.Graphs.Rows[0])
+	recall := r.recallFor(c, &r.Graphs)
 	least := 2 * (recall.Ring + recall.Sinks)
 	switch {
 	case r.Slots%pageTokens != 0:

@@ -33,8 +33,8 @@ func TestSlotsMustHoldWhatAPassSees(t *testing.T) {
 		recipe string
 		says   string
 	}{
-		{"too few", 512, "f16", "want at least 736"}, // the ring has the window, 128 rows and a page more
-		{"enough", 736, "f16", ""},
+		{"too few", 464, "f16", "want at least 480"}, // the ring has the window of 200 tokens and a page more
+		{"enough", 480, "f16", ""},
 		{"a broken page", 1000, "f16", "want a multiple of 16"},
 		{"keys of 8 bits", 1024, "f16+kv8", "without +kv8"},
 	} {

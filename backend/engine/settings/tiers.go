@@ -45,7 +45,7 @@ func (o *Settings) Buffers(m *model.Model, s *Shape, context int) buffers.Config
 		Sequences: o.Sequences, Context: context,
 	}
 	if context == o.Slots && o.Slots < o.Context {
-		c.Recall = o.recallFor(c.Model, s.Rows[0])
+		c.Recall = o.recallFor(c.Model, s)
 	}
 	for block := range s.Blocks {
 		_, end := s.blockRange(block, c.Model.Layers)
