@@ -50,7 +50,7 @@ func newVictimOf(t *testing.T, d *scenario, more ...string) *victim {
 
 // newVictimOfAny starts a server whose model need not generate text.
 func newVictimOfAny(t *testing.T, d *scenario, more ...string) *victim {
-	d.env = []string{"SDNPU_CONTEXT=fixed"}
+	d.env = append(d.env, "SDNPU_CONTEXT=fixed")
 	r := startRunnerAt(t, d, "127.0.0.1", freePort(t), append(more, "--context-shift")...)
 	t.Cleanup(r.end)
 	r.healthy(t)

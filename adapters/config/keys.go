@@ -111,7 +111,7 @@ var Keys = []Key{
 	},
 	{
 		Name: "sdnpu.db_size", Type: "string", Default: "256MiB",
-		Doc:     "size limit of the database on disk: at least 1MiB, such as 256MiB or 1GiB, or unlimited; the oldest answers are dropped first",
+		Doc:     "size limit of the database: at least 1MiB, such as 256MiB or 1GiB, or unlimited; the oldest answers are dropped first. A database in memory takes at most 60 MB",
 		Origins: UserOnly,
 		set:     func(c *Config, v string) (err error) { c.DatabaseSize, err = ParseDatabaseSize(v); return err },
 	},

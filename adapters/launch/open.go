@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sdnpu/sdnpu/adapters/database"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/engine/embed"
 	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/lanes"
@@ -97,6 +99,9 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 		return s.openEmbedder(ctx, l, m, o, options)
 	}
 	l.database, options.Database = openDatabase(o.Config, l.Tokenizer, o.Logger)
+	if options.Database == nil {
+		options.Database = draft.NewDatabase(draft.TokensWithin(database.Limit(o.Config.DatabaseSize)))
+	}
 	if err := s.CompileInChild(l.Device, l.File, o.Logger, &options); err != nil {
 		return err
 	}

@@ -36,6 +36,17 @@ func NewDatabase(maxTokens int) *Database {
 	return &Database{index: spec.NewIndex(contextDepth), maxTokens: maxTokens, known: make([]uint64, knownTexts)}
 }
 
+// MostTokens is the largest number of tokens that a database in memory keeps: about 60 MB.
+const MostTokens = 1 << 20
+
+// bytesPerToken is the memory per token of a full database in memory, with the index that
+// will replace the full one.
+const bytesPerToken = 60
+
+// TokensWithin returns how many tokens a database in memory may keep if its size limit is
+// a number of bytes: at most [MostTokens].
+func TokensWithin(bytes int64) int { return int(min(bytes/bytesPerToken, MostTokens)) }
+
 // knownTexts is the number of texts whose repeats a database in memory can recognise.
 const knownTexts = 1 << 12
 

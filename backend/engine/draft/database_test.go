@@ -3,8 +3,10 @@ package draft
 import (
 	"bytes"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -124,4 +126,34 @@ func TestRepeatsLeaveTheDatabaseAsItIs(t *testing.T) {
 	require.NotContains(t, d.index.Text(), text(0)[0], "the older half is dropped")
 	d.Add(text(0))
 	require.Contains(t, d.index.Text(), text(0)[0])
+}
+
+// TestDatabaseInMemoryKeepsItsSize fills databases in memory several times with random
+// answers. Each database takes at most the size limit that its number of tokens was
+// computed from.
+func TestDatabaseInMemoryKeepsItsSize(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, size := range []int64{1 << 20, 3 << 20} {
+		before, largest := heap(), int64(0)
+		d := NewDatabase(TokensWithin(size))
+		for added := 0; added < 4*d.maxTokens; {
+			answer := make([]int32, 1+rng.IntN(2000))
+			for i := range answer {
+				answer[i] = int32(rng.IntN(300))
+			}
+			d.Add(answer)
+			added += len(answer)
+			largest = max(largest, heap()-before)
+		}
+		t.Logf("%d tokens of %d bytes take at most %d bytes", d.maxTokens, size, largest)
+		require.LessOrEqual(t, largest, size)
+		require.Greater(t, largest, size/4, "the database is too small for its limit")
+	}
+	require.Equal(t, MostTokens, TokensWithin(1<<40))
 }

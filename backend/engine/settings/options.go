@@ -38,9 +38,6 @@ const (
 	// maxSlots bounds the number of slots of all sequences: the product of Context and
 	// Sequences.
 	maxSlots = 1 << 20
-	// databaseTokens bounds the number of tokens of earlier outputs that are kept in
-	// memory: about 60 MB.
-	databaseTokens = 1 << 20
 )
 
 // Options holds the settings of an Engine, such as precision, context length and drafts. The zero

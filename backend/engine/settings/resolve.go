@@ -151,7 +151,7 @@ func (r *Resolved) narrowestHead() int {
 // fillServices sets defaults for the database, the logger and other optional services.
 func (r *Resolved) fillServices() {
 	if r.Database == nil {
-		r.Database = draft.NewDatabase(databaseTokens)
+		r.Database = draft.NewDatabase(draft.MostTokens)
 	}
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
