@@ -39,7 +39,7 @@ type chatRequest struct {
 	} `json:"stream_options"`
 	ResponseFormat responseFormat `json:"response_format"`
 	Logprobs       bool           `json:"logprobs"`
-	TopLogprobs    int            `json:"top_logprobs"`
+	TopLogprobs    *int           `json:"top_logprobs"`
 
 	parser *parse.Parser // parser splits the answer; nil if all of it is content
 	// begun is the start of the message that the answer continues, which the answer repeats.
@@ -218,8 +218,13 @@ func (c *chatRequest) engineRequest(ctx context.Context, g *grammars, m Model) (
 			c.NPredict = *most
 		}
 	}
-	if c.Logprobs {
-		c.NProbs = max(c.TopLogprobs, 1)
+	switch {
+	case c.Logprobs && c.TopLogprobs != nil:
+		c.NProbs = max(*c.TopLogprobs, 1)
+	case c.Logprobs:
+		c.NProbs = 1
+	case c.TopLogprobs != nil:
+		return request, refuse(http.StatusBadRequest, "top_logprobs needs logprobs: set logprobs to true")
 	}
 	schema, err := c.ResponseFormat.schema()
 	if err != nil {

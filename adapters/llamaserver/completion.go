@@ -75,9 +75,16 @@ func (s *Server) answerTo(r *http.Request, m Model, request engine.Request, open
 	}
 }
 
+// stopNone is llama-server's reason for the end of an answer to an empty prompt.
+const stopNone engine.StopReason = "none"
+
 // generate lets the model answer a request and tracks its progress. All endpoints call
-// generate, so that each request is reported, counted and shown as a running request.
+// generate, so that each request is reported, counted and shown as a running request. An
+// empty prompt gets an empty answer without the model, as from llama-server.
 func (s *Server) generate(ctx context.Context, path string, m Model, request engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
+	if len(request.Prompt) == 0 {
+		return engine.Report{Stop: stopNone}, nil
+	}
 	g := s.board.begin(path, request)
 	request.Started = func(sequence int) { s.board.start(g, sequence) }
 	report, err := m.Generate(ctx, request, func(p engine.Piece) error {

@@ -60,15 +60,24 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request, m Model) error {
 	d, id := m.Details(), s.alias(m)
 	writeJSON(w, http.StatusOK, map[string]any{
 		"object": "list",
-		"models": []any{map[string]any{"name": id, "model": id, "type": "model", "capabilities": []string{"completion"}}},
+		"models": []any{map[string]any{
+			"name": id, "model": id, "type": "model", "capabilities": []string{"completion"},
+			"details": map[string]any{"format": "gguf", "family": d.Architecture, "families": []string{d.Architecture}},
+		}},
 		"data": []any{map[string]any{
-			"id": id, "object": "model", "created": s.began.Unix(), "owned_by": "sdnpu",
+			"id": id, "aliases": []string{id}, "object": "model", "created": s.began.Unix(), "owned_by": "sdnpu",
 			"meta": map[string]any{
 				"vocab_type": d.VocabType, "n_vocab": m.Limits().Vocab, "n_ctx": m.Limits().Context, "n_ctx_train": d.TrainedContext,
 				"n_embd": d.Embedding, "n_params": d.Parameters, "size": d.SizeBytes,
 			},
 		}},
 	})
+	return nil
+}
+
+// loraAdapters handles GET /lora-adapters. The list is empty, because no model has adapters.
+func loraAdapters(w http.ResponseWriter, _ *http.Request, _ Model) error {
+	writeJSON(w, http.StatusOK, []any{})
 	return nil
 }
 

@@ -129,3 +129,38 @@ func record(s *Server, method, path, key string) *httptest.ResponseRecorder {
 	s.Handler().ServeHTTP(answer, r)
 	return answer
 }
+
+// withoutBOS is a model whose tokenizer adds no token to a text.
+type withoutBOS struct{ *fakeModel }
+
+// Encode implements [Model].
+func (m withoutBOS) Encode(ctx context.Context, text string, _, parseSpecial bool) ([]int32, error) {
+	return m.fakeModel.Encode(ctx, text, false, parseSpecial)
+}
+
+func TestEmptyPromptsGetEmptyAnswersWithoutTheModel(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{pieces: texted("never")}
+	s.SetModel(withoutBOS{m})
+	for _, stream := range []string{"false", "true"} {
+		status, answer := servertest.Ask(t, "POST", url+"/completion", `{"prompt":"","stream":`+stream+`}`)
+		require.Equal(t, http.StatusOK, status, answer)
+		require.Equal(t, stream == "true", strings.HasPrefix(answer, "data: "))
+		var got struct {
+			Content   string
+			Stop      bool
+			StopType  string `json:"stop_type"`
+			Evaluated int    `json:"tokens_evaluated"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(strings.TrimPrefix(answer, "data: ")), &got))
+		require.True(t, got.Stop)
+		require.Equal(t, "none", got.StopType)
+		require.Empty(t, got.Content)
+		require.Zero(t, got.Evaluated)
+	}
+	status, answer := servertest.Ask(t, "POST", url+"/v1/completions", `{"prompt":""}`)
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Contains(t, answer, `"text":"","index":0`)
+	require.Contains(t, answer, `"finish_reason":"length"`)
+	require.Empty(t, m.seen)
+}

@@ -13,6 +13,7 @@ import (
 // event is one event of a completion in llama-server's form. Only the last event of a
 // completion has the fields after Probabilities.
 type event struct {
+	Index         int           `json:"index"` // Index is zero, because a request has one prompt
 	Content       string        `json:"content"`
 	Stop          bool          `json:"stop"`
 	Probabilities []probability `json:"completion_probabilities,omitempty"`

@@ -58,6 +58,6 @@ func Example() {
 	cancel()
 	fmt.Println(<-ended)
 	// Output:
-	// data: {"content":"hello","stop":false}
+	// data: {"index":0,"content":"hello","stop":false}
 	// <nil>
 }

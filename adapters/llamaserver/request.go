@@ -65,15 +65,15 @@ func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.
 	if c.LogitBias {
 		return engine.Request{}, refuse(http.StatusBadRequest, "logit_bias is not supported: use a grammar to exclude texts")
 	}
+	if c.NPredict < -1 {
+		return engine.Request{}, refuse(http.StatusBadRequest, "n_predict or max_tokens is %d: want the number of tokens, or -1 for no limit", c.NPredict)
+	}
 	if c.NProbs > maxProbs {
 		return engine.Request{}, refuse(http.StatusBadRequest, "n_probs is %d: want at most %d", c.NProbs, maxProbs)
 	}
 	prompt, err := c.Prompt.tokens(ctx, m)
 	if err != nil {
 		return engine.Request{}, err
-	}
-	if len(prompt) == 0 {
-		return engine.Request{}, refuse(http.StatusBadRequest, "the prompt has no tokens")
 	}
 	if len(prompt) >= limits.Context {
 		return engine.Request{}, tooLong(fmt.Sprint(len(prompt)), len(prompt), limits.Context)
@@ -124,6 +124,8 @@ func (p *prompt) tokens(ctx context.Context, m Model) ([]int32, error) {
 	switch {
 	case !p.given:
 		return nil, refuse(http.StatusBadRequest, "the request has no prompt")
+	case p.list && p.count == 0:
+		return nil, refuse(http.StatusBadRequest, "the prompt has no tokens: want at least one token number in its list")
 	case p.list && p.count > p.limit:
 		return nil, tooLong(fmt.Sprint(p.count), p.count, l.Context)
 	case p.list:

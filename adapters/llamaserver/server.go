@@ -238,6 +238,7 @@ func (s *Server) endpoints() http.Handler {
 	for _, path := range []string{"/models", "/v1/models"} {
 		mux.HandleFunc("GET "+path, s.withModel(s.models))
 	}
+	mux.HandleFunc("GET /lora-adapters", s.withModel(loraAdapters))
 	mux.HandleFunc("GET /props", s.withModel(s.props))
 	mux.HandleFunc("GET /slots", s.withModel(s.slotList))
 	mux.HandleFunc("POST /slots/{id}", s.withModel(s.slotAction))
@@ -271,7 +272,6 @@ var unsupported = map[string]string{
 	"POST /reranking":     errRerank,
 	"POST /v1/rerank":     errRerank,
 	"POST /v1/reranking":  errRerank,
-	"GET /lora-adapters":  errLora,
 	"POST /lora-adapters": errLora,
 }
 

@@ -126,7 +126,7 @@ func usageOf(r engine.Report) *usage {
 
 // finishReason returns OpenAI's word for the end of an answer.
 func finishReason(r engine.Report) string {
-	if r.Stop == engine.StopLimit {
+	if r.Stop == engine.StopLimit || r.Stop == stopNone {
 		return "length"
 	}
 	return "stop"

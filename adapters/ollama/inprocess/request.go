@@ -33,8 +33,8 @@ func completionFields(o *api.Options, format json.RawMessage) (map[string]any, e
 		"repeat_penalty": o.RepeatPenalty, "repeat_last_n": o.RepeatLastN,
 		"frequency_penalty": o.FrequencyPenalty, "presence_penalty": o.PresencePenalty,
 	}
-	if o.NumPredict == 0 {
-		fields["n_predict"] = -1 // Ollama leaves out a field whose value is zero
+	if o.NumPredict <= 0 {
+		fields["n_predict"] = -1 // Ollama leaves out a zero, and replaces negative numbers by its own limit
 	}
 	if o.TypicalP != 0 {
 		fields["typical_p"] = o.TypicalP
