@@ -20,6 +20,8 @@ func FuzzRequestBodiesAreAnsweredOrRefused(f *testing.F) {
 	} {
 		f.Add(uint8(i), body)
 	}
+	f.Add(uint8(4), `{"input":[{"type":"function_call","call_id":"a","name":"weather","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"x"}]}],"tools":[`+flatTool+`],"tool_choice":{"type":"function","name":"weather"}}`)
+	f.Add(uint8(4), `{"input":[{"type":"reasoning","summary":[{"type":"summary_text","text":"x"}]},{"type":"function_call_output","call_id":"a","output":null}],"tool_choice":null,"text":{"format":{"type":"json_object"}},"reasoning":{"effort":"none"},"stream":true}`)
 	s, err := New(Options{Addr: "127.0.0.1:0"})
 	require.NoError(f, err)
 	f.Cleanup(func() { _ = s.Close() })

@@ -62,7 +62,7 @@ func TestResponsesAreChatsInTheNewerForm(t *testing.T) {
 		}
 	}
 	require.Equal(t, "Hello from\nOslo", text)
-	require.Equal(t, "created output_item.added content_part.added output_text.delta output_text.delta output_text.delta output_text.delta "+
+	require.Equal(t, "created in_progress output_item.added content_part.added output_text.delta output_text.delta output_text.delta output_text.delta "+
 		"output_text.done content_part.done output_item.done incomplete", strings.Join(names, " "))
 }
 
@@ -75,8 +75,19 @@ func TestResponsesRefuseWhatTheyCannotDo(t *testing.T) {
 		`{"input":[]}`: "no input",
 		`{"input":5}`:  "not understood",
 		`{"input":"a","previous_response_id":"r"}`:                       "keeps no conversations",
-		`{"input":"a","tools":[{"type":"web"}]}`:                         "takes no tools",
-		`{"input":[{"type":"reasoning"}]}`:                               "want messages",
+		`{"input":"a","tools":[{"type":"web"}]}`:                         "want functions",
+		`{"input":"a","tools":[{"type":"function"}]}`:                    "want functions",
+		`{"input":"a","tools":{}}`:                                       "not understood",
+		`{"input":"a","tool_choice":"never"}`:                            "tool_choice",
+		`{"input":"a","tool_choice":{"type":"allowed_tools"}}`:           "tool_choice",
+		`{"input":"a","tool_choice":{"type":"function","name":"f"}}`:     "not among the tools",
+		`{"input":[{"type":"reasoning"}]}`:                               "no input",
+		`{"input":[{"type":"item_reference","id":"m"}]}`:                 "want message",
+		`{"input":[{"type":"message","content":"a"}]}`:                   "without a role",
+		`{"input":[{"type":"function_call","name":"f"}]}`:                "call_id",
+		`{"input":[{"type":"function_call_output","output":"f"}]}`:       "call_id",
+		`{"input":[{"role":"user","content":5}]}`:                        "text or a list",
+		`{"input":[null]}`:                                               "without a role",
 		`{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`: "text only",
 	} {
 		status, raw := servertest.Ask(t, "POST", url+"/v1/responses", body)

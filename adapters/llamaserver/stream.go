@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/responses"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -31,12 +32,6 @@ type mark string
 
 // doneMark is the event that ends the streams of OpenAI's API.
 const doneMark = mark("[DONE]")
-
-// namedEvent is an event with a line that names it.
-type namedEvent struct {
-	name string
-	data any
-}
 
 // errGone ends a generation whose client no longer reads.
 var errGone = errors.New("the client has closed the connection")
@@ -146,9 +141,9 @@ func (s *stream) send(e any) error {
 		return nil
 	}
 	var line bytes.Buffer
-	if n, ok := e.(namedEvent); ok {
-		line.WriteString("event: " + n.name + "\n")
-		e = n.data
+	if n, ok := e.(responses.Event); ok {
+		line.WriteString("event: " + n.Name + "\n")
+		e = n.Data
 	}
 	line.WriteString("data: ")
 	if e == doneMark {
