@@ -282,7 +282,8 @@ func TestAnswersContinueTheLastMessage(t *testing.T) {
 		{"closed thoughts", thinkTemplate, `"content":"Because"`, "", []string{" of"}, "<think>\n\n</think>\n\nBecause", "", "Because of"},
 		{"given thoughts", thinkTemplate, `"reasoning_content":"It scatters.","content":"Be"`, "", []string{"cause"}, "<think>\nIt scatters.\n</think>\n\nBe", "It scatters.", "Because"},
 		{"unfinished thoughts", thinkTemplate, `"reasoning_content":"It","content":""`, "", []string{" scatters.", "</think>", "Blue"}, "<think>\nIt", "It scatters.", "Blue"},
-		{"no thoughts", thinkTemplate, `"content":"Be"`, `,"reasoning_effort":"none"`, []string{"cause"}, "Be", "", "Because"},
+		{"no thoughts", thinkTemplate, `"content":"Be"`, `,"reasoning_effort":"none"`, []string{"cause"}, "<think>\n\n</think>\n\nBe", "", "Because"},
+		{"thoughts that the template closes", thinkTemplate + "<think></think>", `"content":"Be"`, `,"reasoning_effort":"none"`, []string{"cause"}, "<think></think>Be", "", "Because"},
 		{"a template with the variable", plainTemplate + "{{ reasoning_effort }}", `"content":"Be"`, `,"reasoning_effort":"low"`, []string{"cause"}, "lowBe", "", "Because"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

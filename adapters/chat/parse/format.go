@@ -140,9 +140,10 @@ func (f Format) ContentStart(prompt string) string {
 
 // Continued returns the text to add to a prompt, so that the answer continues a message that
 // begins with the given thoughts and content. If there are thoughts and no content, the answer
-// continues the thoughts.
+// continues the thoughts. If a model thinks and there is content without thoughts, the added
+// text has empty thoughts, as in llama-server.
 func (f Format) Continued(prompt, thoughts, content string) string {
-	if thoughts == "" || len(f.think) == 0 || f.channels != nil {
+	if len(f.think) == 0 || f.channels != nil || thoughts == "" && (content == "" || f.closed(prompt)) {
 		return f.ContentStart(prompt) + content
 	}
 	start, end := "", f.Opened(prompt)
@@ -153,6 +154,12 @@ func (f Format) Continued(prompt, thoughts, content string) string {
 		return start + thoughts
 	}
 	return start + thoughts + "\n" + end + "\n\n" + content
+}
+
+// closed reports whether a prompt ends with finished thoughts.
+func (f Format) closed(prompt string) bool {
+	prompt = strings.TrimRight(prompt, " \n")
+	return slices.ContainsFunc(f.think, func(p pair) bool { return strings.HasSuffix(prompt, p.end) })
 }
 
 // Opened returns the end mark of the thoughts that a prompt has begun, or "".
