@@ -3,6 +3,7 @@ package timeline
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -89,6 +90,26 @@ func TestThePageShowsWhatTheRecordHolds(t *testing.T) {
 	}
 	require.Contains(t, ask[string](t, tab, `document.querySelectorAll("main svg")[1].querySelector(".verify title").textContent`),
 		"32 rows: 4 valid, 20 wasted, 8 padding")
+}
+
+func TestTheHeadingNamesTheWidthsThatWereUsed(t *testing.T) {
+	r := sample()
+	onDecode := &r.Timelines[1].Tasks[4]
+	onDecode.Runs, onDecode.Rows = 2, 64 // two executes of 32 rows
+	narrow := r.Timelines[1].Tasks[len(r.Timelines[1].Tasks)-1]
+	for _, narrow.Rows = range []int{2, 8} {
+		r.Timelines[1].Tasks = append(r.Timelines[1].Tasks, narrow)
+	}
+	for i := range r.Timelines[0].Tasks {
+		r.Timelines[0].Tasks[i].Rows = 0
+	}
+	tab := open(t, r)
+	heading := func(line int) string {
+		return ask[string](t, tab, fmt.Sprintf(`document.querySelectorAll("main h2")[%d].textContent`, line))
+	}
+	require.Contains(t, heading(0), "2 blocks, rows 64/32", "the plan's widths, because no task has rows")
+	require.Contains(t, heading(1), "2 blocks, rows 64/32/8/2")
+	require.NotContains(t, heading(1), "/1")
 }
 
 // The record comes from sdnpu run --timeline. Each decode pass has one bar of rows, in
