@@ -15,15 +15,15 @@ import (
 func TestIdleTimeChoosesACalibratedRecipe(t *testing.T) {
 	t.Setenv("SDNPU_EMULATOR", slowFloats)
 	t.Setenv("SDNPU_CHOOSE", "1ms")
-	dir, model := t.TempDir(), modelFile(t, "stories260K-f16.gguf")
+	dir, model := t.TempDir(), modelFile(t, fineIn8Bits)
 	s := startServeIn(t, dir, model)
 	eventually(t, "a recipe is chosen", func() bool {
-		return strings.Contains(s.said(t), "a recipe was chosen in idle time: the model uses it from its next start on (recipe: w4a16-lpbq)")
+		return strings.Contains(s.said(t), "a recipe was chosen in idle time: the model uses it from its next start on (recipe: w8a16)")
 	})
 	s.end(t)
 
 	s = startServeIn(t, dir, model, "--verbose")
-	require.Contains(t, s.said(t), "the fastest that passes its gate on this device: w4a16-lpbq: ")
+	require.Contains(t, s.said(t), "the fastest that passes its gate on this device: w8a16: ")
 	require.NotContains(t, s.said(t), "calibrating activations", "idle time has calibrated the model")
 	status, raw := s.ask(t, http.MethodPost, "/v1/completions", `{"prompt": "One day", "temperature": 0, "max_tokens": 8}`)
 	require.Equal(t, http.StatusOK, status, raw)

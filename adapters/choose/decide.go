@@ -12,8 +12,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// The variable `recipes` lists the compared recipes in descending order of quality. The last three
-// are lossy.
+// The variable `recipes` lists the compared recipes in descending order of quality. Those after
+// w8a16 are lossy.
 var recipes = []string{"f16", "w8", "w8a16", "w4a16", "w4a16-lpbq", "w8a8-shadow-f16", "w8a8-shadow", "w8a8"}
 
 // margin is the smallest speedup for which a recipe is preferred to a recipe of better quality.

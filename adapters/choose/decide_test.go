@@ -168,7 +168,7 @@ func TestChoiceFollowsItsRules(t *testing.T) {
 // TestLossyRecipesNeedTheGateOfTheOthers: a lossy recipe that reaches only its own gate is chosen
 // only if no other recipe can be chosen, however fast it is.
 func TestLossyRecipesNeedTheGateOfTheOthers(t *testing.T) {
-	for _, lossy := range []string{"w8a8", "w8a8-shadow", "w8a8-shadow-f16"} {
+	for _, lossy := range []string{"w4a16", "w4a16-lpbq", "w8a8", "w8a8-shadow", "w8a8-shadow-f16"} {
 		for _, c := range []struct {
 			name        string
 			f16, lossy  made
@@ -202,6 +202,20 @@ func TestLostDeviceAndInterruptEndTheComparison(t *testing.T) {
 	cancel()
 	_, err = decide(ctx, []string{"f16", "w8"}, &judgeOf{made: map[string]made{"f16": {timeErr: context.Canceled}}})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestRecipesAfterW8a16AreLossy: one rule holds for all lossy recipes.
+func TestRecipesAfterW8a16AreLossy(t *testing.T) {
+	exact := recipes[:slices.Index(recipes, "w8a16")+1]
+	for _, r := range recipes {
+		lossy := !slices.Contains(exact, r)
+		require.Equal(t, lossy, findings.Lossy(r), r)
+		if lossy {
+			require.Equal(t, findings.GateOf("w8a16"), findings.ChoiceGateOf(r), r)
+		} else {
+			require.Equal(t, findings.GateOf(r), findings.ChoiceGateOf(r), r)
+		}
+	}
 }
 
 func TestAllRecipesAreCompared(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -47,14 +46,15 @@ func GateOf(recipe string) Gate {
 }
 
 // choiceGate is the gate that a lossy recipe must reach to be chosen while another recipe can be
-// chosen. It is the gate of w8a16, which has the same weights and more precise activations.
+// chosen. It is the gate of w8a16, the best recipe with integer activations.
 const choiceGate = "w8a16"
 
-// Lossy reports whether a recipe computes with 8-bit activations. The gate of a lossy recipe allows
-// more differences than a user expects who has named no recipe.
+// Lossy reports whether the gate of a recipe allows more other tokens than [choiceGate] does.
+// A user who names no recipe expects fewer differences. Recipes with weights of 4
+// bits or activations of 8 bits are lossy.
 func Lossy(recipe string) bool {
-	r, err := model.FindRecipe(recipe)
-	return err == nil && r.Linear.Activations == backend.Ufixed8
+	gate := GateOf(recipe)
+	return gate != (Gate{}) && gate.Top1 < gates[choiceGate].Top1
 }
 
 // ChoiceGateOf returns the quality that a recipe must reach to be chosen for a model whose user
