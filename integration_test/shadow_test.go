@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -131,4 +132,56 @@ func TestShadowRecipeOutlivesARestartOfTheDSP(t *testing.T) {
 		require.Equal(t, want, a.text, fault)
 		require.Contains(t, s.Log(), "all graphs were lost, and have been loaded again", fault)
 	}
+}
+
+// TestShadowsOnTheCPUServeOllama answers through Ollama with sdnpu.shadow=cpu, where the CPU
+// multiplies all outliers. The prompt has several chunks, whose subgraphs the engine may run out of
+// order. The text is the one that they give in order, also after a request that was cancelled.
+func TestShadowsOnTheCPUServeOllama(t *testing.T) {
+	s := sharedServer(t)
+	file := modelFile(t, "stories260K-f16.gguf")
+	r := references(t, "f16")[2]
+	// cpu creates a model with the given graph widths.
+	cpu := func(name, rows string) string {
+		set := []string{"rows=" + rows}
+		create(t, s, name, file, adapter(t, t.TempDir(), file, append(set, "recipe=w8a8-shadow", "shadow=cpu", "draft=off")...))
+		return name
+	}
+	const length = 24
+	prompt := strings.Repeat(r.Prompt+" ", 4)
+	inOrder := ask(t, s, "/api/generate", generate(cpu("cpu-in-order", "128,1"), prompt, greedy(length)))
+	require.Empty(t, inOrder.report["chunks"], "the prompt ran in order")
+	chunked := cpu("cpu-chunks", "8,1")
+	same := func(fresh bool) {
+		t.Helper()
+		a := ask(t, s, "/api/generate", generate(chunked, prompt, greedy(length)))
+		require.Equal(t, inOrder.text, a.text)
+		require.Equal(t, length, a.last.EvalCount)
+		require.Equal(t, "w8a8-shadow+cpu", a.report["recipe"])
+		if fresh {
+			require.Greater(t, a.count(t, "chunks"), 1)
+			t.Log("order of the chunks:", a.report["chunks_order"])
+		}
+		took, err := a.report.Number("shadow_cpu_ms")
+		require.NoError(t, err)
+		require.Positive(t, took)
+		share, err := a.report.Number("shadow_share")
+		require.NoError(t, err)
+		require.Positive(t, share)
+		require.Less(t, share, 0.5, "the NPU makes most of the multiplications")
+	}
+	same(true)
+	report := reported(t, s, func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		pieces := 0
+		_, err := s.Stream(ctx, "/api/generate", generate(chunked, r.Prompt, greedy(endless)), func(host.Event) {
+			if pieces++; pieces == 3 {
+				cancel()
+			}
+		})
+		require.ErrorIs(t, err, context.Canceled)
+	})
+	require.Equal(t, "cancelled", report["outcome"])
+	same(false) // the KV cache may hold the start of the prompt
 }

@@ -133,6 +133,13 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	if energy, ok := r.EnergyMJ(); ok {
 		fmt.Fprintf(&b, " energy=simulated energy_mj=%.3f energy_mj_per_token=%.3f", energy, r.EnergyPerTokenMJ())
 	}
+	if h := r.Host; h.Steps > 0 { // the CPU has multiplied outliers
+		here("shadow_cpu_ms", h.CPU)
+		fmt.Fprintf(&b, " shadow_share=%.6f", float64(h.Multiplications)/float64(h.Multiplications+h.DeviceMultiplications))
+	}
+	for _, o := range r.Orders {
+		fmt.Fprintf(&b, " chunks=%d chunks_order=%s", o.Problem.Chunks(), o.Schedule.Policy)
+	}
 	// cpu_ms is the processor time of the whole process, so it includes concurrent
 	// requests
 	if r.Processor > 0 {
