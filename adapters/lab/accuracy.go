@@ -23,7 +23,6 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/lanes"
-	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
@@ -218,7 +217,7 @@ func (r *accuracyRun) compute(ctx context.Context, t shadow.Technique, task accu
 	}
 	var calibration []byte
 	if c := recipe.Ranges; c != nil {
-		if calibration, err = json.Marshal(model.Ranges{Tensors: c.Tensors, Channels: c.Channels, Shadows: c.Shadows}); err != nil {
+		if calibration, err = json.Marshal([]any{c.Tensors, c.Channels, c.Shadows}); err != nil {
 			return err
 		}
 		if c.Rounded != nil {
