@@ -1,0 +1,95 @@
+package sparse
+
+import (
+	"fmt"
+	"math"
+	"sync"
+)
+
+// Rows is a matrix of keys or values in memory of float32 or of float16. Row j begins at element
+// j*Stride.
+type Rows struct {
+	// F32 holds the elements, or F16 their bits. The other one is nil.
+	F32 []float32
+	F16 []uint16
+	// Stride is the distance between rows in elements.
+	Stride int
+}
+
+// count returns the number of whole rows of dim elements.
+func (r Rows) count(dim int) int {
+	n := max(len(r.F32), len(r.F16))
+	if n < dim {
+		return 0
+	}
+	return (n-dim)/r.Stride + 1
+}
+
+// scratch is the memory of one call of Attend.
+type scratch struct {
+	weights []float32
+	all     []int32 // all holds the numbers from 0 on
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// lanes is the number of partial sums of each dot product and of the sum of weights.
+const lanes = 8
+
+// Attend computes the attention of one row to some keys:
+//
+//	out = Σ w_j·values_j / Σ w_j   with w_j = exp((q·keys_j − max)·scale)
+//
+// over the indices, which are in ascending order. max is the largest product q·keys_j, and scale is
+// positive. out and q have one element for each element of a head. Products must be finite. Attend
+// panics if an index is outside the rows, or if there is no index.
+func Attend(out, q []float32, keys, values Rows, indices []int32, scale float32) {
+	s := scratches.Get().(*scratch)
+	s.attend(out, q, keys, values, indices, scale)
+	scratches.Put(s)
+}
+
+// Dense computes the attention of one row to the first n keys, with the same bits as [Attend] with
+// all indices below n.
+func Dense(out, q []float32, keys, values Rows, n int, scale float32) {
+	s := scratches.Get().(*scratch)
+	for len(s.all) < n {
+		s.all = append(s.all, int32(len(s.all)))
+	}
+	s.attend(out, q, keys, values, s.all[:n], scale)
+	scratches.Put(s)
+}
+
+func (s *scratch) attend(out, q []float32, keys, values Rows, indices []int32, scale float32) {
+	check(len(q), len(out), keys, values, indices)
+	n := len(indices)
+	padded := (n + lanes - 1) / lanes * lanes
+	if cap(s.weights) < padded {
+		s.weights = make([]float32, padded*2)
+	}
+	w := s.weights[:padded]
+	scores(w[:n], q, keys, indices)
+	for i := n; i < padded; i++ {
+		w[i] = float32(math.Inf(-1)) // has the weight zero
+	}
+	sum := exponentials(w, largest(w), scale)
+	addRows(out, w[:n], values, indices)
+	for i := range out {
+		out[i] /= sum
+	}
+}
+
+// check panics if a row that the assembly will read is outside keys or values.
+func check(dim, width int, keys, values Rows, indices []int32) {
+	most := int32(-1)
+	for _, j := range indices {
+		if j < 0 {
+			panic(fmt.Sprintf("sparse: index %d is negative", j))
+		}
+		most = max(most, j)
+	}
+	rows := min(keys.count(dim), values.count(width))
+	if most < 0 || int(most) >= rows || dim == 0 || width == 0 {
+		panic(fmt.Sprintf("sparse: %d indices up to %d, %d rows, %d elements of keys and %d of values", len(indices), most, rows, dim, width))
+	}
+}
