@@ -71,9 +71,10 @@ var walls = []wall{
 	{folder: "backend/model", internal: []string{"backend", "backend/gguf", "internal/mapped", "backend/quant"}},
 	{folder: "backend/model/modeltest", internal: []string{"backend/gguf", "backend/quant", "backend/quant/quanttest"}},
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}, modules: []string{"golang.org/x/sys"}}, // golang.org/x/sys tells which vector instructions the CPU has
-	{folder: "backend/sparse", internal: []string{"backend/quant"}, modules: []string{"golang.org/x/sys"}}, // golang.org/x/sys tells which vector instructions the CPU has
+	{folder: "backend/sparse", internal: []string{"backend/quant"}, modules: []string{"golang.org/x/sys"}},         // golang.org/x/sys tells which vector instructions the CPU has
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "backend/lanes", internal: []string{"backend", "backend/model", "backend/quant", "graphswap", "graphswap/outoforder"}},
+	{folder: "backend/heads", internal: []string{"backend", "backend/model", "backend/sparse"}},
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",

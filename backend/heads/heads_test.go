@@ -1,0 +1,110 @@
+package heads
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/chain"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/internal/recorded"
+)
+
+// open returns a recorded model and one of its texts.
+func open(t *testing.T, width int) (*Model, *model.Model, []int32) {
+	t.Helper()
+	m, _ := testfile.Open(t, recorded.File(t, "f32"))
+	text := recorded.All(t)["f32"][0].GreedyIDs
+	for len(text) < 64 {
+		text = append(text, text...)
+	}
+	dev := cpu.New(cpu.Options{})
+	o, err := Open(t.Context(), dev, m, width, 64)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, o.Close())
+		require.NoError(t, dev.Close())
+	})
+	return o, m, text[:64]
+}
+
+// TestCutLayersComputeTheModel compares the layers that are cut at the attention with whole graphs.
+func TestCutLayersComputeTheModel(t *testing.T) {
+	o, m, tokens := open(t, 16)
+	recipe, err := model.FindRecipe("f32")
+	require.NoError(t, err)
+	dev := cpu.New(cpu.Options{})
+	defer dev.Close()
+	whole, err := chain.New(dev, m, [][]int32{tokens}, chain.Options{Recipe: recipe, Rows: 16, Context: 64})
+	require.NoError(t, err)
+	for i := range m.Config().Layers {
+		require.NoError(t, whole.Layer(t.Context(), i, nil))
+	}
+	want, text, at := whole.Hidden(0), o.NewText(tokens), 0
+	var losses []float64
+	require.NoError(t, o.Compute(t.Context(), text, 0, 63, 11, Dense, func(rows []Row, y []float32) error {
+		for i, v := range y {
+			require.InDelta(t, want[at+i], v, 1e-3)
+		}
+		at += len(y)
+		l, err := o.Losses(t.Context(), rows, y)
+		losses = append(losses, l...)
+		return err
+	}))
+	require.Len(t, losses, 63)
+	require.Equal(t, 63*m.Config().Hidden, at)
+	head, err := whole.Head(t.Context())
+	require.NoError(t, err)
+	defer head.Close()
+	logits, err := head.Logits(t.Context(), 0, 0, nil)
+	require.NoError(t, err)
+	require.InDelta(t, loss(logits[5], tokens[6]), losses[5], 1e-3)
+}
+
+// TestImportanceIsTheLossOfZeroedHeads measures single heads and layers by computing the whole text
+// with their results set to zero.
+func TestImportanceIsTheLossOfZeroedHeads(t *testing.T) {
+	o, _, tokens := open(t, 32)
+	const rows = 12
+	texts := [][]int32{tokens, tokens[:40]}
+	p, err := o.Measure(t.Context(), texts, rows, nil)
+	require.NoError(t, err)
+	require.Len(t, p.Heads, o.config.Layers)
+	slow := func(layer int, zero func(head int) bool) (mean float64) {
+		for _, tokens := range texts {
+			text, first := o.NewText(tokens), len(tokens)-1-rows
+			attention := func(c *Chunk) {
+				Dense(c)
+				for r := range c.Out {
+					if c.Layer == layer && zero(c.Head) && c.First+r >= first {
+						clear(c.Out[r])
+					}
+				}
+			}
+			require.NoError(t, o.Compute(t.Context(), text, 0, len(tokens)-1, 8, attention, func(rows []Row, y []float32) error {
+				losses, err := o.Losses(t.Context(), rows, y)
+				for i, l := range losses {
+					if rows[i].Position >= first {
+						mean += l
+					}
+				}
+				return err
+			}))
+		}
+		return mean / (2 * rows)
+	}
+	plain := slow(-1, nil)
+	for layer := range o.config.Layers {
+		require.InDelta(t, slow(layer, func(int) bool { return true })-plain, p.Layers[layer], 1e-4)
+		head := layer % o.config.Heads
+		require.InDelta(t, slow(layer, func(h int) bool { return h == head })-plain, p.Heads[layer][head], 1e-4)
+	}
+	_, err = o.Measure(t.Context(), texts, 17, nil)
+	require.ErrorIs(t, err, ErrTexts)
+	_, err = o.Measure(t.Context(), [][]int32{tokens[:12]}, 12, nil)
+	require.ErrorIs(t, err, ErrTexts)
+	require.False(t, math.IsNaN(p.Layers[0]))
+}
