@@ -21,6 +21,22 @@ GLOBL expConstants<>(SB), RODATA, $48
 	IMULQ   DX, reg;      \
 	ADDQ    R8, reg
 
+// AHEAD is the number of rows between the row that is computed and the row that is fetched into the
+// cache. The processor does not guess the next row of a selection.
+#define AHEAD 16
+
+// FETCH fetches the row with the index at offset off of R9: CX bytes.
+#define FETCH(off, loop) \
+	MOVLQSX off(R9), R14; \
+	IMULQ   DX, R14;      \
+	ADDQ    R8, R14;      \
+	XORQ    BX, BX;       \
+loop:                     \
+	PREFETCHT0 (R14)(BX*1); \
+	ADDQ    $64, BX;      \
+	CMPQ    BX, CX;       \
+	JLT     loop
+
 // REDUCE adds up the eight lanes of Y0, Y1, Y2 and Y3 and stores the four sums.
 #define REDUCE \
 	VHADDPS Y1, Y0, Y0;          \
@@ -54,6 +70,14 @@ TEXT ·dotRows32(SB), NOSPLIT, $0-56
 	SHLQ $2, CX
 
 group:
+	CMPQ R10, $(AHEAD+4)
+	JLT  fetched
+	FETCH(4*AHEAD, fetch0)
+	FETCH(4*AHEAD+4, fetch1)
+	FETCH(4*AHEAD+8, fetch2)
+	FETCH(4*AHEAD+12, fetch3)
+
+fetched:
 	ROW(0, R11)
 	ROW(4, R12)
 	ROW(8, R13)
@@ -99,6 +123,14 @@ TEXT ·dotRows16(SB), NOSPLIT, $0-56
 	SHLQ $1, CX
 
 group:
+	CMPQ R10, $(AHEAD+4)
+	JLT  fetched
+	FETCH(4*AHEAD, fetch0)
+	FETCH(4*AHEAD+4, fetch1)
+	FETCH(4*AHEAD+8, fetch2)
+	FETCH(4*AHEAD+12, fetch3)
+
+fetched:
 	ROW(0, R11)
 	ROW(4, R12)
 	ROW(8, R13)
@@ -135,6 +167,15 @@ chunk:
 	VZEROUPPER
 	RET
 
+// FETCHNEXT computes the address of the value that is fetched next, with index number BX+AHEAD. It
+// jumps to done if there is none.
+#define FETCHNEXT(done) \
+	CMPQ    BX, R12;               \
+	JGE     done;                  \
+	MOVLQSX 4*AHEAD(R9)(BX*4), R13; \
+	IMULQ   DX, R13;               \
+	ADDQ    R8, R13
+
 // NEXT computes the address of the value with index number BX, and loads its weight.
 #define NEXT \
 	MOVLQSX (R9)(BX*4), R11; \
@@ -162,6 +203,7 @@ TEXT ·addRows32(SB), NOSPLIT, $0-56
 	MOVQ dim+32(FP), CX
 	MOVQ indices+40(FP), R9
 	MOVQ n+48(FP), R10
+	LEAQ -AHEAD(R10), R12
 	SHLQ $2, DX
 
 columns64:
@@ -171,6 +213,13 @@ columns64:
 	XORQ BX, BX
 
 row64:
+	FETCHNEXT(fetched64)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R13)
+	PREFETCHT0 128(R13)
+	PREFETCHT0 192(R13)
+
+fetched64:
 	NEXT
 	ADD32(0, Y0, Y9)
 	ADD32(32, Y1, Y10)
@@ -203,6 +252,11 @@ columns32:
 	XORQ BX, BX
 
 row32:
+	FETCHNEXT(fetched32)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R13)
+
+fetched32:
 	NEXT
 	ADD32(0, Y0, Y9)
 	ADD32(32, Y1, Y10)
@@ -250,6 +304,7 @@ TEXT ·addRows16(SB), NOSPLIT, $0-56
 	MOVQ dim+32(FP), CX
 	MOVQ indices+40(FP), R9
 	MOVQ n+48(FP), R10
+	LEAQ -AHEAD(R10), R12
 	SHLQ $1, DX
 
 columns64:
@@ -259,6 +314,11 @@ columns64:
 	XORQ BX, BX
 
 row64:
+	FETCHNEXT(fetched64)
+	PREFETCHT0 0(R13)
+	PREFETCHT0 64(R13)
+
+fetched64:
 	NEXT
 	ADD16(0, Y0, Y9)
 	ADD16(16, Y1, Y10)
@@ -291,6 +351,10 @@ columns32:
 	XORQ BX, BX
 
 row32:
+	FETCHNEXT(fetched32)
+	PREFETCHT0 0(R13)
+
+fetched32:
 	NEXT
 	ADD16(0, Y0, Y9)
 	ADD16(16, Y1, Y10)
