@@ -116,6 +116,7 @@ var walls = []wall{
 	// benchmarks and tests import.
 	{folder: "backend/engine/draft/baseline", internal: []string{"backend/engine/draft", "spec"}, stdOnly: true},
 	{folder: "spec/replay", internal: []string{"spec"}, stdOnly: true},
+	{folder: "adapters/lab/attention", internal: []string{"backend/heads", "backend/sparse"}},
 	{folder: "adapters/lab/bench", internal: []string{"adapters/chat", "adapters/jsonfault", "backend/engine", "backend/engine/draft/...", "backend/tokenizer", "graphswap/...", "spec/..."}},
 	{folder: "backend/engine/enginetest", internal: []string{
 		"backend/...", "graphswap", "graphswap/baseline", "internal/mapped",
@@ -138,7 +139,7 @@ var walls = []wall{
 	{folder: "adapters/signing", internal: []string{"internal/trust"}},
 	{folder: "adapters/findings", internal: []string{
 		"internal/rootfile", "internal/trust",
-		"adapters/atomicfile", "adapters/signing", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/imagecache", "backend/lanes", "backend/model", "backend/tokenizer", "internal/mapped",
+		"adapters/atomicfile", "adapters/signing", "backend", "backend/chain", "backend/cpu", "backend/engine", "backend/heads", "backend/imagecache", "backend/lanes", "backend/model", "backend/tokenizer", "internal/mapped",
 	}},
 	{folder: "adapters/choose", internal: []string{
 		"adapters/config", "adapters/findings", "adapters/launch", "backend", "backend/engine", "backend/engine/prepare", "backend/engine/draft", "backend/gguf", "backend/imagecache", "backend/model",

@@ -63,6 +63,7 @@ var ErrTooLittleText = errors.New("the text is too short to calibrate a model wi
 // Graph of [engine.Progress].
 const (
 	Calibrating = "activations"
+	Weighing    = "heads"
 	Comparing   = "with float"
 )
 

@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/heads"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// FuzzResultFiles reads arbitrary bytes as ranges, checks and manifests, because
+// FuzzResultFiles reads arbitrary bytes as ranges, checks, importances and manifests, because
 // users may edit these files.
 func FuzzResultFiles(f *testing.F) {
 	const digest = "abc"
@@ -21,18 +22,24 @@ func FuzzResultFiles(f *testing.F) {
 	f.Add([]byte(`{"schema":"sdnpu-prepared-1","images":[{"weights_shared":true}]}`))
 	f.Add([]byte(`{"schema":"sdnpu-prepared-2","prepared":[{"images":[{"weights_shared":true}]},null,{"rows":[1]}]}`))
 	f.Add([]byte(`{"images":[null]}`))
+	f.Add([]byte(`{"version":1,"digest":"abc","heads":[[0.1,-2]],"layers":[0.5]}`))
 	folder := f.TempDir()
 	s := Store{Cache: folder, Prepared: []string{folder}}
 	recipe, err := model.FindRecipe("w8a16")
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, path := range []string{s.RangesPath(digest, recipe), s.checkPath(digest, recipe.Name), filepath.Join(folder, ManifestFile)} {
+		for _, path := range []string{s.RangesPath(digest, recipe), s.checkPath(digest, recipe.Name), s.AttentionPath(digest), filepath.Join(folder, ManifestFile)} {
 			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			require.NoError(t, os.WriteFile(path, data, 0o600))
 		}
 		if r, err := ReadRanges(s.RangesPath(digest, recipe), digest); err == nil {
 			require.NotEmpty(t, r.Tensors)
 			require.NotEmpty(t, rangesDigest(r))
+		}
+		if a, err := ReadAttention(s.AttentionPath(digest), digest, model.Config{Layers: 1, Heads: 2}); err == nil {
+			ratios, err := heads.Ratios(a.Weights(), 0.2)
+			require.NoError(t, err)
+			require.InDelta(t, 0.2, (ratios[0][0]+ratios[0][1])/2, 1e-9)
 		}
 		if check, known := s.LastCheck(digest, recipe); known {
 			require.NotNil(t, check)
@@ -46,6 +53,6 @@ func FuzzResultFiles(f *testing.F) {
 		}
 		entries, err := s.List()
 		require.NoError(t, err)
-		require.Len(t, entries, 2, "damaged files are listed, so that they can be cleared")
+		require.Len(t, entries, 3, "damaged files are listed, so that they can be cleared")
 	})
 }

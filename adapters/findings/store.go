@@ -26,6 +26,8 @@ const (
 	ChoicesFolder  = "choices"
 	TimesFolder    = "times"
 	RefusalsFolder = "refusals"
+	// AttentionFolder holds the importance of attention heads.
+	AttentionFolder = "attention"
 	// ConfigurationsFolder holds the blocks and widths that plan auto has chosen. Package
 	// launch writes the files of ConfigurationsFolder.
 	ConfigurationsFolder = "configurations"
@@ -43,12 +45,14 @@ const (
 	ChoiceKind  = "choice"
 	TimesKind   = "times"
 	RefusalKind = "refusal"
+
+	AttentionKind = "attention"
 )
 
 // folders maps each kind of result to its folder in the cache.
 var folders = map[string]string{
 	RangesKind: RangesFolder, CheckKind: ChecksFolder, FlipsKind: FlipsFolder, ProfileKind: ProfilesFolder, ChoiceKind: ChoicesFolder, TimesKind: TimesFolder,
-	RefusalKind: RefusalsFolder,
+	RefusalKind: RefusalsFolder, AttentionKind: AttentionFolder,
 }
 
 // Store reads and writes the measured results of models. The zero Store stores nothing.
@@ -96,8 +100,8 @@ func readTrusted(path string) ([]byte, error) {
 
 // Entry describes a file with a measured result.
 type Entry struct {
-	// Kind is RangesKind, CheckKind, FlipsKind, ProfileKind, ChoiceKind, TimesKind or
-	// RefusalKind.
+	// Kind is RangesKind, CheckKind, FlipsKind, ProfileKind, ChoiceKind, TimesKind,
+	// RefusalKind or AttentionKind.
 	Kind string
 	// Key is the name of the result file without its suffix.
 	Key, Path string

@@ -29,6 +29,8 @@ type calibrateFlags struct {
 	output, recipe string
 	formError      float64
 	json           bool
+	attention      bool
+	keep           float64
 }
 
 // errNotCalibrated is returned for a recipe that needs no activation ranges.
@@ -69,8 +71,12 @@ checks of other ranges are discarded.
 
 With -o, the result goes to another file. To use that file, copy it to this path in the image
 cache, where DIGEST is the value of the file's field digest: ` + findings.RangesFolder + `/DIGEST` + findings.FileSuffix + `.
-The file of rounded weights has the suffix ` + findings.CodesSuffix + `, and is copied to ` + findings.RangesFolder + `/DIGEST` + findings.CodesSuffix + `.`,
-		Example: "  sdnpu calibrate model.gguf\n  sdnpu calibrate model.gguf --text mail.txt --text notes.txt",
+The file of rounded weights has the suffix ` + findings.CodesSuffix + `, and is copied to ` + findings.RangesFolder + `/DIGEST` + findings.CodesSuffix + `.
+
+With --attention, the command measures how important each attention head is, in place of ranges:
+the loss if the head's result is zero. Sparse attention then keeps more keys of important heads.
+It prints the share of keys of each head, with the mean in --keep. This takes minutes.`,
+		Example: "  sdnpu calibrate model.gguf\n  sdnpu calibrate model.gguf --text mail.txt --text notes.txt\n  sdnpu calibrate model.gguf --attention",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -80,6 +86,10 @@ The file of rounded weights has the suffix ` + findings.CodesSuffix + `, and is 
 	flags.Float64Var(&f.formError, "form-error", chain.FormError, "largest error of a projection's form, for recipes with a shadow")
 	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: in the image cache, where recipes find it)")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	flags.BoolVar(&f.attention, "attention", false, "measure the importance of attention heads")
+	flags.Float64Var(&f.keep, "keep", 0.2, "with --attention: mean share of keys to print")
+	cmd.MarkFlagsMutuallyExclusive("attention", "recipe")
+	cmd.MarkFlagsMutuallyExclusive("attention", "form-error")
 	return cmd
 }
 
@@ -108,6 +118,9 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	s, err := launch.ReadSettings()
 	if err != nil {
 		return err
+	}
+	if c.attention {
+		return c.runAttention(cmd, s, path)
 	}
 	recipe, err := model.FindRecipe(c.recipe)
 	if err != nil {

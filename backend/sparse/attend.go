@@ -93,3 +93,15 @@ func check(dim, width int, keys, values Rows, indices []int32) {
 		panic(fmt.Sprintf("sparse: %d indices up to %d, %d rows, %d elements of keys and %d of values", len(indices), most, rows, dim, width))
 	}
 }
+
+// Products stores the product of q with each of the first len(dst) keys: their scores in float32.
+func Products(dst, q []float32, keys Rows) {
+	n := len(dst)
+	s := scratches.Get().(*scratch)
+	for len(s.all) < n {
+		s.all = append(s.all, int32(len(s.all)))
+	}
+	check(len(q), len(q), keys, keys, s.all[:n])
+	scores(dst, q, keys, s.all[:n])
+	scratches.Put(s)
+}

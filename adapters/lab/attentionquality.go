@@ -1,0 +1,208 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/lab/attention"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/cpu"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/heads"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// attentionFlags holds the flags of `sdnpu-lab attention quality` and `recall`.
+type attentionFlags struct {
+	text, ways, heads           string
+	tokens, texts, first, width int
+	stride                      int
+	keep                        float64
+	json                        bool
+}
+
+// add adds the flags that both commands have.
+func (f *attentionFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.text, "text", "", "text file (required)")
+	flags.IntVar(&f.tokens, "tokens", 2048, "length of each text in tokens")
+	flags.IntVar(&f.width, "width", 128, "rows of a pass")
+	flags.Float64Var(&f.keep, "keep", 0.2, "mean share of keys")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	_ = cmd.MarkFlagRequired("text") // MarkFlagRequired cannot fail, because the flag exists
+}
+
+func newAttentionQualityCommand() *cobra.Command {
+	var f attentionFlags
+	names := make([]string, len(attention.KnownWays))
+	about := ""
+	for i, w := range attention.KnownWays {
+		names[i] = w.Name
+		about += fmt.Sprintf("  %-13s %s\n", w.Name, w.About)
+	}
+	cmd := &cobra.Command{
+		Use:   "quality MODEL.gguf --text FILE",
+		Short: "Compare perplexities of sparse attention",
+		Long: `Compare perplexities of sparse attention.
+
+Compute parts of a text as prompts are computed, with one kind of attention in all layers, on the
+float device, and print the perplexity of the positions from --first on. Rows with at most ` + fmt.Sprint(attention.DenseBelow) + ` keys
+attend to all of them. The kinds of attention (--ways):
+
+` + about + `
+The share of each head comes from sdnpu calibrate --attention, or from a file in --heads.`,
+		Args: cmdline.OneArgument("MODEL.gguf"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.quality(cmd, args[0]) },
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.IntVar(&f.texts, "texts", 1, "number of parts of the text, spread over it")
+	flags.IntVar(&f.first, "first", attention.DenseBelow, "first position that counts")
+	flags.StringVar(&f.ways, "ways", strings.Join(names, ","), "kinds of attention")
+	flags.StringVar(&f.heads, "heads", "", "file with importances of heads")
+	return cmd
+}
+
+func newAttentionRecallCommand() *cobra.Command {
+	var f attentionFlags
+	cmd := &cobra.Command{
+		Use:   "recall MODEL.gguf --text FILE",
+		Short: "Measure how many keys estimated scores find",
+		Long: `Measure how many keys estimated scores find.
+
+Compute the beginning of a text with dense attention on the float device. For each head and for one
+row in --stride, print the share of the keys with the largest float scores that are among the keys
+with the largest estimated scores, without sinks and floor.`,
+		Args: cmdline.OneArgument("MODEL.gguf"),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.recall(cmd, args[0]) },
+	}
+	f.add(cmd)
+	cmd.Flags().IntVar(&f.stride, "stride", 8, "distance of rows that count")
+	return cmd
+}
+
+// open opens the model and encodes the text.
+func (f *attentionFlags) open(cmd *cobra.Command, path string, use func(findings.Model, *attention.Bench) error) (err error) {
+	if !(f.keep > 0 && f.keep <= 1) {
+		return fmt.Errorf("--keep %v: want a number above 0 and at most 1, such as 0.2", f.keep)
+	}
+	file, m, err := launch.OpenModel(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	data, err := os.ReadFile(f.text)
+	if err != nil {
+		return err
+	}
+	all, err := m.Tokenizer.Encode(string(data), tokenizer.EncodeOptions{AddSpecial: true})
+	if err != nil {
+		return err
+	}
+	if f.texts < 1 || f.tokens < 2 || len(all) < f.tokens {
+		return fmt.Errorf("%s has %d tokens: want at least one part of %d", f.text, len(all), f.tokens)
+	}
+	b := &attention.Bench{First: f.first, Ratio: f.keep}
+	for i := range f.texts {
+		at := 0
+		if f.texts > 1 {
+			at = i * (len(all) - f.tokens) / (f.texts - 1)
+		}
+		b.Texts = append(b.Texts, all[at:at+f.tokens])
+	}
+	dev := cpu.New(cpu.Options{})
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	if b.Model, err = heads.Open(cmd.Context(), dev, m.Model, f.width, f.tokens); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Model.Close()) }()
+	bar := launch.NewBar(cmd.ErrOrStderr())
+	defer bar.Close()
+	b.Progress = func(done, total int) { bar.Step(engine.Progress{Graph: "tokens", Done: done, Total: total}) }
+	return use(m, b)
+}
+
+func (f *attentionFlags) quality(cmd *cobra.Command, path string) error {
+	ways, err := attention.FindWays(f.ways)
+	if err != nil {
+		return err
+	}
+	return f.open(cmd, path, func(m findings.Model, b *attention.Bench) error {
+		for _, w := range ways {
+			if w.PerHead && b.Ratios == nil {
+				if b.Ratios, err = f.ratios(m); err != nil {
+					return err
+				}
+			}
+		}
+		out := cmd.OutOrStdout()
+		if !f.json {
+			fmt.Fprintf(out, "%d parts of %d tokens, positions from %d on, keep %g\n%-13s %10s %9s %7s %8s\n", f.texts, f.tokens, f.first, f.keep, "way", "perplexity", "to first", "kept", "seconds")
+		}
+		var first attention.Quality
+		for i, w := range ways {
+			q, err := b.Measure(cmd.Context(), w)
+			if err != nil {
+				return err
+			}
+			if i == 0 {
+				first = q
+			}
+			if f.json {
+				err = json.NewEncoder(out).Encode(q)
+			} else {
+				_, err = fmt.Fprintf(out, "%-13s %10.4f %+8.2f%% %6.1f%% %8.1f\n", q.Way, q.Perplexity, 100*(q.Perplexity/first.Perplexity-1), 100*q.Kept, q.Seconds)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ratios returns the share of keys of each head.
+func (f *attentionFlags) ratios(m findings.Model) ([][]float64, error) {
+	if f.heads != "" {
+		importance, err := findings.ReadAttention(f.heads, m.Digest(), m.Config())
+		if err != nil {
+			return nil, err
+		}
+		return heads.Ratios(importance.Weights(), f.keep)
+	}
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return nil, err
+	}
+	return s.Findings().AttentionRatios(m.Model, f.keep)
+}
+
+func (f *attentionFlags) recall(cmd *cobra.Command, path string) error {
+	f.texts = 1
+	if f.stride < 1 {
+		return fmt.Errorf("--stride %d: want at least 1", f.stride)
+	}
+	return f.open(cmd, path, func(_ findings.Model, b *attention.Bench) error {
+		found, rows, err := b.Recall(cmd.Context(), f.stride)
+		if err != nil {
+			return err
+		}
+		if f.json {
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(found)
+		}
+		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+		fmt.Fprintf(w, "scores\trecall\tworst head\t(%d tokens, keep %g, %d rows of each head)\n", f.tokens, f.keep, rows)
+		for s, r := range found {
+			fmt.Fprintf(w, "%s\t%.2f %%\t%.2f %%\n", attention.ScoreNames[s], 100*r.Mean, 100*r.Worst)
+		}
+		return w.Flush()
+	})
+}
