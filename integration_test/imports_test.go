@@ -181,6 +181,7 @@ var walls = []wall{
 	{folder: "adapters/lab/contact", internal: []string{"adapters/lab/battery", "adapters/profile", "backend", "backend/engine", "backend/engine/prepare", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/lab/battery", modules: []string{"golang.org/x/sys"}},
 	{folder: "adapters/lab/headpipe", stdOnly: true},
+	{folder: "adapters/lab/memo", internal: []string{"backend", "backend/engine", "backend/model", "backend/quant", "graphswap"}},
 	{folder: "adapters/lab/recall", internal: []string{"backend/engine", "backend/tokenizer"}},
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
 	{folder: "adapters/lab/sharing", internal: []string{"backend", "backend/engine/images", "backend/model"}},

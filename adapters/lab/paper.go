@@ -17,6 +17,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/adapters/lab/memo"
 	"github.com/sdnpu/sdnpu/adapters/lab/paper"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/spec/replay"
@@ -26,7 +27,7 @@ import (
 type paperFlags struct {
 	generateFlags
 	dir, data, traces string
-	known             bool
+	known, recompute  bool
 	llamacpp          map[string]string
 }
 
@@ -60,6 +61,11 @@ item, all tables as papers.md, and each executed run as soon as it ends. After a
 interruption, the same command continues with the first run that is missing. Run the
 command once for each --model: Table 4 compares with the published model of that name.
 
+All systems give the same texts, so the emulator computes each text once, and a device that
+remembers its results serves the engine of each run and charges the phone's times. A test
+compares the requests with those of the emulator. --recompute lets the emulator compute every
+pass of every run.
+
 No phone's CPU is simulated. Rows of CPU decoding take the rate of the phone's profile.
 --llama-cpp gives a rate that was measured there with llama.cpp.
 
@@ -78,6 +84,7 @@ without recorded texts, the texts of the run "npu" are replayed.`,
 	flags.StringVar(&f.traces, "traces", "", "recorded texts of the model (default: traces/MODEL.jsonl in the data folder)")
 	flags.StringToStringVar(&f.llamacpp, "llama-cpp", nil, "measured times of llama.cpp on the CPU, as PHONE/MODEL=MILLISECONDS per token (default: the profile's)")
 	flags.BoolVar(&f.known, "known", false, "execute nothing; values of runs that the folder of -o does not have are left out")
+	flags.BoolVar(&f.recompute, "recompute", false, "let the emulator compute every pass of every run (10 to 18 s of processor time per request)")
 	flags.IntVar(&f.items, "items", 3, "number of prompts of each task, evenly spread")
 	flags.IntVar(&f.longest, "longest", 1100, "skip prompts that have more tokens")
 	flags.IntVarP(&f.tokens, "tokens", "n", 150, "maximum number of tokens to generate")
@@ -184,7 +191,7 @@ func (f *paperFlags) rates() (map[paper.Chip]float64, error) {
 }
 
 // execute executes the runs that the store does not have.
-func (f *paperFlags) execute(ctx context.Context, stderr io.Writer, store *paperStore, needs []paper.Need) error {
+func (f *paperFlags) execute(ctx context.Context, stderr io.Writer, store *paperStore, needs []paper.Need) (err error) {
 	if len(needs) == 0 {
 		return nil
 	}
@@ -204,14 +211,17 @@ func (f *paperFlags) execute(ctx context.Context, stderr io.Writer, store *paper
 	if err != nil {
 		return err
 	}
+	teacher := &paperTeacher{model: model, context: length, stderr: stderr}
+	defer func() { err = errors.Join(err, teacher.close()) }()
+	memory := memo.NewMemory(teacher)
 	for n, need := range needs {
 		items := bench.InTurns(slices.DeleteFunc(slices.Clone(all), func(i bench.Item) bool { return need.Summaries && i.Task != summarizationTask }))
 		if store.done(need.Run, f.model, f.tokens, items) {
 			continue
 		}
 		store.begin(need.Run, f.model)
-		job := paperJob{Run: need.Run, Model: model, Context: length, Tokens: f.tokens, Items: items}
-		err := job.execute(ctx, stderr, func(r paper.Request) error {
+		job := paperJob{Run: need.Run, Model: model, Context: length, Tokens: f.tokens, Items: items, Recompute: f.recompute}
+		err := job.execute(ctx, memory, stderr, func(r paper.Request) error {
 			store.requests = append(store.requests, r)
 			fmt.Fprintf(stderr, "run %d of %d, %s on %s as %s, %s %s: %d tokens in %d passes, %.0f + %.0f ms\n",
 				n+1, len(needs), r.System, r.Phone, r.As, r.Task, r.ID, r.Output, r.Passes, r.First, r.Decode)

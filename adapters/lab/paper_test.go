@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/lab/memo"
 	"github.com/sdnpu/sdnpu/adapters/lab/paper"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
@@ -139,4 +141,62 @@ func TestPaperNamesWhatIsMissing(t *testing.T) {
 	text, err := lab(t, "paper", "fig3", "--data", "x", "--llama-cpp", "sd8gen2/qwen2.5-1.5b=30")
 	require.NoError(t, err, "a simulated item needs no data")
 	require.Contains(t, text, "| sd8gen2: 256 rows against 32 |")
+}
+
+// TestMemoryGivesTheRequestsOfTheEmulator answers the same prompts with and without the memory.
+// Drafts take processor time of this machine; all else must be equal to the microsecond. Only the
+// product decides by these times how many tokens it drafts.
+func TestMemoryGivesTheRequestsOfTheEmulator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test executes 20 requests")
+	}
+	t.Setenv("SDNPU_CACHE", t.TempDir())
+	long := strings.Repeat("Once upon a time there was a girl named Lily. She had a red ball. ", 12)
+	prompts := textFile(t, "prompts.jsonl", `{"task":"summarization","id":"1","prompt":[{"role":"user","content":"`+long+`"}]}`+"\n"+
+		`{"task":"rag","id":"2","prompt":[{"role":"user","content":"Tom and Lily. `+long+`"}]}`+"\n")
+	f := paperFlags{generateFlags: generateFlags{model: story, prompts: []string{prompts}, items: 1, longest: 500, tokens: 40}}
+	list, err := f.readPrompts()
+	require.NoError(t, err)
+	items, _, err := f.encodePrompts(list, anyEncoder)
+	require.NoError(t, err)
+	require.Len(t, items, 2)
+	path, err := filepath.Abs(story)
+	require.NoError(t, err)
+	var log bytes.Buffer
+	teacher := &paperTeacher{model: path, context: 512, stderr: &log}
+	defer func() { require.NoError(t, teacher.close()) }()
+	memory := memo.NewMemory(teacher)
+	for _, run := range []paper.Run{
+		{Phone: "sd8gen2", As: "qwen2.5-1.5b", System: paper.NPU},
+		{Phone: "sd8gen2", As: "llama3.2-3b", System: paper.NPUGSD},
+		{Phone: "sd8gen3", As: "qwen2.5-1.5b", System: paper.LookupAll},
+		{Phone: "sd8gen2", As: "qwen2.5-0.5b", System: paper.Published},
+		{Phone: "sd8elite", As: "qwen2.5-1.5b", System: paper.Ours},
+	} {
+		var got [2][]paper.Request
+		for i := range got {
+			j := paperJob{Run: run, Model: path, Context: 512, Tokens: 40, Items: items, Recompute: i == 0}
+			require.NoError(t, j.execute(t.Context(), memory, &log, func(r paper.Request) error {
+				got[i] = append(got[i], r)
+				return nil
+			}), "%v\n%s", run, log.String())
+		}
+		require.Len(t, got[0], 2)
+		for i, want := range got[0] {
+			r := got[1][i]
+			if run.System == paper.Ours {
+				require.Equal(t, want.Text, r.Text)
+				require.Equal(t, want.Loads, r.Loads)
+				require.InEpsilon(t, want.First, r.First, 0.2)
+				require.InEpsilon(t, want.Decode, r.Decode, 0.2)
+				continue
+			}
+			if run.System != paper.NPU {
+				require.InDelta(t, want.First, r.First, 0.2*want.First+50)
+				require.Positive(t, r.Drafting)
+				r.First, r.Decode, r.Energy, r.Drafting, r.Learning = want.First, want.Decode, want.Energy, want.Drafting, want.Learning
+			}
+			require.Equal(t, want, r)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,11 +19,16 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
+	"github.com/sdnpu/sdnpu/adapters/lab/memo"
 	"github.com/sdnpu/sdnpu/adapters/lab/paper"
 	"github.com/sdnpu/sdnpu/adapters/lab/published"
 	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
 	"github.com/sdnpu/sdnpu/backend/engine/draft/baseline"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 // paperCommand is the argument with which this program starts itself as a child process that
@@ -38,6 +42,9 @@ type paperJob struct {
 	Context int
 	Tokens  int
 	Items   []bench.Item
+	// Recompute is set if the emulator computes each pass. Otherwise a device with a memory asks the
+	// parent process.
+	Recompute bool
 }
 
 // newPaperChildCommand returns the command of the child process. Each phone needs its own
@@ -50,26 +57,27 @@ func newPaperChildCommand() *cobra.Command {
 		Args:   cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var job paperJob
-			if err := json.NewDecoder(cmd.InOrStdin()).Decode(&job); err != nil {
+			input := json.NewDecoder(cmd.InOrStdin())
+			if err := input.Decode(&job); err != nil {
 				return err
 			}
 			stdout, err := cmdline.TakeStdout()
 			if err != nil {
 				return err
 			}
-			return job.answer(cmd.Context(), stdout, cmd.ErrOrStderr())
+			return job.answer(cmd.Context(), input, stdout, cmd.ErrOrStderr())
 		},
 	}
 }
 
 // answer answers the prompts and writes one line for each.
-func (j *paperJob) answer(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	g, err := j.open(ctx, stderr)
+func (j *paperJob) answer(ctx context.Context, replies *json.Decoder, stdout, stderr io.Writer) (err error) {
+	lines := json.NewEncoder(stdout)
+	g, err := j.open(ctx, &asker{lines, replies}, stderr)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	lines := json.NewEncoder(stdout)
 	for _, item := range j.Items {
 		r, err := g.Generate(ctx, engine.Request{Prompt: item.IDs, MaxTokens: j.Tokens}, func(engine.Piece) error { return nil })
 		if err != nil {
@@ -77,7 +85,7 @@ func (j *paperJob) answer(ctx context.Context, stdout, stderr io.Writer) (err er
 		}
 		q, ok := paper.NewRequest(&r)
 		if !ok {
-			return errors.New("the emulator simulates no phone")
+			return errors.New("the device simulates no phone")
 		}
 		q.Run, q.Model, q.Task, q.ID, q.Limit = j.Run, filepath.Base(j.Model), item.Task, item.ID, j.Tokens
 		if j.Run.System == paper.NPU {
@@ -85,7 +93,7 @@ func (j *paperJob) answer(ctx context.Context, stdout, stderr io.Writer) (err er
 		}
 		sum := sha256.Sum256(fmt.Append(nil, r.Output))
 		q.Text = hex.EncodeToString(sum[:8])
-		if err := lines.Encode(q); err != nil {
+		if err := lines.Encode(paperLine{Request: &q}); err != nil {
 			return err
 		}
 	}
@@ -93,7 +101,7 @@ func (j *paperJob) answer(ctx context.Context, stdout, stderr io.Writer) (err er
 }
 
 // open opens the model with the settings of the run's system.
-func (j *paperJob) open(ctx context.Context, stderr io.Writer) (bench.Generator, error) {
+func (j *paperJob) open(ctx context.Context, source memo.Source, stderr io.Writer) (bench.Generator, error) {
 	i := slices.IndexFunc(paper.Systems(), func(s paper.System) bool { return s.Name == j.Run.System })
 	if i < 0 {
 		return nil, fmt.Errorf("unknown system %q", j.Run.System)
@@ -118,23 +126,40 @@ func (j *paperJob) open(ctx context.Context, stderr io.Writer) (bench.Generator,
 	if system.Plan != "" {
 		o.Policy = published.Plan(system.Plan, system.Spare)
 	}
+	if !j.Recompute {
+		o.Device = func(m *model.Model) (backend.Device, error) { return j.device(m, source, c.Draft) }
+	}
 	return openGenerator(ctx, s, o, stderr)
 }
 
-// execute answers the prompts of a run in a child process, and calls each with every request.
-func (j *paperJob) execute(ctx context.Context, stderr io.Writer, each func(paper.Request) error) (err error) {
-	self, err := launch.OwnProgram()
+// device returns a device that answers from the source. Rows after a wrong draft matter only to
+// drafters that learn from them.
+func (j *paperJob) device(m *model.Model, source memo.Source, mode draft.Mode) (backend.Device, error) {
+	recipe, err := model.FindRecipe(paper.Recipe)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	input, err := json.Marshal(j)
+	profile, err := graphswap.Device(j.Run.Phone)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := profile.Cost(j.Run.As)
+	if err != nil {
+		return nil, err
+	}
+	return memo.New(memo.Options{Model: m, Recipe: recipe, Source: source, Cost: cost, Reachable: !mode.Rejected() && !mode.Calibration})
+}
+
+// execute answers the prompts of a run in a child process, and calls each with every request.
+// memory answers the child's questions.
+func (j *paperJob) execute(ctx context.Context, memory *memo.Memory, stderr io.Writer, each func(paper.Request) error) (err error) {
+	self, err := launch.OwnProgram()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	child := exec.CommandContext(ctx, self, paperCommand)
-	child.Stdin = strings.NewReader(string(input))
 	child.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SDNPU_EMULATOR=") }),
 		fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=virtual", j.Run.Phone, j.Run.As))
 	child.Stderr = stderr
@@ -142,22 +167,22 @@ func (j *paperJob) execute(ctx context.Context, stderr io.Writer, each func(pape
 	if err != nil {
 		return err
 	}
+	input, err := child.StdinPipe()
+	if err != nil {
+		return err
+	}
 	if err := child.Start(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, child.Wait()) }()
-	lines := bufio.NewScanner(output)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var q paper.Request
-		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
+	defer func() {
+		if err != nil {
 			cancel()
-			return err
 		}
-		if err := each(q); err != nil {
-			cancel()
-			return err
-		}
+		err = errors.Join(err, input.Close(), child.Wait())
+	}()
+	replies := json.NewEncoder(input)
+	if err := replies.Encode(j); err != nil {
+		return err
 	}
-	return lines.Err()
+	return readPaperLines(ctx, json.NewDecoder(output), replies, memory.Session(), each)
 }

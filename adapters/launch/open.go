@@ -79,7 +79,12 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 	if l.Prompt, err = o.encode(l.Tokenizer, m.Config()); err != nil {
 		return nil, err
 	}
-	if l.Device, err = s.OpenDevice(ctx, program, o.Logger); err != nil {
+	if o.Device != nil {
+		l.Device, err = o.Device(m)
+	} else {
+		l.Device, err = s.OpenDevice(ctx, program, o.Logger)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err = s.openFitting(ctx, l, m, o); err != nil {

@@ -7,8 +7,9 @@
 // value was found:
 //
 //   - counted: an exact count, on recorded texts or in an execution with real drafts;
-//   - executed: the engine answered real prompts with real drafts, and the emulator charged
-//     each call with the time of a device profile, on a virtual clock;
+//   - executed: the engine answered real prompts with real drafts, and a device charged each
+//     call with the time of a device profile, on a virtual clock. The device is the emulator, or
+//     one of package memo, which computes each text once for all systems;
 //   - simulated: computed from a device profile without an execution;
 //   - estimated: computed from a single published rate, such as that of a CPU;
 //   - measured: timed on the machine that ran this program.

@@ -68,6 +68,7 @@ func Items() []Item {
 		{"fig14", "parts of a request, on the OnePlus 13", phoneNeeds("sd8elite"), false, fig14},
 		{"coordgen-fig5", "prompt and answer on a graph of 32 rows, on the Redmi K70 Pro", nil, false, coordgenFig5},
 		{"llmnpu-order", "llm.npu: bubbles and prefill of each policy", nil, false, llmnpuOrder},
+		{"llmnpu-sharing", "llm.npu: memory of graphs that chunks share", nil, false, llmnpuSharing},
 		{"shadowattn-order", "shadowAttn: orders of the heads of a layer", nil, false, shadowattnOrder},
 	}
 }

@@ -32,7 +32,10 @@ const (
 	Ours      = "ours"       // Ours is the product with default settings
 )
 
-// Systems lists all systems. All have the recipe f16, so that all give the same texts.
+// Recipe is the recipe of all systems, so that all give the same texts.
+const Recipe = "f16"
+
+// Systems lists all systems.
 func Systems() []System {
 	return []System{
 		switched(NPU, "256,1", "off", baseline.Sync, false),
@@ -46,7 +49,7 @@ func Systems() []System {
 		switched(Published, "128,32", "paper", baseline.Greedy, false),
 		switched(Spare, "128,32", "paper", baseline.Greedy, true),
 		switched(CoordGen, "256,64", "paper", baseline.Greedy, false),
-		{Name: Ours, Keys: map[string]string{"sdnpu.recipe": "f16"}},
+		{Name: Ours, Keys: map[string]string{"sdnpu.recipe": Recipe}},
 	}
 }
 
@@ -64,5 +67,5 @@ func switched(name, rows, drafts, plan string, spare bool) System {
 }
 
 func keys(rows, plan string) map[string]string {
-	return map[string]string{"sdnpu.recipe": "f16", "sdnpu.rows": rows, "sdnpu.blocks": "2", "sdnpu.plan": plan}
+	return map[string]string{"sdnpu.recipe": Recipe, "sdnpu.rows": rows, "sdnpu.blocks": "2", "sdnpu.plan": plan}
 }
