@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -66,6 +67,9 @@ type Options struct {
 	FrequencyPenalty float32
 	// PresencePenalty is subtracted from the logit of each recent token once.
 	PresencePenalty float32
+	// Bias changes the logits of tokens before the penalties. Bias is sorted by token and names
+	// no token twice. If a mask allows exactly one token, Sample chooses it whatever its bias.
+	Bias []Bias `json:",omitempty"`
 	// RepeatLastN is the number of last accepted tokens that count as recent. If
 	// RepeatLastN is zero, there are no penalties; -1 makes all tokens recent.
 	RepeatLastN int
@@ -73,6 +77,26 @@ type Options struct {
 	// ordinary Seed and does not select a random one.
 	Seed uint64
 }
+
+// Bias is a number that is added to the logit of a token. If Add is -Inf, the token is never
+// chosen.
+type Bias struct {
+	Token int32
+	Add   float32
+}
+
+// add returns the logit with the bias. Only a bias of -Inf makes a finite logit infinite.
+func (b Bias) add(logit float32) float32 {
+	switch {
+	case logit != logit || math.IsInf(float64(logit), 0) && !math.IsInf(float64(b.Add), -1):
+		return logit
+	case math.IsInf(float64(b.Add), -1):
+		return b.Add
+	}
+	return float32(min(max(float64(logit)+float64(b.Add), -math.MaxFloat32), math.MaxFloat32))
+}
+
+func byToken(b Bias, token int32) int { return cmp.Compare(b.Token, token) }
 
 // check returns an error if a sampling option is out of range.
 func (o Options) check() error {
@@ -92,6 +116,14 @@ func (o Options) check() error {
 		v := float64(f.value)
 		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 && !f.negative {
 			return fmt.Errorf("%w: %s=%v", ErrOptions, f.name, f.value)
+		}
+	}
+	for i, b := range o.Bias {
+		switch {
+		case math.IsNaN(float64(b.Add)) || math.IsInf(float64(b.Add), 1):
+			return fmt.Errorf("%w: the bias of token %d is %v: want a number or -Inf", ErrOptions, b.Token, b.Add)
+		case i > 0 && b.Token <= o.Bias[i-1].Token:
+			return fmt.Errorf("%w: the biases are not sorted by token: token %d follows token %d", ErrOptions, b.Token, o.Bias[i-1].Token)
 		}
 	}
 	if o.RepeatLastN < -1 {

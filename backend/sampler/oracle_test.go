@@ -12,6 +12,11 @@ import (
 func distribution(o Options, logits []float32, recent []int32, mask Mask) []float64 {
 	var list []entry
 	for id, l := range logits {
+		for _, b := range o.Bias {
+			if int(b.Token) == id && !math.IsInf(float64(l), 0) {
+				l += b.Add
+			}
+		}
 		if mask != nil && !mask.Allowed(int32(id)) || math.IsInf(float64(l), -1) {
 			continue
 		}

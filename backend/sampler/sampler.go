@@ -86,13 +86,19 @@ func (s *Sampler) choose() int32 {
 	return s.draw()
 }
 
-// gather collects the k best allowed tokens, after penalties. gather sorts the tokens
+// gather collects the k best allowed tokens, after biases and penalties. gather sorts the tokens
 // by logit if k is less than the length of the row, and otherwise by id.
 func (s *Sampler) gather(logits []float32, mask Mask, k int) error {
 	s.cands = s.cands[:0]
-	seen := s.history.counts
+	seen, biases := s.history.counts, s.options.Bias
 	for i, logit := range logits {
 		id := int32(i)
+		for len(biases) > 0 && biases[0].Token <= id {
+			if biases[0].Token == id {
+				logit = biases[0].add(logit)
+			}
+			biases = biases[1:]
+		}
 		if len(seen) > 0 && seen[0].id == id {
 			logit = s.options.penalise(logit, seen[0].times)
 			seen = seen[1:]

@@ -31,7 +31,20 @@ func randomOptions(rng *rand.Rand) Options {
 		PresencePenalty:  pick(0, 0, 0.5, -0.2),
 		RepeatLastN:      rng.IntN(12) - 1,
 		Seed:             rng.Uint64(),
+		Bias:             randomBias(rng, -100, -0.5, 2, 100),
 	}
+}
+
+// randomBias returns biases with some of the given numbers for some of the first tokens, or no
+// biases.
+func randomBias(rng *rand.Rand, numbers ...float32) (list []Bias) {
+	if rng.IntN(3) > 0 {
+		return nil
+	}
+	for token := rng.Int32N(4); token < 40; token += 1 + rng.Int32N(9) {
+		list = append(list, Bias{token, numbers[rng.IntN(len(numbers))]})
+	}
+	return list
 }
 
 func randomLogits(rng *rand.Rand, n int) []float32 {
@@ -275,6 +288,9 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 		{FrequencyPenalty: nan},
 		{PresencePenalty: -inf},
 		{RepeatLastN: -2},
+		{Bias: []Bias{{0, nan}}},
+		{Bias: []Bias{{0, inf}}},
+		{Bias: []Bias{{1, 0}, {1, 0}}},
 	} {
 		_, err := New(o)
 		require.ErrorIs(t, err, ErrOptions, "%+v", o)
@@ -287,6 +303,19 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 		_, err = s.Sample([]float32{-inf, -inf}, nil)
 		require.ErrorIs(t, err, ErrNoToken)
 		_, err = s.Sample([]float32{-inf, 2}, allow(func(t int32) bool { return t == 0 }))
+		require.ErrorIs(t, err, ErrNoToken)
+	}
+}
+
+func TestBiasForbidsTokens(t *testing.T) {
+	for _, o := range []Options{{}, {Temperature: 1}, {Temperature: 1, TopK: 2}} {
+		o.Bias = []Bias{{1, -inf}, {2, -inf}, {7, 3}}
+		s, err := New(o)
+		require.NoError(t, err)
+		token, err := s.Sample([]float32{1, 2, inf, -inf}, nil)
+		require.NoError(t, err)
+		require.Zero(t, token)
+		_, err = s.Sample([]float32{-inf, 2}, nil)
 		require.ErrorIs(t, err, ErrNoToken)
 	}
 }
@@ -310,6 +339,7 @@ func TestWarmSamplingAllocatesNothing(t *testing.T) {
 		{RepeatPenalty: 1.1, RepeatLastN: 64},
 		{Temperature: 0.8, TopK: 40, TopP: 0.9, MinP: 0.01, TypicalP: 0.9, RepeatPenalty: 1.1, RepeatLastN: 64},
 		{Temperature: 0.8, TopP: 0.9, TypicalP: 0.9},
+		{Temperature: 0.8, TopK: 40, Bias: []Bias{{3, -1}, {9, 2}}},
 	} {
 		s, err := New(o)
 		require.NoError(t, err)

@@ -29,6 +29,7 @@ func (t Top) Sane() bool {
 // raise the logit of a token that is not among the k best.
 func (o Options) ServedBy(k, vocab int) bool {
 	raises := o.penalties() && (o.RepeatPenalty > 0 && o.RepeatPenalty < 1 || o.FrequencyPenalty < 0 || o.PresencePenalty < 0)
+	raises = raises || slices.ContainsFunc(o.Bias, func(b Bias) bool { return b.Add > 0 })
 	needed := o.needed(vocab)
 	return !raises && needed < vocab && needed < k
 }
@@ -50,8 +51,8 @@ func (o Options) needed(n int) int {
 // returns ok=false and has drawn no random number. If SampleTop returns false, the
 // caller calls Sample with all logits.
 //
-// The logit of a token that is not in Top is at most the last logit in Top, and penalties
-// only lower that token's logit. A token of Top is among the best of the whole row if its
+// The logit of a token that is not in Top is at most the last logit in Top, and penalties and
+// biases only lower that token's logit. A token of Top is among the best of the whole row if its
 // logit, after penalties and mask, is above the last logit of Top. A token whose logit
 // equals the last logit of Top may not be among the best, because a token outside Top may
 // have the same logit and a lower id. If the mask is a [Counter] that allows only tokens of
@@ -90,6 +91,9 @@ func (s *Sampler) gatherTop(t Top, mask Mask, k int) {
 		full := len(s.cands) == k
 		if full && c.logit < s.cands[0].logit {
 			return // later tokens of Top have no larger logit, even after penalties
+		}
+		if at, biased := slices.BinarySearchFunc(s.options.Bias, id, byToken); biased {
+			c.logit = s.options.Bias[at].add(c.logit)
 		}
 		if at, seen := slices.BinarySearchFunc(s.history.counts, id, byID); seen {
 			c.logit = s.options.penalise(c.logit, s.history.counts[at].times)

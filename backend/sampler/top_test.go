@@ -51,6 +51,7 @@ func drawTopOptions(rng *rand.Rand) Options {
 	o.TopP, o.MinP, o.TypicalP = some(rng.Float64()), some(0.2*rng.Float64()), some(rng.Float64())
 	o.RepeatPenalty = some([]float64{0.8, 1, 1.1, 1.5, 3}[rng.IntN(5)])
 	o.FrequencyPenalty, o.PresencePenalty = some(0.7*rng.Float64()-0.1), some(0.7*rng.Float64()-0.1)
+	o.Bias = randomBias(rng, -inf, -2, -0.5, 0, 0, 0, 0, 0, 0.5)
 	return o
 }
 
@@ -137,6 +138,9 @@ func TestUndeterminedTopsAreRejected(t *testing.T) {
 		{"k equals the top", func(_ *Top, o *Options) { o.Temperature, o.TopK = 1, 3 }, nil, false},
 		{"sums over everything", func(_ *Top, o *Options) { o.Temperature, o.TopP = 1, 0.9 }, nil, false},
 		{"a penalty that raises", func(_ *Top, o *Options) { o.RepeatPenalty, o.RepeatLastN = 0.9, 4 }, nil, false},
+		{"a bias that raises", func(_ *Top, o *Options) { o.Bias = []Bias{{8, 1}} }, nil, false},
+		{"a bias that lowers", func(_ *Top, o *Options) { o.Bias = []Bias{{4, -1.5}} }, nil, true},
+		{"a bias that lowers too much", func(_ *Top, o *Options) { o.Bias = []Bias{{2, -5}, {4, -5}} }, nil, false},
 		{"one that does nothing", func(_ *Top, o *Options) { o.RepeatPenalty = 0.9 }, nil, true},
 		{"a mask that leaves the last", func(*Top, *Options) {}, allow(func(id int32) bool { return id == 7 }), false},
 		{"a mask that leaves the second", func(*Top, *Options) {}, allow(func(id int32) bool { return id != 4 }), true},
