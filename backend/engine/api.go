@@ -43,7 +43,14 @@ type Request struct {
 	// Started, if set, is called once with the number of the request's sequence, when the
 	// request has waited for a free sequence and got it.
 	Started func(sequence int) `json:"-"`
+	// Progress, if set, is called before the first pass of the prompt and after each of its passes.
+	// The engine runs no other pass while Progress runs, so Progress must not wait.
+	Progress func(p PromptProgress) `json:"-"`
 }
+
+// PromptProgress counts the tokens of a prompt: all of them, those that the cache held, and those that
+// the cache holds now.
+type PromptProgress struct{ Total, Cached, Computed int }
 
 // Piece holds the next characters of the output text and their tokens. Piece consists of whole
 // UTF-8 characters and contains no part of a stop string.

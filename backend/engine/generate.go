@@ -154,6 +154,7 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 		}
 	}()
 	g.report.CachedTokens = g.cached
+	g.progress(g.cached)
 	g.startDrafts()
 	g.item.EveryRow = g.calibrates(len(g.request.Prompt) - g.cached)
 	for _, token := range g.request.Prompt {
@@ -183,6 +184,13 @@ func (g *generation) prefill(ctx context.Context) (err error) {
 	g.report.PromptDrafting, g.report.PromptDraftingCPU = g.report.Drafting, g.report.DraftingCPU
 	g.report.PromptTokens = g.report.ValidRows - before
 	return err
+}
+
+// progress reports how many tokens of the prompt the cache holds.
+func (g *generation) progress(computed int) {
+	if g.request.Progress != nil {
+		g.request.Progress(PromptProgress{Total: len(g.request.Prompt), Cached: g.cached, Computed: computed})
+	}
 }
 
 // computeStart begins to change to a longer context tier if the prompt and its answer will

@@ -126,7 +126,7 @@ func (e *Engine) forward(ctx context.Context, b *batch) (*Result, error) {
 // its own goroutine. While requests settle, the goroutine that ran the pass holds the
 // device lock.
 func (g *generation) settle(o *queue.Output) (refused error) {
-	path, steps := o.TokenRows(), g.report.DecodeSteps
+	path, steps, prompting := o.TokenRows(), g.report.DecodeSteps, len(g.report.Output) == 0
 	if o.Rows.Last() || g.item.EveryRow {
 		var accepted []int32
 		accepted, refused = g.verify(o)
@@ -143,6 +143,9 @@ func (g *generation) settle(o *queue.Output) (refused error) {
 		return err
 	}
 	g.item.Tokens = g.item.Tokens[o.Rows.N:]
+	if prompting {
+		g.progress(min(g.engine.sequences.Len(g.item.Sequence), len(g.request.Prompt)))
+	}
 	verified := g.report.DecodeSteps > steps
 	if verified {
 		g.paced += o.Result.Paced
