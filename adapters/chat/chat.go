@@ -41,6 +41,8 @@ type Conversation struct {
 	// Now is the time that the template may write. If Now is zero, the template gets
 	// the time of the call of Render.
 	Now time.Time
+	// NoTurn leaves out the start of the assistant's turn.
+	NoTurn bool
 }
 
 // Template is a model's parsed chat template. The methods of a Template may be called
@@ -71,7 +73,7 @@ func New(source, bos, eos string) (*Template, error) {
 func (t *Template) Source() string { return t.source }
 
 // Render returns the text of a conversation, followed by the start of the assistant's
-// turn.
+// turn unless NoTurn is set.
 func (t *Template) Render(ctx context.Context, c Conversation) (string, error) {
 	messages := t.adapt(t.messages(c.Messages))
 	if c.Now.IsZero() {
@@ -104,16 +106,20 @@ func (t *Template) Render(ctx context.Context, c Conversation) (string, error) {
 		}
 		variables["tools"] = tools
 	}
+	variables["add_generation_prompt"] = !c.NoTurn
 	text, err := t.run(ctx, messages, variables, c.Now)
-	if err != nil {
-		return "", err
+	if err != nil || c.NoTurn {
+		return text, err
 	}
 	return t.complete(text), nil
 }
 
 // run renders the template with the given messages, variables and time.
 func (t *Template) run(ctx context.Context, messages *jinja.List, variables map[string]any, now time.Time) (string, error) {
-	variables["messages"], variables["add_generation_prompt"] = messages, true
+	variables["messages"] = messages
+	if _, given := variables["add_generation_prompt"]; !given {
+		variables["add_generation_prompt"] = true
+	}
 	variables["bos_token"], variables["eos_token"] = t.bos, t.eos
 	text, err := t.template.Render(ctx, variables, now)
 	switch {

@@ -83,7 +83,7 @@ func (b *board) end(g *running, r engine.Report, outcome string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.active = slices.DeleteFunc(b.active, func(other *running) bool { return other == g })
-	_, perSecond := rates(r.OutputTokens, milliseconds(r.Decode))
+	_, perSecond := decodeRates(r.OutputTokens, milliseconds(r.Decode))
 	e := ended{
 		ID: g.id, Path: g.path, At: time.Now().UTC().Format(time.RFC3339), Outcome: outcome,
 		Prompt: r.PromptTokens + r.CachedTokens, Cached: r.CachedTokens, Output: r.OutputTokens, Accept: r.AcceptLength(),

@@ -26,14 +26,15 @@ type chatRequest struct {
 	MaxTokens         *int                       `json:"max_tokens"`
 	// MaxCompletionTokens is the newer name of MaxTokens.
 	MaxCompletionTokens *int       `json:"max_completion_tokens"`
-	N                   *int       `json:"n"`
 	ToolChoice          toolChoice `json:"tool_choice"`
 	// ReasoningFormat "none" leaves thoughts in the content.
 	ReasoningFormat string `json:"reasoning_format"`
 	// ReasoningEffort "none" turns thoughts off. The chat template gets any other text.
 	ReasoningEffort string `json:"reasoning_effort"`
 	// Continue leaves the start of a message that the answer continues out of the answer.
-	Continue      truth `json:"continue_final_message"`
+	Continue truth `json:"continue_final_message"`
+	// If Turn is false, the prompt does not begin the assistant's turn.
+	Turn          *bool `json:"add_generation_prompt"`
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
@@ -41,7 +42,13 @@ type chatRequest struct {
 	Logprobs       bool           `json:"logprobs"`
 	TopLogprobs    *int           `json:"top_logprobs"`
 
-	parser *parse.Parser // parser splits the answer; nil if all of it is content
+	// reader returns what splits one answer.
+	reader func() answerReader
+}
+
+// answerReader splits an answer into thoughts, content and tool calls.
+type answerReader struct {
+	parser *parse.Parser // parser is nil if the whole answer is content
 	// begun is the start of the message that the answer continues, which the answer repeats.
 	begun parse.Delta
 }
@@ -77,22 +84,21 @@ func (f *responseFormat) schema() (json.RawMessage, error) {
 	return nil, refuse(http.StatusBadRequest, "response_format has the type %q: want text, json_object or json_schema", f.Type)
 }
 
-// newChatRequest returns a chat request in which missing fields have llama-server's
-// values.
-func (s *Server) newChatRequest(m Model) *chatRequest { return newChatRequest(m, s.keep) }
+// newChatRequest returns a chat request in which missing fields have the server's values.
+func (s *Server) newChatRequest(m Model) *chatRequest { return newChatRequest(m, s.initial, s.keep) }
 
-func newChatRequest(m Model, keep int) *chatRequest {
-	body := &chatRequest{completionRequest: defaults()}
+func newChatRequest(m Model, initial completionRequest, keep int) *chatRequest {
+	body := &chatRequest{completionRequest: initial}
 	body.NKeep, body.completionRequest.Prompt.limit = keep, m.Limits().Context
 	return body
 }
 
 // conversation returns the messages, tools and variables of a request.
 func (c *chatRequest) conversation() (v chat.Conversation, err error) {
-	if len(c.Messages) == 0 {
+	if len(c.Messages) == 0 || string(c.Messages) == "null" {
 		return v, refuse(http.StatusBadRequest, "the request has no messages")
 	}
-	v.Variables = c.TemplateVariables
+	v.Variables, v.NoTurn = c.TemplateVariables, c.Turn != nil && !*c.Turn
 	switch c.ReasoningEffort {
 	case "":
 	case "none":
@@ -210,8 +216,26 @@ func (c *chatRequest) rendered(ctx context.Context, m Model) (string, error) {
 // engineRequest converts the body of a chat to an engine's request, or returns an error
 // for the client.
 func (c *chatRequest) engineRequest(ctx context.Context, g *grammars, m Model) (request engine.Request, err error) {
-	if c.N != nil && *c.N != 1 {
-		return request, refuse(http.StatusBadRequest, "n is %d: the server writes one answer for each request, so leave n out", *c.N)
+	if err := c.prepare(ctx, m); err != nil {
+		return request, err
+	}
+	return c.prepared(ctx, g, m)
+}
+
+// prepared returns the engine's request of a body that `prepare` has prepared.
+func (c *chatRequest) prepared(ctx context.Context, g *grammars, m Model) (request engine.Request, err error) {
+	if request, err = c.completionRequest.engineRequest(ctx, m); err != nil {
+		return request, err
+	}
+	request.Grammar, err = g.of(&c.completionRequest)
+	return request, err
+}
+
+// prepare copies the values of OpenAI's fields to the fields of a completion, and renders the
+// prompt.
+func (c *chatRequest) prepare(ctx context.Context, m Model) error {
+	if c.Turn != nil && *c.Turn && bool(c.Continue) {
+		return refuse(http.StatusBadRequest, "add_generation_prompt begins a message and continue_final_message continues one: set only one of them")
 	}
 	for _, most := range []*int{c.MaxTokens, c.MaxCompletionTokens} {
 		if most != nil {
@@ -224,27 +248,20 @@ func (c *chatRequest) engineRequest(ctx context.Context, g *grammars, m Model) (
 	case c.Logprobs:
 		c.NProbs = 1
 	case c.TopLogprobs != nil:
-		return request, refuse(http.StatusBadRequest, "top_logprobs needs logprobs: set logprobs to true")
+		return refuse(http.StatusBadRequest, "top_logprobs needs logprobs: set logprobs to true")
 	}
 	schema, err := c.ResponseFormat.schema()
 	if err != nil {
-		return request, err
+		return err
 	}
 	if schema != nil {
 		if len(c.JSONSchema) > 0 || c.Grammar != "" {
-			return request, refuse(http.StatusBadRequest, "a request has a response_format, a grammar or a json_schema, not several of them")
+			return refuse(http.StatusBadRequest, "a request has a response_format, a grammar or a json_schema, not several of them")
 		}
 		c.JSONSchema = schema
 	}
-	if err := c.setPrompt(ctx, m); err != nil {
-		return request, err
-	}
-	c.Prompt.given = true
-	if request, err = c.completionRequest.engineRequest(ctx, m); err != nil {
-		return request, err
-	}
-	request.Grammar, err = g.of(&c.completionRequest)
-	return request, err
+	c.Prompt = prompt{limit: c.Prompt.limit, given: true}
+	return c.setPrompt(ctx, m)
 }
 
 // setPrompt renders the conversation, and chooses the parser that splits the answer
@@ -305,48 +322,40 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 		format = format.WithoutThoughts()
 	}
 	if !format.None() {
-		c.parser = parse.New(format, rendered)
-		if c.Model == "" {
-			// The host names no model. It reads calls when the answer has ended, and then
-			// rejects the whole answer if the arguments of a call are not JSON.
-			c.parser.WholeCalls()
-		}
 		for _, mark := range format.Marks() {
 			c.Preserved = append(c.Preserved, mark)
 		}
 	}
-	c.begin(begun, added, forced)
+	if forced {
+		begun = nil
+	}
+	// The host names no model. It reads calls when the answer has ended, and then rejects the
+	// whole answer if the arguments of a call are not JSON.
+	whole, hidden := c.Model == "", bool(c.Continue)
+	c.reader = func() answerReader { return newReader(format, rendered, begun, added, whole, hidden) }
 	return nil
 }
 
-// begin tells the parser what was added to the rendered prompt. If the answer continues the
-// message `begun`, the answer repeats the start of that message, as an answer of
-// llama-server does.
-func (c *chatRequest) begin(begun *chat.Message, added string, forced bool) {
-	if begun == nil || forced {
-		return
+// newReader returns the reader of an answer to the rendered prompt, to which the text `added` was
+// added. If the answer continues the message `begun`, the answer repeats the start of that message
+// unless hidden is set, as an answer of llama-server does. If whole is set, the reader reports
+// each call when it is complete.
+func newReader(f parse.Format, rendered string, begun *chat.Message, added string, whole, hidden bool) (r answerReader) {
+	if !f.None() {
+		r.parser = parse.New(f, rendered)
+		if whole {
+			r.parser.WholeCalls()
+		}
+	}
+	if begun == nil {
+		return r
 	}
 	start := parse.Delta{Content: begun.Text()}
-	if c.parser != nil {
-		start = c.parser.Add(added)
+	if r.parser != nil {
+		start = r.parser.Add(added)
 	}
-	if !c.Continue {
-		c.begun = start
+	if !hidden {
+		r.begun = start
 	}
-}
-
-// chatCompletions handles /v1/chat/completions.
-func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request, m Model) error {
-	body := s.newChatRequest(m)
-	var request engine.Request
-	err := s.intake.request(w, r, m.Limits().completionBody(), body, func(ctx context.Context) (_ func() error, err error) {
-		request, err = body.engineRequest(ctx, &s.grammars, m)
-		request.Shift = s.shift
-		body.Messages, body.Tools, body.Prompt, body.JSONSchema = nil, nil, prompt{}, nil // the engine's request needs no part of the body any more, so free its memory
-		return nil, err
-	})
-	if err != nil {
-		return err
-	}
-	return s.answerTo(r, m, request, func() output { return newChatStream(s, w, body, request.Logprobs > 0) })
+	return r
 }

@@ -1,8 +1,10 @@
 package llamaserver
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base32"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -14,14 +16,17 @@ import (
 
 // chatEvent is one event of a streamed chat, or a whole answer, in OpenAI's form.
 type chatEvent struct {
-	ID      string       `json:"id"`
-	Object  string       `json:"object"`
-	Created int64        `json:"created"`
-	Model   string       `json:"model"`
-	Choices []chatChoice `json:"choices"`
-	Usage   *usage       `json:"usage,omitempty"`
-	Timings *timings     `json:"timings,omitempty"`
-	Sdnpu   *effects     `json:"sdnpu,omitempty"`
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Fingerprint string       `json:"system_fingerprint"`
+	Choices     []chatChoice `json:"choices"`
+	Usage       *usage       `json:"usage,omitempty"`
+	Timings     *timings     `json:"timings,omitempty"`
+	Sdnpu       *effects     `json:"sdnpu,omitempty"`
+
+	Progress *promptProgress `json:"prompt_progress,omitempty"`
 }
 
 type chatChoice struct {
@@ -39,6 +44,19 @@ type chatMessage struct {
 	// Reasoning holds the thoughts of the model.
 	Reasoning string     `json:"reasoning_content,omitempty"`
 	ToolCalls []chatCall `json:"tool_calls,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler]. A message with a role always has a content, which is
+// null in the first event of a stream, as llama-server sends it.
+func (m *chatMessage) MarshalJSON() ([]byte, error) {
+	type plain chatMessage // has no MarshalJSON
+	if m.Role == "" {
+		return json.Marshal((*plain)(m))
+	}
+	return json.Marshal(struct {
+		*plain
+		Content *string `json:"content"`
+	}{(*plain)(m), m.Content})
 }
 
 // chatCall is a call of a tool, or a part of a call. Only the first part of a call has an
@@ -75,11 +93,16 @@ func chatLogprobsOf(tokens []engine.TokenLogprob) *chatLogprobs {
 func chatLogprobList(tokens []engine.TokenLogprob) []chatLogprob {
 	list := make([]chatLogprob, 0, len(tokens))
 	for _, t := range tokens {
-		bytes := make([]int, len(t.Text))
-		for i := range len(t.Text) {
-			bytes[i] = int(t.Text[i])
-		}
-		list = append(list, chatLogprob{t.ID, t.Text, bytes, finite(t.Logprob), chatLogprobList(t.Top)})
+		list = append(list, chatLogprob{t.ID, t.Text, bytesOf(t.Text), finite(t.Logprob), chatLogprobList(t.Top)})
+	}
+	return list
+}
+
+// bytesOf returns the bytes of a text as numbers, as answers show them.
+func bytesOf(text string) []int {
+	list := make([]int, len(text))
+	for i := range list {
+		list[i] = int(text[i])
 	}
 	return list
 }
@@ -88,30 +111,63 @@ func chatLogprobList(tokens []engine.TokenLogprob) []chatLogprob {
 // writes it in one piece.
 type chatStream struct {
 	stream
-	frame  chatEvent // frame has the fields that all events share
-	usage  bool
-	parser *parse.Parser // parser splits the answer; nil if all of it is content
-	called int           // called counts the tool calls that the answer has begun
-	// begun holds the thoughts and content that the answer repeats of the message that it
-	// continues. After begun is sent, it is empty.
-	begun parse.Delta
+	chatFrame
+	index int
+	// The reader splits the answer. After its field begun is sent, it is empty.
+	answerReader
+	greeted bool // greeted is set if the event with the role has been sent
+	called  int  // called counts the tool calls that the answer has begun
 	// waiting holds the tokens whose text the parser still keeps.
 	waiting []engine.TokenLogprob
 }
 
-func newChatStream(s *Server, w http.ResponseWriter, body *chatRequest, probs bool) *chatStream {
-	model := body.Model
-	if model == "" {
-		model = "sdnpu"
-	}
-	return &chatStream{
-		stream: stream{
-			w: w, control: http.NewResponseController(w), patience: stallTimeout, probs: probs,
-			whole: !body.Stream, total: &s.answers,
+// chatFrame holds what all answers to a request share.
+type chatFrame struct {
+	frame    chatEvent // frame has the fields that all events share
+	usage    bool
+	shared   bool // shared is set if the request has several answers
+	streamed bool
+	telemetry
+	reader func() answerReader
+}
+
+func newChatFrame(model string, body *chatRequest, shared bool) chatFrame {
+	return chatFrame{
+		frame: chatEvent{
+			ID: "chatcmpl-" + randomName(), Object: "chat.completion.chunk", Created: time.Now().Unix(),
+			Model: cmp.Or(body.Model, model), Fingerprint: fingerprint,
 		},
-		frame: chatEvent{ID: "chatcmpl-" + randomName(), Object: "chat.completion.chunk", Created: time.Now().Unix(), Model: model},
-		usage: body.StreamOptions.IncludeUsage, parser: body.parser, begun: body.begun,
+		usage: body.StreamOptions.IncludeUsage, shared: shared, streamed: body.Stream, telemetry: body.telemetry, reader: body.reader,
 	}
+}
+
+// join returns one answer with the choices of several.
+func (f *chatFrame) join(answers []any, u usage) any {
+	joined := f.frame
+	joined.Object, joined.Usage = "chat.completion", &u
+	for _, a := range answers {
+		joined.Choices = append(joined.Choices, a.(chatEvent).Choices...)
+	}
+	return joined
+}
+
+// tail returns the events at the end of a stream.
+func (f *chatFrame) tail(u usage, t *timings) (events []any) {
+	if f.usage {
+		numbers := f.frame
+		numbers.Choices, numbers.Usage, numbers.Timings = []chatChoice{}, &u, t
+		events = append(events, numbers)
+	}
+	return append(events, doneMark)
+}
+
+func newChatStream(s *Server, events *eventWriter, f chatFrame, index int, give func(any), probs bool) *chatStream {
+	c := &chatStream{
+		stream:    stream{eventWriter: events, probs: probs, whole: !f.streamed, give: give, total: &s.answers},
+		chatFrame: f, index: index, answerReader: f.reader(),
+	}
+	c.watch = newWatch(events, f.telemetry, f.streamed, c.progress)
+	return c
 }
 
 // randomName returns a random name for an answer or a call.
@@ -126,6 +182,8 @@ func (c *chatStream) piece(p engine.Piece) error {
 	if c.whole {
 		return c.stream.piece(p)
 	}
+	c.watch.stop()
+	c.watch.add(len(p.Tokens))
 	if err := c.begin(); err != nil {
 		return err
 	}
@@ -138,9 +196,7 @@ func (c *chatStream) piece(p engine.Piece) error {
 
 // begin sends the start of the message that the answer continues.
 func (c *chatStream) begin() error {
-	start := c.begun
-	c.begun = parse.Delta{}
-	return c.parsed(start)
+	return c.parsed(c.takeBegun())
 }
 
 // The method content sends a part of the content, or keeps that part for the next
@@ -216,10 +272,23 @@ func (c *chatStream) calls(parts []parse.Call) (calls []chatCall) {
 
 // The method `first` sends the first event of a streamed chat, which holds the role.
 func (c *chatStream) first() error {
-	if c.began {
+	if c.greeted {
 		return nil
 	}
-	return c.choice(chatChoice{Delta: &chatMessage{Role: "assistant", Content: new(string)}})
+	c.greeted = true
+	e := c.frame
+	e.Choices = []chatChoice{{Index: c.index, Delta: &chatMessage{Role: "assistant"}}}
+	return c.send(e)
+}
+
+// progress returns the event of a prompt that is being computed.
+func (c *chatStream) progress(p promptProgress, t *timings) any {
+	if c.first() != nil {
+		return nil
+	}
+	e := c.frame
+	e.Choices, e.Progress, e.Timings = []chatChoice{{Index: c.index, Delta: &chatMessage{}}}, &p, t
+	return e
 }
 
 // delta streams a piece of the answer's text as an event of the chat.
@@ -236,16 +305,21 @@ func (c *chatStream) delta(p engine.Piece) error {
 
 func (c *chatStream) choice(choice chatChoice) error {
 	e := c.frame
+	choice.Index = c.index
 	e.Choices = []chatChoice{choice}
+	if c.PerToken {
+		e.Timings = c.watch.timings()
+	}
 	return c.send(e)
 }
 
 // finish sends the rest of the message and the final events.
 func (c *chatStream) finish(r engine.Report) error {
+	c.watch.stop()
 	reason := finishReason(r)
 	final, end := c.frame, finalEvent(r)
 	final.Timings, final.Sdnpu = end.Timings, end.Sdnpu
-	choice := chatChoice{FinishReason: &reason}
+	choice := chatChoice{Index: c.index, FinishReason: &reason}
 	if c.whole {
 		text := c.text.String()
 		message := &chatMessage{Role: "assistant", Content: &text}
@@ -265,7 +339,7 @@ func (c *chatStream) finish(r engine.Report) error {
 			choice.Logprobs = chatLogprobsOf(c.tokens)
 		}
 		final.Choices = []chatChoice{choice}
-		writeJSON(c.w, http.StatusOK, final)
+		c.give(final)
 		return nil
 	}
 	if err := c.begin(); err != nil {
@@ -290,19 +364,16 @@ func (c *chatStream) finish(r engine.Report) error {
 	if err := c.send(final); err != nil {
 		return err
 	}
-	if c.usage {
-		last := c.frame
-		last.Choices, last.Usage = []chatChoice{}, usageOf(r)
-		if err := c.send(last); err != nil {
-			return err
-		}
+	if c.shared {
+		return nil
 	}
-	return c.sendLine([]byte("data: [DONE]\n\n"))
+	return c.send(eventGroup(c.tail(*usageOf(r), end.Timings)))
 }
 
 // The method fail ends a stream with an error event. Ollama shows the error of the
 // event to its client.
 func (c *chatStream) fail(err error) {
+	c.watch.stop()
 	status, message := http.StatusInternalServerError, err.Error()
 	if reason := (*refusal)(nil); errors.As(err, &reason) {
 		status = reason.status

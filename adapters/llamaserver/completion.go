@@ -12,22 +12,25 @@ import (
 
 // completion handles /completion.
 func (s *Server) completion(w http.ResponseWriter, r *http.Request, m Model) error {
-	body := defaults()
-	request, err := s.readCompletion(w, r, m, &body, &body)
+	body := s.initial
+	requests, err := s.readCompletion(w, r, m, &body, &body)
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, m, request, body.Stream, &completionForm{
-		model: m, request: request, probs: request.Logprobs > 0, alias: s.alias(m), returnTokens: body.ReturnTokens,
-	})
+	return s.answerCompletion(w, r, m, requests, &body)
 }
 
-// answer runs a generation and writes its answer in the given form.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, m Model, request engine.Request, streamed bool, f form) error {
-	return s.answerTo(r, m, request, func() output {
-		return &stream{
-			w: w, control: http.NewResponseController(w), patience: stallTimeout, form: f, whole: !streamed, total: &s.answers,
-		}
+// answerCompletion runs the generations of a completion and answers in llama-server's form.
+func (s *Server) answerCompletion(w http.ResponseWriter, r *http.Request, m Model, requests []engine.Request, body *completionRequest) error {
+	return s.answer(w, r, m, requests, &answering{
+		streamed: body.Stream, telemetry: body.telemetry,
+		form: func(i int) form {
+			return &completionForm{
+				model: m, request: requests[i], index: i, probs: requests[i].Logprobs > 0, alias: s.alias(m), returnTokens: body.ReturnTokens,
+				fields: body.ResponseFields,
+			}
+		},
+		join: func(answers []any, _ usage) any { return answers },
 	})
 }
 
@@ -35,6 +38,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, m Model, request
 type output interface {
 	piece(p engine.Piece) error
 	finish(r engine.Report) error
+	// prompted tells the output how many tokens of the prompt have been computed.
+	prompted(p engine.PromptProgress)
 	// started reports whether a part of the answer has been sent, so that the HTTP status
 	// of the answer cannot change any more.
 	started() bool
@@ -47,24 +52,39 @@ type output interface {
 // answerTo waits for a request slot, opens the output and writes to it what a generation
 // yields.
 func (s *Server) answerTo(r *http.Request, m Model, request engine.Request, open func() output) error {
-	ctx := r.Context()
+	out, _, err := s.run(r.Context(), r.URL.Path, m, request, open)
+	if out != nil {
+		defer out.close()
+	}
+	return s.settle(r.Context(), out, err)
+}
+
+// run waits for a request slot, opens the output and writes to it what a generation yields.
+// The output is nil if the request got no slot.
+func (s *Server) run(ctx context.Context, path string, m Model, request engine.Request, open func() output) (output, engine.Report, error) {
 	release, err := s.takeSlot(ctx)
 	if err != nil {
-		return err
+		return nil, engine.Report{}, err
 	}
 	defer release()
 	out := open()
-	defer out.close()
-	report, err := s.generate(ctx, r.URL.Path, m, request, out.piece)
+	request.Progress = out.prompted
+	report, err := s.generate(ctx, path, m, request, out.piece)
 	if err == nil {
 		err = out.finish(report)
 	}
+	return out, report, err
+}
+
+// settle ends the answer of a generation that may have failed. The output is nil if no
+// generation has run.
+func (s *Server) settle(ctx context.Context, out output, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler) // the client has closed the connection
-	case out.started():
+	case out != nil && out.started():
 		// Print the line of Failure before the connection breaks, because the host then
 		// adds this line to its own message.
 		s.lines.Failure(err)
@@ -98,10 +118,10 @@ func (s *Server) generate(ctx context.Context, path string, m Model, request eng
 	return report, err
 }
 
-// readCompletion decodes the body of an HTTP request into v. body points to the fields
-// of a completion in v. After readCompletion returns, no part of the request body is
-// kept in memory.
-func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model, body *completionRequest, v any) (request engine.Request, err error) {
+// readCompletion decodes the body of an HTTP request into v, and returns the generations that
+// the request asks for. body points to the fields of a completion in v. After readCompletion
+// returns, no part of the request body is kept in memory.
+func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model, body *completionRequest, v any) (requests []engine.Request, err error) {
 	body.NKeep, body.Prompt.limit = s.keep, m.Limits().Context
 	err = s.intake.request(w, r, m.Limits().completionBody(), v, func(ctx context.Context) (answer func() error, err error) {
 		if c, ok := v.(interface{ check() error }); ok {
@@ -109,14 +129,14 @@ func (s *Server) readCompletion(w http.ResponseWriter, r *http.Request, m Model,
 				return nil, err
 			}
 		}
-		if request, err = body.engineRequest(ctx, m); err == nil {
-			request.Grammar, err = s.grammars.of(body)
-		}
-		body.Prompt.text, body.Prompt.ids = "", nil
+		requests, err = body.engineRequests(ctx, m, &s.grammars)
+		body.Prompt = prompt{}
 		return nil, err
 	})
-	request.Shift = s.shift
-	return request, err
+	for i := range requests {
+		requests[i].Shift = s.shift
+	}
+	return requests, err
 }
 
 // takeSlot waits for a free request slot. takeSlot rejects a request if too many
@@ -132,7 +152,7 @@ func (s *Server) takeSlot(ctx context.Context) (release func(), err error) {
 		return func() { <-s.slots; s.waiting.Add(-1) }, nil
 	case <-ctx.Done():
 		s.waiting.Add(-1)
-		panic(http.ErrAbortHandler) // the client has closed the connection
+		return nil, ctx.Err()
 	}
 }
 

@@ -22,10 +22,19 @@ func (r *deadlineRecorder) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
+// testStream returns the stream of an answer in the form of /completion.
+func testStream(w http.ResponseWriter, whole bool) *stream {
+	events := newEventWriter(w)
+	return &stream{
+		eventWriter: events, watch: newWatch(events, telemetry{}, false, nil), form: &completionForm{model: &fakeModel{}}, whole: whole,
+		give: func(answer any) { writeJSON(w, http.StatusOK, answer) },
+	}
+}
+
 func TestEachWriteHasADeadline(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
-		s := &stream{form: &completionForm{model: &fakeModel{}}, w: w, control: http.NewResponseController(w), whole: whole, patience: stallTimeout}
+		s := testStream(w, whole)
 		began := time.Now()
 		require.NoError(t, s.finish(engine.Report{Stop: engine.StopEOS}))
 		require.NotEmpty(t, w.Body.String())

@@ -55,6 +55,9 @@ var build = func() string {
 	return "sdnpu"
 }()
 
+// fingerprint names this program in answers in OpenAI's form. llama-server's begins with a b, too.
+var fingerprint = "build-" + build
+
 // models handles /v1/models and /models, which list the one model of the server.
 func (s *Server) models(w http.ResponseWriter, _ *http.Request, m Model) error {
 	d, id := m.Details(), s.alias(m)
@@ -83,9 +86,11 @@ func loraAdapters(w http.ResponseWriter, _ *http.Request, _ Model) error {
 
 // props handles GET /props, which describes the server and the defaults of requests.
 func (s *Server) props(w http.ResponseWriter, _ *http.Request, m Model) error {
-	d, body := m.Details(), defaults()
+	d, body := m.Details(), s.initial
 	params := settings(engine.Request{Sampling: body.sampling(), MaxTokens: body.NPredict, Keep: s.keep})
-	params["seed"] = uint32(math.MaxUint32) // the largest uint32 stands for a random seed, as in llama-server
+	if body.Seed == -1 {
+		params["seed"] = uint32(math.MaxUint32) // the largest uint32 stands for a random seed, as in llama-server
+	}
 	writeJSON(w, http.StatusOK, map[string]any{
 		"default_generation_settings": map[string]any{
 			"n_ctx": m.Limits().Context, "speculative": true,

@@ -72,6 +72,13 @@ func (r *refusal) object() map[string]any {
 	return map[string]any{"error": fields}
 }
 
+// anthropic returns the JSON object that describes the refusal to clients of /v1/messages.
+func (r *refusal) anthropic() map[string]any {
+	object := r.object()
+	object["type"] = "error"
+	return object
+}
+
 // hostPaths lists the endpoints that Ollama calls. If an endpoint in hostPaths answers with
 // an error, Ollama shows the raw body of the answer to its user.
 var hostPaths = map[string]bool{
@@ -96,7 +103,11 @@ func (r *refusal) write(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, r.sentence, r.status)
 		return
 	}
-	writeJSON(w, r.status, r.object())
+	object := r.object()
+	if strings.HasPrefix(request.URL.Path, "/v1/messages") {
+		object = r.anthropic()
+	}
+	writeJSON(w, r.status, object)
 }
 
 // reject answers a request that package access does not accept. The answer to a missing

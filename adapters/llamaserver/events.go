@@ -8,21 +8,26 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
-// event is one event of a completion in llama-server's form. Only the last event of a
-// completion has the fields after Probabilities.
+// event is one event of a completion in llama-server's form. Unless the client asks for
+// timings and progress, only the last event of a completion has the fields after Probabilities.
 type event struct {
-	Index         int           `json:"index"` // Index is zero, because a request has one prompt
+	Index         int           `json:"index"` // Index is the number of the answer
 	Content       string        `json:"content"`
+	Tokens        *[]int32      `json:"tokens,omitempty"`
 	Stop          bool          `json:"stop"`
 	Probabilities []probability `json:"completion_probabilities,omitempty"`
 
 	StopType engine.StopReason `json:"stop_type,omitempty"`
 	*summary
-	Timings *timings `json:"timings,omitempty"`
-	Sdnpu   *effects `json:"sdnpu,omitempty"`
+	Timings  *timings        `json:"timings,omitempty"`
+	Progress *promptProgress `json:"prompt_progress,omitempty"`
+	Sdnpu    *effects        `json:"sdnpu,omitempty"`
 }
+
+func (e *event) setTimings(t *timings) { e.Timings = t }
 
 // summary holds the fields of a last event that only direct clients of llama-server
 // read.
@@ -35,10 +40,9 @@ type summary struct {
 	TokensCached    int            `json:"tokens_cached"`
 	Truncated       bool           `json:"truncated"`
 	Settings        map[string]any `json:"generation_settings"`
-	// Prompt, Tokens and NewLine are set in answers that are not streamed.
+	// Prompt is set in answers that are not streamed.
 	Prompt  *string `json:"prompt,omitempty"`
-	Tokens  []int32 `json:"tokens,omitempty"`
-	NewLine *bool   `json:"has_new_line,omitempty"`
+	NewLine bool    `json:"has_new_line"`
 }
 
 type timings struct {
@@ -66,8 +70,14 @@ func timingsOf(r engine.Report) *timings {
 		DraftAccepted: r.AcceptedRows,
 	}
 	t.PromptPerTokenMS, t.PromptPerSecond = rates(t.PromptN, t.PromptMS)
-	t.PredictedPerToken, t.PredictedPerSecond = rates(t.PredictedN, t.PredictedMS)
+	t.PredictedPerToken, t.PredictedPerSecond = decodeRates(t.PredictedN, t.PredictedMS)
 	return t
+}
+
+// decodeRates returns the rates of an answer as `rates` does. The first token comes from the last
+// pass of the prompt, so it takes none of the time.
+func decodeRates(tokens int, ms float64) (perToken, perSecond float64) {
+	return rates(max(0, tokens-1), ms)
 }
 
 // rates returns the time per token in milliseconds and the tokens per second. Without
@@ -118,16 +128,9 @@ func growths(r engine.Report) []growth {
 type probability struct {
 	ID      int32         `json:"id"`
 	Token   string        `json:"token"`
+	Bytes   []int         `json:"bytes"`
 	Logprob float32       `json:"logprob"`
 	Top     []probability `json:"top_logprobs,omitempty"`
-}
-
-func pieceEvent(p engine.Piece, probs bool) event {
-	e := event{Content: p.Text}
-	if probs {
-		e.Probabilities = probabilities(p.Tokens)
-	}
-	return e
 }
 
 // longestEcho is the largest number of tokens of a prompt that an answer repeats. If a
@@ -138,12 +141,34 @@ const longestEcho = 1024
 type completionForm struct {
 	model        Model
 	request      engine.Request
+	index        int
 	probs        bool
 	returnTokens bool
 	alias        string
+	// fields lists the fields of an answer that the client wants; empty means all.
+	fields  []string
+	newLine bool // newLine is set if the answer has a new line
 }
 
-func (f *completionForm) piece(p engine.Piece) any { return pieceEvent(p, f.probs) }
+func (f *completionForm) piece(p engine.Piece) any {
+	f.newLine = f.newLine || strings.Contains(p.Text, "\n")
+	e := &event{Index: f.index, Content: p.Text}
+	if len(p.Tokens) > 0 {
+		ids := make([]int32, len(p.Tokens))
+		for i, t := range p.Tokens {
+			ids[i] = t.ID
+		}
+		e.Tokens = &ids
+	}
+	if f.probs {
+		e.Probabilities = probabilities(p.Tokens)
+	}
+	return e
+}
+
+func (f *completionForm) progress(p promptProgress, t *timings) any {
+	return &event{Index: f.index, Progress: &p, Timings: t}
+}
 
 func (f *completionForm) failure(*refusal) any { return nil }
 
@@ -156,8 +181,9 @@ func (f *completionForm) end(rest []engine.TokenLogprob, r engine.Report) []any 
 }
 
 func (f *completionForm) whole(text string, tokens []engine.TokenLogprob, r engine.Report) any {
-	final, hasNewLine := f.final(r), strings.Contains(text, "\n")
-	final.Content, final.NewLine = text, &hasNewLine
+	f.newLine = strings.Contains(text, "\n")
+	final, ids := f.final(r), []int32{}
+	final.Content, final.Tokens = text, &ids
 	// A long prompt is left out, because answers that wait for slow clients take memory.
 	if len(f.request.Prompt) <= longestEcho {
 		prompt := f.model.Decode(f.request.Prompt)
@@ -167,17 +193,18 @@ func (f *completionForm) whole(text string, tokens []engine.TokenLogprob, r engi
 		final.Probabilities = probabilities(tokens)
 	}
 	if f.returnTokens {
-		final.Tokens = r.Output
+		ids = append(ids, r.Output...)
 	}
-	return final
+	return withFields(final, f.fields)
 }
 
 // The method `final` returns the last event of a completion, but leaves its text empty.
 func (f *completionForm) final(r engine.Report) event {
 	e := finalEvent(r)
+	e.Index = f.index
 	e.summary = &summary{
 		StopWord: r.StopWord, Slot: r.Sequence, Model: f.alias, TokensPredicted: r.OutputTokens, TokensEvaluated: r.CachedTokens + r.PromptTokens,
-		TokensCached: r.CachedTokens + r.PromptTokens + r.OutputTokens, Truncated: r.Truncated, Settings: settings(f.request),
+		TokensCached: r.CachedTokens + r.PromptTokens + r.OutputTokens, Truncated: r.Truncated, Settings: settings(f.request), NewLine: f.newLine,
 	}
 	return e
 }
@@ -193,8 +220,20 @@ func settings(r engine.Request) map[string]any {
 		"seed": o.Seed, "temperature": o.Temperature, "top_k": o.TopK, "top_p": o.TopP, "min_p": o.MinP, "typical_p": o.TypicalP,
 		"repeat_last_n": o.RepeatLastN, "repeat_penalty": o.RepeatPenalty, "presence_penalty": o.PresencePenalty,
 		"frequency_penalty": o.FrequencyPenalty, "stop": stop, "n_predict": r.MaxTokens, "max_tokens": r.MaxTokens, "n_keep": r.Keep,
-		"ignore_eos": r.IgnoreEOS, "n_probs": r.Logprobs,
+		"ignore_eos": r.IgnoreEOS, "n_probs": r.Logprobs, "logit_bias": biasSettings(o.Bias),
 	}
+}
+
+// biasSettings returns biases in the form of an answer, where null forbids a token.
+func biasSettings(list []sampler.Bias) []map[string]any {
+	entries := make([]map[string]any, len(list))
+	for i, b := range list {
+		entries[i] = map[string]any{"token": b.Token, "bias": b.Add}
+		if math.IsInf(float64(b.Add), -1) {
+			entries[i]["bias"] = nil
+		}
+	}
+	return entries
 }
 
 func finalEvent(r engine.Report) event {
@@ -230,7 +269,7 @@ func probabilities(tokens []engine.TokenLogprob) []probability {
 	out := make([]probability, 0, len(tokens))
 	for _, t := range tokens {
 		out = append(out, probability{
-			ID: t.ID, Token: t.Text, Logprob: finite(t.Logprob), Top: probabilities(t.Top),
+			ID: t.ID, Token: t.Text, Bytes: bytesOf(t.Text), Logprob: finite(t.Logprob), Top: probabilities(t.Top),
 		})
 	}
 	return out

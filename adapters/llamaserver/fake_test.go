@@ -70,6 +70,10 @@ func (f *fakeModel) Generate(ctx context.Context, r engine.Request, emit func(en
 		r.Started(f.sequence)
 		r.Started = nil
 	}
+	if r.Progress != nil {
+		r.Progress(engine.PromptProgress{Total: len(r.Prompt), Cached: 1, Computed: len(r.Prompt)})
+		r.Progress = nil
+	}
 	f.mu.Lock()
 	f.seen = append(f.seen, r)
 	f.mu.Unlock()

@@ -40,11 +40,22 @@ type prompt struct {
 	list  bool
 	given bool
 	media bool
-	// nested is true while the method `only` reads the element of its list.
+	// mixed holds the parts of a prompt that is a list of texts and token numbers. Each part is
+	// a text or token numbers.
+	mixed []promptPart
+	// rest holds the other prompts of a request that has several.
+	rest []prompt
+	// nested is true for a prompt that is an element of a list of prompts.
 	nested bool
 	// limit limits the number of token numbers that ids keeps, and count is the number
 	// of token numbers in the request.
 	limit, count int
+}
+
+// promptPart is a text or token numbers.
+type promptPart struct {
+	text string
+	ids  []int32
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -56,8 +67,8 @@ func (p *prompt) UnmarshalJSON(raw []byte) (err error) {
 	case '"':
 		err = json.Unmarshal(raw, &p.text)
 	case '[':
-		if first := bytes.TrimLeft(raw[1:], " \t\r\n")[0]; first == '"' || first == '[' || first == '{' {
-			return p.only(raw)
+		if bytes.ContainsAny(raw[1:], `"[{`) {
+			return p.elements(raw)
 		}
 		p.list = true
 		p.ids, p.count, err = tokenList(raw, p.limit)
@@ -82,27 +93,68 @@ func (p *prompt) UnmarshalJSON(raw []byte) (err error) {
 	return err
 }
 
-// The method `only` reads a list that holds exactly one prompt, as clients of OpenAI's API send
-// it.
-func (p *prompt) only(raw []byte) error {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := decoder.Token(); err != nil {
+// elements reads a list that holds texts, objects or lists: one prompt of texts and token
+// numbers, or several prompts.
+func (p *prompt) elements(raw []byte) error {
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
 		return err
 	}
-	var first json.RawMessage
-	if err := decoder.Decode(&first); err != nil {
-		return err
+	wrong := refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
+	numbers, texts := 0, 0
+	for _, e := range list {
+		switch e[0] {
+		case '"':
+			texts++
+		case '[', '{':
+		default:
+			numbers++
+		}
 	}
 	switch {
-	case decoder.More():
-		return refuse(http.StatusBadRequest, "a request has one prompt: send a request for each prompt; requests run at the same time")
-	case p.nested:
-		return refuse(http.StatusBadRequest, "a prompt must be a text, a list of token numbers or an object")
+	case numbers > 0 && numbers+texts == len(list):
+		return p.mix(list)
+	case numbers > 0, p.nested:
+		return wrong
+	case len(list) > maxAnswers:
+		return refuse(http.StatusBadRequest, "the request has %d prompts: want at most %d", len(list), maxAnswers)
 	}
-	p.nested = true
-	err := p.UnmarshalJSON(first)
-	p.nested = false
-	return err
+	prompts := make([]prompt, len(list))
+	for i, e := range list {
+		prompts[i] = prompt{limit: p.limit, nested: true}
+		if err := prompts[i].UnmarshalJSON(e); err != nil {
+			return err
+		}
+	}
+	*p = prompts[0]
+	p.nested, p.rest = false, prompts[1:]
+	return nil
+}
+
+// mix reads a list of texts and token numbers as one prompt.
+func (p *prompt) mix(list []json.RawMessage) error {
+	for _, e := range list {
+		if e[0] == '"' {
+			var text string
+			if err := json.Unmarshal(e, &text); err != nil {
+				return err
+			}
+			if text != "" {
+				p.mixed = append(p.mixed, promptPart{text: text})
+			}
+			continue
+		}
+		id, ok := tokenNumber(e)
+		if !ok {
+			return refuse(http.StatusBadRequest, "a list of tokens must hold token numbers only")
+		}
+		if n := len(p.mixed); n > 0 && p.mixed[n-1].text == "" {
+			p.mixed[n-1].ids = append(p.mixed[n-1].ids, id)
+		} else {
+			p.mixed = append(p.mixed, promptPart{ids: []int32{id}})
+		}
+	}
+	return nil
 }
 
 // tokenIDs is a list of token numbers.

@@ -370,7 +370,7 @@ func TestSlowReadersAreGivenUp(t *testing.T) {
 	}{{time.Millisecond, 0}, {25 * time.Second, 5}, {59 * time.Second, 3}, {2 * time.Minute, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &slowWriter{httptest.NewRecorder(), c.pause, time.Time{}}
-			s := &stream{form: &completionForm{model: &fakeModel{}}, w: w, control: http.NewResponseController(w), patience: stallTimeout}
+			s := testStream(w, false)
 			p := &patientWriter{w, stallTimeout}
 			began := time.Now()
 			for i := 1; i <= 1000; i++ {

@@ -16,6 +16,9 @@ const (
 	// maxPreserved limits the number of preserved control tokens in a request, and
 	// maxPreservedText the size in bytes of the text of each.
 	maxPreserved, maxPreservedText = 1024, 4 << 10
+	// maxBiases limits the number of entries in logit_bias, and maxAnswers the number of
+	// answers that a request asks for.
+	maxBiases, maxAnswers = 4096, 64
 	// maxProbs limits the number of alternatives to each token that a request can ask
 	// for. Clients of Ollama can ask for 20 alternatives to each token.
 	maxProbs = 100

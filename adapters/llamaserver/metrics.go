@@ -2,6 +2,7 @@ package llamaserver
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -14,12 +15,13 @@ import (
 type metrics struct {
 	handler http.Handler
 
-	promptTokens, promptSeconds, outputTokens, outputSeconds prometheus.Counter
-	promptRate, outputRate                                   prometheus.Gauge
-	drafted, accepted, verified                              prometheus.Counter
-	switches, stalls                                         prometheus.Counter
-	requests                                                 *prometheus.CounterVec
-	first                                                    prometheus.Histogram
+	promptTokens, cachedTokens, promptSeconds prometheus.Counter
+	outputTokens, outputSeconds               prometheus.Counter
+	promptRate, outputRate                    prometheus.Gauge
+	drafted, accepted, verified               prometheus.Counter
+	switches, stalls                          prometheus.Counter
+	requests                                  *prometheus.CounterVec
+	first                                     prometheus.Histogram
 }
 
 // newMetrics returns the metrics of a server: llama-server's metrics under the names
@@ -41,6 +43,7 @@ func newMetrics(s *Server) *metrics {
 	}
 	m := &metrics{
 		promptTokens:  counter("llamacpp:prompt_tokens_total", "Number of prompt tokens that were computed."),
+		cachedTokens:  counter("llamacpp:prompt_tokens_cached_total", "Number of prompt tokens that the cache held."),
 		promptSeconds: counter("llamacpp:prompt_seconds_total", "Time of prompts in seconds."),
 		promptRate:    gauge("llamacpp:prompt_tokens_seconds", "Prompt tokens per second of the last request."),
 		outputTokens:  counter("llamacpp:tokens_predicted_total", "Number of output tokens."),
@@ -66,7 +69,9 @@ func newMetrics(s *Server) *metrics {
 	})
 	current("llamacpp:n_busy_slots_per_decode", "Number of busy slots now.", func() float64 { return float64(len(s.slots)) })
 	current("sdnpu_accept_length", "Mean number of output tokens per verification pass so far.", s.board.acceptLength)
-	current("llamacpp:n_tokens_max", "Largest number of tokens of a prompt and its answer so far.", s.board.longestText)
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "llamacpp:n_tokens_max", Help: "Largest number of tokens of a prompt and its answer so far.",
+	}, s.board.longestText))
 	m.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
 	return m
 }
@@ -78,13 +83,14 @@ func (m *metrics) observe(r engine.Report, outcome string) {
 	}
 	m.requests.WithLabelValues(outcome).Inc()
 	m.promptTokens.Add(float64(r.PromptTokens))
+	m.cachedTokens.Add(float64(r.CachedTokens))
 	m.promptSeconds.Add(r.Prefill.Seconds())
 	m.outputTokens.Add(float64(r.OutputTokens))
 	m.outputSeconds.Add(r.Decode.Seconds())
 	if _, rate := rates(r.PromptTokens, milliseconds(r.Prefill)); rate > 0 {
 		m.promptRate.Set(rate)
 	}
-	if _, rate := rates(r.OutputTokens, milliseconds(r.Decode)); rate > 0 {
+	if _, rate := decodeRates(r.OutputTokens, milliseconds(r.Decode)); rate > 0 {
 		m.outputRate.Set(rate)
 	}
 	m.drafted.Add(float64(r.DraftedRows))
@@ -106,6 +112,7 @@ func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	limitWrite(w)
+	w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(s.began.Unix(), 10))
 	s.metrics.handler.ServeHTTP(w, r)
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
@@ -16,8 +17,14 @@ import (
 // completionRequest is the body of a request to /completion. Unknown fields of a
 // request are ignored, because each version of Ollama adds fields.
 type completionRequest struct {
+	telemetry
 	Prompt prompt `json:"prompt"`
 	Stream bool   `json:"stream"`
+	// N and NCompletions, which is llama-server's name for N, are the number of answers.
+	N            *int `json:"n"`
+	NCompletions *int `json:"n_cmpl"`
+	// ResponseFields lists the fields of an answer that is not streamed.
+	ResponseFields []string `json:"response_fields"`
 	// ReturnTokens asks for the numbers of the answer's tokens.
 	ReturnTokens bool           `json:"return_tokens"`
 	CachePrompt  bool           `json:"cache_prompt"`
@@ -43,7 +50,7 @@ type completionRequest struct {
 	JSONSchema json.RawMessage `json:"json_schema"`
 	Images     present         `json:"images"`
 	ImageData  present         `json:"image_data"`
-	LogitBias  present         `json:"logit_bias"`
+	LogitBias  logitBias       `json:"logit_bias"`
 }
 
 // defaults returns a request in which missing fields have llama-server's values.
@@ -55,6 +62,20 @@ func defaults() completionRequest {
 	}
 }
 
+// initialRequest returns a request in which missing fields have the given values, or
+// llama-server's.
+func initialRequest(fields map[string]json.Number) (completionRequest, error) {
+	r := defaults()
+	raw, err := json.Marshal(fields)
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("llamaserver: %w: the values of the fields that a request leaves out: %w", arguments.ErrInvalid, err)
+	}
+	return r, nil
+}
+
 // engineRequest converts the body of a completion to an engine's request, or returns an
 // error for the client.
 func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.Request, error) {
@@ -62,9 +83,6 @@ func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.
 		return engine.Request{}, errMedia
 	}
 	limits := m.Limits()
-	if c.LogitBias {
-		return engine.Request{}, refuse(http.StatusBadRequest, "logit_bias is not supported: use a grammar to exclude texts")
-	}
 	if c.NPredict < -1 {
 		return engine.Request{}, refuse(http.StatusBadRequest, "n_predict or max_tokens is %d: want the number of tokens, or -1 for no limit", c.NPredict)
 	}
@@ -92,12 +110,16 @@ func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.
 	if err != nil {
 		return engine.Request{}, err
 	}
+	sampling := c.sampling()
+	if sampling.Bias, err = c.LogitBias.biases(ctx, m); err != nil {
+		return engine.Request{}, err
+	}
 	return engine.Request{
 		Prompt:      prompt,
 		MaxTokens:   maxTokens(c.NPredict, limits.Context),
 		Keep:        keep,
 		CachePrompt: c.CachePrompt,
-		Sampling:    c.sampling(),
+		Sampling:    sampling,
 		Stop:        stop,
 		Preserve:    preserve,
 		Logprobs:    min(max(c.NProbs, 0), limits.Vocab),
@@ -124,6 +146,8 @@ func (p *prompt) tokens(ctx context.Context, m Model) ([]int32, error) {
 	switch {
 	case !p.given:
 		return nil, refuse(http.StatusBadRequest, "the request has no prompt")
+	case len(p.mixed) > 0:
+		return p.mixedTokens(ctx, m)
 	case p.list && p.count == 0:
 		return nil, refuse(http.StatusBadRequest, "the prompt has no tokens: want at least one token number in its list")
 	case p.list && p.count > p.limit:
@@ -131,13 +155,43 @@ func (p *prompt) tokens(ctx context.Context, m Model) ([]int32, error) {
 	case p.list:
 		return p.ids, checkTokens(p.ids, m)
 	}
-	// Tokenizing takes seconds per megabyte, so reject a prompt that cannot fit with
-	// any tokenization.
-	if l.LongestPiece > 0 && len(p.text)/l.LongestPiece >= l.Context {
-		least := len(p.text) / l.LongestPiece
-		return nil, tooLong(fmt.Sprint("at least ", least), least, l.Context)
+	if err := fits(p.text, l); err != nil {
+		return nil, err
 	}
 	return encode(ctx, m, p.text, true, true)
+}
+
+// fits rejects a text that cannot fit into the context with any tokenization, because
+// tokenizing takes seconds per megabyte.
+func fits(text string, l Limits) error {
+	if l.LongestPiece > 0 && len(text)/l.LongestPiece >= l.Context {
+		least := len(text) / l.LongestPiece
+		return tooLong(fmt.Sprint("at least ", least), least, l.Context)
+	}
+	return nil
+}
+
+// mixedTokens returns the tokens of a prompt that consists of texts and token numbers. Only a
+// text at the start of the prompt gets a BOS token.
+func (p *prompt) mixedTokens(ctx context.Context, m Model) (tokens []int32, err error) {
+	l := m.Limits()
+	for i, part := range p.mixed {
+		ids := part.ids
+		if part.text != "" {
+			if err := fits(part.text, l); err != nil {
+				return nil, err
+			}
+			if ids, err = encode(ctx, m, part.text, i == 0, true); err != nil {
+				return nil, err
+			}
+		} else if err := checkTokens(ids, m); err != nil {
+			return nil, err
+		}
+		if tokens = append(tokens, ids...); len(tokens) >= l.Context {
+			return nil, tooLong(fmt.Sprint("at least ", len(tokens)), len(tokens), l.Context)
+		}
+	}
+	return tokens, nil
 }
 
 // keep returns the number of leading tokens that a context shift must not drop. The

@@ -38,6 +38,12 @@ func (q *Requests) Completion(ctx context.Context, body []byte) (engine.Request,
 	if err != nil {
 		return engine.Request{}, err
 	}
+	if len(v.Prompt.rest) > 0 {
+		return request, errOneAnswer
+	}
+	if err := v.oneAnswer(); err != nil {
+		return request, err
+	}
 	request.Shift = q.shift
 	request.Grammar, err = q.grammars.of(&v)
 	return request, err
@@ -47,13 +53,16 @@ func (q *Requests) Completion(ctx context.Context, body []byte) (engine.Request,
 // answer into content, thoughts and calls of tools. If Chat returns a nil parser,
 // the whole answer is content.
 func (q *Requests) Chat(ctx context.Context, body []byte) (engine.Request, *parse.Parser, error) {
-	v := newChatRequest(q.model, 0)
+	v := newChatRequest(q.model, defaults(), 0)
 	if err := decode(body, q.model.Limits().completionBody(), v); err != nil {
+		return engine.Request{}, nil, err
+	}
+	if err := v.oneAnswer(); err != nil {
 		return engine.Request{}, nil, err
 	}
 	request, err := v.engineRequest(ctx, &q.grammars, q.model)
 	request.Shift = q.shift
-	return request, v.parser, err
+	return request, v.parser(), err
 }
 
 // Generate runs a converted request, as [Model].Generate does.
@@ -64,7 +73,7 @@ func (q *Requests) Generate(ctx context.Context, r engine.Request, emit func(eng
 // Prompt returns the prompt of a conversation. body is the body of a request to
 // /apply-template.
 func (q *Requests) Prompt(ctx context.Context, body []byte) (string, error) {
-	v := newChatRequest(q.model, 0)
+	v := newChatRequest(q.model, defaults(), 0)
 	if err := decode(body, q.model.Limits().completionBody(), v); err != nil {
 		return "", err
 	}

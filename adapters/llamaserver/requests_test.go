@@ -37,7 +37,7 @@ func TestRequestsEqualThoseOfTheServer(t *testing.T) {
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Hi"}],"seed":1,` + tools + `}`},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Hi"}],"seed":1,"tool_choice":"required",` + tools + `}`},
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Hi"}],"seed":1,"response_format":{"type":"json_object"}}`},
-		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Hi"}],"n":2}`},
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Hi"}],"n":0}`},
 		{"/v1/chat/completions", `{"messages":7}`},
 		{"/v1/chat/completions", `{}`},
 	} {

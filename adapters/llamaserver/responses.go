@@ -31,19 +31,18 @@ type responseRequest struct {
 	Background bool    `json:"background"`
 }
 
-// engineRequest converts the body to an engine's request, or returns an error for the
-// client.
-func (b *responseRequest) engineRequest(ctx context.Context, g *grammars, m Model) (engine.Request, error) {
+// prepare renders the prompt of the conversation.
+func (b *responseRequest) prepare(ctx context.Context, m Model) error {
 	switch {
 	case bool(b.Previous), b.Background:
-		return engine.Request{}, refuse(http.StatusBadRequest, "the server keeps no conversations: send the whole conversation as input, without previous_response_id and background")
+		return refuse(http.StatusBadRequest, "the server keeps no conversations: send the whole conversation as input, without previous_response_id and background")
 	case len(b.Input) == 0:
-		return engine.Request{}, refuse(http.StatusBadRequest, "the request has no input")
+		return refuse(http.StatusBadRequest, "the request has no input")
 	}
 	if err := b.setChat(); err != nil {
-		return engine.Request{}, notJSON(err)
+		return notJSON(err)
 	}
-	return b.chatRequest.engineRequest(ctx, g, m)
+	return b.chatRequest.prepare(ctx, m)
 }
 
 // setChat copies the fields of the body to the fields of a chat.
@@ -73,38 +72,37 @@ func (b *responseRequest) setChat() (err error) {
 // responses handles /v1/responses.
 func (s *Server) responses(w http.ResponseWriter, r *http.Request, m Model) error {
 	body := &responseRequest{chatRequest: s.newChatRequest(m)}
-	var request engine.Request
-	err := s.intake.request(w, r, m.Limits().completionBody(), body, func(ctx context.Context) (_ func() error, err error) {
-		request, err = body.engineRequest(ctx, &s.grammars, m)
-		request.Shift = s.shift
-		body.Input, body.Messages, body.Prompt, body.JSONSchema = nil, nil, prompt{}, nil // the engine's request needs no part of the body any more, so free its memory
-		return nil, err
-	})
+	request, err := s.readChat(w, r, m, body, body.chatRequest, func() { body.Input = nil })
 	if err != nil {
 		return err
 	}
 	answer := responses.NewAnswer(responses.Header{
 		Model: s.alias(m), Created: time.Now().Unix(), Tools: body.Tools, ToolChoice: body.ToolChoice,
 	}, newID)
-	return s.answer(w, r, m, request, body.Stream, &responseForm{answer: answer, parser: body.parser, begun: body.begun})
+	f := &responseForm{answer: answer, answerReader: body.reader(), perToken: body.PerToken}
+	return s.answer(w, r, m, []engine.Request{request}, &answering{
+		streamed: body.Stream, telemetry: body.telemetry, form: func(int) form { return f },
+	})
 }
 
 // responseForm writes an answer in the form of /v1/responses.
 type responseForm struct {
 	answer *responses.Answer
-	parser *parse.Parser // parser splits the answer; nil if all of it is content
-	begun  parse.Delta   // begun is the start of the message that the answer continues
+	answerReader
+	perToken bool // perToken is set if the client asks for timings
 }
 
 // add adds a text of the model to the answer, and returns the events of the text.
-func (f *responseForm) add(text string) several {
-	events := f.answer.Add(f.begun)
-	f.begun = parse.Delta{}
-	d := parse.Delta{Content: text}
-	if f.parser != nil {
-		d = f.parser.Add(text)
-	}
-	return eventList(append(events, f.answer.Add(d)...))
+func (f *responseForm) add(text string) eventGroup {
+	return eventList(append(f.answer.Add(f.takeBegun()), f.answer.Add(f.split(text))...))
+}
+
+// progress returns the event of a prompt that is being computed.
+func (f *responseForm) progress(p promptProgress, t *timings) any {
+	list := eventList(f.answer.Add(parse.Delta{}))
+	e := f.answer.Progress()
+	e.Data["prompt_progress"], e.Data["timings"] = p, t
+	return append(list, e)
 }
 
 func (f *responseForm) piece(p engine.Piece) any { return f.add(p.Text) }
@@ -115,11 +113,15 @@ func (f *responseForm) end(_ []engine.TokenLogprob, r engine.Report) []any {
 		list = append(list, eventList(f.answer.Add(f.parser.Close()))...)
 	}
 	u := usageOf(r)
-	return append(list, eventList(f.answer.End(finishReason(r) == "length", responses.Usage{Input: u.Prompt, Cached: u.Details.Cached, Output: u.Completion}))...)
+	last := f.answer.End(finishReason(r) == "length", responses.Usage{Input: u.Prompt, Cached: u.Details.Cached, Output: u.Completion})
+	if f.perToken {
+		last[len(last)-1].Data["timings"] = timingsOf(r)
+	}
+	return append(list, eventList(last)...)
 }
 
 // eventList returns events as the values that a stream sends.
-func eventList(events []responses.Event) (list several) {
+func eventList[E any](events []E) (list eventGroup) {
 	for _, e := range events {
 		list = append(list, e)
 	}

@@ -3,6 +3,7 @@ package llamaserver
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -67,6 +68,9 @@ type Options struct {
 	// gives none; -1 keeps the whole prompt.
 	ContextShift bool
 	Keep         int
+	// Fields holds the values of fields that a request leaves out, such as temperature. Other
+	// fields have llama-server's values.
+	Fields map[string]json.Number
 	// Access says who may send requests, and how connections are encrypted. A server
 	// that other machines can reach needs an API key, unless WithoutKey allows it to
 	// run without one.
@@ -106,6 +110,7 @@ type Server struct {
 	began       time.Time
 	shift       bool
 	keep        int
+	initial     completionRequest // initial holds the values of fields that a request leaves out
 	board       board
 	metrics     *metrics // metrics is nil if /metrics does not answer
 	hideSlots   bool
@@ -138,6 +143,10 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("llamaserver: %w: %w", arguments.ErrInvalid, err)
 	}
+	initial, err := initialRequest(o.Fields)
+	if err != nil {
+		return nil, err
+	}
 	files, err := newSlotFiles(o.SlotFolder)
 	if err != nil {
 		return nil, err
@@ -164,7 +173,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		listener: listener, slots: make(chan struct{}, max(o.Slots, 1)), shift: o.ContextShift, keep: o.Keep, lines: o.Lines,
 		gate: access.Gate{Policy: o.Access, Sites: sites, Loopback: loopback, Reject: reject}, intake: newIntake(runtime.GOMAXPROCS(0)),
-		files: files, name: o.Name, began: time.Now(), hideSlots: o.HideSlots, hidePage: o.HidePage,
+		files: files, initial: initial, name: o.Name, began: time.Now(), hideSlots: o.HideSlots, hidePage: o.HidePage,
 	}
 	if o.Metrics {
 		s.metrics = newMetrics(s)
@@ -234,7 +243,7 @@ func (s *Server) endpoints() http.Handler {
 	for _, path := range []string{"/completions", "/v1/completions"} {
 		mux.HandleFunc("POST "+path, s.withModel(s.textCompletion))
 	}
-	mux.HandleFunc("POST /v1/responses", s.withModel(s.responses))
+	s.chats(mux)
 	for _, path := range []string{"/models", "/v1/models"} {
 		mux.HandleFunc("GET "+path, s.withModel(s.models))
 	}
@@ -253,14 +262,27 @@ func (s *Server) endpoints() http.Handler {
 	mux.HandleFunc("/", unknownPath(mux))
 	mux.HandleFunc("POST /tokenize", s.withModel(s.tokenize))
 	mux.HandleFunc("POST /detokenize", s.withModel(s.detokenize))
-	mux.HandleFunc("POST /v1/chat/completions", s.withModel(s.chatCompletions))
-	mux.HandleFunc("POST /chat/completions", s.withModel(s.chatCompletions))
-	mux.HandleFunc("POST /apply-template", s.withModel(s.applyTemplate))
 	mux.HandleFunc("POST /v1/embeddings", s.withModel(s.embeddings))
 	for _, path := range []string{"/embedding", "/embeddings"} {
 		mux.HandleFunc("POST "+path, s.withModel(s.tokenEmbeddings))
 	}
 	return mux
+}
+
+// chats adds the endpoints that answer conversations and count their tokens.
+func (s *Server) chats(mux *http.ServeMux) {
+	for _, version := range []string{"", "/v1"} {
+		mux.HandleFunc("POST "+version+"/chat/completions", s.withModel(s.chatCompletions))
+		mux.HandleFunc("POST "+version+"/chat/completions/input_tokens", s.withModel(s.countTokens(
+			func(m Model) chatForm { return s.newChatRequest(m) }, "")))
+		mux.HandleFunc("POST "+version+"/responses", s.withModel(s.responses))
+		mux.HandleFunc("POST "+version+"/responses/input_tokens", s.withModel(s.countTokens(
+			func(m Model) chatForm { return &responseRequest{chatRequest: s.newChatRequest(m)} }, "response.input_tokens")))
+	}
+	mux.HandleFunc("POST /v1/messages", s.withModel(s.messages))
+	mux.HandleFunc("POST /v1/messages/count_tokens", s.withModel(s.countTokens(
+		func(m Model) chatForm { return s.newMessageRequest(m) }, "")))
+	mux.HandleFunc("POST /apply-template", s.withModel(s.applyTemplate))
 }
 
 // unsupported lists the endpoints of llama-server that this server refuses, with the

@@ -1,15 +1,11 @@
 package llamaserver
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 
-	"github.com/sdnpu/sdnpu/adapters/llamaserver/responses"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -17,6 +13,9 @@ import (
 type form interface {
 	// piece returns the event of a part of the answer.
 	piece(p engine.Piece) any
+	// progress returns the event of a prompt that is being computed, or nil if the form has
+	// none.
+	progress(p promptProgress, t *timings) any
 	// end returns the last events of a stream. rest holds the last tokens of the answer
 	// that add no text.
 	end(rest []engine.TokenLogprob, r engine.Report) []any
@@ -27,29 +26,16 @@ type form interface {
 	failure(r *refusal) any
 }
 
-// mark is an event whose text is sent unchanged and not as JSON.
-type mark string
-
-// doneMark is the event that ends the streams of OpenAI's API.
-const doneMark = mark("[DONE]")
-
-// errGone ends a generation whose client no longer reads.
-var errGone = errors.New("the client has closed the connection")
-
 // stream writes pieces as server-sent events, or collects them for one answer.
-// stream writes the header with the first event, so that an earlier failure can
-// still set the status.
 type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	// patience is the time for which the client may still delay the answer by reading
-	// slowly.
-	patience time.Duration
-	merger   merger
-	form     form
-	probs    bool // probs is set if a chat's client asked for log-probabilities
-	whole    bool
-	began    bool
+	*eventWriter
+	watch  *watch
+	merger merger
+	form   form
+	probs  bool // probs is set if a chat's client asked for log-probabilities
+	whole  bool
+	// give takes an answer that is not streamed.
+	give func(answer any)
 
 	// If the answer is not streamed, text and tokens collect it, and size counts its
 	// bytes. total counts the bytes of all answers that are not streamed.
@@ -59,9 +45,14 @@ type stream struct {
 	total  *atomic.Int64
 }
 
-// The method close subtracts the bytes of a finished answer from the sum of all answers
-// that are not streamed.
-func (s *stream) close() { s.total.Add(-s.size) }
+// The method close stops the watch, and subtracts the bytes of a finished answer from the sum
+// of all answers that are not streamed.
+func (s *stream) close() {
+	s.watch.stop()
+	s.total.Add(-s.size)
+}
+
+func (s *stream) prompted(p engine.PromptProgress) { s.watch.prompted(p) }
 
 // grow counts the bytes of an answer that is not streamed.
 func (s *stream) grow(bytes int) error {
@@ -77,22 +68,24 @@ func (s *stream) grow(bytes int) error {
 }
 
 func (s *stream) piece(p engine.Piece) error {
+	s.watch.stop()
+	s.watch.add(len(p.Tokens))
 	if s.whole {
 		s.text.WriteString(p.Text)
 		s.tokens = append(s.tokens, p.Tokens...)
 		return s.grow(len(p.Text) + cost(p.Tokens))
 	}
 	if p, ok := s.merger.add(p); ok {
-		return s.send(s.form.piece(p))
+		return s.send(s.watch.clock(s.form.piece(p)))
 	}
 	return nil
 }
 
 // finish sends the pieces of text that were held back, and the final event.
 func (s *stream) finish(r engine.Report) error {
+	s.watch.stop()
 	if s.whole {
-		answer := s.form.whole(s.text.String(), s.tokens, r)
-		writeJSON(s.w, http.StatusOK, answer)
+		s.give(s.form.whole(s.text.String(), s.tokens, r))
 		return nil
 	}
 	var rest []engine.TokenLogprob
@@ -101,7 +94,7 @@ func (s *stream) finish(r engine.Report) error {
 			// Tokens without text send no event, because the host counts an empty event
 			// as a repetition.
 			rest = p.Tokens
-		} else if err := s.send(s.form.piece(p)); err != nil {
+		} else if err := s.send(s.watch.clock(s.form.piece(p))); err != nil {
 			return err
 		}
 	}
@@ -113,11 +106,10 @@ func (s *stream) finish(r engine.Report) error {
 	return nil
 }
 
-func (s *stream) started() bool { return s.began }
-
 // fail sends the event for a failure in the middle of a stream, if the form has one, and
 // aborts the connection. The host has no event for a failure after the first event.
 func (s *stream) fail(err error) {
+	s.watch.stop()
 	reason := refuse(http.StatusInternalServerError, "%v", err)
 	errors.As(refusalFor(err), &reason)
 	if e := s.form.failure(reason); e != nil {
@@ -125,60 +117,4 @@ func (s *stream) fail(err error) {
 		_ = s.send(e)
 	}
 	panic(http.ErrAbortHandler)
-}
-
-// several holds events of a stream, to be sent in their order.
-type several []any
-
-// send writes one server-sent event.
-func (s *stream) send(e any) error {
-	if list, ok := e.(several); ok {
-		for _, one := range list {
-			if err := s.send(one); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var line bytes.Buffer
-	if n, ok := e.(responses.Event); ok {
-		line.WriteString("event: " + n.Name + "\n")
-		e = n.Data
-	}
-	line.WriteString("data: ")
-	if e == doneMark {
-		line.WriteString("[DONE]\n")
-	} else {
-		encoder := json.NewEncoder(&line) // Encode adds a newline to the event
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(e); err != nil {
-			return err
-		}
-	}
-	line.WriteByte('\n')
-	return s.sendLine(line.Bytes())
-}
-
-// sendLine sends an event that is already encoded, with one write, and flushes it.
-func (s *stream) sendLine(line []byte) error {
-	if !s.began {
-		s.began = true
-		s.w.Header().Set("Content-Type", "text/event-stream")
-		s.w.Header().Set("Cache-Control", "no-cache")
-	}
-	if s.patience <= 0 {
-		return errGone
-	}
-	began := time.Now()
-	// Ignore the error of a writer that has no deadlines: without a deadline, a write
-	// waits for the client.
-	_ = s.control.SetWriteDeadline(began.Add(min(writeTimeout, s.patience)))
-	if _, err := s.w.Write(line); err != nil {
-		return errors.Join(errGone, err)
-	}
-	if err := s.control.Flush(); err != nil {
-		return errors.Join(errGone, err)
-	}
-	s.patience -= time.Since(began)
-	return nil
 }

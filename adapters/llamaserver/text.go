@@ -12,8 +12,8 @@ import (
 // fields of /completion.
 type textRequest struct {
 	completionRequest
+	Model         *string        `json:"model"`
 	MaxTokens     *int           `json:"max_tokens"`
-	N             *int           `json:"n"`
 	BestOf        *int           `json:"best_of"`
 	Echo          bool           `json:"echo"`
 	Suffix        *string        `json:"suffix"`
@@ -30,8 +30,8 @@ type streamOptions struct {
 // copies the values of OpenAI's fields to the fields of /completion.
 func (t *textRequest) check() error {
 	switch {
-	case t.N != nil && *t.N != 1, t.BestOf != nil && *t.BestOf != 1:
-		return refuse(http.StatusBadRequest, "n and best_of must be 1: send one request for each answer; requests run at the same time")
+	case t.BestOf != nil && (t.N == nil && *t.BestOf != 1 || t.N != nil && *t.BestOf != *t.N):
+		return refuse(http.StatusBadRequest, "best_of is %d: the server does not choose among answers, so leave best_of out, or give it the value of n", *t.BestOf)
 	case t.Echo:
 		return refuse(http.StatusBadRequest, "echo is not supported: the client has the prompt already")
 	case t.Suffix != nil && *t.Suffix != "":
@@ -48,22 +48,54 @@ func (t *textRequest) check() error {
 	return nil
 }
 
-// textCompletion handles /v1/completions and /completions.
+// textCompletion handles /v1/completions and /completions. A client of llama-server names no
+// model and gets the form of /completion from /completions.
 func (s *Server) textCompletion(w http.ResponseWriter, r *http.Request, m Model) error {
-	body := textRequest{completionRequest: defaults()}
-	request, err := s.readCompletion(w, r, m, &body.completionRequest, &body)
+	body := textRequest{completionRequest: s.initial}
+	requests, err := s.readCompletion(w, r, m, &body.completionRequest, &body)
 	if err != nil {
 		return err
 	}
-	f := &textForm{id: newID("cmpl-"), created: time.Now().Unix(), model: s.alias(m), alternatives: -1}
-	f.usage = body.StreamOptions != nil && body.StreamOptions.IncludeUsage
+	if r.URL.Path == "/completions" && body.Model == nil {
+		return s.answerCompletion(w, r, m, requests, &body.completionRequest)
+	}
+	all := textForm{id: newID("cmpl-"), created: time.Now().Unix(), model: s.alias(m), alternatives: -1, shared: len(requests) > 1}
+	all.usage = body.StreamOptions != nil && body.StreamOptions.IncludeUsage
 	switch {
 	case body.Logprobs != nil:
-		f.alternatives = *body.Logprobs
+		all.alternatives = *body.Logprobs
 	case body.NProbs > 0:
-		f.alternatives = body.NProbs
+		all.alternatives = body.NProbs
 	}
-	return s.answer(w, r, m, request, body.Stream, f)
+	return s.answer(w, r, m, requests, &answering{
+		streamed: body.Stream, telemetry: body.telemetry,
+		form: func(i int) form {
+			f := all
+			f.index = i
+			return &f
+		},
+		join: all.join, tail: all.tail,
+	})
+}
+
+// join returns one answer with the choices of several.
+func (f *textForm) join(answers []any, u usage) any {
+	joined := f.with()
+	for _, a := range answers {
+		joined.Choices = append(joined.Choices, a.(*textAnswer).Choices...)
+	}
+	joined.Usage = &u
+	return joined
+}
+
+// tail returns the events at the end of a stream.
+func (f *textForm) tail(u usage) (events []any) {
+	if f.usage {
+		numbers := f.with()
+		numbers.Choices, numbers.Usage = []textChoice{}, &u
+		events = append(events, numbers)
+	}
+	return append(events, doneMark)
 }
 
 // newID returns a random name for an answer, which begins with the given prefix.
@@ -77,6 +109,8 @@ type textForm struct {
 	// log-probabilities.
 	alternatives int
 	usage        bool // usage asks for an event with the numbers of tokens
+	index        int
+	shared       bool // shared is set if the request has several answers
 	offset       int  // offset is the length in characters of the text that was sent
 }
 
@@ -90,7 +124,11 @@ type textAnswer struct {
 	Choices     []textChoice `json:"choices"`
 	Usage       *usage       `json:"usage,omitempty"`
 	Timings     *timings     `json:"timings,omitempty"`
+
+	Progress *promptProgress `json:"prompt_progress,omitempty"`
 }
+
+func (a *textAnswer) setTimings(t *timings) { a.Timings = t }
 
 type textChoice struct {
 	Text     string        `json:"text"`
@@ -133,7 +171,16 @@ func finishReason(r engine.Report) string {
 }
 
 func (f *textForm) with(choices ...textChoice) *textAnswer {
-	return &textAnswer{ID: f.id, Object: "text_completion", Created: f.created, Model: f.model, Fingerprint: build, Choices: choices}
+	for i := range choices {
+		choices[i].Index = f.index
+	}
+	return &textAnswer{ID: f.id, Object: "text_completion", Created: f.created, Model: f.model, Fingerprint: fingerprint, Choices: choices}
+}
+
+func (f *textForm) progress(p promptProgress, t *timings) any {
+	a := f.with(textChoice{})
+	a.Progress, a.Timings = &p, t
+	return a
 }
 
 func (f *textForm) piece(p engine.Piece) any {
@@ -147,13 +194,10 @@ func (f *textForm) end(rest []engine.TokenLogprob, r engine.Report) []any {
 		last.Choices[0].Logprobs = f.logprobs(rest)
 	}
 	last.Timings = timingsOf(r)
-	events := []any{last}
-	if f.usage {
-		numbers := f.with()
-		numbers.Choices, numbers.Usage = []textChoice{}, usageOf(r)
-		events = append(events, numbers)
+	if f.shared {
+		return []any{last}
 	}
-	return append(events, doneMark)
+	return append([]any{last}, f.tail(*usageOf(r))...)
 }
 
 func (f *textForm) whole(text string, tokens []engine.TokenLogprob, r engine.Report) any {

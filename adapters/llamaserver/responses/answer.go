@@ -84,6 +84,11 @@ func (a *Answer) Failed(reason string) Event {
 	return a.event("error", map[string]any{"code": "server_error", "message": reason, "param": nil})
 }
 
+// Progress returns an event that says only that the answer is in progress.
+func (a *Answer) Progress() Event {
+	return a.event("response.in_progress", map[string]any{"response": a.Object()})
+}
+
 // Object returns the answer as a JSON object. Until the answer has ended, the object has no
 // output.
 func (a *Answer) Object() map[string]any {

@@ -1,0 +1,133 @@
+package llamaserver
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/sdnpu/sdnpu/adapters/chat/parse"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// chatCompletions handles /v1/chat/completions.
+func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request, m Model) error {
+	body := s.newChatRequest(m)
+	var requests []engine.Request
+	err := s.intake.request(w, r, m.Limits().completionBody(), body, func(ctx context.Context) (_ func() error, err error) {
+		requests, err = body.engineRequests(ctx, &s.grammars, m)
+		body.Messages, body.Tools, body.Prompt, body.JSONSchema = nil, nil, prompt{}, nil // the engine's request needs no part of the body any more, so free its memory
+		return nil, err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range requests {
+		requests[i].Shift = s.shift
+	}
+	return s.answerChat(w, r, m, requests, body)
+}
+
+// readChat decodes the body of a request that is answered as a chat, and converts it to an
+// engine's request. c points to the fields of a chat in body. The function free frees what
+// readChat does not know of the body.
+func (s *Server) readChat(w http.ResponseWriter, r *http.Request, m Model, body chatForm, c *chatRequest, free func()) (request engine.Request, err error) {
+	err = s.intake.request(w, r, m.Limits().completionBody(), body, func(ctx context.Context) (_ func() error, err error) {
+		if err := c.oneAnswer(); err != nil {
+			return nil, err
+		}
+		if err := body.prepare(ctx, m); err != nil {
+			return nil, err
+		}
+		request, err = c.prepared(ctx, &s.grammars, m)
+		request.Shift = s.shift
+		c.Messages, c.Prompt, c.JSONSchema = nil, prompt{}, nil // the engine's request needs no part of the body any more, so free its memory
+		free()
+		return nil, err
+	})
+	return request, err
+}
+
+// takeBegun returns the start of the message that the answer continues, once.
+func (a *answerReader) takeBegun() parse.Delta {
+	d := a.begun
+	a.begun = parse.Delta{}
+	return d
+}
+
+// split returns the parts that a piece of the answer completes.
+func (a *answerReader) split(text string) parse.Delta {
+	if a.parser == nil {
+		return parse.Delta{Content: text}
+	}
+	return a.parser.Add(text)
+}
+
+// parser returns the parser of an answer, or nil if the request was refused or the whole answer
+// is content.
+func (c *chatRequest) parser() *parse.Parser {
+	if c.reader == nil {
+		return nil
+	}
+	return c.reader().parser
+}
+
+// engineRequests converts the body of a chat to the generations that it asks for.
+func (c *chatRequest) engineRequests(ctx context.Context, g *grammars, m Model) ([]engine.Request, error) {
+	n, err := c.answers()
+	if err != nil {
+		return nil, err
+	}
+	request, err := c.engineRequest(ctx, g, m)
+	if err != nil {
+		return nil, err
+	}
+	return copies(request, n), nil
+}
+
+// answerChat runs the generations of a chat and writes their answers.
+func (s *Server) answerChat(w http.ResponseWriter, r *http.Request, m Model, requests []engine.Request, body *chatRequest) error {
+	events := newEventWriter(w)
+	all := newChatFrame(s.alias(m), body, len(requests) > 1)
+	open := func(i int, give func(any)) output {
+		return newChatStream(s, events, all, i, give, requests[i].Logprobs > 0)
+	}
+	if len(requests) == 1 {
+		give := func(answer any) { writeJSON(w, http.StatusOK, answer) }
+		return s.answerTo(r, m, requests[0], func() output { return open(0, give) })
+	}
+	return s.answerSeveral(w, r, m, requests, events, &answering{streamed: body.Stream, join: all.join, tail: func(u usage) []any { return all.tail(u, nil) }}, open)
+}
+
+// chatForm is the body of a request that is answered as a chat.
+type chatForm interface {
+	// prepare renders the prompt of the conversation.
+	prepare(ctx context.Context, m Model) error
+	// promptText returns the rendered prompt.
+	promptText() string
+}
+
+func (c *chatRequest) promptText() string { return c.Prompt.text }
+
+// countTokens returns the handler of an endpoint that counts the tokens of a conversation. The
+// function newBody returns an empty body.
+func (s *Server) countTokens(newBody func(m Model) chatForm, object string) func(http.ResponseWriter, *http.Request, Model) error {
+	return func(w http.ResponseWriter, r *http.Request, m Model) error {
+		body := newBody(m)
+		return s.intake.request(w, r, m.Limits().completionBody(), body, func(ctx context.Context) (func() error, error) {
+			if err := body.prepare(ctx, m); err != nil {
+				return nil, err
+			}
+			ids, err := encode(ctx, m, body.promptText(), true, true)
+			if err != nil {
+				return nil, err
+			}
+			answer := map[string]any{"input_tokens": len(ids)}
+			if object != "" {
+				answer["object"] = object
+			}
+			return func() error {
+				writeJSON(w, http.StatusOK, answer)
+				return nil
+			}, nil
+		})
+	}
+}

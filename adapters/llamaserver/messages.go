@@ -1,0 +1,109 @@
+package llamaserver
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/sdnpu/sdnpu/adapters/llamaserver/messages"
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// messageRequest is the body of a request to /v1/messages, Anthropic's form of a chat.
+type messageRequest struct {
+	*chatRequest
+	Input      messages.Input      `json:"messages"`
+	System     messages.System     `json:"system"`
+	Tools      messages.Tools      `json:"tools"`
+	ToolChoice messages.ToolChoice `json:"tool_choice"`
+	Sequences  stops               `json:"stop_sequences"`
+	Thinking   struct {
+		Type string `json:"type"`
+	} `json:"thinking"`
+	Output struct {
+		Effort string         `json:"effort"`
+		Format responseFormat `json:"format"`
+	} `json:"output_config"`
+}
+
+func (s *Server) newMessageRequest(m Model) *messageRequest {
+	return &messageRequest{chatRequest: s.newChatRequest(m)}
+}
+
+// prepare renders the prompt of the conversation.
+func (b *messageRequest) prepare(ctx context.Context, m Model) error {
+	if len(b.Input) == 0 {
+		return refuse(http.StatusBadRequest, "the request has no messages")
+	}
+	if err := b.setChat(); err != nil {
+		return notJSON(err)
+	}
+	return b.chatRequest.prepare(ctx, m)
+}
+
+// setChat copies the fields of the body to the fields of a chat. An answer never repeats the
+// start of a message that it continues.
+func (b *messageRequest) setChat() (err error) {
+	if b.Messages, err = b.Input.Chat(b.System); err != nil {
+		return err
+	}
+	if b.chatRequest.Tools, err = b.Tools.Chat(); err != nil {
+		return err
+	}
+	choice, err := b.ToolChoice.Chat()
+	if err != nil {
+		return err
+	}
+	b.Continue, b.Stop, b.ReasoningEffort = true, b.Sequences, b.Output.Effort
+	if b.Thinking.Type == "disabled" {
+		b.ReasoningEffort = "none"
+	}
+	if b.Output.Format.Type != "" {
+		b.ResponseFormat = b.Output.Format
+	}
+	return json.Unmarshal(choice, &b.chatRequest.ToolChoice)
+}
+
+// messages handles /v1/messages.
+func (s *Server) messages(w http.ResponseWriter, r *http.Request, m Model) error {
+	body := s.newMessageRequest(m)
+	request, err := s.readChat(w, r, m, body, body.chatRequest, func() { body.Input = nil })
+	if err != nil {
+		return err
+	}
+	f := &messageForm{
+		answer:       messages.NewAnswer(cmp.Or(body.Model, s.alias(m)), len(request.Prompt), newID),
+		answerReader: body.reader(),
+	}
+	return s.answer(w, r, m, []engine.Request{request}, &answering{streamed: body.Stream, form: func(int) form { return f }})
+}
+
+// messageForm writes an answer in the form of /v1/messages.
+type messageForm struct {
+	answer *messages.Answer
+	answerReader
+}
+
+func (f *messageForm) piece(p engine.Piece) any { return eventList(f.answer.Add(f.split(p.Text))) }
+
+func (f *messageForm) progress(promptProgress, *timings) any { return nil }
+
+func (f *messageForm) end(_ []engine.TokenLogprob, r engine.Report) []any {
+	list := eventList(f.answer.Add(f.split("")))
+	if f.parser != nil {
+		list = append(list, eventList(f.answer.Add(f.parser.Close()))...)
+	}
+	end := messages.End{Limited: finishReason(r) == "length", StopSequence: r.StopWord}
+	return append(list, eventList(f.answer.End(end, messages.Usage{Input: r.PromptTokens, Cached: r.CachedTokens, Output: r.OutputTokens}))...)
+}
+
+func (f *messageForm) whole(text string, _ []engine.TokenLogprob, r engine.Report) any {
+	f.answer.Add(f.split(text))
+	f.end(nil, r)
+	return f.answer.Object()
+}
+
+func (f *messageForm) failure(r *refusal) any {
+	return messages.Event{Name: "error", Data: r.anthropic()}
+}

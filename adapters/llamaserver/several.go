@@ -1,0 +1,201 @@
+package llamaserver
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdnpu/sdnpu/backend/engine"
+)
+
+// answering says how an endpoint writes the answers of a request.
+type answering struct {
+	streamed  bool
+	telemetry telemetry
+	// form returns the form of answer i. If a request has several answers, their forms send
+	// neither the numbers of tokens nor the mark of the end.
+	form func(i int) form
+	// join returns one answer that holds several. tail, if not nil, returns the events after
+	// those of several streamed answers. Both get the numbers of tokens of all answers.
+	join func(answers []any, u usage) any
+	tail func(u usage) []any
+}
+
+// answer runs the generations of a request and writes their answers.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, m Model, requests []engine.Request, a *answering) error {
+	events := newEventWriter(w)
+	open := func(i int, give func(any)) output {
+		f := a.form(i)
+		return &stream{
+			eventWriter: events, form: f, whole: !a.streamed, give: give, total: &s.answers,
+			watch: newWatch(events, a.telemetry, a.streamed, f.progress),
+		}
+	}
+	if len(requests) == 1 {
+		give := func(answer any) { writeJSON(w, http.StatusOK, answer) }
+		return s.answerTo(r, m, requests[0], func() output { return open(0, give) })
+	}
+	return s.answerSeveral(w, r, m, requests, events, a, open)
+}
+
+// answerSeveral runs several generations, as many at a time as the server has slots. The
+// events of streamed answers come in any order; answers that are not streamed are joined.
+func (s *Server) answerSeveral(w http.ResponseWriter, r *http.Request, m Model, requests []engine.Request, events *eventWriter, a *answering, open func(i int, give func(any)) output) error {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	outs, answers, reports := make([]output, len(requests)), make([]any, len(requests)), make([]engine.Report, len(requests))
+	defer func() {
+		for _, out := range outs {
+			if out != nil {
+				out.close()
+			}
+		}
+	}()
+	var next atomic.Int64
+	var crash atomic.Value
+	var workers sync.WaitGroup
+	for range min(len(requests), cap(s.slots)) {
+		workers.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					crash.Store([]any{p}) // panics again on the goroutine of the request, whose server recovers
+					cancel(errGone)
+				}
+			}()
+			for i := next.Add(1) - 1; i < int64(len(requests)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				var err error
+				outs[i], reports[i], err = s.run(ctx, r.URL.Path, m, requests[i], func() output {
+					return open(int(i), func(answer any) { answers[i] = answer })
+				})
+				if err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if p, ok := crash.Load().([]any); ok {
+		panic(p[0])
+	}
+	err := context.Cause(ctx)
+	total := totalOf(requests, reports)
+	switch {
+	case err == nil && !a.streamed:
+		writeJSON(w, http.StatusOK, a.join(answers, total))
+	case err == nil && a.tail != nil:
+		err = events.send(eventGroup(a.tail(total)))
+	}
+	var failed output
+	for _, out := range outs {
+		if out != nil {
+			failed = out
+		}
+	}
+	return s.settle(r.Context(), failed, err)
+}
+
+// totalOf returns the numbers of tokens of all answers. Each prompt counts once.
+func totalOf(requests []engine.Request, reports []engine.Report) (total usage) {
+	for i, report := range reports {
+		u := usageOf(report)
+		if i > 0 && len(requests[i].Prompt) > 0 && len(requests[i-1].Prompt) > 0 && &requests[i].Prompt[0] == &requests[i-1].Prompt[0] {
+			u.Prompt, u.Details.Cached = 0, 0 // the function copies has made both requests for one prompt
+		}
+		total.Prompt += u.Prompt
+		total.Completion += u.Completion
+		total.Details.Cached += u.Details.Cached
+	}
+	total.Total = total.Prompt + total.Completion
+	return total
+}
+
+// engineRequests converts the body of a completion to the generations that it asks for: n for
+// each prompt.
+func (c *completionRequest) engineRequests(ctx context.Context, m Model, g *grammars) ([]engine.Request, error) {
+	n, err := c.answers()
+	if err != nil {
+		return nil, err
+	}
+	prompts := append([]prompt{c.Prompt}, c.Prompt.rest...)
+	if len(prompts)*n > maxAnswers {
+		return nil, refuse(http.StatusBadRequest, "the request asks for %d answers to each of %d prompts: want at most %d answers in total", n, len(prompts), maxAnswers)
+	}
+	grammar, err := g.of(c)
+	if err != nil {
+		return nil, err
+	}
+	var requests []engine.Request
+	for _, c.Prompt = range prompts {
+		request, err := c.engineRequest(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		request.Grammar = grammar
+		requests = append(requests, copies(request, n)...)
+	}
+	return requests, nil
+}
+
+// answers returns the number of answers to each prompt.
+func (c *completionRequest) answers() (int, error) {
+	n := 1
+	for _, asked := range []*int{c.N, c.NCompletions} {
+		if asked != nil {
+			n = *asked
+		}
+	}
+	if n < 1 || n > maxAnswers {
+		return 0, refuse(http.StatusBadRequest, "n is %d: want 1..%d answers", n, maxAnswers)
+	}
+	return n, nil
+}
+
+var errOneAnswer = refuse(http.StatusBadRequest, "the request asks for several answers: send a request for each answer, without n")
+
+// oneAnswer rejects a request for several answers to one prompt.
+func (c *completionRequest) oneAnswer() error {
+	n, err := c.answers()
+	if err == nil && n > 1 {
+		return errOneAnswer
+	}
+	return err
+}
+
+// copies returns n requests with one prompt. Each has a seed of its own, so that their answers
+// differ.
+func copies(r engine.Request, n int) []engine.Request {
+	list := make([]engine.Request, n)
+	for i := range list {
+		list[i] = r
+		list[i].Sampling.Seed += uint64(i)
+	}
+	return list
+}
+
+// withFields returns an answer that has only the named fields. A name such as
+// generation_settings/seed selects a field of an object. withFields returns the whole answer if
+// no field is named.
+func withFields(answer any, names []string) any {
+	raw, err := json.Marshal(answer)
+	var all any
+	if len(names) == 0 || err != nil || json.Unmarshal(raw, &all) != nil {
+		return answer
+	}
+	chosen := map[string]any{}
+names:
+	for _, name := range names {
+		value := all
+		for part := range strings.SplitSeq(name, "/") {
+			object, _ := value.(map[string]any)
+			var ok bool
+			if value, ok = object[part]; !ok {
+				continue names
+			}
+		}
+		chosen[name] = value
+	}
+	return chosen
+}
