@@ -34,6 +34,8 @@ type Model struct {
 	Recipe Recipe
 	// LongestContext is the longest context for which the model was trained.
 	LongestContext int
+	// ChatTemplate, if not empty, replaces the chat template of the file.
+	ChatTemplate string
 	// Flips holds the model, device and settings for which a measurement of flips is
 	// valid.
 	Flips findings.FlipsFile
@@ -69,7 +71,12 @@ func (s Settings) Open(ctx context.Context, program string, o Options) (_ *Model
 	if err := o.checkUse(m.Config()); err != nil {
 		return nil, err
 	}
+	l.ChatTemplate = o.ChatTemplate
 	l.Layers, l.LongestContext = m.Config().Layers, m.Config().ContextLength
+	if o.CapContext && o.Context > l.LongestContext {
+		o.Logger.Warn("the asked context is longer than the model's, so the model's is used", "context", o.Context, "model", l.LongestContext)
+		o.Context = l.LongestContext
+	}
 	if problem := o.DraftProblem(); problem != "" {
 		o.Logger.Warn(problem)
 	}

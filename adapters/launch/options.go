@@ -26,6 +26,10 @@ type Options struct {
 	// Context is the number of tokens that a conversation can have; zero means the
 	// default.
 	Context int
+	// If CapContext is set, a Context that is longer than the model's counts as the model's.
+	CapContext bool
+	// ChatTemplate, if not empty, replaces the chat template of the model's file.
+	ChatTemplate string
 	// Sequences is the number of conversations that can be open at the same time.
 	Sequences int
 	// Prompt, if set, is a function that encodes a prompt. [Settings.Open] stores its

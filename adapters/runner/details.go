@@ -30,7 +30,9 @@ func detailsOf(m *launch.Model) llamaserver.Details {
 	// or empty.
 	width, _ := f.ArchUint("embedding_length")
 	kind, _ := f.Str("tokenizer.ggml.model")
-	d.Template, _ = f.Str("tokenizer.chat_template")
+	if d.Template, _ = f.Str("tokenizer.chat_template"); m.ChatTemplate != "" {
+		d.Template = m.ChatTemplate
+	}
 	d.Embedding, d.VocabType = int(width), vocabTypes[kind]
 	d.BOS, d.EOS = string(t.PieceSpecial(t.BOS())), string(t.PieceSpecial(t.EOS()))
 	return d

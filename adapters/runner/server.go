@@ -123,6 +123,7 @@ func (p Program) serve(ctx context.Context, s launch.Settings, program string, a
 			}
 		},
 		open: func(ctx context.Context, o launch.Options) (*launch.Model, error) {
+			o.CapContext = true // as in llama-server
 			return p.load(ctx, s, program, o, lines)
 		},
 		gone: errDeviceGone,
@@ -158,11 +159,15 @@ func (p Program) run(ctx context.Context, i instance) error {
 	args := i.args
 	server, err := llamaserver.New(llamaserver.Options{
 		Addr: net.JoinHostPort(args.Host, strconv.Itoa(args.Port)), Slots: args.Parallel, Lines: i.lines, Logger: i.logger,
-		ContextShift: args.ContextShift, Keep: args.Keep,
+		ContextShift: args.ContextShift, Keep: args.Keep, Fields: args.Fields,
 		Access: policy, WithoutKey: i.settings.AllowNoKey, Name: args.Alias, Metrics: args.Metrics, HideSlots: args.NoSlots, HidePage: args.NoWebUI, SlotFolder: args.SlotSavePath, CORSOrigins: args.CORSOrigins,
 	})
 	if err != nil {
 		return err
+	}
+	template, err := readTemplate(args.ChatTemplateFile)
+	if err != nil {
+		return errors.Join(err, server.Close())
 	}
 	i.listening(server.Addr(), policy)
 	for _, w := range policy.Warnings {
@@ -174,6 +179,7 @@ func (p Program) run(ctx context.Context, i instance) error {
 	m, err := i.open(ctx, launch.Options{
 		Path: args.Model, Config: i.config, Context: args.ContextPerSlot(), Sequences: args.Parallel, Logger: i.logger,
 		IdleSwitch: idleTime, Ahead: idleTime, ServesEmbeddings: true, Embeddings: args.Embedding, Pooling: args.Pooling,
+		ChatTemplate: template,
 	})
 	if err != nil {
 		// Ollama shows the error with which the process exits. SetFailed answers the waiting
@@ -299,7 +305,7 @@ func newAnswers(m *launch.Model, lines *llamaserver.Lines, end context.CancelCau
 	a := answers{Model: m, details: detailsOf(m), lines: lines, end: end, limits: llamaserver.Limits{
 		Context: m.ContextLength(), Vocab: m.Tokenizer.VocabSize(), LongestPiece: m.Tokenizer.LongestPiece(),
 	}}
-	a.template, a.templateErr = m.Template()
+	a.template, a.templateErr = m.ServedTemplate()
 	return a
 }
 

@@ -28,7 +28,7 @@ import (
 // serveFlags holds the flags of `sdnpu serve`.
 type serveFlags struct {
 	host, alias, library, recipe, draft, plan, db, ollama, cors string
-	apiKey, apiKeyFile, sslKey, sslCert, slots                  string
+	apiKey, apiKeyFile, sslKey, sslCert, slots, template        string
 	port, context, parallel                                     int
 	noShift, noSlots, verbose                                   bool
 }
@@ -62,6 +62,7 @@ Requests of other machines need an API key: see --host and --api-key-file.`,
 	flags.BoolVar(&f.noShift, "no-context-shift", false, "end the answer when the context is full, instead of dropping the older half of the text")
 	flags.BoolVar(&f.noSlots, "no-slots", false, "do not answer requests for /slots")
 	flags.StringVar(&f.slots, "slot-save-path", "", "`folder` in which clients may save and restore slots (default: none)")
+	flags.StringVar(&f.template, "chat-template-file", "", "`file` of a chat template (Jinja) that replaces the model's")
 	flags.StringVar(&f.library, "library", "", cmdline.LibraryUsage)
 	flags.StringVar(&f.recipe, "recipe", "", config.RecipeUsage())
 	flags.StringVar(&f.draft, "draft", "", cmdline.DraftUsage+" (default: the value in the model's config)")
@@ -175,6 +176,7 @@ func (f *serveFlags) args(cmd *cobra.Command, path, model string) arguments.Args
 	a := arguments.Args{
 		Model: path, Host: f.host, Port: f.port, Context: f.context * f.parallel, Parallel: f.parallel, ContextShift: !f.noShift,
 		Alias: cmp.Or(f.alias, filepath.Base(model)), Metrics: true, NoSlots: f.noSlots, SlotSavePath: f.slots, CORSOrigins: f.cors,
+		ChatTemplateFile: f.template,
 	}
 	given := func(name string, value *string) *string {
 		if cmd.Flags().Changed(name) {

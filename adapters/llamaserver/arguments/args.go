@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -70,7 +71,9 @@ type Args struct {
 	SpecDraftMax             int
 	NoJinja                  bool
 	ChatTemplate             string
-	access.Flags             // Flags holds the flags that protect the server. [Args.Access] reads them
+	// ChatTemplateFile is the file of a chat template that replaces the model's, or empty.
+	ChatTemplateFile string
+	access.Flags     // Flags holds the flags that protect the server. [Args.Access] reads them
 	// Unsupported lists unknown flags that sound like protection, such as --api-prefix.
 	Unsupported []string
 	// Alias is the name of the model in answers. Metrics lets /metrics answer, and
@@ -82,7 +85,9 @@ type Args struct {
 	// NoWebUI hides the status page. Ollama always hides the status page.
 	NoWebUI bool
 	// CORSOrigins lists the web sites whose pages may send requests, separated by commas.
-	CORSOrigins   string
+	CORSOrigins string
+	// Fields holds the values of fields that a request leaves out, such as temperature.
+	Fields        map[string]json.Number
 	ListDevices   bool
 	Verbose       bool
 	Help, Version bool
@@ -182,6 +187,9 @@ func optionTable() map[string]option {
 	add(number(-1, many, func(a *Args) *int { return &a.Keep }), "--keep")
 	add(number(-1, many, func(a *Args) *int { return &a.MainGPU }), "--main-gpu", "-mg")
 	add(number(0, many, func(a *Args) *int { return &a.SpecDraftMax }), "--spec-draft-n-max")
+	for _, f := range requestFields {
+		add(requestField(f.field, f.whole), f.names...)
+	}
 	add(option{true, setGPULayers}, "-ngl", "--gpu-layers", "--n-gpu-layers")
 	add(option{true, func(a *Args, v string) error { a.Lora = append(a.Lora, v); return nil }}, "--lora")
 	add(text(func(a *Args) *string { return &a.LoadMode }), "--load-mode")
@@ -195,6 +203,7 @@ func optionTable() map[string]option {
 	add(text(func(a *Args) *string { return &a.SpecType }), "--spec-type")
 	add(text(func(a *Args) *string { return &a.SpecDraftModel }), "--spec-draft-model")
 	add(text(func(a *Args) *string { return &a.ChatTemplate }), "--chat-template")
+	add(text(func(a *Args) *string { return &a.ChatTemplateFile }), "--chat-template-file")
 	add(protection(func(a *Args) **string { return &a.APIKey }), "--api-key")
 	add(protection(func(a *Args) **string { return &a.APIKeyFile }), "--api-key-file")
 	add(protection(func(a *Args) **string { return &a.SSLKeyFile }), "--ssl-key-file")
@@ -214,7 +223,7 @@ func optionTable() map[string]option {
 	add(yes(func(a *Args) *bool { return &a.Version }), "--version")
 	add(option{false, func(a *Args, _ string) error { a.ContextShift = false; return nil }}, "--no-context-shift")
 	add(option{value: true}, "--log-verbosity", "-lv", "--image-min-tokens")
-	add(yes(func(a *Args) *bool { return &a.NoWebUI }), "--no-webui")
+	add(yes(func(a *Args) *bool { return &a.NoWebUI }), "--no-webui", "--no-ui")
 	add(option{}, "--offline", "--no-log-prefix", "--no-log-timestamps",
 		"--no-mmproj-offload", "--spec-draft-backend-sampling")
 	return table

@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"encoding/json"
 	"math"
 	"regexp"
 	"strings"
@@ -129,4 +130,15 @@ func FuzzParseNeverGivesWhatMakesNoSense(f *testing.F) {
 		require.True(t, a.Port >= 0 && a.Port <= math.MaxUint16)
 		require.GreaterOrEqual(t, a.GPULayers, -1)
 	})
+}
+
+func TestOptionsSetTheFieldsOfRequests(t *testing.T) {
+	a, warnings, err := Parse(strings.Fields(`-m x --temp 0.6 --top-k 20 --seed -1 --n_predict=64`))
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	require.Equal(t, map[string]json.Number{"temperature": "0.6", "top_k": "20", "seed": "-1", "n_predict": "64"}, a.Fields)
+	for _, line := range []string{"--temp warm", "--temp NaN", "--temp 0x1p-2", "--top-k 1.5", "--seed 1e3", "--temp 1_0", "--temp +1"} {
+		_, _, err := Parse(append([]string{"-m", "x"}, strings.Fields(line)...))
+		require.ErrorIs(t, err, ErrInvalid, line)
+	}
 }

@@ -69,6 +69,10 @@ const help = `sdnpu in place of llama-server: serves one GGUF model on the NPU o
   -ngl, --gpu-layers N     0 asks for the CPU, which this program does not use
       --alias NAME         name of the model in answers; default: its file
       --metrics            answer /metrics, in Prometheus' format
+      --chat-template-file FILE
+                           chat template (Jinja) in place of the model's
+      --temp, --top-k, --top-p, --min-p, --seed, --repeat-penalty, -n
+                           values of the fields that a request leaves out
       --no-webui           do not show the status page at /
       --no-slots           do not answer /slots
       --slot-save-path DIR folder in which clients may save and restore slots (none)

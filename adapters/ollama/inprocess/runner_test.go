@@ -158,8 +158,9 @@ func TestRequestsAreCheckedAsInTheServer(t *testing.T) {
 	}
 	_, err := s.Detokenize(t.Context(), []int{1 << 40})
 	require.ErrorContains(t, err, "does not exist")
-	_, err = s.ApplyChatTemplate(t.Context(), llm.ChatRequest{Messages: []api.Message{{Role: "user", Content: "hi"}}})
-	require.ErrorContains(t, err, "no chat template")
+	prompt, err := s.ApplyChatTemplate(t.Context(), llm.ChatRequest{Messages: []api.Message{{Role: "user", Content: "hi"}}})
+	require.NoError(t, err)
+	require.Equal(t, "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n", prompt, "a model without a template gets ChatML")
 
 	schema := json.RawMessage(`{"type":"object","properties":{"weather":{"enum":["sunny","rainy"]}},"required":["weather"],"additionalProperties":false}`)
 	a, err := complete(t.Context(), s, llm.CompletionRequest{Prompt: "Once", Format: schema, Options: greedy(60)})
