@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine/queue"
+	"github.com/sdnpu/sdnpu/backend/engine/settings"
 )
 
 // addDrafts adds drafts to the pass for each work item whose last token is among the rows.
@@ -87,7 +88,7 @@ func (e *Engine) waitForMore() {
 			return
 		}
 		if timer == nil {
-			timer = time.After(s.HostTimes.Measured(s.WidthFor(rows)) / patience)
+			timer = time.After(e.passTime(s, s.WidthFor(rows)) / patience)
 		}
 		select {
 		case <-q.News:
@@ -96,6 +97,16 @@ func (e *Engine) waitForMore() {
 			return
 		}
 	}
+}
+
+// passTime returns the time that a pass of the given width takes. In virtual time, the host's
+// pass takes a small part of the device's, but a request that comes in time on the phone must
+// not be late here.
+func (e *Engine) passTime(s *settings.Shape, width int) time.Duration {
+	if e.clock.Virtual {
+		return s.PassTimes.Measured(width)
+	}
+	return s.HostTimes.Measured(width)
 }
 
 // withdraw removes the request's work item from the queue because ctx is done. If a pass has

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/llamaserver"
-	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
 // Options selects the model, the clients and their prompts for one measurement.
@@ -46,7 +45,7 @@ type Options struct {
 // Measure asks the longest prompt once before the measurement begins, so that the
 // context does not grow during the measurement.
 func Measure(ctx context.Context, o Options) (Sum, error) {
-	recorder := &recorder{Model: o.Model}
+	recorder := newRecorder(o.Model)
 	server, err := llamaserver.New(llamaserver.Options{Addr: "127.0.0.1:0", Slots: o.Slots})
 	if err != nil {
 		return Sum{}, err
@@ -57,7 +56,7 @@ func Measure(ctx context.Context, o Options) (Sum, error) {
 	go func() { served <- server.Serve(ctx) }()
 	url := "http://" + server.Addr().String()
 	err = complete(ctx, url, o.longest(), o.Tokens)
-	recorder.reports = nil
+	recorder.startTurns(&o)
 	began := time.Now()
 	if err == nil {
 		err = o.ask(ctx, url)
@@ -143,22 +142,4 @@ func complete(ctx context.Context, url string, prompt []int32, tokens int) error
 		return errors.New("the server's stream ends without a final event")
 	}
 	return nil
-}
-
-// recorder is a model that keeps the engine's reports of all requests.
-type recorder struct {
-	llamaserver.Model
-	mu      sync.Mutex
-	reports []engine.Report
-}
-
-// Generate implements [llamaserver.Model].
-func (r *recorder) Generate(ctx context.Context, q engine.Request, emit func(engine.Piece) error) (engine.Report, error) {
-	report, err := r.Model.Generate(ctx, q, emit)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.reports = append(r.reports, report)
-	}
-	return report, err
 }
