@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
-	"github.com/sdnpu/sdnpu/adapters/lab/headpipe"
+	"github.com/sdnpu/sdnpu/graphswap/headpipe"
 )
 
 func newAttentionCommand() *cobra.Command {

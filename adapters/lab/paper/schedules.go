@@ -4,8 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 
-	"github.com/sdnpu/sdnpu/adapters/lab/headpipe"
 	"github.com/sdnpu/sdnpu/adapters/lab/shadow"
+	"github.com/sdnpu/sdnpu/graphswap/headpipe"
 	"github.com/sdnpu/sdnpu/graphswap/outoforder"
 )
 

@@ -13,7 +13,8 @@
 //     by moving single heads if there are more;
 //   - [Problem.Exhaustive] tries every order of the heads.
 //
-// Only the laboratory uses package headpipe: no engine runs attention head by head.
+// Package lanes runs the heads of a layer in such an order. The laboratory compares the orders on
+// random layers ([Random], [Compare]).
 //
 // # Invariants
 //
