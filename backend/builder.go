@@ -178,6 +178,12 @@ func (b *Builder) MatMul(name string, a, c TensorID, transpose bool) TensorID {
 	return b.Apply(name, MatMul, []TensorID{a, c}, Param{"transpose_in1", true})
 }
 
+// EncodedMatMul multiplies the tensor `a` of Ufixed8 by the transpose of the tensor `c` of Ufixed8. The
+// argument e is the encoding of the operator's result.
+func (b *Builder) EncodedMatMul(name string, a, c TensorID, e Encoding) TensorID {
+	return b.Apply(name, MatMul, []TensorID{a, c}, Param{"scale", e.Scale}, Param{"offset", e.Offset}, Param{"transpose_in1", true})
+}
+
 // RmsNorm normalises the tensor x along the last dimension.
 func (b *Builder) RmsNorm(name string, x, gamma, beta TensorID, epsilon float32) TensorID {
 	return b.Apply(name, RmsNorm, []TensorID{x, gamma, beta}, Param{"epsilon", epsilon})

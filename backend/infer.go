@@ -45,7 +45,15 @@ func inferFullyConnected(n *Node, in []*Tensor) (Tensor, error) {
 	return Tensor{Type: x.Type, Shape: []int{x.Shape[0], w.Shape[0]}, Encoding: encoding}, nil
 }
 
+// inferMatMul infers the result of MatMul on floating-point tensors, or on two tensors of Ufixed8.
 func inferMatMul(n *Node, in []*Tensor) (Tensor, error) {
+	if in[0].Type == Ufixed16 {
+		return Tensor{}, fmt.Errorf("input 0 has type %v: want floating-point tensors, or two of %v", in[0].Type, Ufixed8)
+	}
+	return inferEncoded(n, in, inferProduct)
+}
+
+func inferProduct(n *Node, in []*Tensor) (Tensor, error) {
 	if err := floats(in); err != nil {
 		return Tensor{}, err
 	}
@@ -192,6 +200,29 @@ func inferStridedSlice(n *Node, in []*Tensor) (Tensor, error) {
 		shape[i] = (end - begin + stride - 1) / stride
 	}
 	return Tensor{Type: in[0].Type, Shape: shape, Encoding: in[0].Encoding}, nil
+}
+
+// inferHostAttention infers the result of attention from the shapes of queries, new and past keys
+// and values, and mask.
+func inferHostAttention(n *Node, in []*Tensor) (Tensor, error) {
+	if err := floats(in); err != nil {
+		return Tensor{}, err
+	}
+	if b := n.Param("buckets").(uint32); b != 1 && b != 9 {
+		return Tensor{}, fmt.Errorf("buckets=%d: want 1 or 9", b)
+	}
+	q, k := in[0].Shape, in[1].Shape
+	if len(q) != 4 || len(k) != 4 || q[0] != 1 || k[0] != 1 || q[1] != k[1] || q[3] != k[3] || q[2]%k[2] != 0 {
+		return Tensor{}, fmt.Errorf("queries have shape %v and new keys %v: want [1,heads,groups·rows,D] and [1,heads,rows,D]", q, k)
+	}
+	past := in[3].Shape
+	if len(past) != 4 || !equalShape(past, []int{1, k[1], past[2], k[3]}) || !equalShape(in[2].Shape, k) || !equalShape(in[4].Shape, past) {
+		return Tensor{}, fmt.Errorf("new values have shape %v, past keys %v and past values %v: want those of the keys", in[2].Shape, past, in[4].Shape)
+	}
+	if mask := []int{1, 1, q[2], past[2] + k[2]}; !equalShape(in[5].Shape, mask) {
+		return Tensor{}, fmt.Errorf("the mask has shape %v: want %v", in[5].Shape, mask)
+	}
+	return Tensor{Type: in[0].Type, Shape: q}, nil
 }
 
 func inferConcat(n *Node, in []*Tensor) (Tensor, error) {

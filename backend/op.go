@@ -28,7 +28,8 @@ const (
 	// MatMul multiplies the last two dimensions: a […,M,K], b […,K,N] → […,M,N]. Each
 	// dimension of MatMul before the last two is equal in a and b, or is 1 in one of
 	// them. The parameters transpose_in0 and transpose_in1 (bool) of MatMul swap the
-	// last two dimensions: a is then […,K,M], and b […,N,K].
+	// last two dimensions: a is then […,K,M], and b […,N,K]. MatMul also takes two tensors of
+	// Ufixed8; its result then is Ufixed8, encoded by scale and offset as in FullyConnected.
 	MatMul Op = "MatMul"
 	// RmsNorm computes x/√(mean(x²)+epsilon)·gamma+beta over D: x, gamma [D], beta [D]; parameter
 	// epsilon (float32). RmsNorm requires a beta that is all zero: older versions of the vendor's
@@ -95,6 +96,14 @@ const (
 	// name under which the host knows the matrix W [N,K]; columns (uint32) is N, and low and
 	// high (float32) are the limits. HostRemainder is not one of [Ops].
 	HostRemainder Op = "HostRemainder"
+	// HostAttention is attention of which the host may compute a part: package lanes replaces it.
+	// The inputs are queries [1,K,G·M,D], new keys and new values [1,K,M,D], past keys and past
+	// values [1,K,C,D], and a mask [1,1,G·M,C+M]. The result softmax(q·kᵀ+mask)·v has the shape of
+	// the queries; the keys k and the values v are the past ones followed by the new ones. The host
+	// may leave out the keys that matter least. The parameter layer (uint32) is the number of the
+	// layer in the model, and buckets (uint32) the number of graphs for the estimate of scores, 1 or
+	// 9, for each number of heads. HostAttention is not one of [Ops].
+	HostAttention Op = "HostAttention"
 )
 
 // rule describes an operator: how many inputs it has, its parameters, and the function
@@ -115,10 +124,11 @@ func is[T any](value any) bool { _, ok := value.(T); return ok }
 
 var rules = map[Op]rule{
 	FullyConnected: {2, 3, encodingParams(false), inferFullyConnected},
-	MatMul: {2, 2, []paramRule{
-		{"transpose_in0", false, is[bool]},
-		{"transpose_in1", false, is[bool]},
-	}, inferMatMul},
+	MatMul: {2, 2, append(
+		encodingParams(false),
+		paramRule{"transpose_in0", false, is[bool]},
+		paramRule{"transpose_in1", false, is[bool]},
+	), inferMatMul},
 	RmsNorm:      {3, 3, []paramRule{{"epsilon", true, is[float32]}}, inferRmsNorm},
 	Softmax:      {1, 1, nil, inferSame},
 	Add:          {2, 2, encodingParams(false), inferAdd},
@@ -145,6 +155,10 @@ var hostRules = map[Op]rule{
 		{"low", true, is[float32]},
 		{"high", true, is[float32]},
 	}, inferHostRemainder},
+	HostAttention: {6, 6, []paramRule{
+		{"layer", true, is[uint32]},
+		{"buckets", true, is[uint32]},
+	}, inferHostAttention},
 }
 
 // encodingParams lists the parameters that define the encoding of a fixed-point result.

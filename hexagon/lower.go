@@ -258,7 +258,7 @@ func (l *lowering) checkNorm(n *backend.Node) error {
 var droppedParams = map[backend.Op][]string{
 	backend.Reshape: {"shape"}, backend.Cast: {"to"}, backend.Gather: {"indices"},
 	backend.Quantize: {"to", "scale", "offset"}, backend.Dequantize: {"to"}, backend.FullyConnected: {"scale", "offset"},
-	backend.Add: {"scale", "offset"}, backend.Multiply: {"scale", "offset"}, backend.Sigmoid: {"scale", "offset"},
+	backend.MatMul: {"scale", "offset"}, backend.Add: {"scale", "offset"}, backend.Multiply: {"scale", "offset"}, backend.Sigmoid: {"scale", "offset"},
 }
 
 // impliedParams returns parameters that QNN requires and that a backend.Node does not need

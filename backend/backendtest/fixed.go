@@ -164,6 +164,15 @@ func fixedCases() (cases []testCase) {
 			return []backend.TensorID{fresh, all}
 		})
 	}
+	for _, heads := range []int{1, 4} {
+		add(fmt.Sprintf("scores/heads=%d", heads), backend.MatMul, func(m *maker, rows int) []backend.TensorID {
+			// Attention scores in 8 bits: zero is in the middle of the integers, and the range of the
+			// result is smaller than that of the products, so some results are clamped.
+			e := backend.Encoding{Scale: 1, Offset: -128}
+			q, k := m.integers("q", backend.Ufixed8, e, 1, heads, rows, 64), m.integers("k", backend.Ufixed8, e, 1, heads, 200, 64)
+			return []backend.TensorID{m.EncodedMatMul("y", q, k, backend.Encoding{Scale: 508, Offset: -128})}
+		})
+	}
 	return cases
 }
 
