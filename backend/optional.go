@@ -66,6 +66,30 @@ type HostWork struct {
 	Multiplications, DeviceMultiplications int64
 	// CPU is the time in which the host computed, and IO the time in which it read columns.
 	CPU, IO time.Duration
+
+	// The fields below count the host's part of attention ([HostAttention]). DensePasses and
+	// SparsePasses count the runs of graphs in which the device, or the host, computed attention.
+	DensePasses, SparsePasses int64
+	// Launches counts the runs of graphs that estimate scores. Keys counts the keys that rows saw,
+	// and KeptKeys those to which they attended. SampledKeys counts the keys that exact scores
+	// select for a sample of rows, and FoundKeys those of them that estimates have selected, too.
+	Launches, Keys, KeptKeys, SampledKeys, FoundKeys int64
+	// Attention is the part of CPU that is attention.
+	Attention time.Duration
+}
+
+// Keep returns the share of the keys to which rows attended, or 1 if the host computed no attention.
+func (w HostWork) Keep() float64 { return share(w.KeptKeys, w.Keys) }
+
+// Recall returns the estimated share of the keys with the largest scores that the host has found, or 1
+// if nothing was sampled.
+func (w HostWork) Recall() float64 { return share(w.FoundKeys, w.SampledKeys) }
+
+func share(part, all int64) float64 {
+	if all == 0 {
+		return 1
+	}
+	return float64(part) / float64(all)
 }
 
 // HostWorkOf returns the host's work for a device. For a device that runs all nodes itself, the work
@@ -85,6 +109,9 @@ func (w HostWork) Since(before HostWork) HostWork {
 		Multiplications:       w.Multiplications - before.Multiplications,
 		DeviceMultiplications: w.DeviceMultiplications - before.DeviceMultiplications,
 		CPU:                   w.CPU - before.CPU, IO: w.IO - before.IO,
+		DensePasses: w.DensePasses - before.DensePasses, SparsePasses: w.SparsePasses - before.SparsePasses,
+		Launches: w.Launches - before.Launches, Keys: w.Keys - before.Keys, KeptKeys: w.KeptKeys - before.KeptKeys,
+		SampledKeys: w.SampledKeys - before.SampledKeys, FoundKeys: w.FoundKeys - before.FoundKeys, Attention: w.Attention - before.Attention,
 	}
 }
 

@@ -73,7 +73,7 @@ var walls = []wall{
 	{folder: "backend/cpu", internal: []string{"backend", "backend/quant"}, modules: []string{"golang.org/x/sys"}}, // golang.org/x/sys tells which vector instructions the CPU has
 	{folder: "backend/sparse", internal: []string{"backend/quant"}, modules: []string{"golang.org/x/sys"}},         // golang.org/x/sys tells which vector instructions the CPU has
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
-	{folder: "backend/lanes", internal: []string{"backend", "backend/model", "backend/quant", "graphswap", "graphswap/outoforder"}},
+	{folder: "backend/lanes", internal: []string{"backend", "backend/model", "backend/quant", "backend/sparse", "graphswap", "graphswap/headpipe", "graphswap/outoforder"}},
 	{folder: "backend/heads", internal: []string{"backend", "backend/model", "backend/sparse"}},
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
@@ -102,7 +102,7 @@ var walls = []wall{
 	{folder: "backend/engine/queue", internal: []string{"backend", "backend/engine/report", "backend/sampler", "spec"}},
 	{folder: "backend/engine/settings", internal: []string{
 		"backend", "backend/engine/arena", "backend/engine/buffers", "backend/engine/draft", "backend/engine/images", "backend/engine/kvcache", "backend/engine/report",
-		"backend/engine/residency", "backend/engine/workload", "backend/imagecache", "backend/model", "graphswap", "graphswap/outoforder", "graphswap/session",
+		"backend/engine/residency", "backend/engine/workload", "backend/imagecache", "backend/lanes", "backend/model", "graphswap", "graphswap/outoforder", "graphswap/session",
 	}},
 	{folder: "backend/engine/report", internal: []string{"backend", "backend/lanes", "backend/engine/residency", "graphswap", "graphswap/session"}},
 	{folder: "backend/engine/residency", internal: []string{"backend", "backend/engine/arena", "backend/engine/images", "graphswap"}},
@@ -148,11 +148,11 @@ var walls = []wall{
 	{folder: "adapters/launch", internal: []string{
 		"internal/loaderpath", "internal/printable", "internal/trust",
 		"adapters/atomicfile", "adapters/chat", "adapters/cmdline", "adapters/compile", "adapters/config", "adapters/database", "adapters/findings", "adapters/profile", "adapters/qnnruntime", "adapters/signing", "backend", "backend/cpu", "backend/engine", "backend/engine/draft", "backend/engine/embed",
-		"backend/gguf", "backend/imagecache", "backend/lanes", "backend/model", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
+		"backend/gguf", "backend/imagecache", "backend/lanes", "backend/model", "backend/sparse", "backend/tokenizer", "graphswap", "hexagon", "hexagon/emulator", "internal/mapped", "spec/tokendb",
 	}, modules: []string{"github.com/schollz/progressbar", "golang.org/x/sys"}},
 	{folder: "adapters/lab/headline", internal: []string{"adapters/chat", "adapters/lab/bench", "adapters/lab/published", "adapters/ollama", "backend/gguf", "backend/quant", "graphswap", "integration_test/host"}},
 	{folder: "adapters/lab/paper", internal: []string{
-		"adapters/lab/bench", "adapters/lab/headpipe", "adapters/lab/shadow", "backend/engine", "backend/engine/draft", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline", "graphswap/outoforder", "spec", "spec/replay",
+		"adapters/lab/bench", "graphswap/headpipe", "adapters/lab/shadow", "backend/engine", "backend/engine/draft", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline", "graphswap/outoforder", "spec", "spec/replay",
 	}},
 	{folder: "adapters/lab/published", internal: []string{"adapters/config", "adapters/launch", "backend/engine", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline"}},
 	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "integration_test/randommodel", "spec/..."}, modules: []string{
@@ -181,8 +181,8 @@ var walls = []wall{
 	}},
 	{folder: "adapters/lab/contact", internal: []string{"adapters/lab/battery", "adapters/profile", "backend", "backend/engine", "backend/engine/prepare", "backend/model", "backend/tokenizer", "graphswap"}},
 	{folder: "adapters/lab/battery", modules: []string{"golang.org/x/sys"}},
-	{folder: "adapters/lab/headpipe", stdOnly: true},
 	{folder: "adapters/lab/memo", internal: []string{"backend", "backend/engine", "backend/model", "backend/quant", "graphswap"}},
+	{folder: "graphswap/headpipe", stdOnly: true},
 	{folder: "adapters/lab/recall", internal: []string{"backend/engine", "backend/tokenizer"}},
 	{folder: "adapters/lab/estimate", internal: []string{"backend", "backend/model", "graphswap", "hexagon", "hexagon/estimator"}},
 	{folder: "adapters/lab/sharing", internal: []string{"backend", "backend/engine/images", "backend/model"}},

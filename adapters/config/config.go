@@ -46,10 +46,12 @@ type Config struct {
 	// FirstContext is the first context tier in tokens. If FirstContext is 0, the
 	// engine chooses the first context tier.
 	FirstContext int
-	// Attention is [Dense] or [Shadow]. AttentionKeep is the number of tokens of a sequence that a
+	// Attention is [Dense], [Shadow] or [Auto]. AttentionKeep is the number of tokens of a sequence that a
 	// pass attends to if Attention is [Shadow].
 	Attention     string
 	AttentionKeep int
+	// AttentionRatio says how many keys the rows of a prompt attend to.
+	AttentionRatio Ratio
 	// Blocks is the number of blocks into which the model's layers are divided. If
 	// Config.Blocks is 0, the engine chooses the number of blocks.
 	Blocks int

@@ -115,6 +115,10 @@ func TestErrorsNameKeyValueAndSource(t *testing.T) {
 		{"an unknown attention", "sdnpu.attention", "flash"},
 		{"a broken page", "sdnpu.attention_keep", "4100"},
 		{"too few tokens", "sdnpu.attention_keep", "48"},
+		{"no keys", "sdnpu.attention_ratio", "0"},
+		{"more keys than there are", "sdnpu.attention_ratio", "1.5"},
+		{"a negative floor", "sdnpu.attention_ratio", "0.2,-1"},
+		{"a fourth number", "sdnpu.attention_ratio", "0.2,64,16,1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Resolve(source("adapter", map[string]string{tt.key: tt.value}))

@@ -141,13 +141,18 @@ var Keys = []Key{
 	},
 	{
 		Name: "sdnpu.attention", Type: "string", Default: Dense,
-		Doc: "dense (graphs attend to the whole text and grow up to num_ctx), or shadow (lossy: graphs grow up to sdnpu.attention_keep tokens only, and each pass over a longer text attends to its first and latest tokens and to the parts of the rest that matter most)",
-		set: choice(func(c *Config) *string { return &c.Attention }, Dense, Shadow),
+		Doc: "dense (graphs attend to the whole text and grow up to num_ctx), shadow (lossy: graphs grow up to sdnpu.attention_keep tokens only, and each pass over a longer text attends to its first and latest tokens and to the parts of the rest that matter most), or auto (lossy: prompts attend to the keys of sdnpu.attention_ratio if that is faster)",
+		set: choice(func(c *Config) *string { return &c.Attention }, Dense, Shadow, Auto),
 	},
 	{
 		Name: "sdnpu.attention_keep", Type: "int", Default: "4096",
 		Doc: "with sdnpu.attention=shadow, the number of tokens of a conversation that a pass attends to: a multiple of 16; texts that fit give the same answers as with dense",
 		set: func(c *Config, v string) (err error) { c.AttentionKeep, err = parseKeep(v); return err },
+	},
+	{
+		Name: "sdnpu.attention_ratio", Type: "string", Default: auto,
+		Doc: "with sdnpu.attention=shadow or auto, the share of the keys to which each token of a prompt attends (lossy below 1), then the least number of keys (64) and the number of first keys that always belong to them (16), such as 0.2,64,16: the NPU estimates scores in 8 bits, and the CPU attends to the keys with the largest; auto is 1 with shadow and 0.2 with auto",
+		set: func(c *Config, v string) (err error) { c.AttentionRatio, err = parseRatio(v); return err },
 	},
 	{
 		Name: "sdnpu.blocks", Type: "int", Default: "0",

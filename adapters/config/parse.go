@@ -86,11 +86,49 @@ func parseKeep(v string) (int, error) {
 // leastKeep and mostKeep bound the number of tokens that a pass attends to.
 const leastKeep, mostKeep = 64, 1 << 20
 
-// Dense and Shadow are the values of sdnpu.attention.
+// Dense, Shadow and Auto are the values of sdnpu.attention.
 const (
 	Dense  = "dense"
 	Shadow = "shadow"
+	Auto   = auto
 )
+
+// Ratio says how many keys the rows of a prompt attend to. A Ratio whose field Ratio is zero keeps all
+// keys with [Shadow], and the published share with [Auto].
+type Ratio struct {
+	// Ratio is the share of the keys.
+	Ratio float64
+	// Floor is the least number of keys, and Sinks the number of first keys that each row keeps.
+	Floor, Sinks int
+}
+
+// defaultFloor and defaultSinks are the numbers of keys that rows keep in addition to a ratio.
+const defaultFloor, defaultSinks = 64, 16
+
+// parseRatio parses a ratio such as 0.2 or 0.2,64,16.
+func parseRatio(v string) (Ratio, error) {
+	r, wanted := Ratio{Floor: defaultFloor, Sinks: defaultSinks}, errors.New("want auto, or a share from 0.01 to 1 that may be followed by the least number of keys and the number of first keys, such as 0.2 or 0.2,64,16")
+	if v == auto {
+		return r, nil
+	}
+	parts := strings.Split(v, ",")
+	share, err := strconv.ParseFloat(parts[0], 64)
+	if err != nil || !(share >= 0.01 && share <= 1) || len(parts) > 3 {
+		return Ratio{}, wanted
+	}
+	r.Ratio = share
+	for i, to := range []*int{&r.Floor, &r.Sinks} {
+		if i+1 >= len(parts) {
+			break
+		}
+		n, err := strconv.ParseUint(parts[i+1], 10, 16)
+		if err != nil {
+			return Ratio{}, wanted
+		}
+		*to = int(n)
+	}
+	return r, nil
+}
 
 // parseContext parses the first context tier. For "grow" parseContext returns 0,
 // and for "fixed" a number that is larger than any context.

@@ -101,7 +101,7 @@ func (c Comparison) Run(ctx context.Context) (*Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	tested, err := open(lanes.For(c.Device, c.Model.Model, c.Recipe), c.Recipe)
+	tested, err := open(lanes.For(c.Device, c.Model.Model, c.Recipe, lanes.Attention{}), c.Recipe)
 	if err != nil {
 		return nil, err
 	}

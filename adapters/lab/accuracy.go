@@ -242,7 +242,7 @@ func (r *accuracyRun) compute(ctx context.Context, t shadow.Technique, task accu
 	for len(open) > 0 {
 		part := open[:min(batch, len(open))]
 		open = open[len(part):]
-		found, err := shadow.Predict(ctx, lanes.For(r.device, r.model.Model, recipe), r.model.Model, recipe, part)
+		found, err := shadow.Predict(ctx, lanes.For(r.device, r.model.Model, recipe, lanes.Attention{}), r.model.Model, recipe, part)
 		if err != nil {
 			return err
 		}

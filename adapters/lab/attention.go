@@ -17,7 +17,7 @@ func newAttentionCommand() *cobra.Command {
 		Short: "Measure sparse attention with an NPU pilot",
 		Args:  cmdline.NoArguments,
 	}
-	cmd.AddCommand(newPipelineCommand(), newAttentionQualityCommand(), newAttentionRecallCommand())
+	cmd.AddCommand(newPipelineCommand(), newAttentionQualityCommand(), newAttentionRecallCommand(), newAttentionPilotCommand())
 	return cmd
 }
 

@@ -133,7 +133,7 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 		return err
 	}
 	options.WidthTimes = s.Findings().KnownTimes(times)
-	if l.Engine, err = engine.New(ctx, lanes.For(l.Device, m, options.Recipe), m, l.Tokenizer, options); err != nil {
+	if l.Engine, err = engine.New(ctx, lanes.For(l.Device, m, options.Recipe, options.Attention), m, l.Tokenizer, options); err != nil {
 		return err
 	}
 	if err := s.Findings().KeepTimes(ctx, times, l.Engine.WidthTimes()); err != nil {
@@ -166,6 +166,7 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 		Exact:           o.Config.Exact,
 		Context:         o.Context,
 		Slots:           o.slots(),
+		Attention:       o.attention(),
 		FirstContext:    o.Config.FirstContext,
 		Sequences:       o.Sequences,
 		Cache:           s.OpenCache(o.Logger),

@@ -11,7 +11,9 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/sparse"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/graphswap"
 )
@@ -80,6 +82,23 @@ func (o Options) slots() int {
 	}
 	return o.Config.AttentionKeep
 }
+
+// attention returns how the host attends to the keys of prompts.
+func (o Options) attention() lanes.Attention {
+	c := o.Config
+	if c.Attention == config.Dense {
+		return lanes.Attention{}
+	}
+	a := lanes.Attention{Ratio: c.AttentionRatio.Ratio, Rule: sparse.Rule{Floor: c.AttentionRatio.Floor, Sinks: c.AttentionRatio.Sinks}, Auto: c.Attention == config.Auto}
+	if a.Ratio == 0 && a.Auto {
+		a.Ratio = autoRatio
+	}
+	return a
+}
+
+// autoRatio is the share of keys that sdnpu.attention=auto keeps if no ratio is set. It is the published
+// one.
+const autoRatio = 0.2
 
 // DraftProblem says why the drafts that the config asks for are impossible, and
 // what to do. If drafts are possible, DraftProblem returns "". Drafts need graphs

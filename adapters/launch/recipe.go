@@ -195,8 +195,8 @@ func (s Settings) refusalOf(l *Model, m *model.Model, o Options, recipe string) 
 	c := o.Config
 	return findings.Refusal{
 		ChoiceKey: s.ChoiceKey(m, l.Device.Capabilities()), Recipe: recipe,
-		Settings: fmt.Sprintf("plan %s, rows %v, blocks %d, context %d from %d, attention %s %d, %d sequences, exact %t, drafts %t, embeddings %t",
-			c.Plan, o.rows(), c.Blocks, o.Context, c.FirstContext, c.Attention, o.slots(), o.Sequences, c.Exact, c.Draft != (draft.Mode{}), o.embeds(m.Config())),
+		Settings: fmt.Sprintf("plan %s, rows %v, blocks %d, context %d from %d, attention %s %d %v, %d sequences, exact %t, drafts %t, embeddings %t",
+			c.Plan, o.rows(), c.Blocks, o.Context, c.FirstContext, c.Attention, o.slots(), o.Config.AttentionRatio, o.Sequences, c.Exact, c.Draft != (draft.Mode{}), o.embeds(m.Config())),
 	}
 }
 

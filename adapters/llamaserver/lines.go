@@ -133,7 +133,12 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	if energy, ok := r.EnergyMJ(); ok {
 		fmt.Fprintf(&b, " energy=simulated energy_mj=%.3f energy_mj_per_token=%.3f", energy, r.EnergyPerTokenMJ())
 	}
-	if h := r.Host; h.Steps > 0 { // the CPU has multiplied outliers
+	if h := r.Host; h.SparsePasses > 0 { // the CPU has attended to some of the keys
+		here("attention_cpu_ms", h.Attention)
+		fmt.Fprintf(&b, " attention=lossy attention_keep=%.4f attention_recall=%.4f attention_passes=%d attention_dense_passes=%d attention_launches=%d",
+			h.Keep(), h.Recall(), h.SparsePasses, h.DensePasses, h.Launches)
+	}
+	if h := r.Host; h.Products > 0 { // the CPU has multiplied outliers
 		here("shadow_cpu_ms", h.CPU)
 		fmt.Fprintf(&b, " shadow_share=%.6f", float64(h.Multiplications)/float64(h.Multiplications+h.DeviceMultiplications))
 	}

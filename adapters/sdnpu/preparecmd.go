@@ -181,7 +181,7 @@ func (p *preparation) compile(ctx context.Context, share bool) (err error) {
 		return err
 	}
 	p.store = o.Cache
-	list, err := prepare.Compile(ctx, lanes.For(device, m.Model, o.Recipe), m.Model, o)
+	list, err := prepare.Compile(ctx, lanes.For(device, m.Model, o.Recipe, o.Attention), m.Model, o)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (f *profileFlags) measure(cmd *cobra.Command, path string) (_ *graphswap.Pr
 	if err := s.CompileInChild(dev, file, logger, &options); err != nil {
 		return nil, "", err
 	}
-	measured, err := prepare.Measure(ctx, lanes.For(dev, m.Model, options.Recipe), m.Model, options, engine.MeasureOptions{Repeats: f.repeats})
+	measured, err := prepare.Measure(ctx, lanes.For(dev, m.Model, options.Recipe, options.Attention), m.Model, options, engine.MeasureOptions{Repeats: f.repeats})
 	if err != nil {
 		return nil, "", err
 	}

@@ -20,8 +20,8 @@ import (
 // most two chunks run out of order, and only if they end before the plan's next load may begin.
 func (e *Engine) nextChunks() (item *queue.Item, n int) {
 	s := e.shape()
-	_, hosted := e.dev.(*lanes.Device)
-	if long := e.graphs.Load().memory.Cache().Layout().Recall.Page > 0; !hosted || long || s.Exact || s.Planned() && e.virtualTime() {
+	device, hosted := e.dev.(*lanes.Device)
+	if long := e.graphs.Load().memory.Cache().Layout().Recall.Page > 0; !hosted || !device.Overlaps() || long || s.Exact || s.Planned() && e.virtualTime() {
 		return nil, 0
 	}
 	_, _, coming := e.queue.Counts()

@@ -88,7 +88,7 @@ func hostShadows(t *testing.T) (model.Recipe, backend.Device) {
 	}
 	dev := cpu.New(cpu.Options{})
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
-	return r, lanes.For(dev, m, r)
+	return r, lanes.For(dev, m, r, lanes.Attention{})
 }
 
 // TestOrderChangesNoBit computes a prompt of nine chunks, one chunk after the other and then under
@@ -159,9 +159,9 @@ func TestPlansAndOrderChangeNoBit(t *testing.T) {
 	m, _ := testfile.Open(t, recorded.File(t, "f32"))
 	const prefillRows, decodeRows, blocks = 8, 2, 2
 	o := engine.Options{Rows: []int{prefillRows, decodeRows}, Blocks: blocks, Context: 96, FirstContext: 96, Recipe: recipe, Window: 1}
-	plain, _ := start(t, lanes.For(newDevice(), m, recipe), o)
+	plain, _ := start(t, lanes.For(newDevice(), m, recipe, lanes.Attention{}), o)
 	o.Plan, o.Window = graphswap.PlanSwitch, 4
-	e, _ := start(t, lanes.For(newDevice(), m, recipe), o)
+	e, _ := start(t, lanes.For(newDevice(), m, recipe, lanes.Attention{}), o)
 	rng := rand.New(rand.NewPCG(5, 19))
 	switches := randomSwitching(rng, blocks, prefillRows, decodeRows)
 	var drawn []*graphswap.Plan

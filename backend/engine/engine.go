@@ -20,6 +20,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/settings"
 	"github.com/sdnpu/sdnpu/backend/engine/workload"
 	"github.com/sdnpu/sdnpu/backend/grammar"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 	"github.com/sdnpu/sdnpu/spec"
@@ -135,6 +136,9 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer
 func open(ctx context.Context, dev backend.Device, m *model.Model, tok *tokenizer.Tokenizer, o settings.Resolved) (_ *Engine, err error) {
 	if o.DeviceErr != nil {
 		return nil, o.DeviceErr
+	}
+	if _, hosted := dev.(*lanes.Device); o.Attention.OnHost() && !hosted {
+		return nil, fmt.Errorf("engine: %w: attention on the host needs a device of package lanes: open it with lanes.For", ErrOptions)
 	}
 	if err := checkVocabulary(tok.VocabSize(), m.Config().Vocab); err != nil {
 		return nil, err

@@ -39,6 +39,10 @@ func (e *Engine) addDrafts(list []queue.Rows) {
 		if w < rows || w > shape.PartRows() {
 			continue
 		}
+		// drafts never make a pass so wide that the host attends to some keys only
+		if w != plain && w == shape.Rows[0] && e.options.Attention.OnHost() {
+			continue
+		}
 		loss := 0.0
 		if w != plain {
 			loss = (e.policy.PassTime(w) - e.policy.PassTime(plain)).Seconds()

@@ -20,6 +20,9 @@ type plan struct {
 	ScratchBytes int `json:"scratch_bytes"`
 	// Multiplications is the number of multiplications of all parts.
 	Multiplications int64 `json:"multiplications"`
+	// Dense, if not empty, is the name of the graph that computes the same without attention on the
+	// host.
+	Dense string `json:"dense,omitempty"`
 }
 
 // passed is a tensor that one part writes, and that a later part or a step reads, or that a step
@@ -31,12 +34,13 @@ type passed struct {
 	first, last int // the tensor's memory is in use from part `first` to part `last`
 }
 
-// step is the host's work between two parts: products that share an input.
+// step is the host's work between two parts: products that share an input, or attention.
 type step struct {
-	Input    string    `json:"input"`
-	Rows     int       `json:"rows"`
-	Channels int       `json:"channels"`
-	Products []product `json:"products"`
+	Input     string     `json:"input"`
+	Rows      int        `json:"rows"`
+	Channels  int        `json:"channels"`
+	Products  []product  `json:"products"`
+	Attention *attention `json:"attention,omitempty"`
 }
 
 // product is a node of [backend.HostRemainder].
@@ -50,8 +54,11 @@ type product struct {
 
 // hosted reports whether the host computes a node of the graph.
 func hosted(g *backend.Graph) bool {
-	return slices.ContainsFunc(g.Nodes, func(n backend.Node) bool { return n.Op == backend.HostRemainder })
+	return slices.ContainsFunc(g.Nodes, func(n backend.Node) bool { return byHost(n.Op) })
 }
+
+// byHost reports whether the host computes nodes of an operator.
+func byHost(op backend.Op) bool { return op == backend.HostRemainder || op == backend.HostAttention }
 
 // cutter divides the nodes of a graph among parts.
 type cutter struct {
@@ -72,13 +79,14 @@ func cut(g *backend.Graph) ([]*backend.Graph, *plan, error) {
 	if len(p.Inputs) == 0 {
 		return nil, nil, fmt.Errorf("lanes: graph %q has no input: %w", g.Name, errors.ErrUnsupported)
 	}
-	work := make([]int64, c.count)
+	work, onHost := make([]int64, c.count), int64(0)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		if n.Op == backend.HostRemainder {
-			if err := c.addProduct(&p.Steps[c.part[i]], n); err != nil {
+		if byHost(n.Op) {
+			if err := c.addStep(&p.Steps[c.part[i]], n); err != nil {
 				return nil, nil, fmt.Errorf("lanes: graph %q: node %q: %w", g.Name, n.Name, err)
 			}
+			onHost += multiplications(g, n)
 			continue
 		}
 		p.Nodes++
@@ -91,9 +99,9 @@ func cut(g *backend.Graph) ([]*backend.Graph, *plan, error) {
 	for i := range parts {
 		share := int64(1e6) / int64(c.count)
 		if p.Multiplications > 0 {
-			share = work[i] * 1e6 / p.Multiplications
+			share = work[i] * 1e6 / (p.Multiplications + onHost)
 		}
-		parts[i] = c.build(i, fmt.Sprintf("%s_part%dof%d_share%d%s", g.Name, i, c.count, share, shapeOf(p.Inputs)))
+		parts[i] = c.build(i, fmt.Sprintf("%s_part%dof%d_share%d%s%s", g.Name, i, c.count, share, shapeOf(p.Inputs), c.shared()))
 		if err := parts[i].Validate(); err != nil {
 			return nil, nil, fmt.Errorf("lanes: %w", err)
 		}
@@ -101,6 +109,15 @@ func cut(g *backend.Graph) ([]*backend.Graph, *plan, error) {
 	}
 	c.place(p)
 	return parts, p, nil
+}
+
+// shared returns the suffix of the names of parts whose weights another graph of the image has, too: the
+// one without attention on the host.
+func (c *cutter) shared() string {
+	if slices.ContainsFunc(c.g.Nodes, func(n backend.Node) bool { return n.Op == backend.HostAttention }) {
+		return "_shared"
+	}
+	return ""
 }
 
 // shapeOf returns the shape of a graph's first input, in the form _x128x576.
@@ -126,7 +143,7 @@ func (c *cutter) assign() error {
 			c.made[id] = i
 		}
 		c.count = max(c.count, c.part[i]+1)
-		if n.Op == backend.HostRemainder {
+		if byHost(n.Op) {
 			c.count = max(c.count, c.part[i]+2)
 		}
 	}
@@ -135,7 +152,7 @@ func (c *cutter) assign() error {
 		latest[i] = -1
 	}
 	for i, n := range slices.Backward(c.g.Nodes) {
-		if n.Op != backend.HostRemainder {
+		if !byHost(n.Op) {
 			late := -1
 			for _, id := range n.Outputs {
 				if l := latest[id]; l >= 0 && (late < 0 || l < late) {
@@ -155,7 +172,7 @@ func (c *cutter) assign() error {
 		inputs[i] = -1
 	}
 	for i, n := range c.g.Nodes {
-		if n.Op != backend.HostRemainder {
+		if !byHost(n.Op) {
 			continue
 		}
 		if at := &inputs[c.part[i]]; *at < 0 {
@@ -173,13 +190,21 @@ func (c *cutter) from(id backend.TensorID) int {
 	switch {
 	case i < 0:
 		return 0
-	case c.g.Nodes[i].Op == backend.HostRemainder:
+	case byHost(c.g.Nodes[i].Op):
 		return c.part[i] + 1
 	}
 	return c.part[i]
 }
 
-// addProduct adds a node of the host to its step.
+// addStep adds a node of the host to its step.
+func (c *cutter) addStep(s *step, n *backend.Node) error {
+	if n.Op == backend.HostAttention {
+		return c.addAttention(s, n)
+	}
+	return c.addProduct(s, n)
+}
+
+// addProduct adds a product of the host to its step.
 func (c *cutter) addProduct(s *step, n *backend.Node) error {
 	x := &c.g.Tensors[n.Inputs[0]]
 	if x.Type != backend.Float16 {
@@ -196,9 +221,13 @@ func (c *cutter) addProduct(s *step, n *backend.Node) error {
 	return nil
 }
 
-// multiplications returns the number of multiplications of a matrix product, and zero for other
-// operators.
+// multiplications returns the number of multiplications of a matrix product or of attention to all
+// keys, and zero for other operators.
 func multiplications(g *backend.Graph, n *backend.Node) int64 {
+	if n.Op == backend.HostAttention {
+		mask := g.Tensors[n.Inputs[5]].Shape
+		return 2 * int64(g.Tensors[n.Inputs[0]].Elements()) * int64(mask[3])
+	}
 	if n.Op != backend.FullyConnected && n.Op != backend.MatMul {
 		return 0
 	}
@@ -221,7 +250,7 @@ func (c *cutter) uses() (first, last []int, read []bool) {
 		}
 		for _, id := range n.Inputs {
 			last[id] = max(last[id], c.part[i])
-			read[id] = read[id] || n.Op == backend.HostRemainder || c.part[i] > c.from(id)
+			read[id] = read[id] || byHost(n.Op) || c.part[i] > c.from(id)
 		}
 	}
 	return first, last, read
@@ -244,7 +273,7 @@ func (c *cutter) build(part int, name string) *backend.Graph {
 		return own
 	}
 	for i, n := range c.g.Nodes {
-		if n.Op == backend.HostRemainder || c.part[i] != part {
+		if byHost(n.Op) || c.part[i] != part {
 			continue
 		}
 		inputs, outputs := make([]backend.TensorID, len(n.Inputs)), make([]backend.TensorID, len(n.Outputs))
@@ -278,12 +307,12 @@ func (c *cutter) place(p *plan) {
 		if t.Kind != backend.Intermediate || c.made[id] < 0 {
 			continue
 		}
-		byHost := c.g.Nodes[c.made[id]].Op == backend.HostRemainder
-		if !read[id] && !byHost {
+		ofHost := byHost(c.g.Nodes[c.made[id]].Op)
+		if !read[id] && !ofHost {
 			continue
 		}
 		q := passed{Port: backend.Port{Name: t.Name, Type: t.Type, Shape: t.Shape}, first: first[id], last: last[id]}
-		if byHost {
+		if ofHost {
 			q.first-- // the host writes the tensor while its step's input is still in use
 		}
 		p.Passed = append(p.Passed, q)

@@ -23,9 +23,10 @@ type Columns interface {
 // Create a Device with [New].
 type Device struct {
 	backend.Device
-	memory  *memory
-	account account
-	times   times
+	memory    *memory
+	attention Attention
+	account   account
+	times     times
 }
 
 // New returns a device that runs all other nodes on the device `inner`, and takes the host's
@@ -39,23 +40,44 @@ func New(inner backend.Device, columns Columns) *Device {
 }
 
 // For returns the device that runs the graphs of a model with a recipe: a [Device] if the host
-// computes shadows, and otherwise `inner` itself.
-func For(inner backend.Device, m *model.Model, r model.Recipe) backend.Device {
-	if !r.HostShadow {
+// computes shadows or attention, and otherwise `inner` itself.
+func For(inner backend.Device, m *model.Model, r model.Recipe, a Attention) backend.Device {
+	if !r.HostShadow && !a.OnHost() {
 		return inner
 	}
-	return New(inner, m.Columns(r))
+	d := New(inner, m.Columns(r))
+	d.attention = a
+	return d
 }
+
+// Overlaps reports whether [Device.RunChunks] can run the device's graphs: with attention on the host,
+// the two lanes overlap inside each step instead.
+func (d *Device) Overlaps() bool { return !d.attention.OnHost() }
 
 // Compile cuts the graphs and writes one image with all parts. The inner device shares equal
 // constants among all parts of all graphs.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
 	var all []*backend.Graph
 	var plans []*plan
+	scores := make(map[string]bool)
 	for _, g := range graphs {
 		if !hosted(g) {
 			all = append(all, g)
 			continue
+		}
+		more, p, err := cutAttention(g, scores)
+		if err != nil {
+			return err
+		}
+		if all = append(all, more...); p != nil {
+			plans = append(plans, p)
+			if g, err = dense(g); err != nil {
+				return err
+			}
+			if !hosted(g) {
+				all = append(all, g)
+				continue
+			}
 		}
 		parts, p, err := cut(g)
 		if err != nil {

@@ -82,6 +82,15 @@ func (p *plan) check() error {
 		ports[q.Name] = q.Port
 	}
 	for _, s := range p.Steps {
+		if s.Attention != nil {
+			if err := s.Attention.check(ports); err != nil {
+				return err
+			}
+			if len(s.Products) > 0 || s.Input != s.Attention.Query || p.Dense == "" {
+				return fmt.Errorf("the step on %.80q has attention and %d products", s.Input, len(s.Products))
+			}
+			continue
+		}
 		if !is(ports[s.Input], s.Rows, s.Channels) || len(s.Products) == 0 {
 			return fmt.Errorf("the step on %.80q has %d products", s.Input, len(s.Products))
 		}

@@ -16,8 +16,11 @@ type program struct {
 	device  *Device
 	graphs  map[string]*graph
 	scratch backend.Buffer // scratch holds the passed tensors of the graph that runs
-	cost    backend.Cost   // cost is the cost of the last run
-	clock   backend.Cost   // clock is the cost of the load, which tells the clock of the device
+	pilot   *pilot         // pilot is the memory of attention on the host, or nil
+	// scores holds the ports of the graphs that estimate scores, by name.
+	scores map[string]backend.Signature
+	cost   backend.Cost // cost is the cost of the last run
+	clock  backend.Cost // clock is the cost of the load, which tells the clock of the device
 }
 
 // timedProgram is a program whose inner program measures times.
@@ -40,16 +43,26 @@ type Work struct {
 	bindings [][]backend.Binding // bindings holds the bindings of each part
 	inputs   [][]byte            // inputs holds the input of each step
 	results  [][][]byte          // results holds the memory for the results of each step
+	// attention holds the memory of each step of attention, and nil for other steps.
+	attention []*attentionMemory
+	// dense binds the memory to the graph without attention on the host, if there is one.
+	dense []backend.Binding
 }
 
 // newProgram returns a program for a loaded image of the inner device.
 func (d *Device) newProgram(inner backend.Program, plans []*plan) (backend.Program, error) {
-	p := &program{Program: inner, device: d, graphs: make(map[string]*graph, len(plans))}
+	p := &program{Program: inner, device: d, graphs: make(map[string]*graph, len(plans)), scores: make(map[string]backend.Signature)}
 	scratch := alignment
 	for _, one := range plans {
 		g := &graph{plan: one, signature: backend.Signature{Inputs: one.Inputs, Outputs: one.Outputs, Nodes: one.Nodes}}
 		for _, s := range one.Steps {
 			g.signature.HostNodes += len(s.Products)
+			if s.Attention != nil {
+				g.signature.HostNodes++
+				if err := p.findScores(s.Attention); err != nil {
+					return nil, err
+				}
+			}
 		}
 		for _, name := range one.Parts {
 			s, err := inner.Signature(name)
@@ -64,6 +77,9 @@ func (d *Device) newProgram(inner backend.Program, plans []*plan) (backend.Progr
 	var err error
 	if p.scratch, err = d.NewBuffer(scratch); err != nil {
 		return nil, err
+	}
+	if p.pilot, err = d.newPilot(plans); err != nil {
+		return nil, errors.Join(err, p.scratch.Close())
 	}
 	if timed, ok := inner.(backend.Timed); ok {
 		p.clock = timed.LoadCost()
@@ -127,8 +143,20 @@ func (p *program) newWork(g *graph, outer []backend.Binding, scratch backend.Buf
 		}
 		w.bindings = append(w.bindings, list)
 	}
+	if err := w.bindDense(places); err != nil {
+		return nil, err
+	}
+	w.attention = make([]*attentionMemory, len(g.plan.Steps))
 	for i := range g.plan.Steps {
 		s := &g.plan.Steps[i]
+		if s.Attention != nil {
+			var err error
+			if w.attention[i], err = s.Attention.bind(places); err != nil {
+				return nil, err
+			}
+			w.inputs, w.results = append(w.inputs, nil), append(w.results, nil)
+			continue
+		}
 		x, err := bytesOf(places[s.Input], 2*s.Rows*s.Channels)
 		if err != nil {
 			return nil, err
@@ -167,7 +195,14 @@ func (p *program) Run(ctx context.Context, name string, bindings []backend.Bindi
 			return err
 		}
 	}
+	if g.plan.Dense != "" {
+		if p.attendsDense(g) {
+			return p.runDense(ctx, g)
+		}
+		p.device.account.sparseRuns.Add(1)
+	}
 	p.cost = backend.Cost{}
+	runBegan := time.Now()
 	for i, part := range g.plan.Parts {
 		began := time.Now()
 		c, err := p.runPart(ctx, g.last, i)
@@ -192,6 +227,9 @@ func (p *program) Run(ctx context.Context, name string, bindings []backend.Bindi
 		p.cost.Took += onDeviceClock(took, p.cost)
 	}
 	p.device.account.device.Add(g.plan.Multiplications)
+	if g.plan.Dense != "" {
+		p.learnRun(g, g.plan.Name, runBegan)
+	}
 	return nil
 }
 
@@ -213,20 +251,15 @@ func (p *program) runPart(ctx context.Context, w *Work, i int) (c backend.Cost, 
 // on the phone by a factor, runStep waits until the step has lasted longer by the same factor, so that
 // both lanes have the same clock.
 func (p *program) runStep(ctx context.Context, w *Work, i int) (took time.Duration, err error) {
+	if a := w.graph.plan.Steps[i].Attention; a != nil {
+		return p.attend(ctx, a, w.attention[i])
+	}
 	began := time.Now()
 	if err := p.device.compute(ctx, &w.graph.plan.Steps[i], w.inputs[i], w.results[i]); err != nil {
 		return 0, err
 	}
-	if scale := p.clock.Scale; scale > 1 {
-		rest := time.NewTimer(time.Duration(float64(time.Since(began)) * (scale - 1)))
-		defer rest.Stop()
-		select {
-		case <-rest.C:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
-	return time.Since(began), nil
+	p.stretch(ctx, began)
+	return time.Since(began), ctx.Err()
 }
 
 // onDeviceClock converts a time of the host's clock to the clock of a device whose calls last
@@ -240,11 +273,13 @@ func onDeviceClock(took time.Duration, c backend.Cost) time.Duration {
 
 // SizeBytes returns the device memory of the parts and of the tensors between them.
 func (p *program) SizeBytes() int64 {
-	return p.Program.SizeBytes() + int64(len(p.scratch.Bytes()))
+	return p.Program.SizeBytes() + int64(len(p.scratch.Bytes())) + p.pilot.sizeBytes()
 }
 
 // Close frees the parts and the memory of passed tensors.
-func (p *program) Close() error { return errors.Join(p.Program.Close(), p.scratch.Close()) }
+func (p *program) Close() error {
+	return errors.Join(p.Program.Close(), p.scratch.Close(), p.pilot.close())
+}
 
 // LoadCost returns the cost of loading all parts.
 func (p timedProgram) LoadCost() backend.Cost { return p.Program.(backend.Timed).LoadCost() }

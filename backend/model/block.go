@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -88,10 +89,19 @@ type Block struct {
 	// If Queries is set, the queries of each layer are an output of the graph, [1,Heads,M,D]:
 	// see [Query]. Their products with keys in the cache are the attention scores.
 	Queries bool `json:",omitempty"`
+	// If Pilot is set, the host computes a part of attention: the graph has nodes of
+	// [backend.HostAttention]. Recipes with a KV cache of integers do not support the field Pilot.
+	Pilot *Pilot `json:",omitempty"`
 	// If Observe is set, the inputs and results of all projections are outputs of the
 	// graph, under their names in [Ranges]. Recipes with integer activations do not
 	// support the field Observe.
 	Observe bool
+}
+
+// Pilot says how the device estimates attention scores for the host.
+type Pilot struct {
+	// Buckets is the number of graphs for each number of heads: 1, or the published 9.
+	Buckets int
 }
 
 // Head describes the graph that computes logits from hidden states.
@@ -118,12 +128,15 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 		return nil, fmt.Errorf("model: block %q: %w: layers %d to %d of %d, %d rows, %d past slots",
 			b.Name, ErrRange, b.First, b.End, m.config.Layers, b.Rows, b.Context)
 	}
+	if b.Pilot != nil && (b.Context == 0 || b.Recipe.Cache.Fixed()) {
+		return nil, fmt.Errorf("model: block %q: attention on the host with %d past slots and a KV cache of %v: want past slots of floats: %w", b.Name, b.Context, b.Recipe.Cache, errors.ErrUnsupported)
+	}
 	if b.Context == 0 {
 		b.Recipe.Cache = b.Recipe.Activations // nothing is cached
 	}
 	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
 	w.startObserving(b.Observe)
-	w.inLayers, w.queriesLeave = true, b.Queries
+	w.inLayers, w.queriesLeave, w.pilot = true, b.Queries, b.Pilot
 	t := b.Recipe.Activations
 	x := w.Input(PortX, t, w.rows, m.config.Hidden)
 	w.declareViews(b.First, b.End)

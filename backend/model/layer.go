@@ -18,6 +18,8 @@ type writer struct {
 	projections Linear
 	// queriesLeave is set if the graph returns the queries of each layer.
 	queriesLeave bool
+	// pilot is as in [Block].
+	pilot *Pilot
 	inLayers     bool         // inLayers is set in graphs of blocks, and not in the head's graph
 	views        []viewInputs // views[i] holds the mask and angles of view i
 	scale        backend.TensorID
@@ -166,13 +168,34 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
 	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
 	v = w.even(p+"v_even", v, evenV, true)
+	grouped := func() backend.TensorID { return w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d) }
+	if w.pilot != nil {
+		return w.attentionOut(p, t, w.hostAttention(p, i, grouped(), k, v, view.mask))
+	}
 	if w.context > 0 {
 		k, v = w.appendCache(PastKey(i), NewKey(i), p+"k_all", k), w.appendCache(PastValue(i), NewValue(i), p+"v_all", v)
 	}
-	q = w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d)
-	scores := w.add(p+"masked", w.MatMul(p+"scores", q, k, true), view.mask)
+	scores := w.add(p+"masked", w.MatMul(p+"scores", grouped(), k, true), view.mask)
 	seen := w.Apply(p+"softmax", backend.Softmax, []backend.TensorID{scores})
-	o := w.even(p+"mixed_uneven", w.MatMul(p+"mixed", seen, v, false), evenV, false)
+	return w.attentionOut(p, t, w.even(p+"mixed_uneven", w.MatMul(p+"mixed", seen, v, false), evenV, false))
+}
+
+// hostAttention writes the node at which package lanes divides attention between device and host. k
+// and v are the new keys and values.
+func (w *writer) hostAttention(p string, i int, q, k, v, mask backend.TensorID) backend.TensorID {
+	c, cache := w.model.config, w.recipe.Cache
+	w.Output(k)
+	w.Output(v)
+	pastK := w.Input(PastKey(i), cache, 1, c.KVHeads, w.context, c.HeadDim)
+	pastV := w.Input(PastValue(i), cache, 1, c.KVHeads, w.context, c.HeadDim)
+	return w.Apply(p+"mixed", backend.HostAttention, []backend.TensorID{q, k, v, pastK, pastV, mask},
+		backend.Param{Name: "layer", Value: uint32(i)}, backend.Param{Name: "buckets", Value: uint32(w.pilot.Buckets)})
+}
+
+// attentionOut writes the projection after attention. The tensor o holds the result of attention,
+// [1,KVHeads,groups·M,D].
+func (w *writer) attentionOut(p string, t *layer, o backend.TensorID) backend.TensorID {
+	c, m, d := w.model.config, w.rows, w.model.config.HeadDim
 	o = w.Reshape(p+"mixed_heads", o, 1, c.Heads, m, d)
 	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
 	return w.linearInTiles(p+"attn_out", o, t[attentionOut], t[attentionOutBias])

@@ -21,9 +21,14 @@ func blockSources(c Config, layers, slots int) [][]Source {
 	for block := range sets {
 		first, end := BlockRange(block, c.Blocks, layers)
 		for _, rows := range slices.Backward(c.Rows) {
+			var pilot *model.Pilot
+			if rows == c.Rows[0] {
+				pilot = c.Pilot
+			}
 			sets[block] = append(sets[block], Source{Block: &model.Block{
 				Name:  fmt.Sprintf("block%d_rows%d%s%dof%d", block, rows, layersMark, end-first, layers),
 				First: first, End: end, Rows: rows, Context: slots, Recipe: c.Recipe, Queries: slots > 0 && slots == c.QuerySlots,
+				Pilot: pilot,
 			}})
 		}
 	}

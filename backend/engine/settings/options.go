@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/report"
 	"github.com/sdnpu/sdnpu/backend/imagecache"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/graphswap"
 	"github.com/sdnpu/sdnpu/graphswap/outoforder"
@@ -71,6 +72,10 @@ type Options struct {
 	// texts can differ from those of a larger graph. If Slots is zero, a pass attends to all
 	// tokens.
 	Slots int
+	// Attention makes the host attend to some of the keys in passes of prompts: see [lanes.Attention].
+	// The device then comes from [lanes.For] with the same value. Only the widest graphs attend on the
+	// host, so there are at least two widths, and the widest has at least 32 rows.
+	Attention lanes.Attention
 	// FirstContext is the context tier with which the engine starts. The context tier doubles, up to
 	// Context, when a sequence needs more. If FirstContext is zero, the first tier has 512 tokens.
 	FirstContext int

@@ -173,6 +173,9 @@ func (r *Resolved) check(c model.Config) error {
 	if err := r.checkSlots(c); err != nil {
 		return err
 	}
+	if err := r.checkAttention(); err != nil {
+		return err
+	}
 	switch {
 	case r.Graphs.Blocks < 1 || r.Graphs.Blocks > c.Layers:
 		return fmt.Errorf("engine: %w: blocks=%d of %d layers: want 1..%d", ErrOptions, r.Graphs.Blocks, c.Layers, c.Layers)
@@ -224,6 +227,9 @@ func (r *Resolved) checkDevice(c backend.Capabilities) error {
 	if r.Graphs.Plan == graphswap.PlanResident && !c.SharesConstants {
 		return fmt.Errorf("engine: %w: plan %s: %s stores the weights of each graph separately: choose plan %s to load them twice",
 			ErrOptions, r.Graphs.Plan, c.Name, graphswap.PlanSeparate)
+	}
+	if r.Attention.OnHost() && !c.SharesConstants {
+		return fmt.Errorf("engine: %w: attention on the host needs two graphs of the same weights, but %s stores the weights of each graph separately: attend on the device", ErrOptions, c.Name)
 	}
 	if start, used := planGraphs(r.Graphs.Plan); r.Exact && start != used {
 		return fmt.Errorf("engine: %w: %w", ErrOptions, noExactWidth(r.Graphs.Plan))

@@ -20,6 +20,7 @@ func (o *Settings) Images(s *Shape) images.Config {
 		Patience:   o.CompilePatience,
 		FirstSlots: o.ContextFor(0) * o.Sequences,
 		QuerySlots: o.querySlots(),
+		Pilot:      o.pilot(),
 		Name:       o.Name,
 		Compile:    o.Compile,
 		Logger:     o.Logger,

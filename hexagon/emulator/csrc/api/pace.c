@@ -16,7 +16,11 @@
  *
  * If the client has cut a block's graph into parts, a part's name ends in
  * _part<I>of<N>_share<S>_x<ROWS>x<HIDDEN>. S is the part's share of the block's multiplications, in
- * millionths. A part costs its share of the block's time, and one submission.
+ * millionths. A part costs its share of the block's time, and one submission. If the name ends in
+ * _shared, another graph of the context has the part's weights.
+ *
+ * The name scores_h<H>_r<Q>_t<K>_d<D> belongs to a graph that estimates the attention scores of H heads,
+ * with Q queries and K keys of D elements.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "api/pace.h"
@@ -116,7 +120,12 @@ static pace_part part_of(const api_graph *graph) {
     part.index = index;
     part.share = share < 1000000 ? share / 1e6 : 1;
   }
-  if (part.layers > 0) {
+  part.shared = strstr(graph->name, "_shared") != NULL;
+  unsigned heads = 0, queries = 0, keys = 0, dim = 0;
+  if (sscanf(graph->name, "scores_h%u_r%u_t%u_d%u", &heads, &queries, &keys, &dim) == 4) {
+    part.kind = PACE_SCORES;
+    part.products = (double)heads * queries * keys * dim;
+  } else if (part.layers > 0) {
     part.kind = PACE_BODY;
   } else if (strncmp(graph->name, "head", 4) == 0) {
     part.kind = PACE_HEAD;
@@ -289,7 +298,7 @@ static double context_bytes(const pace_settings *s, const api_context *context) 
   double bytes = 0;
   for (const api_graph *graph = context->graphs; graph != NULL; graph = graph->next) {
     pace_part part = part_of(graph);
-    bool again = part.kind != PACE_OTHER && shares_weights(&part, parts, n);
+    bool again = part.shared || (part.kind != PACE_OTHER && shares_weights(&part, parts, n));
     bytes += again ? 0 : pace_bytes(s, &part);
     if (!again && n < MAX_PARTS) {
       parts[n++] = part;

@@ -58,7 +58,7 @@ const pace_settings *pace_get(void);
 void pace_parse(pace_settings *settings, const char *setting);
 
 /* pace_kind tells which part of a model a graph computes. */
-typedef enum { PACE_OTHER, PACE_BODY, PACE_HEAD } pace_kind;
+typedef enum { PACE_OTHER, PACE_BODY, PACE_HEAD, PACE_SCORES } pace_kind;
 typedef struct {
   pace_kind kind;
   uint32_t first;         /* for blocks, first is the number of the first layer, which identifies
@@ -70,6 +70,8 @@ typedef struct {
   uint32_t rows;          /* rows is the number of rows of the graph, including padding rows */
   uint32_t hidden;
   double bytes; /* bytes is the size of the graph's constants */
+  bool shared;  /* shared is set if another graph of the context has the same weights */
+  double products; /* products is the number of multiplications of a graph that estimates scores */
   double float_share; /* float_share is the share of the graph's weights by which floats are
                          multiplied */
 } pace_part;

@@ -1,0 +1,138 @@
+package engine_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/engine/draft"
+	"github.com/sdnpu/sdnpu/backend/engine/enginetest/testfile"
+	"github.com/sdnpu/sdnpu/backend/lanes"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/sparse"
+	"github.com/sdnpu/sdnpu/internal/recorded"
+)
+
+// hosted lets the rows of a prompt attend to a fifth of the keys.
+var hosted = engine.Options{
+	Rows: []int{32, 8, 1}, Context: 512, Blocks: 2,
+	Attention: lanes.Attention{Ratio: 0.2, Rule: sparse.Rule{Floor: 32, Sinks: 4}},
+}
+
+// startHosted starts an engine whose device attends on the host as the options say.
+func startHosted(t *testing.T, dev backend.Device, o engine.Options) *engine.Engine {
+	t.Helper()
+	m, _ := testfile.Open(t, recorded.File(t, "f32"))
+	recipe, err := model.FindRecipe("f32")
+	require.NoError(t, err)
+	e, _ := start(t, lanes.For(dev, m, recipe, o.Attention), o)
+	return e
+}
+
+// longPrompt returns n random tokens.
+func longPrompt(seed uint64, n int) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	list := append([]int32(nil), begin...)
+	for len(list) < n {
+		list = append(list, 3+rng.Int32N(500))
+	}
+	return list
+}
+
+// TestPromptsAttendToSomeKeysAndAnswersToAll compares an engine that attends on the host with a dense
+// one: short prompts and answers have the same bits, and so do the keys and values of the first layer,
+// which depend on no attention.
+func TestPromptsAttendToSomeKeysAndAnswersToAll(t *testing.T) {
+	plain := hosted
+	plain.Attention = lanes.Attention{}
+	e, dense := startHosted(t, newDevice(), hosted), startHosted(t, newDevice(), plain)
+	for _, n := range []int{40, 200} {
+		_, _, got := answer(t, e, engine.Request{Prompt: longPrompt(1, n), MaxTokens: 30, IgnoreEOS: true})
+		_, _, want := answer(t, dense, engine.Request{Prompt: longPrompt(1, n), MaxTokens: 30, IgnoreEOS: true})
+		require.Equal(t, want.Output, got.Output)
+		require.Equal(t, cacheOf(t, dense, 0), cacheOf(t, e, 0))
+		require.Zero(t, got.Host.SparsePasses)
+		require.Equal(t, 1.0, got.Host.Keep())
+	}
+	_, _, got := answer(t, e, engine.Request{Prompt: longPrompt(2, 450), MaxTokens: 20, IgnoreEOS: true})
+	_, _, _ = answer(t, dense, engine.Request{Prompt: longPrompt(2, 450), MaxTokens: 20, IgnoreEOS: true})
+	h := got.Host
+	require.EqualValues(t, 2*8, h.DensePasses, "eight chunks see at most 256 keys, in two blocks")
+	require.EqualValues(t, 2*6, h.SparsePasses, "six chunks of 32 tokens see more")
+	require.Greater(t, h.Launches, h.SparsePasses)
+	require.InDelta(t, 0.22, h.Keep(), 0.03)
+	require.Greater(t, h.Recall(), 0.9)
+	require.Positive(t, h.Attention)
+	layer := len(cacheOf(t, e, 0)) / 5
+	require.Equal(t, cacheOf(t, dense, 0)[:layer*450/470], cacheOf(t, e, 0)[:layer*450/470])
+	require.NotEqual(t, cacheOf(t, dense, 0)[layer:], cacheOf(t, e, 0)[layer:], "later layers depend on attention")
+}
+
+// TestDraftsGrowthAndOtherSequencesGoWithHostAttention runs prompts on two sequences, with drafts and
+// with a context that grows, and continues a conversation. Drafts change no text.
+func TestDraftsGrowthAndOtherSequencesGoWithHostAttention(t *testing.T) {
+	var want [][]int32
+	for _, mode := range []draft.Mode{{}, draft.Default} {
+		o := hosted
+		o.Draft, o.FirstContext, o.Sequences = mode, 128, 2
+		e := startHosted(t, newDevice(), o)
+		var got [][]int32
+		prompt := longPrompt(3, 300)
+		for range 2 {
+			_, _, r := answer(t, e, engine.Request{Prompt: prompt, MaxTokens: 40, IgnoreEOS: true})
+			got = append(got, r.Output)
+			require.Positive(t, r.Host.SparsePasses)
+			prompt = append(append(append([]int32(nil), prompt...), r.Output...), longPrompt(4, 60)...)
+		}
+		require.NotEmpty(t, got[1])
+		if want == nil {
+			want = got
+		}
+		require.Equal(t, want, got, "drafts %v", mode)
+
+		var both sync.WaitGroup
+		for i := range 2 {
+			both.Go(func() {
+				r, err := e.Generate(t.Context(), engine.Request{Prompt: longPrompt(uint64(5+i), 400), MaxTokens: 20, IgnoreEOS: true}, func(engine.Piece) error { return nil })
+				if err == nil && r.OutputTokens != 20 {
+					t.Errorf("%d tokens", r.OutputTokens)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
+}
+
+func TestHostAttentionIsRefusedWhereItCannotRun(t *testing.T) {
+	for name, change := range map[string]func(o *engine.Options){
+		"one width":    func(o *engine.Options) { o.Rows = []int{32} },
+		"few rows":     func(o *engine.Options) { o.Rows = []int{16, 1} },
+		"exact width":  func(o *engine.Options) { o.Exact = true },
+		"no host":      func(*engine.Options) {},
+		"own weights":  func(*engine.Options) {},
+		"dense enough": func(o *engine.Options) { o.Attention.Ratio, o.Rows = 0.8, []int{32} },
+	} {
+		o, dev := hosted, newDevice()
+		change(&o)
+		dev.unshared = name == "own weights"
+		var d backend.Device = dev
+		if name != "no host" {
+			m, _ := testfile.Open(t, recorded.File(t, "f32"))
+			d = lanes.For(dev, m, model.Recipes[1], o.Attention)
+		}
+		e, _, err := open(t, t.Context(), d, o)
+		if name == "dense enough" {
+			require.NoError(t, err)
+			require.NoError(t, e.Close())
+			continue
+		}
+		require.ErrorIs(t, err, engine.ErrOptions, name)
+	}
+}

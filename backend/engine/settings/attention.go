@@ -1,0 +1,39 @@
+package settings
+
+import (
+	"fmt"
+
+	"github.com/sdnpu/sdnpu/backend/lanes"
+	"github.com/sdnpu/sdnpu/backend/model"
+)
+
+// leastHostRows is the least width of graphs whose attention the host computes.
+const leastHostRows = 32
+
+// pilot returns how graphs for attention on the host are compiled, or nil without such attention.
+func (o *Settings) pilot() *model.Pilot {
+	if !o.Attention.OnHost() {
+		return nil
+	}
+	buckets := 1
+	if s := o.Attention.Scales; s == lanes.ScalesOfBuckets || s == lanes.ScalesOfBucketsLog {
+		buckets = 9
+	}
+	return &model.Pilot{Buckets: buckets}
+}
+
+// checkAttention rejects attention on the host for graphs that cannot have it.
+func (r *Resolved) checkAttention() error {
+	if !r.Attention.OnHost() {
+		return nil
+	}
+	switch rows := r.Graphs.Rows; {
+	case r.Recipe.Cache.Fixed():
+		return fmt.Errorf("engine: %w: recipe %s keeps the KV cache in 8 bits, and attention on the host needs keys of 16 bits: choose a recipe without %s", ErrOptions, r.Recipe.Name, model.SmallCache)
+	case len(rows) < 2 || rows[0] < leastHostRows:
+		return fmt.Errorf("engine: %w: attention on the host with widths %v: want at least two widths, and %d rows or more in the widest", ErrOptions, rows, leastHostRows)
+	case r.Exact:
+		return fmt.Errorf("engine: %w: attention on the host leaves out keys, so it does not go with an exact width", ErrOptions)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package lanes
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sdnpu/sdnpu/graphswap/headpipe"
+)
+
+// plan returns the problem of the pass with expected times, and the order of heads.
+func (h *headPass) plan() (*headpipe.Problem, headpipe.Order) {
+	d := h.program.device
+	share := 0.0
+	for _, r := range h.ratios {
+		share += r / float64(len(h.ratios))
+	}
+	p := h.problem(func(i int) time.Duration { return d.expected(h.scoreName(h.launches[i].heads, h.launches[i].bucket)) },
+		func(int) time.Duration { return d.expected(h.topKName()) },
+		func(q int) time.Duration {
+			return time.Duration(float64(d.expected(h.sparseName())) * h.ratios[q] / share)
+		})
+	choose := d.attention.Order
+	if choose == nil {
+		choose = (*headpipe.Problem).Johnson
+	}
+	return p, choose(p)
+}
+
+// topKName and sparseName are the names under which the mean times of a head are known.
+func (h *headPass) topKName() string   { return h.scoreName(1, mean) + " top-k" }
+func (h *headPass) sparseName() string { return h.scoreName(1, mean) + " sparse" }
+
+// problem returns the problem of the pass with some times, in milliseconds. One lane of the CPU selects
+// keys and attends to them.
+func (h *headPass) problem(estimate, topK, attend func(i int) time.Duration) *headpipe.Problem {
+	p := &headpipe.Problem{OneCore: true}
+	for i, l := range h.launches {
+		g := headpipe.Group{Estimate: inMs(estimate(i))}
+		for place := l.first; place < l.first+l.heads; place++ {
+			for j := range h.Groups {
+				q := h.order[place]*h.Groups + j
+				g.Heads = append(g.Heads, headpipe.Head{TopK: inMs(topK(q)), Sparse: inMs(attend(q))})
+			}
+		}
+		p.Groups = append(p.Groups, g)
+	}
+	return p
+}
+
+func inMs(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// queryHead returns the query head at a place of a problem.
+func (h *headPass) queryHead(at headpipe.Place) int {
+	return h.order[h.launches[at.Group].first+at.Head/h.Groups]*h.Groups + at.Head%h.Groups
+}
+
+// launchOrder lists the launches in the order in which the heads of an order need them.
+func launchOrder(order headpipe.Order) (list []int) {
+	for _, at := range order {
+		if !slices.Contains(list, at.Group) {
+			list = append(list, at.Group)
+		}
+	}
+	return list
+}
+
+// oneByOne runs all launches and then all heads, on a device whose calls take no time.
+func (h *headPass) oneByOne(ctx context.Context, order headpipe.Order) error {
+	for _, i := range launchOrder(order) {
+		if err := h.estimate(ctx, i); err != nil {
+			return err
+		}
+	}
+	for _, at := range order {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		h.head(h.queryHead(at))
+	}
+	return nil
+}
+
+// overlapped runs the launches, and at the same time the heads whose scores are there.
+func (h *headPass) overlapped(ctx context.Context, order headpipe.Order) error {
+	ready := make([]chan struct{}, len(h.launches))
+	for i := range ready {
+		ready[i] = make(chan struct{})
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var cpu guarded
+	cpu.start(func() {
+		for _, at := range order {
+			select {
+			case <-ready[at.Group]:
+			case <-ctx.Done():
+				return
+			}
+			began := time.Now()
+			h.head(h.queryHead(at))
+			h.program.stretch(ctx, began)
+		}
+	})
+	var err error
+	for _, i := range launchOrder(order) {
+		if err = h.estimate(ctx, i); err != nil {
+			stop()
+			break
+		}
+		close(ready[i])
+	}
+	cpu.wait()
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
+}
+
+// stretch waits until work on the host has lasted longer by the factor by which the device's calls do,
+// so that both lanes have the same clock.
+func (p *program) stretch(ctx context.Context, began time.Time) {
+	scale := p.clock.Scale
+	if scale <= 1 {
+		return
+	}
+	rest := time.NewTimer(time.Duration(float64(time.Since(began)) * (scale - 1)))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+	}
+}
+
+// makespan returns the time of the pass on two lanes, from the measured times of launches and heads.
+func (h *headPass) makespan(_ *headpipe.Problem, order headpipe.Order) time.Duration {
+	p := h.problem(func(i int) time.Duration { return h.estimates[i] }, func(q int) time.Duration { return h.topK[q] },
+		func(q int) time.Duration { return h.sparse[q] })
+	return time.Duration(p.Time(order) * float64(time.Millisecond))
+}
+
+// learn records the times of launches and heads for later plans.
+func (h *headPass) learn() {
+	d, heads := h.program.device, time.Duration(h.heads())
+	for i, l := range h.launches {
+		d.learn(h.scoreName(l.heads, l.bucket), h.estimates[i])
+	}
+	d.learn(h.topKName(), sum(h.topK)/heads)
+	d.learn(h.sparseName(), sum(h.sparse)/heads)
+}
+
+func sum(list []time.Duration) (total time.Duration) {
+	for _, d := range list {
+		total += d
+	}
+	return total
+}
+
+// count adds the work of the pass to the device's account. prepared is the time before the first launch.
+func (h *headPass) count(prepared time.Duration) {
+	a := &h.program.device.account
+	a.steps.Add(1)
+	a.launches.Add(int64(len(h.launches)))
+	a.cpu.Add(int64(prepared + sum(h.topK) + sum(h.sparse)))
+	a.attention.Add(int64(prepared + sum(h.topK) + sum(h.sparse)))
+}
+
+// sampleRow is the distance of the rows whose selection is compared with exact scores.
+const sampleRow = 64
+
+// sample counts the keys of a head, and compares the selection of one row in sampleRow with the one
+// by exact scores.
+func (h *headPass) sample(q int) {
+	p, v, rule := h.pilot, h.view, h.program.device.attention.Rule
+	a, k, n := &h.program.device.account, q/h.Groups, len(h.view.slots)
+	seen, kept := 0, 0
+	for r, row := range v.rows {
+		if row.n > 1 { // a row of padding sees itself only
+			seen, kept = seen+row.n, kept+len(p.indices[r])
+		}
+	}
+	a.keys.Add(int64(seen))
+	a.kept.Add(int64(kept))
+	a.multiplications.Add(2 * int64(kept) * int64(h.Dim))
+	exact := make([]float32, n)
+	for r := q % min(sampleRow, h.Rows); r < h.Rows; r += sampleRow {
+		if v.rows[r].keys != nil || v.rows[r].n < 2 {
+			continue
+		}
+		at := (q*h.Rows + r) * h.Dim
+		query, keys := p.floats.queries[at:at+h.Dim], p.floats.keys[k*n*h.Dim:]
+		for j := range exact[:v.rows[r].n] {
+			s := float32(0)
+			for i, x := range query {
+				s += x * keys[j*h.Dim+i]
+			}
+			exact[j] = s
+		}
+		found, most := recalled(p.indices[r], exact[:v.rows[r].n], rule.Keep(v.rows[r].n, h.ratios[q]))
+		a.found.Add(int64(found))
+		a.sampled.Add(int64(most))
+	}
+}
+
+// recalled returns how many of the `keep` keys with the largest scores are among the selected ones.
+// selected is in ascending order.
+func recalled(selected []int32, scores []float32, keep int) (found, most int) {
+	all := make([]int32, len(scores))
+	for i := range all {
+		all[i] = int32(i)
+	}
+	slices.SortStableFunc(all, func(a, b int32) int {
+		switch {
+		case scores[a] > scores[b]:
+			return -1
+		case scores[a] < scores[b]:
+			return 1
+		}
+		return int(b - a)
+	})
+	for _, key := range all[:keep] {
+		if _, ok := slices.BinarySearch(selected, key); ok {
+			found++
+		}
+	}
+	return found, keep
+}

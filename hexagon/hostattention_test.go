@@ -1,0 +1,76 @@
+package hexagon
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/lanes"
+	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/sparse"
+	"github.com/sdnpu/sdnpu/backend/tokenizer"
+)
+
+// promptOnHost answers a prompt of 450 tokens with an engine whose host attends to a fifth of the keys.
+func promptOnHost(t *testing.T, d backend.Device, a lanes.Attention) engine.Report {
+	t.Helper()
+	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	m, err := model.Load(f)
+	require.NoError(t, err)
+	tok, err := tokenizer.New(f)
+	require.NoError(t, err)
+	o := engine.Options{Rows: []int{64, 1}, Context: 512, FirstContext: 512, Attention: a}
+	e, err := engine.New(t.Context(), lanes.For(d, m, model.Recipes[0], a), m, tok, o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close()) }()
+	rng := rand.New(rand.NewPCG(1, 2))
+	prompt := make([]int32, 450)
+	for i := range prompt {
+		prompt[i] = 3 + rng.Int32N(500)
+	}
+	r, err := e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: 4, IgnoreEOS: true}, func(engine.Piece) error { return nil })
+	require.NoError(t, err)
+	return r
+}
+
+// fifth keeps a fifth of the keys.
+var fifth = lanes.Attention{Ratio: 0.2, Rule: sparse.Rule{Floor: 32, Sinks: 4}}
+
+// TestPacedPromptsAttendOnTheHost runs a prompt on a simulated phone, on a virtual clock and on a clock
+// that is slowed down. Launches and heads overlap, and the report counts the work of both.
+func TestPacedPromptsAttendOnTheHost(t *testing.T) {
+	for name, pace := range map[string]string{"virtual": "virtual", "slow": "wall,scale=2"} {
+		t.Run(name, func(t *testing.T) {
+			paced(t, "profile=sd8gen3,as=qwen2.5-1.5b,pace="+pace, func(t *testing.T, library string) {
+				r := promptOnHost(t, openPaced(t, library), fifth)
+				h := r.Host
+				require.EqualValues(t, 4, h.DensePasses)
+				require.EqualValues(t, 4, h.SparsePasses)
+				require.InDelta(t, 0.22, h.Keep(), 0.03)
+				require.Greater(t, h.Recall(), 0.9)
+				times, ok := r.DeviceTimes()
+				require.True(t, ok)
+				require.Positive(t, times.First)
+				t.Logf("keep %.4f, recall %.4f, %d launches, %v on the CPU, first token after %v", h.Keep(), h.Recall(), h.Launches, h.Attention, times.First)
+			})
+		})
+	}
+}
+
+// TestAutoKeepsTheFasterWay lets the engine measure both ways. On this profile, attention in the graph
+// is so fast that only the first prompt attends on the host, to measure the time.
+func TestAutoKeepsTheFasterWay(t *testing.T) {
+	paced(t, "profile=sd8gen3,as=qwen2.5-1.5b,pace=virtual", func(t *testing.T, library string) {
+		a := fifth
+		a.Auto = true
+		r := promptOnHost(t, openPaced(t, library), a)
+		require.Less(t, r.Host.SparsePasses, r.Host.DensePasses)
+	})
+}
