@@ -55,7 +55,7 @@ func scoresOf(t *testing.T, library string, s scoreShape, queries, keys []byte) 
 	unit := backend.Encoding{Scale: 1, Offset: -128}
 	q := b.EncodedInput("queries", backend.Ufixed8, unit, 1, s.heads, s.queries, s.dim)
 	k := b.EncodedInput("keys", backend.Ufixed8, unit, 1, s.heads, s.keys, s.dim)
-	b.Output(b.EncodedMatMul("scores", q, k, backend.Encoding{Scale: float32(s.dim) * 127 / 16, Offset: -128}))
+	b.Output(b.EncodedMatMul("scores", q, k, backend.Encoding{Scale: 8 * float32(s.dim), Offset: -128}))
 	g, err := b.Graph()
 	require.NoError(t, err)
 	d := openDevice(t, library)
@@ -78,8 +78,9 @@ func scoresOf(t *testing.T, library string, s scoreShape, queries, keys []byte) 
 	return append([]byte(nil), bindings[2].Buffer.Bytes()[:s.heads*s.queries*s.keys]...)
 }
 
-// TestVendorAndEmulatorSelectTheSameKeys compares the selections of a fifth of the keys by the scores of
-// the vendor's library and of the emulator.
+// TestVendorAndEmulatorSelectTheSameKeys compares the scores of the vendor's library with those of the
+// emulator, and the selections of a fifth of the keys. A step of the scores stands for a power of two.
+// With 508 instead of 512, 1.6 % of the scores differed by one, and 99.87 % of the selected keys were equal.
 func TestVendorAndEmulatorSelectTheSameKeys(t *testing.T) {
 	vendor := librarytest.Vendor(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -109,5 +110,6 @@ func TestVendorAndEmulatorSelectTheSameKeys(t *testing.T) {
 	}
 	share := float64(same) / float64(all)
 	t.Logf("%d of %d selected keys are the same (%.4f %%); %d scores differ", same, all, 100*share, different)
-	require.GreaterOrEqual(t, share, 0.999)
+	require.Equal(t, 1.0, share)
+	require.Zero(t, different, "a power of two divides all products exactly")
 }

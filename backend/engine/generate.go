@@ -13,6 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine/queue"
 	"github.com/sdnpu/sdnpu/backend/engine/residency"
 	"github.com/sdnpu/sdnpu/backend/grammar"
+	"github.com/sdnpu/sdnpu/backend/lanes"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 	"github.com/sdnpu/sdnpu/calibration"
 	"github.com/sdnpu/sdnpu/spec"
@@ -69,6 +70,9 @@ func (e *Engine) Generate(ctx context.Context, r Request, emit func(Piece) error
 	}
 	g.finish(err)
 	g.report.Host = backend.HostWorkOf(e.dev).Since(host)
+	if d, ok := e.dev.(*lanes.Device); ok && g.report.Host.SparsePasses > 0 {
+		g.report.Pipeline = d.Pipeline()
+	}
 	leave()
 	if errors.Is(err, sampler.ErrLogits) {
 		// Keys or values of the request's sequence can have caused the invalid logits, so the

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/graphswap/headpipe"
 )
 
 // Columns reads columns of the matrices by which the host multiplies. Its methods may be called
@@ -27,7 +29,20 @@ type Device struct {
 	attention Attention
 	account   account
 	times     times
+	pipeline  atomic.Pointer[Pipeline]
 }
+
+// Pipeline is the schedule of one layer's attention on the host, with the times that launches and heads
+// took, in milliseconds.
+type Pipeline struct {
+	Layer   int
+	Problem *headpipe.Problem
+	// Order is the order in which the heads ran.
+	Order headpipe.Order
+}
+
+// Pipeline returns the schedule of the last attention on the host, or nil if there was none.
+func (d *Device) Pipeline() *Pipeline { return d.pipeline.Load() }
 
 // New returns a device that runs all other nodes on the device `inner`, and takes the host's
 // weights from `columns`. If columns is nil, the device can only compile.

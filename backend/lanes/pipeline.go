@@ -8,8 +8,8 @@ import (
 	"github.com/sdnpu/sdnpu/graphswap/headpipe"
 )
 
-// plan returns the problem of the pass with expected times, and the order of heads.
-func (h *headPass) plan() (*headpipe.Problem, headpipe.Order) {
+// plan returns the order of heads that is best for the expected times.
+func (h *headPass) plan() headpipe.Order {
 	d := h.program.device
 	share := 0.0
 	for _, r := range h.ratios {
@@ -24,7 +24,7 @@ func (h *headPass) plan() (*headpipe.Problem, headpipe.Order) {
 	if choose == nil {
 		choose = (*headpipe.Problem).Johnson
 	}
-	return p, choose(p)
+	return choose(p)
 }
 
 // topKName and sparseName are the names under which the mean times of a head are known.
@@ -132,11 +132,10 @@ func (p *program) stretch(ctx context.Context, began time.Time) {
 	}
 }
 
-// makespan returns the time of the pass on two lanes, from the measured times of launches and heads.
-func (h *headPass) makespan(_ *headpipe.Problem, order headpipe.Order) time.Duration {
-	p := h.problem(func(i int) time.Duration { return h.estimates[i] }, func(q int) time.Duration { return h.topK[q] },
+// measured returns the problem of the pass with the times that launches and heads took.
+func (h *headPass) measured() *headpipe.Problem {
+	return h.problem(func(i int) time.Duration { return h.estimates[i] }, func(q int) time.Duration { return h.topK[q] },
 		func(q int) time.Duration { return h.sparse[q] })
-	return time.Duration(p.Time(order) * float64(time.Millisecond))
 }
 
 // learn records the times of launches and heads for later plans.

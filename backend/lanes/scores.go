@@ -23,9 +23,17 @@ var bucketScales = func() (list [9][2]float32) {
 // mean is the index of the bucket whose scales are the mean scales.
 const mean = 4
 
-// span is the part of the largest possible product of a query and a key that a score can hold. Real
-// products are much smaller, because few elements of a query and a key are as large as the largest.
-const span = 1.0 / 16
+// unit returns the product of integers that one step of a score stands for: a score holds a sixteenth of
+// the largest possible product, because few elements of a query and a key are as large as the largest. It
+// is a power of two, by which all libraries divide exactly: with another divisor, the vendor's library
+// gave other scores than the emulator.
+func unit(dim int) float32 {
+	u := float32(8)
+	for u < float32(8*dim) {
+		u *= 2
+	}
+	return u
+}
 
 // zero is the integer that stands for zero in queries, keys and scores.
 const zero = 128
@@ -35,7 +43,7 @@ const zero = 128
 func scoreEncodings(dim, bucket int) (q, k, scores backend.Encoding) {
 	s := bucketScales[bucket]
 	return backend.Encoding{Scale: s[0], Offset: -zero}, backend.Encoding{Scale: s[1], Offset: -zero},
-		backend.Encoding{Scale: s[0] * s[1] * float32(dim) * 127 * span, Offset: -zero}
+		backend.Encoding{Scale: s[0] * s[1] * unit(dim), Offset: -zero}
 }
 
 // scoreName returns the name of the graph that estimates the scores of some key heads. The emulator

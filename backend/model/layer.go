@@ -19,10 +19,10 @@ type writer struct {
 	// queriesLeave is set if the graph returns the queries of each layer.
 	queriesLeave bool
 	// pilot is as in [Block].
-	pilot *Pilot
-	inLayers     bool         // inLayers is set in graphs of blocks, and not in the head's graph
-	views        []viewInputs // views[i] holds the mask and angles of view i
-	scale        backend.TensorID
+	pilot    *Pilot
+	inLayers bool         // inLayers is set in graphs of blocks, and not in the head's graph
+	views    []viewInputs // views[i] holds the mask and angles of view i
+	scale    backend.TensorID
 	// zeros holds the vectors of zeros that norms need, by length. scale and the
 	// constants of GELU are 0 until they are declared.
 	zeros                 map[int]backend.TensorID

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/graphswap"
 )
 
 func TestPlanIsWithinHalfAPercentOfTheBestOrder(t *testing.T) {
@@ -20,6 +22,12 @@ func TestPlanIsWithinHalfAPercentOfTheBestOrder(t *testing.T) {
 		require.Equal(t, "plan", plan.Name)
 		require.LessOrEqual(t, plan.Worst, 1+1e-9)
 		require.LessOrEqual(t, all[len(all)-2].Mean, 1.005, "moves of single heads, for more than twelve heads")
+		johnson := all[2]
+		require.Equal(t, "johnson", johnson.Name)
+		require.LessOrEqual(t, johnson.Mean, 1.005, "the order that package lanes takes")
+		if oneCore {
+			require.LessOrEqual(t, johnson.Worst, 1+1e-9)
+		}
 		for _, e := range all {
 			require.LessOrEqual(t, plan.Mean, e.Mean)
 		}
@@ -105,6 +113,31 @@ func TestEveryOrderHoldsEveryHeadOnce(t *testing.T) {
 		for _, order := range []Order{p.Published(), p.Johnson(), p.Plan()} {
 			require.ElementsMatch(t, p.Sequential(), order)
 		}
+	}
+}
+
+// TestTimelinesEndWithTheMakespan requires that tasks of a lane do not overlap, and that the last one
+// ends at the makespan.
+func TestTimelinesEndWithTheMakespan(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for i := range 200 {
+		p := Random(rng, 1+rng.IntN(12))
+		p.OneCore = i%2 == 0
+		order := p.Johnson()
+		line, end, npu, cpu := p.Timeline("johnson", order), 0.0, 0.0, 0.0
+		for _, task := range line.Tasks {
+			end = max(end, task.EndMs)
+			switch {
+			case task.Lane == graphswap.NPU:
+				require.GreaterOrEqual(t, task.StartMs, npu-1e-9)
+				npu = task.EndMs
+			case p.OneCore:
+				require.GreaterOrEqual(t, task.StartMs, cpu-1e-9)
+				cpu = task.EndMs
+			}
+		}
+		require.InDelta(t, p.Time(order), end, 1e-9)
+		require.InDelta(t, end, line.PrefillMs, 1e-9)
 	}
 }
 

@@ -142,6 +142,8 @@ type Report struct {
 	// Host counts what the host computed for graphs of which it computes a part, during the
 	// request. Host includes work for other requests.
 	Host backend.HostWork
+	// Pipeline is the schedule of the last attention on the host, or nil if there was none.
+	Pipeline *lanes.Pipeline
 	// Orders describes the windows of the prompt's chunks that ran out of order.
 	Orders []*lanes.Outcome
 }
