@@ -17,7 +17,7 @@ func newAttentionCommand() *cobra.Command {
 		Short: "Measure sparse attention with an NPU pilot",
 		Args:  cmdline.NoArguments,
 	}
-	cmd.AddCommand(newPipelineCommand(), newAttentionQualityCommand(), newAttentionRecallCommand(), newAttentionPilotCommand(), newAttentionExecuteCommand())
+	cmd.AddCommand(newPipelineCommand(), newAttentionQualityCommand(), newAttentionRecallCommand(), newAttentionPilotCommand(), newAttentionExecuteCommand(), newAttentionGraphsCommand())
 	return cmd
 }
 

@@ -166,7 +166,7 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 		Exact:           o.Config.Exact,
 		Context:         o.Context,
 		Slots:           o.slots(),
-		Attention:       o.attention(),
+		Attention:       s.attention(o, m),
 		FirstContext:    o.Config.FirstContext,
 		Sequences:       o.Sequences,
 		Cache:           s.OpenCache(o.Logger),

@@ -2,8 +2,10 @@ package launch
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/config"
@@ -83,7 +85,26 @@ func (o Options) slots() int {
 	return o.Config.AttentionKeep
 }
 
-// attention returns how the host attends to the keys of prompts.
+// attention returns how the host attends to the keys of prompts. If the model's attention was calibrated,
+// each head has a ratio of its own.
+func (s Settings) attention(o Options, m findings.Model) lanes.Attention {
+	a := o.attention()
+	if !a.OnHost() {
+		return a
+	}
+	ratios, err := s.Findings().AttentionRatios(m.Model, a.Ratio)
+	switch {
+	case err == nil:
+		a.Ratios = func(layer int) []float64 { return ratios[layer] }
+	case errors.Is(err, os.ErrNotExist):
+		o.Logger.Info("all heads attend to the same share of keys", "share", a.Ratio, "remedy", "sdnpu calibrate --attention gives each head a share of its own")
+	default:
+		o.Logger.Warn("all heads attend to the same share of keys", "share", a.Ratio, "reason", err)
+	}
+	return a
+}
+
+// attention returns how the host attends to the keys of prompts, with one ratio for all heads.
 func (o Options) attention() lanes.Attention {
 	c := o.Config
 	if c.Attention == config.Dense {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 // launchHeads lists the numbers of key heads whose scores one launch estimates.
@@ -150,4 +151,11 @@ func nearestBucket(q, k float32, logarithms bool) (best int) {
 		}
 	}
 	return best
+}
+
+// ScoreGraphs returns the graphs that estimate the scores of a model with graphs of some rows and past
+// slots. All layers use the same graphs. buckets is 1 or 9.
+func ScoreGraphs(c model.Config, rows, past, buckets int) ([]*backend.Graph, error) {
+	a := &attention{KeyHeads: c.KVHeads, Groups: c.Heads / c.KVHeads, Rows: rows, Past: past, Dim: c.HeadDim, Buckets: buckets}
+	return a.scoreGraphs(make(map[string]bool))
 }
