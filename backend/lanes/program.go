@@ -96,15 +96,15 @@ func (p *program) Signature(name string) (backend.Signature, error) {
 	return p.Program.Signature(name)
 }
 
-// Bind registers memory for the graph's parts.
+// Bind registers memory for the graph's parts, if the inner program registers memory.
 func (p *program) Bind(name string, bindings []backend.Binding) error {
 	binder, ok := p.Program.(backend.Binder)
-	g := p.graphs[name]
-	if !ok || g == nil {
-		if ok {
-			return binder.Bind(name, bindings)
-		}
+	if !ok {
 		return nil
+	}
+	g := p.graphs[name]
+	if g == nil {
+		return binder.Bind(name, bindings)
 	}
 	w, err := p.newWork(g, bindings, p.scratch)
 	if err != nil {
@@ -116,6 +116,23 @@ func (p *program) Bind(name string, bindings []backend.Binding) error {
 		}
 	}
 	return nil
+}
+
+// Unbind ends all registrations of memory for the graph's parts.
+func (p *program) Unbind(name string) error {
+	binder, ok := p.Program.(backend.Binder)
+	if !ok {
+		return nil
+	}
+	g := p.graphs[name]
+	if g == nil {
+		return binder.Unbind(name)
+	}
+	var err error
+	for _, part := range g.plan.Parts {
+		err = errors.Join(err, binder.Unbind(part))
+	}
+	return err
 }
 
 // newWork assigns memory to all parts and steps of a graph. The passed tensors lie in `scratch`.
