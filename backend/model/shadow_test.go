@@ -128,6 +128,35 @@ func TestShadowGateIsNearFloatGate(t *testing.T) {
 	}
 }
 
+// TestGraphsOfAllWidthsHaveTheSameScales writes the graphs of prompts and of decoding, at two context
+// tiers, in recipes with shadows. Tensors of the same name must have the same encoding, and constants
+// the same values, so that a plan may switch graphs and the context may grow.
+func TestGraphsOfAllWidthsHaveTheSameScales(t *testing.T) {
+	wide := model.Range{Low: -3, High: 5}
+	form := model.Shadow{Bits: 8, Clip: wide, Rest: wide, Main: wide, Warm: wide, Whole: wide}
+	for _, arch := range []string{"llama", "qwen2", "gemma3"} {
+		loaded := load(t, drawn(arch))
+		for _, hosted := range []bool{false, true} {
+			r := shadowRecipe(t, loaded, form, func(int) []int { return []int{0, 3} })
+			r.HostShadow = hosted
+			known := make(map[string]backend.Tensor)
+			for _, shape := range [][2]int{{8, 16}, {1, 16}, {8, 64}, {1, 64}} {
+				g, err := loaded.Block(model.Block{Name: "b", End: loaded.Config().Layers, Rows: shape[0], Context: shape[1], Recipe: r})
+				require.NoError(t, err)
+				for _, tensor := range g.Tensors {
+					if first, ok := known[tensor.Name]; ok {
+						require.Equal(t, first.Type, tensor.Type, tensor.Name)
+						require.Equal(t, first.Encoding, tensor.Encoding, tensor.Name)
+						require.Equal(t, first.Values.ID, tensor.Values.ID, tensor.Name)
+					}
+					known[tensor.Name] = tensor
+				}
+			}
+			require.Greater(t, len(known), 50)
+		}
+	}
+}
+
 // TestShadowRecipeMultipliesIntegersOnly requires that every projection in the graphs of the
 // layers and of the head multiplies integers.
 func TestShadowRecipeMultipliesIntegersOnly(t *testing.T) {
