@@ -28,7 +28,7 @@ type calibrateFlags struct {
 	texts          []string
 	output, recipe string
 	formError      float64
-	json           bool
+	each, json     bool
 	attention      bool
 	keep           float64
 }
@@ -62,7 +62,8 @@ second product multiplies. A projection gets the cheapest form whose error is at
 The error is the squared error of the result divided by the squared result. A smaller limit gives
 more projections 16 bits, and so more quality and less speed. The recipe w8a8-shadow-f16 has
 float16 instead of 16 bits, and also instead of 8 bits with an error above 0.00045. With --recipe w8a8-shadow, the
-command prints how many projections have which form. With --json, it prints each form.
+command prints how many projections have which form. With --each, it also prints the form of each
+projection: its bits, clip range and number of hot channels. With --json, it prints the hot channels, too.
 
 Use texts like those that the model will see. The least number of tokens in the texts is ` + strconv.Itoa(findings.MinTokens) + `.
 The result goes to the image cache, where recipes find it. If a model was never calibrated, its
@@ -85,6 +86,7 @@ It prints the share of keys of each head, with the mean in --keep. This takes mi
 	flags.StringVar(&f.recipe, "recipe", "w8a16", "recipe to calibrate for: "+calibratedNames()+"; all of them except w4a16-lpbq use the same ranges")
 	flags.Float64Var(&f.formError, "form-error", chain.FormError, "largest error of a projection's form, for recipes with a shadow")
 	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: in the image cache, where recipes find it)")
+	flags.BoolVar(&f.each, "each", false, "print the form of each projection, for recipes with a shadow")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.attention, "attention", false, "measure the importance of attention heads")
 	flags.Float64Var(&f.keep, "keep", 0.2, "with --attention: mean share of keys to print")
@@ -188,6 +190,11 @@ func (c *calibrateFlags) print(w io.Writer, recipe model.Recipe, f findings.Rang
 			Shadows   map[string]model.Shadow `json:"shadows,omitempty"`
 			FormError float64                 `json:"form_error,omitempty"`
 		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000, f.Shadows, f.FormError})
+	}
+	if c.each {
+		if err := printEach(w, recipe, f.Shadows); err != nil {
+			return err
+		}
 	}
 	if err := printForms(w, recipe, f.Shadows, f.FormError); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,28 @@ import (
 
 // layerPrefix matches the part of a projection's name that numbers the layer.
 var layerPrefix = regexp.MustCompile(`^layer[0-9]+_`)
+
+// printEach prints the form of each projection in a recipe, in the order of the layers: the bits of the
+// first product, the range to which its input is clipped, the number of hot channels, and the errors.
+func printEach(w io.Writer, recipe model.Recipe, shadows map[string]model.Shadow) error {
+	if len(shadows) == 0 {
+		return nil
+	}
+	names := slices.SortedFunc(maps.Keys(shadows), func(a, b string) int {
+		layer := func(name string) string { return layerPrefix.FindString(name) }
+		return cmp.Or(cmp.Compare(len(layer(a)), len(layer(b))), cmp.Compare(a, b))
+	})
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "projection\tbits\tclipped to\thot channels\terror\tof a row\n")
+	for _, name := range names {
+		s, bits := shadows[name], 8
+		if recipe.Wide(s) {
+			bits = 16
+		}
+		fmt.Fprintf(t, "%s\t%d\t%.3g to %.3g\t%d\t%.1e\t%.1e\n", name, bits, s.Clip.Low, s.Clip.High, len(s.Hot), s.Error, s.Worst)
+	}
+	return t.Flush()
+}
 
 // formCounts counts the forms of the projections that have the same role in their layers.
 type formCounts struct {

@@ -32,6 +32,22 @@ limit of the error: 0.0003 (--form-error)
 	require.Regexp(t, `(?m)^up +1 +0 +2 `, b.String(), "the recipe needs a smaller error than calibration")
 }
 
+func TestEachFormHasALine(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, printEach(&b, model.Recipe{}, nil))
+	require.Empty(t, b.String())
+	require.NoError(t, printEach(&b, model.Recipe{MostError: 1.5e-4}, map[string]model.Shadow{
+		"layer10_q": {Bits: 16, Clip: model.Range{Low: -2, High: 3}, Error: 3e-6, Worst: 4e-6},
+		"layer2_up": {Bits: 8, Clip: model.Range{Low: -1.25, High: 12345}, Hot: []int{3, 5}, Error: 1e-4, Worst: 5e-3},
+		"layer2_q":  {Bits: 8, Error: 2e-4},
+	}))
+	require.Equal(t, `projection  bits  clipped to         hot channels  error    of a row
+layer2_q    16    0 to 0             0             2.0e-04  0.0e+00
+layer2_up   8     -1.25 to 1.23e+04  2             1.0e-04  5.0e-03
+layer10_q   16    -2 to 3            0             3.0e-06  4.0e-06
+`, b.String())
+}
+
 // TestCalibratePrintsForms calibrates the small model for w8a8-shadow with two limits of the error,
 // and for a recipe without forms.
 func TestCalibratePrintsForms(t *testing.T) {
@@ -61,8 +77,9 @@ func TestCalibratePrintsForms(t *testing.T) {
 	}
 	require.Less(t, sixteen(), 35)
 	require.Equal(t, 35, sixteen("--form-error", "1e-6"))
-	out, err := sdnpu(t, "calibrate", story, "--text", text, "--recipe", "w8a8-shadow-f16")
+	out, err := sdnpu(t, "calibrate", story, "--text", text, "--recipe", "w8a8-shadow-f16", "--each")
 	require.NoError(t, err)
+	require.Regexp(t, `(?m)^layer4_down +(8|16) +-[0-9.]+ to [0-9.]+ `, out)
 	require.Regexp(t, `(?m)^down +[0-9]+ +[0-9]+ +[0-9]+ `, out)
 	require.Contains(t, out, "limit of the error: 0.0006")
 	out, err = sdnpu(t, "calibrate", story, "--text", text)
