@@ -36,10 +36,10 @@ var clips = []float32{1, 0.85, 0.7, 0.55, 0.4, 0.3}
 // hotShares lists the compared shares of hot channels: one channel of 32, of 16 or of 8.
 var hotShares = []int{32, 16, 8}
 
-// hotCounts returns the numbers of hot channels that are compared for an input, in ascending
+// HotCounts returns the numbers of hot channels that are compared for an input, in ascending
 // order. The numbers of hot channels are multiples of 32, because the matrix unit multiplies
 // 32 channels together; in a small model they are multiples of 8.
-func hotCounts(channels int) (counts []int) {
+func HotCounts(channels int) (counts []int) {
 	unit := 32
 	if channels < 256 {
 		unit = 8
@@ -173,7 +173,7 @@ func (g *group) outlying() (n int) {
 // form with the smallest error of all forms that were compared for the projection.
 func (g *group) choose(limit float64, chosen map[string]model.Shadow) {
 	open, best := slices.Clone(g.products), make(map[string]model.Shadow)
-	few, counts := []int{0}, hotCounts(g.width)
+	few, counts := []int{0}, HotCounts(g.width)
 	if n := g.outlying(); n > 0 && len(counts) > 0 && n < counts[0] {
 		few = append(few, n)
 	}

@@ -177,7 +177,7 @@ func TestNumbersThatAreNotFiniteStopCalibration(t *testing.T) {
 
 func TestHotCountsFillTheMatrixUnit(t *testing.T) {
 	for channels, want := range map[int][]int{4: nil, 16: {8}, 64: {8}, 172: {8, 16, 24}, 576: {32, 64, 96}, 1536: {64, 96, 192}, 8960: {288, 576, 1120}} {
-		require.Equal(t, want, hotCounts(channels), channels)
+		require.Equal(t, want, HotCounts(channels), channels)
 	}
 }
 

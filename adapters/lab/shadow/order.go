@@ -23,6 +23,8 @@ type Costs struct {
 	Rows   int         `json:"rows"`   // Rows is the number of tokens in each chunk
 	Layers int         `json:"layers"`
 	Stages []StageCost `json:"stages"` // Stages holds the stages of one layer
+	// WeightBytes is the size of the weights of all layers.
+	WeightBytes int64 `json:"weight_bytes,omitempty"`
 }
 
 // StageCost holds the time of one stage. In chunk c the stage takes Ms + c·GrowthMs.
@@ -55,7 +57,8 @@ func layer(norm1, qkv, attention, growth, o, norm2, ffn float64) []StageCost {
 var KnownCosts = []Costs{
 	{
 		Name: "qwen1.5-1.8b", Origin: "modelled from published totals of a Xiaomi 14", Rows: 256, Layers: 24,
-		Stages: layer(0.788, 3.264, 4.987, 0, 1.088, 0.788, 8.773),
+		Stages:      layer(0.788, 3.264, 4.987, 0, 1.088, 0.788, 8.773),
+		WeightBytes: 24 * (4*2048*2048 + 3*2048*5504), // 8 bits
 	},
 	{
 		Name: "example", Origin: "invented; attention grows with the context", Rows: 256, Layers: 24,
