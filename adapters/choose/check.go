@@ -24,7 +24,7 @@ func Check(ctx context.Context, s launch.Settings, program string, o launch.Opti
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	recipe, err := s.Findings().Calibrated(ctx, s.FirstRecipe(o, m.Model, dev.Capabilities()).Recipe(m))
+	recipe, err := s.Findings().Calibrated(ctx, s.FirstRecipe(o, m.Model, dev.Capabilities()).Recipe(m, dev.Capabilities().SoC))
 	if err != nil {
 		return nil, err
 	}

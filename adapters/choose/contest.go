@@ -192,7 +192,7 @@ func (r *run) timed(ctx context.Context, name string) (model.Recipe, error) {
 	if err != nil || !recipe.NeedsRanges() {
 		return recipe, err
 	}
-	calibrated, err := r.Settings.Findings().Calibrated(ctx, r.options("w8a16").Recipe(r.model))
+	calibrated, err := r.Settings.Findings().Calibrated(ctx, r.options("w8a16").Recipe(r.model, r.device.SoC))
 	if err != nil {
 		return recipe, err
 	}
@@ -241,7 +241,7 @@ func keys(cache *imagecache.Store) (map[string]bool, error) {
 func (r *run) check(ctx context.Context, name string) (t findings.Trial, err error) {
 	defer func() { err = r.nextToLoaded(name, err) }()
 	store := r.Settings.Findings()
-	recipe, err := store.Calibrated(ctx, r.options(name).Recipe(r.model))
+	recipe, err := store.Calibrated(ctx, r.options(name).Recipe(r.model, r.device.SoC))
 	if err != nil {
 		return t, err
 	}

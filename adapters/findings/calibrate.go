@@ -84,6 +84,9 @@ type Calibration struct {
 	// FormError limits the errors of the forms of projections ([chain.Options].FormError); zero
 	// is the default.
 	FormError float64
+	// Chip is the vendor's number of the chip whose estimated times decide about forms
+	// ([FormTimes]). If it is empty, the errors alone decide.
+	Chip string
 	// Progress, if set, is called after each step of the calibration.
 	Progress func(engine.Progress)
 }
@@ -121,14 +124,14 @@ func (c Calibration) run(ctx context.Context, codes io.Writer) (RangesFile, erro
 	dev := cpu.New(cpu.Options{})
 	defer dev.Close()
 	w := codesWriter{w: codes}
-	ranges, err := chain.Calibrate(ctx, dev, m.Model, passages, chain.Options{Recipe: exact, Context: passageTokens, Round: w.add, Block: c.Block, FormError: c.FormError}, report(c.Progress, Calibrating))
+	ranges, err := chain.Calibrate(ctx, dev, m.Model, passages, chain.Options{Recipe: exact, Context: passageTokens, Round: w.add, Block: c.Block, FormError: c.FormError, FormTimes: FormTimes(c.Chip)}, report(c.Progress, Calibrating))
 	if err != nil {
 		return RangesFile{}, fmt.Errorf("calibrate: %w", err)
 	}
 	id, err := w.finish()
 	return RangesFile{
 		Version: rangesVersion, Model: m.Name, Digest: m.Digest(), Source: c.Text.Source, Tokens: tokens,
-		Tensors: ranges.Tensors, Channels: ranges.Channels, Shadows: ranges.Shadows, FormError: cmp.Or(c.FormError, chain.FormError), Rounded: id, Block: c.Block,
+		Tensors: ranges.Tensors, Channels: ranges.Channels, Shadows: ranges.Shadows, FormError: cmp.Or(c.FormError, chain.FormError), Chip: timedChip(c.Chip), Rounded: id, Block: c.Block,
 	}, err
 }
 

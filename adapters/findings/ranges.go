@@ -41,6 +41,8 @@ type RangesFile struct {
 	// FormError is the limit of the errors with which the forms were chosen. It is zero in
 	// folders of prepared images.
 	FormError float64 `json:"form_error,omitempty"`
+	// Chip is the vendor's number of the chip whose estimated times decided about the forms, or "".
+	Chip string `json:"chip,omitempty"`
 	// Rounded is the digest of the codes file next to the ranges file, or empty if
 	// there is none.
 	Rounded string `json:"rounded,omitempty"`

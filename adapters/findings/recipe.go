@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/internal/trust"
@@ -21,6 +22,8 @@ type RecipeRequest struct {
 	// Choice, if set, is the stored choice that named the recipe. If Choice is set, the recipe
 	// is rejected only for a failed check on this device; checks on other devices are ignored.
 	Choice *Choice
+	// Chip is the vendor's number of the chip for which a calibration chooses forms, or "".
+	Chip string
 	// Logger receives warnings. Progress, if set, is called while the request's model
 	// is calibrated.
 	Logger   *slog.Logger
@@ -64,13 +67,13 @@ func (s Store) Calibrated(ctx context.Context, r RecipeRequest) (model.Recipe, e
 	if recipe.Ranges = s.storedRanges(digest, path, recipe, r.Logger); recipe.Ranges != nil {
 		return recipe, nil
 	}
-	c := Calibration{Model: r.Model, Text: CalibrationText(), Block: recipe.Multiples(), Progress: r.Progress}
+	c := Calibration{Model: r.Model, Text: CalibrationText(), Block: recipe.Multiples(), Chip: r.Chip, Progress: r.Progress}
 	if path != "" {
 		_, err := c.WriteTo(ctx, path)
 		if err == nil {
 			recipe.Ranges, err = ReadRanges(path, digest)
 		}
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || errors.Is(err, chain.ErrNotFinite) {
 			return recipe, err
 		}
 		r.Logger.Warn("the measured ranges cannot be stored, so every start calibrates the model", "reason", err)

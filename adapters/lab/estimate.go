@@ -127,7 +127,7 @@ func (f *estimateFlags) estimate(cmd *cobra.Command, path string) (err error) {
 	defer bar.Close()
 	j := launch.Options{Path: path, Config: c, Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false), Progress: bar.Step}
 	j = s.FirstRecipe(j, m.Model, backend.Capabilities{}) // no choice is stored for a chip that is simulated
-	recipe, err := s.Findings().Recipe(cmd.Context(), j.Recipe(m))
+	recipe, err := s.Findings().Recipe(cmd.Context(), j.Recipe(m, ""))
 	if err != nil {
 		return err
 	}

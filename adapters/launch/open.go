@@ -148,7 +148,7 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 // EngineOptions calibrates the model.
 func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model, c backend.Capabilities) (engine.Options, error) {
 	o = s.FirstRecipe(o, m.Model, c)
-	recipe, err := s.Findings().Recipe(ctx, o.Recipe(m))
+	recipe, err := s.Findings().Recipe(ctx, o.Recipe(m, c.SoC))
 	return engine.Options{
 		Plan:            enginePlan(o.Config.Plan),
 		Recipe:          recipe,
@@ -176,9 +176,10 @@ func (s Settings) EngineOptions(ctx context.Context, o Options, m findings.Model
 	}, err
 }
 
-// Recipe returns the request for the precision recipe that the config names.
-func (o Options) Recipe(m findings.Model) findings.RecipeRequest {
-	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Choice: o.choice, Logger: o.Logger, Progress: o.Progress}
+// Recipe returns the request for the precision recipe that the config names. The argument chip
+// is the vendor's number of the chip, or "" if it is not known.
+func (o Options) Recipe(m findings.Model, chip string) findings.RecipeRequest {
+	return findings.RecipeRequest{Name: o.Config.Recipe, Model: m, Choice: o.choice, Chip: chip, Logger: o.Logger, Progress: o.Progress}
 }
 
 // dropDamagedCodes makes a compilation that fails because of damaged rounded weights

@@ -21,12 +21,14 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/hexagon"
 )
 
 // calibrateFlags holds the flags of `sdnpu calibrate`.
 type calibrateFlags struct {
 	texts          []string
 	output, recipe string
+	chip           string
 	formError      float64
 	each, json     bool
 	attention      bool
@@ -60,7 +62,9 @@ For the recipes w8a8-shadow and w8a8-shadow-f16, calibration also chooses the fo
 projection: 8 or 16 bits, the range to which inputs are clipped, and the hot channels, which a
 second product multiplies. A projection gets the cheapest form whose error is at most --form-error.
 The error is the squared error of the result divided by the squared result. A smaller limit gives
-more projections 16 bits, and so more quality and less speed. The recipe w8a8-shadow-f16 has
+more projections 16 bits, and so more quality. On some chips, forms of 8 bits take longer than
+16 bits. With --chip, a projection gets 8 bits only in a form for which the vendor's compiler
+estimates less time, and the command prints the times. The recipe w8a8-shadow-f16 has
 float16 instead of 16 bits, and also instead of 8 bits with an error above 0.00045. With --recipe w8a8-shadow, the
 command prints how many projections have which form. With --each, it also prints the form of each
 projection: its bits, clip range and number of hot channels. With --json, it prints the hot channels, too.
@@ -85,6 +89,7 @@ It prints the share of keys of each head, with the mean in --keep. This takes mi
 	flags.StringArrayVar(&f.texts, "text", nil, textUsage)
 	flags.StringVar(&f.recipe, "recipe", "w8a16", "recipe to calibrate for: "+calibratedNames()+"; all of them except w4a16-lpbq use the same ranges")
 	flags.Float64Var(&f.formError, "form-error", chain.FormError, "largest error of a projection's form, for recipes with a shadow")
+	flags.StringVar(&f.chip, "chip", "", "chip whose estimated times decide about forms: "+strings.Join(findings.TimedChips(), ", "))
 	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: in the image cache, where recipes find it)")
 	flags.BoolVar(&f.each, "each", false, "print the form of each projection, for recipes with a shadow")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -93,6 +98,22 @@ It prints the share of keys of each head, with the mean in --keep. This takes mi
 	cmd.MarkFlagsMutuallyExclusive("attention", "recipe")
 	cmd.MarkFlagsMutuallyExclusive("attention", "form-error")
 	return cmd
+}
+
+// timedChip returns the vendor's number of a chip for which the times of forms are known.
+func timedChip(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	chip, err := hexagon.FindChip(name)
+	if err != nil {
+		return "", fmt.Errorf("--chip: %w", err)
+	}
+	number := fmt.Sprint(chip.SoC)
+	if findings.FormTimes(number) == nil {
+		return "", fmt.Errorf("--chip %s: no times of forms are known for it: want one of %s", chip.Name, strings.Join(findings.TimedChips(), ", "))
+	}
+	return number, nil
 }
 
 // joinTexts joins text files into one text, in which each file starts a new passage. If no
@@ -134,6 +155,10 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	if !(c.formError > 0 && c.formError <= 1) {
 		return fmt.Errorf("--form-error %v: want a number above 0 and at most 1, such as %v", c.formError, chain.FormError)
 	}
+	chip, err := timedChip(c.chip)
+	if err != nil {
+		return err
+	}
 	text, err := joinTexts(c.texts, findings.CalibrationText())
 	if err != nil {
 		return err
@@ -165,13 +190,13 @@ func (c *calibrateFlags) run(cmd *cobra.Command, path string) (err error) {
 	}
 	begin := time.Now()
 	bar := launch.NewBar(cmd.ErrOrStderr())
-	ranges, err := findings.Calibration{Model: m, Text: text, Block: recipe.Multiples(), FormError: c.formError, Progress: bar.Step}.WriteTo(cmd.Context(), output)
+	ranges, err := findings.Calibration{Model: m, Text: text, Block: recipe.Multiples(), FormError: c.formError, Chip: chip, Progress: bar.Step}.WriteTo(cmd.Context(), output)
 	bar.Close()
 	if err != nil {
 		return err
 	}
 	if !recipe.Shadow {
-		ranges.Shadows, ranges.FormError = nil, 0 // recipes without shadows do not use the forms
+		ranges.Shadows, ranges.FormError, ranges.Chip = nil, 0, "" // recipes without shadows do not use the forms
 	}
 	return c.print(cmd.OutOrStdout(), recipe, ranges, output, time.Since(begin))
 }
@@ -189,14 +214,15 @@ func (c *calibrateFlags) print(w io.Writer, recipe model.Recipe, f findings.Rang
 
 			Shadows   map[string]model.Shadow `json:"shadows,omitempty"`
 			FormError float64                 `json:"form_error,omitempty"`
-		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000, f.Shadows, f.FormError})
+			Chip      string                  `json:"chip,omitempty"`
+		}{f.Model, f.Digest, f.Source, f.Tokens, len(f.Tensors), path, float64(took.Microseconds()) / 1000, f.Shadows, f.FormError, f.Chip})
 	}
 	if c.each {
 		if err := printEach(w, recipe, f.Shadows); err != nil {
 			return err
 		}
 	}
-	if err := printForms(w, recipe, f.Shadows, f.FormError); err != nil {
+	if err := printForms(w, recipe, f); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%d ranges of %s from %d tokens (%s) in %v: %s\n", len(f.Tensors), f.Model, f.Tokens, f.Source, took.Round(time.Millisecond), path)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -46,8 +47,10 @@ type formCounts struct {
 }
 
 // printForms prints the forms of projections in a recipe, a line for each role, and the limit of their
-// errors. If there are no forms, printForms prints nothing.
-func printForms(w io.Writer, recipe model.Recipe, shadows map[string]model.Shadow, limit float64) error {
+// errors. If the times of a chip decided about the forms, printForms prints them, too. If there are no
+// forms, printForms prints nothing.
+func printForms(w io.Writer, recipe model.Recipe, f findings.RangesFile) error {
+	shadows, times := f.Shadows, findings.FormTimes(f.Chip)
 	if len(shadows) == 0 {
 		return nil
 	}
@@ -70,14 +73,25 @@ func printForms(w io.Writer, recipe model.Recipe, shadows map[string]model.Shado
 		c.hot, c.largest, c.row = max(c.hot, len(s.Hot)), max(c.largest, s.Error), max(c.row, s.Worst)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "projection\t8 bits\twith shadow\t16 bits\thot channels\tlargest error\tof a row\n")
+	fmt.Fprint(t, "projection\t8 bits\twith shadow\t16 bits\thot channels\tlargest error\tof a row")
+	if times != nil {
+		fmt.Fprint(t, "\ttime in 8 bits\twith shadow")
+	}
+	fmt.Fprintln(t)
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		c := roles[role]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.1e\t%.1e\n", role, c.eight, c.shadowed, c.sixteen, c.hot, c.largest, c.row)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%.1e\t%.1e", role, c.eight, c.shadowed, c.sixteen, c.hot, c.largest, c.row)
+		if time, known := times["_"+role]; known {
+			fmt.Fprintf(t, "\t%+.0f µs\t%+.0f µs", time.Plain, time.Shadowed)
+		}
+		fmt.Fprintln(t)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "limit of the error: %v (--form-error)\n", limit)
+	if times != nil {
+		fmt.Fprintf(w, "times: of a layer of 128 rows, compared with 16 bits, as the vendor's compiler estimates them for SoC %s\n", f.Chip)
+	}
+	_, err := fmt.Fprintf(w, "limit of the error: %v (--form-error)\n", f.FormError)
 	return err
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/backend/chain"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 func TestFormsAreCountedByRole(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, printForms(&b, model.Recipe{}, nil, 0))
+	require.NoError(t, printForms(&b, model.Recipe{}, findings.RangesFile{}))
 	require.Empty(t, b.String())
 	forms := map[string]model.Shadow{
 		"layer0_up":   {Bits: 8, Error: 1e-4, Worst: 5e-3},
@@ -21,14 +22,14 @@ func TestFormsAreCountedByRole(t *testing.T) {
 		"layer11_up":  {Bits: 16, Hot: []int{3, 5, 7}, Error: 3e-6},
 		"layer2_down": {Bits: 16, Error: 4e-5, Worst: 4e-5},
 	}
-	require.NoError(t, printForms(&b, model.Recipe{}, forms, 3e-4))
+	require.NoError(t, printForms(&b, model.Recipe{}, findings.RangesFile{Shadows: forms, FormError: 3e-4}))
 	require.Equal(t, `projection  8 bits  with shadow  16 bits  hot channels  largest error  of a row
 down        0       0            1        0             4.0e-05        4.0e-05
 up          1       1            1        3             2.0e-04        5.0e-03
 limit of the error: 0.0003 (--form-error)
 `, b.String())
 	b.Reset()
-	require.NoError(t, printForms(&b, model.Recipe{MostError: 1.5e-4}, forms, 3e-4))
+	require.NoError(t, printForms(&b, model.Recipe{MostError: 1.5e-4}, findings.RangesFile{Shadows: forms, FormError: 3e-4}))
 	require.Regexp(t, `(?m)^up +1 +0 +2 `, b.String(), "the recipe needs a smaller error than calibration")
 }
 
@@ -82,6 +83,12 @@ func TestCalibratePrintsForms(t *testing.T) {
 	require.Regexp(t, `(?m)^layer4_down +(8|16) +-[0-9.]+ to [0-9.]+ `, out)
 	require.Regexp(t, `(?m)^down +[0-9]+ +[0-9]+ +[0-9]+ `, out)
 	require.Contains(t, out, "limit of the error: 0.0006")
+	out, err = sdnpu(t, "calibrate", story, "--text", text, "--recipe", "w8a8-shadow", "--chip", "sm8350")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^q +0 +0 +5 .* µs +\+[0-9]+ µs$`, out, "queries take longer in 8 bits")
+	require.Contains(t, out, "the vendor's compiler estimates them for SoC 30")
+	_, err = sdnpu(t, "calibrate", story, "--text", text, "--chip", "sm8650")
+	require.ErrorContains(t, err, "want one of sm8350")
 	out, err = sdnpu(t, "calibrate", story, "--text", text)
 	require.NoError(t, err)
 	require.NotContains(t, out, "with shadow")

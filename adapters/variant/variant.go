@@ -104,7 +104,7 @@ func (p Preparation) check(ctx context.Context, s launch.Settings, o launch.Opti
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if recipe, err = s.Findings().Calibrated(ctx, o.Recipe(m)); err != nil {
+	if recipe, err = s.Findings().Calibrated(ctx, o.Recipe(m, "")); err != nil { // no device is open, so the chip is unknown
 		return err
 	}
 	c, known := s.Findings().LastCheck(m.Digest(), recipe)

@@ -96,7 +96,7 @@ func (c *Chain) calibrateLayer(ctx context.Context, i int, s *survey) error {
 	}
 	s.finish()
 	if c.options.Block == 0 {
-		forms, err := r.forms(c.options.formError())
+		forms, err := r.forms(c.options.formError(), c.options.FormTimes)
 		if err != nil {
 			return fmt.Errorf("chain: layer %d: %w", i, err)
 		}

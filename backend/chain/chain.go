@@ -47,6 +47,9 @@ type Options struct {
 	// FormError makes more products of 16 bits. If FormError is zero, it is the constant
 	// FormError.
 	FormError float64
+	// FormTimes, if set, holds the estimated times of forms on a chip. A projection then gets a form
+	// of 8 bits only if the form takes less time than 16 bits.
+	FormTimes FormTimes
 	// Processor, if set, returns the processor time of this process so far.
 	Processor func() time.Duration
 }

@@ -65,10 +65,10 @@ type product struct {
 }
 
 // forms chooses a form for each projection of the layer. The argument limit is the largest error
-// of a form that is good enough.
-func (r *rounder) forms(limit float64) (map[string]model.Shadow, error) {
+// of a form that is good enough. Forms of 8 bits that take no less than 16 bits are left out.
+func (r *rounder) forms(limit float64, times FormTimes) (map[string]model.Shadow, error) {
 	chosen := make(map[string]model.Shadow)
-	return chosen, r.each(func(g *group) { g.choose(limit, chosen) })
+	return chosen, r.each(func(g *group) { g.choose(limit, times, chosen) })
 }
 
 // each calls the function use for each input of projections, in the graph's order.
@@ -130,7 +130,7 @@ func newGroup(name string, in *inputs, products []*product) (*group, error) {
 	for i, v := range in.rows {
 		c := i % in.width
 		if v-v != 0 {
-			return nil, fmt.Errorf("chain: %w: channel %d of %s is %v in the calibration text", ErrNotFinite, c, name, v)
+			return nil, fmt.Errorf("chain: %w: channel %d of %s is %v in the calibration text: calibrate with another text, or use a recipe that needs no calibration", ErrNotFinite, c, name, v)
 		}
 		g.low[c], g.high[c] = min(g.low[c], v), max(g.high[c], v)
 	}
@@ -167,11 +167,12 @@ func (g *group) outlying() (n int) {
 	return n
 }
 
-// choose adds the form of each projection to the map chosen. Forms are compared in the order of
-// their costs: first 8 bits with a growing number of hot channels, and then 16 bits with few. The comparison
-// for a projection ends at the first form whose error is small enough. Each projection gets the
-// form with the smallest error of all forms that were compared for the projection.
-func (g *group) choose(limit float64, chosen map[string]model.Shadow) {
+// choose adds the form of each projection to the map chosen. Forms are compared in a fixed order:
+// first 8 bits with a growing number of hot channels, and then 16 bits with few. Forms that take
+// longer than 16 bits are left out. The comparison for a projection ends at the first form whose error
+// is small enough. Each projection gets the form with the smallest error of all forms that were
+// compared for the projection.
+func (g *group) choose(limit float64, times FormTimes, chosen map[string]model.Shadow) {
 	open, best := slices.Clone(g.products), make(map[string]model.Shadow)
 	few, counts := []int{0}, HotCounts(g.width)
 	if n := g.outlying(); n > 0 && len(counts) > 0 && n < counts[0] {
@@ -185,9 +186,16 @@ func (g *group) choose(limit float64, chosen map[string]model.Shadow) {
 		if len(open) == 0 {
 			break
 		}
-		found := g.measure(f, open)
+		compared := slices.DeleteFunc(slices.Clone(open), func(p *product) bool { return !times.pays(p.name, f) })
+		if len(compared) == 0 {
+			continue
+		}
+		found := g.measure(f, compared)
 		open = slices.DeleteFunc(open, func(p *product) bool {
-			s := found[p.name]
+			s, known := found[p.name]
+			if !known {
+				return false
+			}
 			if b, known := best[p.name]; !known || s.Error < b.Error {
 				best[p.name] = s
 			}

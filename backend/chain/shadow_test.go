@@ -138,7 +138,7 @@ func TestOutlyingChannelsBecomeHot(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, chosen := drawnGroup(t, 64, c.outlying), make(map[string]model.Shadow)
-			g.choose(FormError, chosen)
+			g.choose(FormError, nil, chosen)
 			require.Len(t, chosen, 2)
 			for name, f := range chosen {
 				require.Equal(t, c.bits, f.Bits, name)
@@ -163,6 +163,30 @@ func upTo(n int) (list []int) {
 		list = append(list, i)
 	}
 	return list
+}
+
+// TestFormsThatTakeLongerAreNotChosen gives the two projections of an input other times. A projection
+// gets 8 bits only in a form that takes less time than 16 bits.
+func TestFormsThatTakeLongerAreNotChosen(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		outlying []int
+		time     FormTime
+		bits     int
+	}{
+		{"no outliers, 8 bits pay", nil, FormTime{Plain: -1, Shadowed: 1}, 8},
+		{"no outliers, 8 bits cost", nil, FormTime{Plain: 1, Shadowed: 1}, 16},
+		{"outliers, shadows pay", []int{3, 40}, FormTime{Plain: 1, Shadowed: -1}, 8},
+		{"outliers, shadows cost", []int{3, 40}, FormTime{Plain: -1, Shadowed: 1}, 16},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, chosen := drawnGroup(t, 64, c.outlying), make(map[string]model.Shadow)
+			timed, other := g.products[0].name, g.products[1].name
+			g.choose(FormError, FormTimes{timed: c.time}, chosen)
+			require.Equal(t, c.bits, chosen[timed].Bits)
+			require.Equal(t, 8, chosen[other].Bits, "a projection without an estimate")
+		})
+	}
 }
 
 func TestNumbersThatAreNotFiniteStopCalibration(t *testing.T) {

@@ -218,7 +218,7 @@ func (l *lab) graph(shape, recipe, form, part string, rows int) (*backend.Graph,
 	if r.NeedsRanges() {
 		if l.ranges[key] == nil {
 			l.ranges[key] = ranges(l.t, randommodel.Shapes[shape], layers)
-			shadowed(l.ranges[key], randommodel.Shapes[shape].Hidden)
+			shadowed(l.ranges[key], randommodel.Shapes[shape].Hidden, usualForms)
 		}
 		r.Ranges = l.ranges[key]
 	}

@@ -9,20 +9,23 @@ import (
 	"github.com/sdnpu/sdnpu/hexagon"
 )
 
-// usualForms holds the form that calibration chooses for most layers of SmolLM2-135M, by the
-// suffix of the projection's name: the bits of the first product, and whether the projection
-// has a shadow. Random models have no outliers, so their own forms would be too cheap.
-var usualForms = map[string]struct {
+// usualForm is a form of a projection: the bits of the first product, and whether there is a shadow.
+type usualForm struct {
 	bits   int
 	shadow bool
-}{
+}
+
+// usualForms holds the form that calibration chooses for most layers of SmolLM2-135M, by the
+// suffix of the projection's name. Random models have no outliers, so their own forms would be too
+// cheap.
+var usualForms = map[string]usualForm{
 	"_q": {16, false}, "_k": {16, false}, "_v": {8, true}, "_attn_out": {16, false},
 	"_gate": {8, true}, "_up": {8, true}, "_down": {16, false},
 }
 
-// shadowed gives each projection of a random model the usual form of a real model. The
-// numbers in the ranges do not change the time of a graph.
-func shadowed(r *model.Ranges, hidden int) {
+// shadowed gives each projection of a random model the form that the map `forms` has for the suffix of
+// its name. The numbers in the ranges do not change the time of a graph.
+func shadowed(r *model.Ranges, hidden int, forms map[string]usualForm) {
 	var hot []int
 	for c := 0; c < hidden; c += hidden / hotChannels {
 		if hot = append(hot, c); len(hot) == hotChannels {
@@ -30,7 +33,7 @@ func shadowed(r *model.Ranges, hidden int) {
 		}
 	}
 	for name, s := range r.Shadows {
-		for suffix, f := range usualForms {
+		for suffix, f := range forms {
 			if !strings.HasSuffix(name, suffix) {
 				continue
 			}
