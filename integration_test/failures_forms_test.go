@@ -1,33 +1,49 @@
 package integration_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/integration_test/randommodel"
 )
+
+// withShadows makes the scenario use the recipe w8a8-shadow.
+func withShadows(_ *testing.T, d *scenario) { d.env = []string{"SDNPU_RECIPE=w8a8-shadow"} }
 
 // editCalibration makes the scenario use the recipe w8a8-shadow, lets it calibrate the model and
 // changes the stored calibration with the function `edit`.
 func editCalibration(edit func(t *testing.T, file map[string]any)) func(t *testing.T, d *scenario) {
 	return func(t *testing.T, d *scenario) {
-		d.env = []string{"SDNPU_RECIPE=w8a8-shadow"}
+		withShadows(t, d)
 		got := d.run(t)
 		require.Zero(t, got.code, got.stderr)
-		files, err := filepath.Glob(filepath.Join(d.cache, "ranges", "*.json"))
-		require.NoError(t, err)
-		require.Len(t, files, 1)
-		content, err := os.ReadFile(files[0])
-		require.NoError(t, err)
-		var file map[string]any
-		require.NoError(t, json.Unmarshal(content, &file))
+		path, file := calibration(t, d)
 		edit(t, file)
-		content, err = json.Marshal(file)
+		content, err := json.Marshal(file)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(files[0], content, 0o600))
+		require.NoError(t, os.WriteFile(path, content, 0o600))
 	}
+}
+
+// calibration returns the scenario's only stored calibration, and its path.
+func calibration(t *testing.T, d *scenario) (path string, file map[string]any) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(d.cache, "ranges", "*.json"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	content, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(content, &file))
+	return files[0], file
 }
 
 // form returns the form of a projection in a stored calibration.
@@ -39,8 +55,66 @@ func form(t *testing.T, file map[string]any, projection string) map[string]any {
 	return f
 }
 
-// badForms lists calibrations with which the recipe w8a8-shadow cannot run.
+// hugeNorm replaces the model by one whose first norm makes queries and keys of about 1e21. Their
+// products are infinite, and the softmax turns them into NaN.
+func hugeNorm(t *testing.T, d *scenario) {
+	withShadows(t, d)
+	damaged(func(t *testing.T, raw []byte) []byte {
+		f, err := gguf.Open(d.model)
+		require.NoError(t, err)
+		defer f.Close()
+		norm, err := f.Tensor("blk.0.attn_norm.weight")
+		require.NoError(t, err)
+		at := bytes.Index(raw, norm.Bytes())
+		require.Positive(t, at)
+		for i := range norm.Shape[0] {
+			binary.LittleEndian.PutUint32(raw[at+4*i:], math.Float32bits(1e21))
+		}
+		return raw
+	})(t, d)
+}
+
+// outliersEverywhere replaces the model by one that computes the same function, but has outliers
+// in every second channel, which are more than the hot channels of any form.
+func outliersEverywhere(t *testing.T, d *scenario) {
+	withShadows(t, d)
+	f, err := gguf.Open(d.model)
+	require.NoError(t, err)
+	defer f.Close()
+	var channels []int
+	for c := 0; c < 64; c += 2 {
+		channels = append(channels, c)
+	}
+	var model bytes.Buffer
+	require.NoError(t, randommodel.Inject(&model, f, channels, 64))
+	d.model = d.file(t, "outliers.gguf", model.Bytes())
+}
+
+// badForms lists what can be wrong with the calibration of the recipe w8a8-shadow.
 var badForms = []failureCase{
+	{
+		name: "calibration: missing", says: []string{"calibrating activations"}, make: withShadows, fine: true, lossy: true,
+	},
+	{
+		name: "calibration: of another model", says: []string{"belongs to the model another model", "calibrating activations"}, fine: true, lossy: true,
+		make: editCalibration(func(_ *testing.T, file map[string]any) {
+			file["digest"], file["model"] = "0123456789abcdef", "another model"
+		}),
+	},
+	{
+		name: "calibration: NaN in an activation", says: []string{"channel 0 of layer0_mixed_flat is NaN in the calibration text", "use a recipe that needs no calibration"}, make: hugeNorm,
+	},
+	{
+		name: "calibration: outliers in all channels", says: []string{"calibrating activations"}, make: outliersEverywhere, fine: true, lossy: true,
+		later: func(t *testing.T, d *scenario) {
+			_, file := calibration(t, d)
+			for projection := range file["shadows"].(map[string]any) {
+				if _, role, _ := strings.Cut(projection, "_"); role != "attn_out" && role != "down" {
+					require.EqualValues(t, 16, form(t, file, projection)["bits"], projection)
+				}
+			}
+		},
+	},
 	{
 		name: "calibration: forms missing", says: []string{"the form of the projection layer0_q is missing", "calibrate the model again"},
 		make: editCalibration(func(t *testing.T, file map[string]any) { delete(file, "shadows") }),

@@ -23,6 +23,9 @@ type failureCase struct {
 	// If fine is true, the command answers despite the failure and prints a warning that
 	// contains the texts in the field says.
 	fine bool
+	// lossy is set if the recipe of the scenario is lossy. Its answer begins as the recorded one
+	// does, and may end in another way.
+	lossy bool
 	// later, if set, is a function that checks the state after the failure. TestFailures
 	// also checks, after every case, that a sound model runs from the same cache.
 	later func(t *testing.T, d *scenario)
@@ -47,6 +50,10 @@ func failureCases() []failureCase {
 	return slices.Concat(badModels, badLibraries, badCaches, badForms, badPrompts)
 }
 
+// lossyStart is the number of bytes with which the answer of a lossy recipe begins as the recorded
+// answer does.
+const lossyStart = 20
+
 // TestFailures runs the real command for every row of the table. With the flag -v,
 // TestFailures prints its cases as a table.
 func TestFailures(t *testing.T) {
@@ -69,7 +76,11 @@ func TestFailures(t *testing.T) {
 			require.NotContains(t, got.stderr, "goroutine ", "no traces")
 			if row.fine {
 				require.Zero(t, got.code, got.stderr)
-				require.Equal(t, d.answer(t), got.stdout)
+				want, said := d.answer(t), got.stdout
+				if row.lossy {
+					want, said = want[:lossyStart], said[:min(len(said), lossyStart)]
+				}
+				require.Equal(t, want, said)
 			} else {
 				require.Equal(t, 1, got.code, got.stderr)
 				require.Empty(t, got.stdout)
