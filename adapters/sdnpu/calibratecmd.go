@@ -97,6 +97,7 @@ It prints the share of keys of each head, with the mean in --keep. This takes mi
 	flags.Float64Var(&f.keep, "keep", 0.2, "with --attention: mean share of keys to print")
 	cmd.MarkFlagsMutuallyExclusive("attention", "recipe")
 	cmd.MarkFlagsMutuallyExclusive("attention", "form-error")
+	cmd.MarkFlagsMutuallyExclusive("attention", "chip")
 	return cmd
 }
 
