@@ -60,7 +60,8 @@ Only these recipes need a calibration: ` + calibratedNames() + `.
 
 For the recipes w8a8-shadow and w8a8-shadow-f16, calibration also chooses the form of each
 projection: 8 or 16 bits, the range to which inputs are clipped, and the hot channels, which a
-second product multiplies. A projection gets the cheapest form whose error is at most --form-error.
+second product multiplies. A projection gets the form with the fewest bits and hot channels whose
+error is at most --form-error.
 The error is the squared error of the result divided by the squared result. A smaller limit gives
 more projections 16 bits, and so more quality. On some chips, forms of 8 bits take longer than
 16 bits. With --chip, a projection gets 8 bits only in a form for which the vendor's compiler
