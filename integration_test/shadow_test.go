@@ -14,7 +14,7 @@ import (
 )
 
 // shadowMode is a place where outliers are multiplied, with the settings of a model that uses it. The
-// narrow graphs of the mode cpu give a prompt several chunks, whose subgraphs run out of order.
+// graphs of the mode cpu have 8 rows, so that a prompt has several chunks, whose subgraphs run out of order.
 type shadowMode struct {
 	name   string
 	set    []string

@@ -38,8 +38,8 @@ func (b binder) Unbind(graph string) error {
 	return nil
 }
 
-// TestTheMemoryOfAllPartsIsRegistered requires that a program registers the memory of each part, and
-// ends all registrations when it is told to.
+// TestTheMemoryOfAllPartsIsRegistered requires that Bind registers the memory of each part, and that
+// Unbind ends all registrations.
 func TestTheMemoryOfAllPartsIsRegistered(t *testing.T) {
 	inner := &binders{cpu.New(cpu.Options{}), make(map[string]int)}
 	d := New(inner, drawColumns(rand.New(rand.NewPCG(9, 10))))
