@@ -47,6 +47,7 @@ fit into the slots, and with recall on the whole length.`,
 	flags.IntVar(&f.trials, "trials", 0, "number of hidden numbers to search")
 	flags.StringVar(&f.recipe, "recipe", "f32", "precision recipe")
 	_ = cmd.MarkFlagRequired("text") // MarkFlagRequired cannot fail, because the flag exists
+	cmd.AddCommand(newRecallTimeCommand())
 	return cmd
 }
 

@@ -36,6 +36,8 @@ type scaleMeans struct{ queries, keys, count float64 }
 type estimate struct {
 	keys    sparse.Rows
 	scale   float32 // scale of queries, or zero for a scale for each row
+	unit    float32 // scale of keys
+	centre  []float32
 	queries []float32
 	product []float32
 	bytes   []uint8
@@ -76,6 +78,7 @@ func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, means scaleMeans) {
 		e.keys.F32 = make([]float32, 2*n*dim)
 	}
 	e.keys = sparse.Rows{F32: e.keys.F32[:n*dim], Stride: dim}
+	e.unit, e.centre = scale, centre
 	for i, v := range source {
 		e.keys.F32[i] = round(v-centre[i%dim], scale)
 	}

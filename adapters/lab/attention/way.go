@@ -32,6 +32,9 @@ type Way struct {
 	Rule        sparse.Rule
 	// If PerHead is set, each head has a share of its own, and otherwise all have the mean.
 	PerHead bool
+	// If Tail is set, the keys that are left out count with their estimated weights and with the mean
+	// of their values.
+	Tail bool
 }
 
 // DenseBelow is the number of keys up to which rows attend to all keys.
@@ -47,6 +50,8 @@ var KnownWays = []Way{
 	{Name: "shadow", About: "keys selected by 8-bit scores: the engine's way", Kind: Select, Scores: Rows, Rule: floors},
 	{Name: "float-heads", About: "float scores, a share for each head", Kind: Select, Scores: Float, Rule: floors, PerHead: true},
 	{Name: "shadow-heads", About: "8-bit scores, a share for each head", Kind: Select, Scores: Rows, Rule: floors, PerHead: true},
+	{Name: "shadow-tail", About: "8-bit scores, and the mean value of the other keys", Kind: Select, Scores: Rows, Rule: floors, Tail: true},
+	{Name: "tail-heads", About: "the same, a share for each head", Kind: Select, Scores: Rows, Rule: floors, PerHead: true, Tail: true},
 	{Name: "shadow-bare", About: "8-bit scores, without sinks and floor", Kind: Select, Scores: Rows},
 	{Name: "exact", About: "8-bit integers, exact products", Kind: Select, Scores: Exact, Rule: floors},
 	{Name: "layers", About: "one pair of scales for a layer, 8-bit scores", Kind: Select, Scores: Layers, Rule: floors},
@@ -99,6 +104,7 @@ func (a *attender) attend(c *heads.Chunk) {
 	keys, values := c.Text.Keys(c.Layer, c.KeyHead), c.Text.Values(c.Layer, c.KeyHead)
 	var indices []int32
 	var blocks [][]int32
+	t := tail{scores: a.way.Scores, keys: keys, values: values}
 	if a.way.Kind == Blocks {
 		blocks = chooseBlocks(c, a.share(c))
 	}
@@ -120,6 +126,9 @@ func (a *attender) attend(c *heads.Chunk) {
 		}
 		kept += len(indices)
 		sparse.Attend(c.Out[r], q, keys, values, indices, 1)
+		if a.way.Tail {
+			t.add(c.Out[r], e, q, p+1, indices)
+		}
 	}
 	a.pool.Put(e)
 	a.lock.Lock()
