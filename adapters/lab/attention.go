@@ -17,7 +17,10 @@ func newAttentionCommand() *cobra.Command {
 		Short: "Measure sparse attention with an NPU pilot",
 		Args:  cmdline.NoArguments,
 	}
-	cmd.AddCommand(newPipelineCommand(), newAttentionQualityCommand(), newAttentionRecallCommand(), newAttentionPilotCommand(), newAttentionExecuteCommand(), newAttentionGraphsCommand())
+	cmd.AddCommand(
+		newPipelineCommand(), newAttentionQualityCommand(), newAttentionRecallCommand(), newAttentionKernelCommand(), newAttentionPilotCommand(), newAttentionExecuteCommand(),
+		newAttentionGraphsCommand(),
+	)
 	return cmd
 }
 

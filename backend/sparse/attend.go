@@ -28,6 +28,7 @@ func (r Rows) count(dim int) int {
 // scratch is the memory of one call of Attend.
 type scratch struct {
 	weights []float32
+	table   *[256]float32 // table holds the weight that each score stands for
 	all     []int32 // all holds the numbers from 0 on
 }
 
@@ -61,22 +62,29 @@ func Dense(out, q []float32, keys, values Rows, n int, scale float32) {
 }
 
 func (s *scratch) attend(out, q []float32, keys, values Rows, indices []int32, scale float32) {
-	check(len(q), len(out), keys, values, indices)
+	w, _, sum := s.weigh(len(out), q, keys, values, indices, scale)
+	addRows(out, w, values, indices)
+	for i := range out {
+		out[i] /= sum
+	}
+}
+
+// weigh returns the weight of each index, the largest product, and the sum of the weights. width is
+// the number of elements of a value.
+func (s *scratch) weigh(width int, q []float32, keys, values Rows, indices []int32, scale float32) (w []float32, top, sum float32) {
+	check(len(q), width, keys, values, indices)
 	n := len(indices)
 	padded := (n + lanes - 1) / lanes * lanes
 	if cap(s.weights) < padded {
 		s.weights = make([]float32, padded*2)
 	}
-	w := s.weights[:padded]
+	w = s.weights[:padded]
 	scores(w[:n], q, keys, indices)
 	for i := n; i < padded; i++ {
 		w[i] = float32(math.Inf(-1)) // has the weight zero
 	}
-	sum := exponentials(w, largest(w), scale)
-	addRows(out, w[:n], values, indices)
-	for i := range out {
-		out[i] /= sum
-	}
+	top = largest(w)
+	return w[:n], top, exponentials(w, top, scale)
 }
 
 // check panics if a row that the assembly will read is outside keys or values.

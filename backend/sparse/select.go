@@ -85,8 +85,9 @@ func forced(first, n, sinks int) (word uint64) {
 func appendBits(dst []int32, word uint64, first int) []int32 {
 	at := len(dst)
 	dst = dst[:at+bits.OnesCount64(word)]
-	for out := dst[at:]; len(out) > 0; out = out[1:] {
-		out[0] = int32(first + bits.TrailingZeros64(word))
+	out := dst[at:]
+	for i := range out {
+		out[i] = int32(first + bits.TrailingZeros64(word))
 		word &= word - 1
 	}
 	return dst

@@ -99,3 +99,13 @@ func TestNearestScaleIsHalfMeanOrDouble(t *testing.T) {
 	require.Equal(t, float32(2), nearest(1.45, 1, true), "the distance of logarithms")
 	require.Equal(t, float32(0.5), nearest(0.01, 1, false))
 }
+
+func TestKernelsAreMeasured(t *testing.T) {
+	for _, half := range []bool{false, true} {
+		times := Kernel{Rows: 2, Keys: 512, Dim: 64, Ratio: 0.2, Half: half, Repeats: 3}.Measure()
+		require.Positive(t, times.Select)
+		require.Greater(t, times.Dense, times.Attend)
+		require.Positive(t, times.Pilot())
+		require.Positive(t, times.Alone())
+	}
+}

@@ -104,7 +104,7 @@ func (a *attender) attend(c *heads.Chunk) {
 	keys, values := c.Text.Keys(c.Layer, c.KeyHead), c.Text.Values(c.Layer, c.KeyHead)
 	var indices []int32
 	var blocks [][]int32
-	t := tail{scores: a.way.Scores, keys: keys, values: values}
+	t := tail{keys: keys, values: values}
 	if a.way.Kind == Blocks {
 		blocks = chooseBlocks(c, a.share(c))
 	}
@@ -125,9 +125,10 @@ func (a *attender) attend(c *heads.Chunk) {
 			indices = a.way.Scores.selectKeys(indices[:0], e, q, p+1, a.way.Rule, a.share(c))
 		}
 		kept += len(indices)
-		sparse.Attend(c.Out[r], q, keys, values, indices, 1)
 		if a.way.Tail {
-			t.add(c.Out[r], e, q, p+1, indices)
+			t.attend(c.Out[r], e, q, p+1, indices)
+		} else {
+			sparse.Attend(c.Out[r], q, keys, values, indices, 1)
 		}
 	}
 	a.pool.Put(e)
