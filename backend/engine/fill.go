@@ -103,14 +103,15 @@ func (e *Engine) waitForMore() {
 	}
 }
 
-// passTime returns the time that a pass of the given width takes. In virtual time, the host's
-// pass takes a small part of the device's, but a request that comes in time on the phone must
-// not be late here.
+// passTime returns the time that a pass of the given width takes. In virtual time, a pass of the
+// emulator may take a small part of the device's time, but a request that comes in time on the
+// phone must not be late here.
 func (e *Engine) passTime(s *settings.Shape, width int) time.Duration {
+	host := s.HostTimes.Measured(width)
 	if e.clock.Virtual {
-		return s.PassTimes.Measured(width)
+		return max(host, s.PassTimes.Measured(width))
 	}
-	return s.HostTimes.Measured(width)
+	return host
 }
 
 // withdraw removes the request's work item from the queue because ctx is done. If a pass has
