@@ -215,7 +215,7 @@ func TestRowsAttendToTheKeysWithTheLargestScores(t *testing.T) {
 					want := c.expected(h, r, keys)
 					for j, w := range want {
 						y := float64(got[(h*c.rows+r)*c.dim+j])
-						require.InDelta(t, w, y, 0.25, "%v: head %d, row %d: 30 %% of the keys have nearly all weight", scales, h, r)
+						require.InDelta(t, w, y, 0.05, "%v: head %d, row %d: 30 %% of the keys have nearly all weight", scales, h, r)
 						if r == c.rows-1 {
 							require.InDelta(t, w, y, 4e-3, "a row of padding sees itself only")
 						}

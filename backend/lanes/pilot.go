@@ -148,8 +148,10 @@ type headPass struct {
 	view     *view
 	ratios   []float64
 	launches []launch
-	order    []int // order[i] is the key head in place i of the device's memory
-	place    []int // place[k] is the place of key head k
+	order    []int   // order[i] is the key head in place i of the device's memory
+	place    []int   // place[k] is the place of key head k
+	units    []units // units and sums are indexed by key head: see tail
+	sums     [][]float32
 	// estimates[i] is the time of launch i, and topK[h] and sparse[h] are those of query head h.
 	estimates, topK, sparse []time.Duration
 }
@@ -160,6 +162,8 @@ func (p *program) attend(ctx context.Context, a *attention, m *attentionMemory) 
 	h := &headPass{attention: a, program: p, pilot: p.pilot, memory: m, ratios: p.device.ratios(a)}
 	h.estimates, h.topK, h.sparse = nil, make([]time.Duration, a.heads()), make([]time.Duration, a.heads())
 	h.load()
+	h.units, h.sums = make([]units, a.KeyHeads), make([][]float32, a.KeyHeads)
+	h.addValues()
 	h.arrange()
 	prepared := time.Since(began)
 	order := h.plan()
@@ -295,8 +299,8 @@ func (h *headPass) estimate(ctx context.Context, i int) error {
 	return nil
 }
 
-// head computes the attention of query head q: it selects the keys of each row by the scores, and
-// attends to them.
+// head computes the attention of query head q: it selects the keys of each row by the scores, attends
+// to them, and estimates what the others contribute.
 func (h *headPass) head(q int) {
 	began := time.Now()
 	p, v := h.pilot, h.view
@@ -330,8 +334,12 @@ func (h *headPass) head(q int) {
 	values := sparse.Rows{F32: p.floats.values[k*n*h.Dim : (k+1)*n*h.Dim], Stride: h.Dim}
 	each(h.Rows, func(r int) {
 		at := (q*h.Rows + r) * h.Dim
-		out := make([]float32, h.Dim)
-		sparse.Attend(out, p.floats.queries[at:at+h.Dim], keys, values, p.indices[r], 1)
+		out, query := make([]float32, h.Dim), p.floats.queries[at:at+h.Dim]
+		if seen := v.rows[r]; seen.keys == nil {
+			sparse.AttendWithTail(out, query, keys, values, p.indices[r], 1, h.tail(q, r, seen.n, query, scores[r*width:]))
+		} else {
+			sparse.Attend(out, query, keys, values, p.indices[r], 1)
+		}
 		encodeFloats(h.memory.output[at*h.Type.Size():], out, h.Type)
 	})
 	h.topK[q], h.sparse[q] = selected.Sub(began), time.Since(selected)

@@ -87,21 +87,22 @@ func (h *headPass) round(l launch) {
 		k8 := p.keys.Bytes()[place*h.slots()*h.Dim:][:h.slots()*h.Dim]
 		if s := h.program.device.attention.Scales; s != ScalesOfRows && s != "" {
 			m, b := h.meanScales(), bucketScales[l.bucket]
-			quantize(q8, queries, m.queries*b[0])
-			quantize(k8, keys, m.keys*b[1])
+			h.units[k] = units{queries: m.queries * b[0], keys: m.keys * b[1]}
+			quantize(q8, queries, h.units[k].queries)
+			quantize(k8, keys, h.units[k].keys)
 			return
 		}
 		for r := range h.Groups * h.Rows {
 			row := queries[r*h.Dim:][:h.Dim]
 			quantize(q8[r*h.Dim:], row, largest(row)/127)
 		}
-		quantizeCentred(k8, keys, h.Dim)
+		h.units[k] = quantizeCentred(k8, keys, h.Dim)
 	})
 }
 
 // quantizeCentred rounds keys of dim elements without their mean, with one scale. Without the mean,
-// every score of a row changes by the same number.
-func quantizeCentred(dst []byte, keys []float32, dim int) {
+// every score of a row changes by the same number. It returns the scale and the mean.
+func quantizeCentred(dst []byte, keys []float32, dim int) units {
 	centre := make([]float32, dim)
 	for i, v := range keys {
 		centre[i%dim] += v
@@ -124,4 +125,5 @@ func quantizeCentred(dst []byte, keys []float32, dim int) {
 	for at := 0; at < len(keys); at += dim {
 		quantize(dst[at:], subtract(at), most/127)
 	}
+	return units{keys: most / 127, centre: centre}
 }

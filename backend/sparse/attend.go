@@ -29,7 +29,7 @@ func (r Rows) count(dim int) int {
 type scratch struct {
 	weights []float32
 	table   *[256]float32 // table holds the weight that each score stands for
-	all     []int32 // all holds the numbers from 0 on
+	all     []int32       // all holds the numbers from 0 on
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
