@@ -17,6 +17,8 @@ import (
 // changes configurations during turns. A Between is not safe for concurrent use.
 type Between struct {
 	s *Session
+	// passes is the number of passes whose accept length was recorded.
+	passes int
 }
 
 // Expectation is the expected time of a conversation turn in a configuration.
@@ -160,7 +162,7 @@ func (b *Between) Refused(c graphswap.Config, spare bool) {
 	if i < 0 || next.configs[i].Residency != now.Residency {
 		return
 	}
-	after := &Between{&next}
+	after := &Between{s: &next}
 	if err = after.setPrior(); err != nil {
 		return
 	}
@@ -178,7 +180,8 @@ func (b *Between) Refused(c graphswap.Config, spare bool) {
 // Accepted records the accept length of a turn with the given number of passes, each of the
 // given number of rows. From the accept length of a turn, Accepted derives the accept
 // length that drafts would reach on a graph with many rows. In the mean over all passes,
-// later passes count more than earlier ones. Passes of one row measure no accept length, so
+// later passes count more than earlier ones. The accept length that was expected before the
+// first pass counts as acceptPrior passes. Passes of one row measure no accept length, so
 // Accepted ignores them.
 func (b *Between) Accepted(rows, passes int, measured float64) {
 	s := &b.s.chooser.Setting
@@ -187,12 +190,17 @@ func (b *Between) Accepted(rows, passes int, measured float64) {
 	}
 	reached := (s.Tokens(rows) - 1) / (s.Accept - 1)
 	now := 1 + max(measured-1, leastAccept)/reached
-	s.Accept += (1 - math.Exp(-float64(passes)/acceptPasses)) * (now - s.Accept)
+	s.Accept += (1 - math.Exp(-float64(passes)/float64(min(acceptPrior+b.passes, acceptPasses)))) * (now - s.Accept)
+	b.passes = min(b.passes+passes, acceptPasses)
 }
 
 // acceptPasses is the number of passes after which an accept length has lost most of its
 // weight.
 const acceptPasses = 40
+
+// acceptPrior is the weight, in passes, of the accept length that was expected before any pass
+// was measured. The weight is small, because other texts and other models have given that length.
+const acceptPrior = 8
 
 // leastAccept keeps the accept length above one: drafts that failed so far may help later.
 const leastAccept = 0.01

@@ -86,6 +86,20 @@ func TestAMeasuredAcceptLengthIsExpectedAgain(t *testing.T) {
 	require.False(t, b.Changed(graphswap.Config{Blocks: 3, PrefillRows: 128, DecodeRows: 1}))
 }
 
+// TestFirstPassesReplaceTheExpectedAcceptLength: the accept length that was expected before any
+// pass has little weight, so the first turn with many passes decides.
+func TestFirstPassesReplaceTheExpectedAcceptLength(t *testing.T) {
+	b := newBetween(t, "sd8gen3", 2.3)
+	before := b.s.chooser.Setting.Tokens(32)
+	require.Greater(t, before, 1.9)
+	b.Accepted(32, 20, 1.2)
+	first := b.s.chooser.Setting.Tokens(32)
+	require.InDelta(t, 1.2, first, 0.1*(before-1.2))
+	b.Accepted(32, 100, first)
+	b.Accepted(32, 20, before)
+	require.Less(t, b.s.chooser.Setting.Tokens(32), (first+before)/2, "later turns have less weight than the first one")
+}
+
 // TestEqualTurnsEndInOneConfiguration: if all turns of a conversation are alike, the
 // configuration stops changing, and each turn then takes at most 2 % longer than in the
 // best configuration.
