@@ -151,7 +151,7 @@ func TestMemoryGivesTheRequestsOfTheEmulator(t *testing.T) {
 		t.Skip("the test executes 20 requests")
 	}
 	t.Setenv("SDNPU_CACHE", t.TempDir())
-	long := strings.Repeat("Once upon a time there was a girl named Lily. She had a red ball. ", 12)
+	long := strings.Repeat("Once upon a time there was a girl named Lily. She had a red ball. ", 20)
 	prompts := textFile(t, "prompts.jsonl", `{"task":"summarization","id":"1","prompt":[{"role":"user","content":"`+long+`"}]}`+"\n"+
 		`{"task":"rag","id":"2","prompt":[{"role":"user","content":"Tom and Lily. `+long+`"}]}`+"\n")
 	f := paperFlags{generateFlags: generateFlags{model: story, prompts: []string{prompts}, items: 1, longest: 500, tokens: 40}}

@@ -38,6 +38,8 @@ type Device struct {
 	seed   maphash.Seed
 	tokens map[uint64]int32 // tokens maps the hash of an embedding to its token
 
+	session session
+
 	mu    sync.Mutex // mu is held during a run and guards the fields below
 	texts *Texts
 	sent  int // sent is the number of texts that the source knows
@@ -119,6 +121,10 @@ func (d *Device) Load(_ context.Context, image backend.Image) (backend.Program, 
 			bytes += l.bytes
 		}
 	}
+	if err := d.session.reserve(d.options.Cost, bytes); err != nil {
+		return nil, fmt.Errorf("memo: load: %w", err)
+	}
+	p.bytes = bytes
 	load := &d.options.Cost.Profile.Load
 	p.loadCost = d.cost(load.LatencyMs + bytes/load.BandwidthGBps/1e6)
 	return p, nil
@@ -129,15 +135,52 @@ func (d *Device) cost(ms float64) backend.Cost {
 	return backend.Cost{Took: time.Duration(math.Round(ms * 1e6)), Paced: d.paced, Virtual: true}
 }
 
-// buffer is memory of the host.
-type buffer struct{ bytes []byte }
+// session counts the memory of one session of the phone, in bytes.
+type session struct {
+	mu   sync.Mutex
+	used float64
+}
+
+// reserve takes memory, or returns [backend.ErrNoMemory] if the session's memory is too small.
+func (s *session) reserve(c *graphswap.Cost, bytes float64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if window := c.Profile.Memory.WindowGB * 1e9; s.used+bytes > window {
+		return fmt.Errorf("%w: %.1f MB do not fit: %.1f of the session's %.1f MB are taken", backend.ErrNoMemory, bytes/1e6, s.used/1e6, window/1e6)
+	}
+	s.used += bytes
+	return nil
+}
+
+func (s *session) release(bytes float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used -= bytes
+}
+
+// buffer is memory of the host that counts as memory of the session.
+type buffer struct {
+	device *Device
+	bytes  []byte
+	closed bool
+}
 
 func (b *buffer) Bytes() []byte { return b.bytes }
-func (*buffer) Close() error    { return nil }
+
+func (b *buffer) Close() error {
+	if !b.closed {
+		b.closed = true
+		b.device.session.release(float64(len(b.bytes)))
+	}
+	return nil
+}
 
 // NewBuffer implements [backend.Device].
-func (*Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
-	return &buffer{make([]byte, sizeBytes)}, nil
+func (d *Device) NewBuffer(sizeBytes int) (backend.Buffer, error) {
+	if err := d.session.reserve(d.options.Cost, float64(sizeBytes)); err != nil {
+		return nil, fmt.Errorf("memo: %w", err)
+	}
+	return &buffer{device: d, bytes: make([]byte, sizeBytes)}, nil
 }
 
 // Close implements [backend.Device].

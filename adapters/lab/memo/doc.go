@@ -14,7 +14,8 @@
 // # Limits
 //
 // A Device answers with the largest logits only, and fills all other logits with NaN. It serves
-// greedy requests of models whose activations are f16. It keeps no memory limit of a phone.
+// greedy requests of models whose activations are f16. All buffers count as memory of the phone's
+// session, not only those that are registered.
 //
 // # Unreachable rows
 //

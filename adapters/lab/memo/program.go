@@ -18,6 +18,8 @@ type program struct {
 	device            *Device
 	graphs            map[string]*loaded
 	size              int64
+	bytes             float64 // bytes is the size of the weights in the session's memory
+	closed            bool
 	loadCost, runCost backend.Cost
 }
 
@@ -79,7 +81,15 @@ func (p *program) RunCost() backend.Cost { return p.runCost }
 func (p *program) SizeBytes() int64 { return p.size }
 
 // Close implements [backend.Program].
-func (*program) Close() error { return nil }
+func (p *program) Close() error {
+	p.device.mu.Lock()
+	defer p.device.mu.Unlock()
+	if !p.closed {
+		p.closed = true
+		p.device.session.release(p.bytes)
+	}
+	return nil
+}
 
 // ports maps the names of ports to their memory.
 type ports map[string]memory
