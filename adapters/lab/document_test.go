@@ -18,10 +18,6 @@ const documentHead = "\n## Tables\n\n"
 // from, as `sdnpu-lab paper` wrote them.
 const executedRequests = "testdata/paper_requests.jsonl"
 
-// documentItems are the items that docs/papers.md prints. The other items have no executed
-// requests yet.
-var documentItems = []string{"table2", "table3", "table4", "fig3", "fig5", "fig6a", "fig6b", "fig13", "coordgen-fig5", "llmnpu-order", "shadowattn-order"}
-
 // TestTheDocumentHasTheTablesOfTheCommand compares docs/papers.md with the tables that the
 // command makes from recorded texts and recorded requests. If SDNPU_UPDATE is 1, the test
 // rewrites the tables.
@@ -35,7 +31,7 @@ func TestTheDocumentHasTheTablesOfTheCommand(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, paperModel), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, paperModel, "requests.jsonl"), requests, 0o600))
-	_, err = lab(t, append(append([]string{"paper"}, documentItems...), "--known", "--data", data, "-o", dir)...)
+	_, err = lab(t, "paper", "all", "--known", "--data", data, "-o", dir)
 	require.NoError(t, err)
 	tables, err := os.ReadFile(filepath.Join(dir, paperModel, "papers.md"))
 	require.NoError(t, err)
@@ -51,9 +47,9 @@ func TestTheDocumentHasTheTablesOfTheCommand(t *testing.T) {
 	require.Equal(t, string(tables), body)
 }
 
-// TestExecutedRequestsRepeat answers prompts again that the tables of docs/papers.md were
-// computed from. Drafts take processor time of this machine, so the times of systems with drafts
-// vary from run to run; their texts and counts do not.
+// TestExecutedRequestsRepeat lets the emulator answer prompts again that the tables of
+// docs/papers.md were computed from with a memory. Drafts take processor time of this machine, so
+// the times of systems with drafts vary from run to run; their texts and counts do not.
 func TestExecutedRequestsRepeat(t *testing.T) {
 	data := os.Getenv("SDNPU_DATA")
 	if os.Getenv("SDNPU_FULL") == "" {
@@ -64,7 +60,7 @@ func TestExecutedRequestsRepeat(t *testing.T) {
 		t.Skipf("the prompts are missing: %v", err)
 	}
 	dir := t.TempDir()
-	_, err := lab(t, "paper", "fig4", "--items", "1", "--prompts", prompts, "--data", data, "-o", dir)
+	_, err := lab(t, "paper", "fig4", "--recompute", "--items", "1", "--prompts", prompts, "--data", data, "-o", dir)
 	require.NoError(t, err)
 	read := func(path string) (list []paper.Request) {
 		text, err := os.ReadFile(path)
