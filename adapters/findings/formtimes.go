@@ -27,7 +27,7 @@ var formTimes = map[string]struct {
 }
 
 // FormTimes returns the estimated times of forms on a chip, or nil if none are known. The argument
-// chip is the vendor's number of the chip.
+// chip is the vendor's number of the chip, such as "30" for SM8350.
 func FormTimes(chip string) chain.FormTimes { return formTimes[chip].times }
 
 // TimedChips lists the part numbers of the chips that FormTimes knows.
