@@ -47,7 +47,8 @@ typedef int8_t elem_b;
       const char *left0 = rows0 + k * sizeof(float), *left3 = rows3 + k * sizeof(float);           \
       const char *left6 = rows6 + k * sizeof(float);                                               \
       (void)left3, (void)left6;                                                                    \
-      if (panels == 1 || ((R) >= EMU_PREFETCH_ROWS && b->prefetch.bytes != 0)) {                   \
+      if ((panels == 1 && (R) <= EMU_STREAM_ROWS) ||                                               \
+          ((R) >= EMU_PREFETCH_ROWS && b->prefetch.bytes != 0)) {                                  \
         prefetch_line(&next, k);                                                                   \
       }                                                                                            \
       FOR_PANELS##P(LOAD_##TYPE, 0) FOR_ROWS##R(FUSE_ROW, FOR_PANELS##P)                           \

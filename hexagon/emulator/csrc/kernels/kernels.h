@@ -18,6 +18,8 @@ enum {
                             path */
   EMU_PREFETCH_ROWS = 4, /* from EMU_PREFETCH_ROWS rows on, tiles of several panels prefetch the
                             weights of the next tile */
+  EMU_STREAM_ROWS = 4,   /* up to EMU_STREAM_ROWS rows, tiles of one panel prefetch the weights
+                            ahead of their own reads */
   EMU_SUM_ROWS = 8,      /* EMU_SUM_ROWS is the number of rows whose sequential sums are computed
                             interleaved */
 };
@@ -27,8 +29,8 @@ enum emu_unary_op { EMU_NEGATE, EMU_SIGMOID, EMU_UNARY_OPS };
 
 /* emu_prefetch describes the weights that a GEMM call prefetches while it reads its own: `bytes`
  * bytes starting at `from`, evenly distributed over the call. `end` is the end of the whole array
- * of these weights. If all fields of emu_prefetch are zero, a tile of one panel prefetches a little
- * ahead of its own reads. */
+ * of these weights. If all fields of emu_prefetch are zero, a tile of one panel and at most
+ * EMU_STREAM_ROWS rows prefetches a little ahead of its own reads. */
 typedef struct emu_prefetch {
   const char *from, *end;
   size_t bytes;
