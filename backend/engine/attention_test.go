@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -70,6 +71,29 @@ func TestPromptsAttendToSomeKeysAndAnswersToAll(t *testing.T) {
 	layer := len(cacheOf(t, e, 0)) / 5
 	require.Equal(t, cacheOf(t, dense, 0)[:layer*450/470], cacheOf(t, e, 0)[:layer*450/470])
 	require.NotEqual(t, cacheOf(t, dense, 0)[layer:], cacheOf(t, e, 0)[layer:], "later layers depend on attention")
+}
+
+// TestASavedSequenceNamesItsAttention: keys and values that depend on the selected keys are restored
+// only by an engine that selects keys in the same way.
+func TestASavedSequenceNamesItsAttention(t *testing.T) {
+	e := startHosted(t, newDevice(), hosted)
+	answer(t, e, engine.Request{Prompt: longPrompt(3, 40), MaxTokens: 4, IgnoreEOS: true})
+	var file bytes.Buffer
+	_, err := e.SaveSequence(t.Context(), 0, &file)
+	require.NoError(t, err)
+	for name, a := range map[string]lanes.Attention{
+		"dense":        {},
+		"other ratio":  {Ratio: 0.3, Rule: hosted.Attention.Rule},
+		"other floor":  {Ratio: 0.2, Rule: sparse.Rule{Floor: 64, Sinks: 4}},
+		"other ratios": {Ratio: 0.2, Rule: hosted.Attention.Rule, Ratios: func(int) []float64 { return nil }},
+	} {
+		o := hosted
+		o.Attention = a
+		_, err = startHosted(t, newDevice(), o).RestoreSequence(t.Context(), 0, bytes.NewReader(file.Bytes()))
+		require.ErrorIs(t, err, engine.ErrSaved, name)
+	}
+	_, err = startHosted(t, newDevice(), hosted).RestoreSequence(t.Context(), 0, bytes.NewReader(file.Bytes()))
+	require.NoError(t, err)
 }
 
 // TestDraftsGrowthAndOtherSequencesGoWithHostAttention runs prompts on two sequences, with drafts and

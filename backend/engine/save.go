@@ -166,7 +166,8 @@ func (e *Engine) savedHeader() (*saved.Header, kvcache.Layout) {
 }
 
 // identityOf returns a hash over everything that decides the keys and values of a text:
-// the model's file, what a layer computes with the recipe, the angles, and the device.
+// the model's file, what a layer computes with the recipe, the angles, the device, and which keys the
+// tokens of prompts attend to.
 func (e *Engine) identityOf() (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	c := e.config
@@ -176,6 +177,12 @@ func (e *Engine) identityOf() (sum [sha256.Size]byte, err error) {
 	}
 	long := c.OriginalContext > 0 && e.options.Context > c.OriginalContext
 	fmt.Fprintf(h, "%s\n%x\n%v\n%s", e.model.Digest(), g.Digest(), long, e.dev.Capabilities().Fingerprint)
+	if a := e.options.Attention; a.OnHost() {
+		fmt.Fprintf(h, "\nattention %v %v %t %s", a.Ratio, a.Rule, a.Auto, a.Scales)
+		for layer := 0; a.Ratios != nil && layer < c.Layers; layer++ {
+			fmt.Fprintf(h, " %v", a.Ratios(layer))
+		}
+	}
 	h.Sum(sum[:0])
 	return sum, nil
 }
