@@ -31,11 +31,17 @@ func (e *Engine) nextChunks() (item *queue.Item, n int) {
 	n = min(e.options.ChunkWindow(), len(item.Tokens)/s.Rows[0])
 	if s.Planned() {
 		x := e.switcher.Active()
-		narrow := func(b *residency.Block) bool { return b.Narrowest(s.Rows[0]).Rows < s.Rows[0] }
-		if x == nil || x.Owner != item || slices.ContainsFunc(e.graphs.Load().Blocks, narrow) {
+		if x == nil || x.Owner != item {
 			return nil, 0
 		}
-		n = min(n, x.Quiet(), plannedChunks)
+		decodes := func(b *residency.Block) bool {
+			g := b.Narrowest(s.Rows[0])
+			return g == nil || g.Rows < s.Rows[0]
+		}
+		// Quiet comes first: it returns 0 while the loader changes the graphs.
+		if n = min(n, x.Quiet(), plannedChunks); n >= 2 && slices.ContainsFunc(e.graphs.Load().Blocks, decodes) {
+			return nil, 0
+		}
 	}
 	if n < 2 {
 		return nil, 0
