@@ -36,7 +36,7 @@ demo: ## chat through a real Ollama, and compare off and on; MODEL=any.gguf PROM
 
 test: ## run all tests; a skipped test names what is missing
 	@.ci/tools.sh go cc
-	go test -timeout 40m ./...
+	go test -timeout 60m ./...
 	@for m in $(CLIENTS); do echo "Ollama's client code, $$m:"; \
 	  (cd integration_test/client && go test -modfile=$$m -timeout 10m .) || exit 1; done
 	cd adapters/ollama/inprocess && go vet . && go test -timeout 10m .
