@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
@@ -148,7 +149,9 @@ func TestEnableRefusesWhatCannotRun(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	file := modelFile(t, "stories260K-f16.gguf")
 	create(t, s, pulled, file, "")
-	require.NoError(t, s.Create(t.Context(), "bare:1b", "FROM "+file+"\n"))
+	broken := filepath.Join(t.TempDir(), "broken.gguf")
+	rewrite(t, file, broken, gguf.KeyValue{Name: "tokenizer.chat_template", Value: "{% for m in messages %}{{ m.content }}"})
+	require.NoError(t, s.Create(t.Context(), "broken:1b", "FROM "+broken+"\n"))
 	content, err := os.ReadFile(file)
 	require.NoError(t, err)
 	unknown := filepath.Join(t.TempDir(), "unknown.gguf")
@@ -164,7 +167,7 @@ func TestEnableRefusesWhatCannotRun(t *testing.T) {
 		asks bool
 	}{
 		{"architecture", []string{"unknown:1b"}, []string{"unknown:1b: ", "xlama", "llama, qwen2"}, false},
-		{"template", []string{"bare:1b"}, []string{"TEMPLATE"}, true},
+		{"template", []string{"broken:1b"}, []string{"chat template", "create a model FROM it with a TEMPLATE line"}, true},
 		{"recipe below its gate", []string{pulled, "--set", "recipe=w8a16"}, []string{"below its gate"}, false},
 		{"setting", []string{pulled, "--set", "plan=none"}, []string{"--set plan=none: "}, false},
 		{"disabled", []string{pulled, "--set", "enabled=false"}, []string{"sdnpu disable"}, false},

@@ -3,7 +3,6 @@ package llamaserver
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"strconv"
@@ -146,15 +145,13 @@ func takeBegun(c *chat.Conversation) (*chat.Message, error) {
 	return last, nil
 }
 
-// templateOf returns the chat template of a model, or an error for the client.
+// templateOf returns the chat template of a model. If the model has none that can be used,
+// the error tells the client what to do.
 func templateOf(m Model) (*chat.Template, error) {
 	template, err := m.Template()
-	switch {
-	case errors.Is(err, chat.ErrNoTemplate):
-		return nil, refuse(http.StatusNotImplemented, "the model file has no chat template. Give the model a TEMPLATE in its Modelfile "+
-			"and create it again; then Ollama renders the prompts. Or send a prompt to /completion.")
-	case err != nil:
-		return nil, refuse(http.StatusBadRequest, "%v", err)
+	if err != nil {
+		return nil, refuse(http.StatusNotImplemented, "the model file's chat template cannot be used: %v. Give the model a TEMPLATE in its Modelfile "+
+			"and create it again; then Ollama renders the prompts. Or send a prompt to /completion.", err)
 	}
 	return template, nil
 }
