@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sdnpu/sdnpu/integration_test/host"
 )
 
 // texts returns the number of texts that `sdnpu db stats` reports for a token database.
@@ -27,7 +25,7 @@ func texts(t testing.TB, dir string) int {
 // Cancelled answers are not stored, and a damaged database fails no request.
 func TestDatabaseAnswersOutliveTheRunner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "answers")
-	s := server(t, "SDNPU_DB="+dir)
+	s := server(t, "SDNPU_DB="+dir, phonePace)
 	file := modelFile(t, "stories260K-f16.gguf")
 	r := references(t, "f16")[2]
 	const tokens = 60
@@ -38,10 +36,7 @@ func TestDatabaseAnswersOutliveTheRunner(t *testing.T) {
 
 	offset := len(s.Log())
 	cancelled := reported(t, s, func() {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		_, err := s.Stream(ctx, "/api/generate", generate("remembering", "Once upon a time", greedy(endless)), func(host.Event) { cancel() })
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, interrupted(t, s, "remembering", func(cancel context.CancelFunc) { cancel() }), context.Canceled)
 	})
 	require.Equal(t, "cancelled", cancelled["outcome"])
 	unload(t, s)

@@ -138,13 +138,18 @@ func unload(t testing.TB, s *host.Server) {
 // the answer at any time.
 const endless = 10 * 512
 
-// interrupted starts a generation of the slow model and calls the function `then` after a
+// phonePace makes a server's tokens last as long as a phone's. Tests whose client leaves during an
+// answer need it: if a token comes while Ollama still writes the one before to a client that
+// leaves, Ollama forgets to take the next request of this model, forever (ollama issue 17131).
+const phonePace = "SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-0.5b,pace=wall"
+
+// interrupted starts a generation of a model and calls the function `then` after a
 // few pieces of the answer. interrupted returns the error that ended the stream.
-func interrupted(t testing.TB, s *host.Server, then func(cancel context.CancelFunc)) error {
+func interrupted(t testing.TB, s *host.Server, model string, then func(cancel context.CancelFunc)) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	pieces := 0
-	_, err := s.Stream(ctx, "/api/generate", generate(slow, "Once upon a time", greedy(endless)), func(host.Event) {
+	_, err := s.Stream(ctx, "/api/generate", generate(model, "Once upon a time", greedy(endless)), func(host.Event) {
 		if pieces++; pieces == 3 {
 			then(cancel)
 		}

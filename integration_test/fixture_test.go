@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,8 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("SDNPU_CHOOSE", "off"); err != nil { // only the test of idle choices starts them
 		panic(err)
 	}
+	// if Ollama never answers, the test fails and the other tests still run
+	http.DefaultTransport.(*http.Transport).ResponseHeaderTimeout = 2 * patience
 	code := m.Run()
 	if err := closeShared(); err != nil {
 		fmt.Fprintln(os.Stderr, "integration_test:", err)

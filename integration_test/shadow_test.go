@@ -91,19 +91,13 @@ func serveShadows(t *testing.T, s *host.Server, m shadowMode) {
 		require.GreaterOrEqual(t, a.count(t, "shifts"), 3)
 	})
 	t.Run("cancel", func(t *testing.T) {
-		report := reported(t, s, func() {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			pieces := 0
-			_, err := s.Stream(ctx, "/api/generate", generate(calm, r.Prompt, greedy(endless)), func(host.Event) {
-				if pieces++; pieces == 3 {
-					cancel()
-				}
-			})
-			require.ErrorIs(t, err, context.Canceled)
+		paced := server(t, phonePace)
+		model := m.create(t, paced, "", "context=fixed", "draft=off")
+		report := reported(t, paced, func() {
+			require.ErrorIs(t, interrupted(t, paced, model, func(cancel context.CancelFunc) { cancel() }), context.Canceled)
 		})
 		require.Equal(t, "cancelled", report["outcome"])
-		same(t, ask(t, s, "/api/generate", generate(calm, r.Prompt, greedy(length))))
+		same(t, ask(t, paced, "/api/generate", generate(model, r.Prompt, greedy(length))))
 	})
 }
 
