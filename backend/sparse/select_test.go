@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -100,5 +101,21 @@ func TestMarksAgreeWithPlainMarks(t *testing.T) {
 		mark(got, scores, least)
 		plainMark(want, scores, least)
 		require.Equal(t, want, got)
+	}
+}
+
+func TestTheKthLargestIsThatOfASortedList(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 1000 {
+		values := make([]float32, 1+rng.IntN(50))
+		for i := range values {
+			values[i] = float32(rng.IntN(20))
+		}
+		sorted := slices.Clone(values)
+		slices.SortFunc(sorted, func(a, b float32) int { return cmp.Compare(b, a) })
+		before := slices.Clone(values)
+		k := 1 + rng.IntN(len(values))
+		require.Equal(t, sorted[k-1], KthLargest(values, k))
+		require.Equal(t, before, values)
 	}
 }

@@ -1,5 +1,7 @@
 package recall
 
+import "github.com/sdnpu/sdnpu/backend/sparse"
+
 // Swap replaces the page in a frame. A frame is a group of slots that holds one page.
 type Swap struct{ Frame, Page int }
 
@@ -8,7 +10,7 @@ type Swap struct{ Frame, Page int }
 // each page. There are at least as many pages as frames. If weights are equal, a page that is
 // in a frame already comes first, and then the later page.
 func Choose(frames []int32, weights []float32, first int) (swaps []Swap) {
-	limit := kthLargest(weights[first:], len(frames))
+	limit := sparse.KthLargest(weights[first:], len(frames))
 	present := make([]bool, len(weights))
 	var open []int // open lists frames whose pages have less weight than limit
 	for i, page := range frames {
@@ -68,34 +70,4 @@ func Missing(frames []int32, weights []float32, swaps []Swap) float32 {
 		return 0
 	}
 	return missing / sum
-}
-
-// kthLargest returns the kth largest of the values, by repeated partition.
-func kthLargest(values []float32, k int) float32 {
-	v := append([]float32(nil), values...)
-	for low, high := 0, len(v)-1; low < high; {
-		pivot := v[(low+high)/2]
-		i, j := low, high
-		for i <= j {
-			for v[i] > pivot {
-				i++
-			}
-			for v[j] < pivot {
-				j--
-			}
-			if i <= j {
-				v[i], v[j] = v[j], v[i]
-				i, j = i+1, j-1
-			}
-		}
-		switch {
-		case k-1 <= j:
-			high = j
-		case k-1 >= i:
-			low = i
-		default:
-			return v[k-1]
-		}
-	}
-	return v[k-1]
 }
