@@ -29,7 +29,7 @@ func (s Scores) eight() bool { return s == Rows || s == Layers || s == Buckets |
 // span is the part of the largest possible product that a score of 8 bits can hold, as in the engine.
 const span = 1.0 / 16
 
-// scaleMeans holds the means of the scales of a layer's heads in all chunks so far.
+// scaleMeans holds sums of scales of a layer's heads in chunks, and their number.
 type scaleMeans struct{ queries, keys, count float64 }
 
 // estimate holds the rounded keys of a key head, and the scale of each row's queries.

@@ -2,6 +2,7 @@ package attention
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -69,13 +70,13 @@ type attender struct {
 	ratios [][]float64
 
 	lock      sync.Mutex
-	means     map[int]scaleMeans // by layer
+	learned   map[int]*learned // by layer
 	kept, all int64
 	pool      sync.Pool
 }
 
 func newAttender(way Way, ratio float64, ratios [][]float64) *attender {
-	return &attender{way: way, ratio: ratio, ratios: ratios, means: make(map[int]scaleMeans), pool: sync.Pool{New: func() any { return new(estimate) }}}
+	return &attender{way: way, ratio: ratio, ratios: ratios, learned: make(map[int]*learned), pool: sync.Pool{New: func() any { return new(estimate) }}}
 }
 
 // share returns the share of keys of a head.
@@ -137,19 +138,43 @@ func (a *attender) attend(c *heads.Chunk) {
 	a.lock.Unlock()
 }
 
-// learn adds the scales of a chunk to the means of its layer and returns the means.
+// learn notes the scales of a head in a chunk, and returns the means of the layer's heads in the chunks
+// before. In the first chunk it returns the head's own scales. Heads of a chunk run at the same time, so
+// the means do not contain their chunk: they would depend on which heads have finished.
 func (a *attender) learn(c *heads.Chunk, n int) scaleMeans {
 	keys := c.Text.Keys(c.Layer, c.KeyHead)
-	k, q := largest(keys.F32[:n*keys.Stride])/127, float32(0)
+	own := scaleMeans{keys: float64(largest(keys.F32[:n*keys.Stride]) / 127), count: 1}
 	for _, row := range c.Queries {
-		q = max(q, largest(row)/127)
+		own.queries = max(own.queries, float64(largest(row)/127))
 	}
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	m := a.means[c.Layer]
-	m.queries, m.keys, m.count = m.queries+float64(q), m.keys+float64(k), m.count+1
-	a.means[c.Layer] = m
-	return m
+	l := a.learned[c.Layer]
+	if l == nil {
+		l = &learned{chunk: make(map[int]scaleMeans)}
+		a.learned[c.Layer] = l
+	}
+	if l.first != c.First {
+		for _, head := range slices.Sorted(maps.Keys(l.chunk)) { // always in the same order, because sums of floats depend on it
+			m := l.chunk[head]
+			l.means.queries, l.means.keys, l.means.count = l.means.queries+m.queries, l.means.keys+m.keys, l.means.count+1
+		}
+		clear(l.chunk)
+		l.first = c.First
+	}
+	l.chunk[c.Head] = own
+	if l.means.count == 0 {
+		return own
+	}
+	return l.means
+}
+
+// learned holds the scales of a layer: the means of the heads in earlier chunks, and the scales of each
+// head in the chunk that begins at position first.
+type learned struct {
+	means scaleMeans
+	first int
+	chunk map[int]scaleMeans
 }
 
 // window returns the first and the latest keys of a row with n keys.
