@@ -18,8 +18,11 @@ const documentHead = "\n## Tables\n\n"
 // from, as `sdnpu-lab paper` wrote them.
 const executedRequests = "testdata/paper_requests.jsonl"
 
+// recordedMeasurements holds the measurements of the same tables.
+const recordedMeasurements = "testdata/paper_measurements.jsonl"
+
 // TestTheDocumentHasTheTablesOfTheCommand compares docs/papers.md with the tables that the
-// command makes from recorded texts and recorded requests. If SDNPU_UPDATE is 1, the test
+// command makes from recorded texts, requests and measurements. If SDNPU_UPDATE is 1, the test
 // rewrites the tables.
 func TestTheDocumentHasTheTablesOfTheCommand(t *testing.T) {
 	data := os.Getenv("SDNPU_DATA")
@@ -27,11 +30,13 @@ func TestTheDocumentHasTheTablesOfTheCommand(t *testing.T) {
 		t.Skipf("the recorded texts are missing: %v", err)
 	}
 	dir := t.TempDir()
-	requests, err := os.ReadFile(executedRequests)
-	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, paperModel), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, paperModel, "requests.jsonl"), requests, 0o600))
-	_, err = lab(t, "paper", "all", "--known", "--data", data, "-o", dir)
+	for recorded, name := range map[string]string{executedRequests: "requests.jsonl", recordedMeasurements: "measurements.jsonl"} {
+		text, err := os.ReadFile(recorded)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, paperModel, name), text, 0o600))
+	}
+	_, err := lab(t, "paper", "all", "--known", "--data", data, "-o", dir)
 	require.NoError(t, err)
 	tables, err := os.ReadFile(filepath.Join(dir, paperModel, "papers.md"))
 	require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/lab/attention"
 	"github.com/sdnpu/sdnpu/adapters/lab/bench"
 	"github.com/sdnpu/sdnpu/adapters/lab/memo"
 	"github.com/sdnpu/sdnpu/adapters/lab/paper"
@@ -29,6 +30,9 @@ type paperFlags struct {
 	dir, data, traces string
 	known, recompute  bool
 	llamacpp          map[string]string
+	// passages is the number of LAMBADA's passages, and tokensOfText the length of the text for
+	// measurements of attention.
+	passages, tokensOfText int
 }
 
 // paperTasks are the names of the prompt files in the data folder.
@@ -44,12 +48,12 @@ func newPaperCommand() *cobra.Command {
 	var f paperFlags
 	cmd := &cobra.Command{
 		Use:   "paper ITEM… -o DIR",
-		Short: "Reproduce tables and figures of the sd.npu papers",
-		Long: `Reproduce tables and figures of the papers on sd.npu and CoordGen, and schedules of
-llm.npu and shadowAttn.
+		Short: "Reproduce tables and figures of the papers",
+		Long: `Reproduce tables and figures of the papers on sd.npu and CoordGen, and those of llm.npu and
+shadowAttn that have a counterpart here.
 
 Each item prints, for each value, what the paper says, what this program gives, the
-difference, and how our value was found: counted, executed (the engine answers real
+difference, and how our value was found: counted (also a model's predictions), executed (the engine answers real
 prompts with real drafts, and the emulator charges each call with the time of a phone on
 a virtual clock), simulated from a device profile, estimated, or measured on this machine.
 A value to which the profile was fitted is marked: it confirms nothing.
@@ -57,8 +61,8 @@ A value to which the profile was fitted is marked: it confirms nothing.
 The items are: all, ` + strings.Join(paperItems(), ", ") + `.
 
 -o writes, into a subfolder with the model's name, a JSON file and a picture for each
-item, all tables as papers.md, and each executed run as soon as it ends. After an
-interruption, the same command continues with the first run that is missing. Run the
+item, all tables as papers.md, and each executed run and measurement as soon as it ends.
+After an interruption, the same command continues with the first one that is missing. Run the
 command once for each --model: Table 4 compares with the published model of that name.
 
 All systems give the same texts, so the emulator computes each text once, and a device that
@@ -69,7 +73,8 @@ pass of every run.
 No phone's CPU is simulated. Rows of CPU decoding take the rate of the phone's profile.
 --llama-cpp gives a rate that was measured there with llama.cpp.
 
---data is a folder with prompts/TASK.jsonl and traces/MODEL.jsonl. For another --model
+--data is a folder with prompts/TASK.jsonl, traces/MODEL.jsonl, and for llm.npu and shadowAttn
+corpora/` + lambadaFile + ` and corpora/` + novelsFile + `. For another --model
 without recorded texts, the texts of the run "npu" are replayed.`,
 		Example: "  sdnpu-lab paper all -o papers\n  sdnpu-lab paper table3 table4 --model qwen2.5-1.5b-instruct.gguf -o papers",
 		Args:    cobra.MinimumNArgs(1),
@@ -86,6 +91,8 @@ without recorded texts, the texts of the run "npu" are replayed.`,
 	flags.BoolVar(&f.known, "known", false, "execute nothing; values of runs that the folder of -o does not have are left out")
 	flags.BoolVar(&f.recompute, "recompute", false, "let the emulator compute every pass of every run (10 to 18 s of processor time per request)")
 	flags.IntVar(&f.items, "items", 3, "number of prompts of each task, evenly spread")
+	flags.IntVar(&f.passages, "passages", 128, "number of LAMBADA's passages")
+	flags.IntVar(&f.tokensOfText, "text-tokens", 2048, "length of the text on which ways to attend are measured")
 	flags.IntVar(&f.longest, "longest", 1100, "skip prompts that have more tokens")
 	flags.IntVarP(&f.tokens, "tokens", "n", 150, "maximum number of tokens to generate")
 	return cmd
@@ -127,12 +134,24 @@ func (f *paperFlags) run(cmd *cobra.Command, names []string) error {
 	for _, item := range items {
 		needs = paper.Merge(needs, item.Needs)
 	}
+	measures, err := f.measures(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
 	if !f.known {
 		if err := f.execute(cmd.Context(), cmd.ErrOrStderr(), requests, needs); err != nil {
 			return err
 		}
+		for _, item := range items {
+			if !item.Measured {
+				continue
+			}
+			if err := measures.make(cmd, item.Name); err != nil {
+				return err
+			}
+		}
 	}
-	data := &paper.Data{Model: filepath.Base(f.model), Requests: requests.requests, CPU: rates}
+	data := &paper.Data{Model: filepath.Base(f.model), Requests: requests.requests, Measurements: measures.list, CPU: rates}
 	if slices.ContainsFunc(items, func(i paper.Item) bool { return i.Texts }) {
 		if err := f.texts(data); err != nil {
 			return err
@@ -145,6 +164,9 @@ func (f *paperFlags) run(cmd *cobra.Command, names []string) error {
 func (f *paperFlags) complete() error {
 	if f.tokens < 2 || f.items < 1 || f.longest < 1 {
 		return fmt.Errorf("-n %d --items %d --longest %d: want -n ≥ 2, --items ≥ 1, --longest ≥ 1", f.tokens, f.items, f.longest)
+	}
+	if least := attention.DenseBelow + 2; f.passages < 1 || f.tokensOfText < least {
+		return fmt.Errorf("--passages %d --text-tokens %d: want --passages ≥ 1, --text-tokens ≥ %d", f.passages, f.tokensOfText, least)
 	}
 	if f.data == "" && (f.model == "" || len(f.prompts) == 0) {
 		return errors.New("--data: no folder is given: name it with --data or SDNPU_DATA, or name files with --model, --prompts and --traces")

@@ -87,6 +87,62 @@ func TestPaperExecutesResumesAndRepeats(t *testing.T) {
 	require.FileExists(t, filepath.Join(results, "fig4.svg"))
 }
 
+// TestPaperMeasuresResumesAndNamesMissingTexts makes the measurements of a small model, continues
+// after an interruption, and leaves out the items whose texts are missing.
+func TestPaperMeasuresResumesAndNamesMissingTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test calibrates a model")
+	}
+	t.Setenv("SDNPU_CACHE", t.TempDir())
+	dir, data := t.TempDir(), t.TempDir()
+	run := func(items ...string) (tables, log string) {
+		t.Helper()
+		var out, progress bytes.Buffer
+		root := newCommand()
+		root.SetArgs(append([]string{"paper", "--data", data, "--model", story, "--passages", "3", "--text-tokens", "300", "-o", dir}, items...))
+		root.SetOut(&out)
+		root.SetErr(&progress)
+		require.NoError(t, root.ExecuteContext(t.Context()))
+		return out.String(), progress.String()
+	}
+	_, log := run(paper.AccuracyItem, paper.QualityItem)
+	require.Contains(t, log, "llmnpu-accuracy is left out: ")
+	require.Contains(t, log, "lambada_test.jsonl")
+	require.Contains(t, log, "shadowattn-quality is left out: ")
+
+	require.NoError(t, os.Mkdir(filepath.Join(data, "corpora"), 0o700))
+	passages := strings.Repeat(`{"text": "One day, a little girl named Lily went to the park"}`+"\n", 5)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "corpora", lambadaFile), []byte(passages), 0o600))
+	novel := strings.Repeat("Once upon a time there was a girl named Lily. She had a red ball. ", 40)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "corpora", novelsFile), []byte(novel), 0o600))
+	items := []string{paper.AccuracyItem, paper.QualityItem, paper.RecallItem}
+	first, log := run(items...)
+	for _, what := range []string{"llmnpu-accuracy, plain W8A8: measured", "shadowattn-quality, integer: measured", "shadowattn-recall, nine buckets, 8 bits: measured"} {
+		require.Contains(t, log, what)
+	}
+	for _, row := range []string{"| w8a8-shadow: change of accuracy |", "| blocks of 64 × 64: change of perplexity |", "as published: worst head |", "the first 3 passages of lambada_test.jsonl", "The first 300 tokens of"} {
+		require.Contains(t, first, row)
+	}
+	again, log := run(items...)
+	require.Equal(t, first, again)
+	require.NotContains(t, log, "measured")
+
+	file := filepath.Join(dir, "stories260K-f16", "measurements.jsonl")
+	saved, err := os.ReadFile(file)
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(saved), "\n")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines[:7], "")+`{"model":`), 0o600))
+	again, log = run(items...)
+	require.Equal(t, first, again)
+	require.NotContains(t, log, "llmnpu-accuracy, plain W8A8: measured", "what the file has is not measured again")
+	require.Contains(t, log, "shadowattn-quality, integer: measured")
+	require.NoError(t, os.WriteFile(file, []byte("x\n"), 0o600))
+	_, err = lab(t, "paper", paper.RecallItem, "--data", data, "--model", story, "-o", dir)
+	require.ErrorContains(t, err, "measurements.jsonl: line 1")
+	_, err = lab(t, "paper", paper.RecallItem, "--data", data, "--text-tokens", "100", "-o", dir)
+	require.ErrorContains(t, err, "--text-tokens 100: want")
+}
+
 // TestTheScriptMakesTheSamePrompts runs the script that prepares a data folder, and compares its
 // prompts with those of the data folder that the recorded texts were made from.
 func TestTheScriptMakesTheSamePrompts(t *testing.T) {

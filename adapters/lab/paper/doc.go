@@ -6,7 +6,8 @@
 // what the paper says, what this program gives, the difference, and a [Mark] that says how our
 // value was found:
 //
-//   - counted: an exact count, on recorded texts or in an execution with real drafts;
+//   - counted: an exact count, on recorded texts, in an execution with real drafts, or of a model's
+//     predictions;
 //   - executed: the engine answered real prompts with real drafts, and a device charged each
 //     call with the time of a device profile, on a virtual clock. The device is the emulator, or
 //     one of package memo, which computes each text once for all systems;
@@ -21,5 +22,5 @@
 // text; a figure without numbers in the text has no values there.
 //
 // Package paper opens no model and no file. The caller executes the [Run]s that the items
-// need, and passes the [Request]s to [Make].
+// need and makes the [Measurement]s, and passes both to [Make].
 package paper

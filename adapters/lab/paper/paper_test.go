@@ -93,6 +93,7 @@ func TestDifferencesSayHowOursCompares(t *testing.T) {
 func TestEveryItemFindsItsPublishedValues(t *testing.T) {
 	want := map[string]int{
 		"table2": 4, "table3": 18, "table4": 21, "fig2": 2, "fig3": 6, "fig4": 2, "fig5": 8, "fig6a": 2, "fig6b": 3, "fig11": 6, "fig12": 6, "fig13": 7, "fig14": 4, "coordgen-fig5": 4, "llmnpu-order": 5, "llmnpu-sharing": 3,
+		"llmnpu-ablation": 3, AccuracyItem: 2, "shadowattn-gain": 1, RecallItem: 5, KernelItem: 8,
 	}
 	d := &Data{Model: "m.gguf", TextsOf: "a test", Texts: []replay.Trace{{Task: summarization, Prompt: []int32{1, 2, 3, 1, 2}, Output: []int32{3, 1, 2, 9, 3, 1}}}}
 	for _, item := range Items() {
@@ -104,7 +105,7 @@ func TestEveryItemFindsItsPublishedValues(t *testing.T) {
 				found++
 			}
 			require.NotEmpty(t, r.Mark, "%s: %s", item.Name, r.What)
-			require.True(t, r.Ours.Known || len(item.Needs) > 0, "%s: %s needs no execution", item.Name, r.What)
+			require.True(t, r.Ours.Known || len(item.Needs) > 0 || item.Measured, "%s: %s needs no execution", item.Name, r.What)
 		}
 		require.Equal(t, want[item.Name]+extraCounted[item.Name], found, item.Name)
 		require.Equal(t, table.Rows[0].Ours.Known, strings.Contains(table.Markdown(), "| "+table.Rows[0].What+" |"), "rows that were not executed are left out")
@@ -180,6 +181,48 @@ func TestTable4ComparesWithThePublishedModelOfTheSameName(t *testing.T) {
 		"Qwen2.5-7B-Instruct-Q4_0.gguf": "qwen2.5-7b", "Llama-3.2-1B-Instruct.gguf": "llama3.2-1b", "qwen2.5-1.5b.gguf": mainModel, "smollm2-135m.gguf": mainModel,
 	} {
 		require.Equal(t, want, publishedModel(file), file)
+	}
+}
+
+// TestMeasuredItemsPrintTheMeasurementsOfTheModel gives two models' measurements to the items.
+func TestMeasuredItemsPrintTheMeasurementsOfTheModel(t *testing.T) {
+	measurement := func(model, item, what string, values map[string]float64) Measurement {
+		return Measurement{Model: model, Item: item, What: what, Settings: "3 texts", Values: values}
+	}
+	d := &Data{Model: "m.gguf", Measurements: []Measurement{
+		measurement("m.gguf", AccuracyItem, "w8a8", map[string]float64{Points: -2.5, Uncertainty: 0.5, Perplexity: 0.125}),
+		measurement("other.gguf", AccuracyItem, "w8a8", map[string]float64{Points: 9}),
+		measurement("m.gguf", QualityItem, "dense", map[string]float64{Perplexity: 20}),
+		measurement("m.gguf", QualityItem, "blocks", map[string]float64{Perplexity: 25}),
+		measurement("m.gguf", RecallItem, "nine buckets, exact products", map[string]float64{MeanRecall: 0.99, WorstRecall: 0.9}),
+		measurement("m.gguf", KernelItem, KernelForms[3], map[string]float64{WithPilot: 7, OneCore: 0.5}),
+	}}
+	for item, want := range map[string][]string{
+		AccuracyItem: {"| w8a8: change of accuracy | points | – | -2.50 | – | counted; standard error 0.5 |", "| w8a8: change of the last words' perplexity | % | – | 12.5 |", "3 texts"},
+		QualityItem:  {"| blocks of 64 × 64: change of perplexity | % | – | 25.0 | – | counted; published: C/G-Block-Sparse loses 11.4 points of accuracy |"},
+		RecallItem:   {"as published: mean of all heads | % | 99.0–99.7 | 99.0 | below | counted |", "as published: worst head | % | – | 90.0 |"},
+		KernelItem:   {"| 128 × float16: speed-up with scores from another unit | times | 3.50 | 7.00 | +100 % | measured |", "| of dense | 0.66 | 0.50 | -24 % | measured |"},
+	} {
+		list, err := Find(item)
+		require.NoError(t, err)
+		table, err := list[0].Make(t.Context(), d)
+		require.NoError(t, err)
+		text := table.Markdown()
+		for _, line := range want {
+			require.Contains(t, text, line)
+		}
+		require.NotContains(t, text, "9.00 |")
+	}
+}
+
+func TestImpossibleMeasurementsAreRejected(t *testing.T) {
+	good := `{"model":"m","item":"i","what":"w","settings":"s","values":{"points":1}}` + "\n"
+	list, err := ReadMeasurements([]byte(good + `{"model":`))
+	require.NoError(t, err)
+	require.Len(t, list, 1, "an incomplete last line is ignored")
+	for _, bad := range []string{`{"values":{"points":1e300}}`, `x`, `{"values":[]}`} {
+		_, err := ReadMeasurements([]byte(good + bad + "\n"))
+		require.ErrorContains(t, err, "line 2", bad)
 	}
 }
 

@@ -50,8 +50,9 @@ const summarization = "summarization"
 // Data holds what the items are computed from.
 type Data struct {
 	// Model is the name of the executed model's file.
-	Model    string
-	Requests []Request
+	Model        string
+	Requests     []Request
+	Measurements []Measurement
 	// Texts are the recorded texts that are replayed, and TextsOf describes them.
 	Texts   []replay.Trace
 	TextsOf string

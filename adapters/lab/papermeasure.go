@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
+	"github.com/sdnpu/sdnpu/adapters/cmdline"
+	"github.com/sdnpu/sdnpu/adapters/findings"
+	"github.com/sdnpu/sdnpu/adapters/lab/attention"
+	"github.com/sdnpu/sdnpu/adapters/lab/paper"
+	"github.com/sdnpu/sdnpu/adapters/lab/shadow"
+	"github.com/sdnpu/sdnpu/adapters/launch"
+)
+
+// The corpora that measurements of the command `paper` read, in the data folder.
+const (
+	lambadaFile = "lambada_test.jsonl"
+	novelsFile  = "public-domain-novels.txt"
+)
+
+// recallStride is the distance of the rows whose recall the command `paper` counts.
+const recallStride = 32
+
+// paperMeasures makes the measurements of the command `paper` that its file does not have.
+type paperMeasures struct {
+	*paperFlags
+	stderr io.Writer
+	path   string // path is empty if nothing is kept
+	list   []paper.Measurement
+}
+
+// measures opens the file of measurements in the folder of -o.
+func (f *paperFlags) measures(stderr io.Writer) (*paperMeasures, error) {
+	m := &paperMeasures{paperFlags: f, stderr: stderr}
+	if f.dir == "" {
+		return m, nil
+	}
+	m.path = filepath.Join(f.dir, "measurements.jsonl")
+	text, err := os.ReadFile(m.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	if err == nil {
+		m.list, err = paper.ReadMeasurements(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.path, err)
+	}
+	return m, nil
+}
+
+// make makes the measurements of an item. Without the corpus that the item needs, the rows of the item stay
+// empty, and a line on stderr names the missing file.
+func (m *paperMeasures) make(cmd *cobra.Command, item string) error {
+	var corpus string
+	var measure func(*cobra.Command, string) error
+	switch item {
+	case paper.AccuracyItem:
+		corpus, measure = lambadaFile, m.accuracy
+	case paper.QualityItem:
+		corpus, measure = novelsFile, m.quality
+	case paper.RecallItem:
+		corpus, measure = novelsFile, m.recall
+	case paper.KernelItem:
+		return m.kernels(cmd.Context())
+	}
+	path := filepath.Join(m.data, "corpora", corpus)
+	if _, err := os.Stat(path); err != nil {
+		fmt.Fprintf(m.stderr, "%s is left out: %v\n", item, err)
+		return nil
+	}
+	if err := measure(cmd, path); err != nil {
+		return fmt.Errorf("%s: %w", item, err)
+	}
+	return nil
+}
+
+// done reports whether the file has a measurement.
+func (m *paperMeasures) done(item, what, settings string) bool {
+	return slices.ContainsFunc(m.list, func(k paper.Measurement) bool {
+		return k.Model == filepath.Base(m.model) && k.Item == item && k.What == what && k.Settings == settings
+	})
+}
+
+// add replaces a measurement, and writes all to the file.
+func (m *paperMeasures) add(ctx context.Context, item, what, settings string, values map[string]float64) error {
+	k := paper.Measurement{Model: filepath.Base(m.model), Item: item, What: what, Settings: settings, Values: values}
+	m.list = slices.DeleteFunc(m.list, func(old paper.Measurement) bool { return old.Model == k.Model && old.Item == item && old.What == what })
+	m.list = append(m.list, k)
+	fmt.Fprintf(m.stderr, "%s, %s: measured\n", item, what)
+	if m.path == "" {
+		return nil
+	}
+	return atomicfile.Write(context.WithoutCancel(ctx), m.path, 0o644, func(w io.Writer) error {
+		lines := json.NewEncoder(w)
+		for _, k := range m.list {
+			if err := lines.Encode(k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// accuracy compares techniques with float32 on LAMBADA, on the emulator.
+func (m *paperMeasures) accuracy(cmd *cobra.Command, corpus string) (err error) {
+	settings := fmt.Sprintf("the first %d passages of %s, on the emulator", m.passages, lambadaFile)
+	techniques := shadow.Techniques[:1:1]
+	for _, a := range paper.AccuracyTechniques {
+		if m.done(paper.AccuracyItem, a.Technique, settings) {
+			continue
+		}
+		found, err := shadow.FindTechniques(a.Technique)
+		if err != nil {
+			return err
+		}
+		techniques = append(techniques, found[1])
+	}
+	if len(techniques) == 1 {
+		return nil
+	}
+	s, err := launch.ReadSettings()
+	if err != nil {
+		return err
+	}
+	s.Library = "emulator"
+	file, model, err := launch.OpenModel(m.model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	tasks, err := (&accuracyFlags{lambada: corpus, items: m.passages}).tasks(model.Tokenizer)
+	if err != nil {
+		return err
+	}
+	device, err := s.OpenDevice(cmd.Context(), os.Args[0], cmdline.NewLogger(m.stderr, false))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, device.Close()) }()
+	predictions := ""
+	if m.dir != "" {
+		predictions = filepath.Join(m.dir, "predictions.jsonl")
+	}
+	scores, err := openScores(predictions)
+	if err != nil {
+		return err
+	}
+	r := accuracyRun{store: s.Findings(), model: model, device: device, scores: scores, progress: m.stderr}
+	for i, t := range techniques {
+		if err := r.compute(cmd.Context(), t, tasks[0]); err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+		if i == 0 {
+			continue
+		}
+		a := shadow.Summarize(r.of(techniques[0], tasks[0]), r.of(t, tasks[0]))
+		if err := m.add(cmd.Context(), paper.AccuracyItem, t.Name, settings, map[string]float64{
+			paper.Points: a.Points, paper.Uncertainty: a.Uncertainty, paper.Perplexity: a.Ratio - 1, paper.Same: a.Same,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// novel opens the model for measurements of attention on the beginning of the novels.
+func (m *paperMeasures) novel(cmd *cobra.Command, corpus string, use func(*attention.Bench) error) error {
+	f := attentionFlags{text: corpus, tokens: m.tokensOfText, texts: 1, first: attention.DenseBelow, width: 128, keep: 0.2}
+	return f.open(cmd, m.model, func(_ findings.Model, b *attention.Bench) error { return use(b) })
+}
+
+// quality measures the perplexity of ways to attend, on the float device.
+func (m *paperMeasures) quality(cmd *cobra.Command, corpus string) error {
+	settings := fmt.Sprintf("The first %d tokens of %s, positions from %d on, keep 20 %%, 4 sinks and at least 64 keys, on the float device", m.tokensOfText, novelsFile, attention.DenseBelow)
+	var names []string
+	for _, w := range paper.QualityWays {
+		if !m.done(paper.QualityItem, w.Way, settings) {
+			names = append(names, w.Way)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	ways, err := attention.FindWays(strings.Join(names, ","))
+	if err != nil {
+		return err
+	}
+	return m.novel(cmd, corpus, func(b *attention.Bench) error {
+		for _, w := range ways {
+			q, err := b.Measure(cmd.Context(), w)
+			if err != nil {
+				return err
+			}
+			if err := m.add(cmd.Context(), paper.QualityItem, w.Name, settings, map[string]float64{paper.Perplexity: q.Perplexity, paper.Kept: q.Kept}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// recall measures how many keys estimated scores find, on the float device.
+func (m *paperMeasures) recall(cmd *cobra.Command, corpus string) error {
+	settings := fmt.Sprintf("The first %d tokens of %s, one row in %d, keep 20 %%, without sinks and floor, on the float device", m.tokensOfText, novelsFile, recallStride)
+	missing := slices.ContainsFunc(attention.ScoreNames[:], func(name string) bool { return !m.done(paper.RecallItem, name, settings) })
+	if !missing {
+		return nil
+	}
+	return m.novel(cmd, corpus, func(b *attention.Bench) error {
+		found, _, err := b.Recall(cmd.Context(), recallStride)
+		if err != nil {
+			return err
+		}
+		for s, r := range found {
+			if err := m.add(cmd.Context(), paper.RecallItem, attention.ScoreNames[s], settings, map[string]float64{paper.MeanRecall: r.Mean, paper.WorstRecall: r.Worst}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// kernels measures selection and sparse attention on one core.
+func (m *paperMeasures) kernels(ctx context.Context) error {
+	const settings = "128 rows of one head, 4096 keys, keep 20 %, random scores, the least of 40 times of each row"
+	for i, form := range paper.KernelForms {
+		if m.done(paper.KernelItem, form, settings) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		t := attention.Kernel{Rows: 128, Keys: 4096, Ratio: 0.2, Repeats: 40, Dim: 64 << (i / 2), Half: i%2 == 1}.Measure()
+		if err := m.add(ctx, paper.KernelItem, form, settings, map[string]float64{paper.WithPilot: t.Pilot(), paper.OneCore: t.Alone()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
