@@ -96,7 +96,7 @@ var walls = []wall{
 	{folder: "backend/engine/saved", stdOnly: true},
 	{folder: "backend/engine/sequences"},
 	{folder: "backend/engine/kvcache", internal: []string{"backend", "backend/engine/arena", "backend/engine/recall", "backend/quant"}},
-	{folder: "backend/engine/recall"},
+	{folder: "backend/engine/recall", internal: []string{"backend/sparse"}},
 	{folder: "backend/engine/power", internal: []string{"backend"}},
 	{folder: "backend/engine/workload"},
 	{folder: "backend/engine/queue", internal: []string{"backend", "backend/engine/report", "backend/sampler", "spec"}},
@@ -155,7 +155,7 @@ var walls = []wall{
 		"adapters/lab/bench", "graphswap/headpipe", "adapters/lab/shadow", "backend/engine", "backend/engine/draft", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline", "graphswap/outoforder", "spec", "spec/replay",
 	}},
 	{folder: "adapters/lab/published", internal: []string{"adapters/config", "adapters/launch", "backend/engine", "backend/engine/draft/baseline", "graphswap", "graphswap/baseline"}},
-	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "integration_test/randommodel", "spec/..."}, modules: []string{
+	{folder: "adapters/lab", internal: []string{"adapters/...", "backend/...", "graphswap/...", "hexagon", "hexagon/estimator", "integration_test/randommodel", "internal/filelock", "spec/..."}, modules: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar", "golang.org/x/sys",
 	}},
 	{folder: "adapters/jsonfault"},

@@ -223,7 +223,7 @@ func (o Ollama) warm(ctx context.Context, name string) error {
 func (o Ollama) explain(err error) error {
 	switch {
 	case hasStatus(err, http.StatusNotImplemented):
-		return fmt.Errorf("%w: neither Ollama nor sdnpu can format chats for this model: create a model FROM it with a TEMPLATE line, and enable the new model: %w", ErrUnsuitable, err)
+		return fmt.Errorf("%w: create a model FROM it with a TEMPLATE line, and enable the new model: %w", ErrUnsuitable, err)
 	case o.RunnerKnown:
 		return fmt.Errorf("the first request failed: %w", err)
 	}

@@ -141,6 +141,9 @@ func (f *accuracyFlags) tasks(t *tokenizer.Tokenizer) (tasks []accuracyTask, err
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.lambada, err)
 		}
+		if len(items) == 0 {
+			return nil, fmt.Errorf("%s: no passage can be used: want lines with a JSON object whose field text has several words", f.lambada)
+		}
 		tasks = append(tasks, accuracyTask{lambada, items})
 	}
 	if f.wikitext != "" {
@@ -247,7 +250,7 @@ func (r *accuracyRun) compute(ctx context.Context, t shadow.Technique, task accu
 			return err
 		}
 		for _, s := range found {
-			s.Task, s.Technique, s.Key = task.name, t.Name, r.keys[t.Name]
+			s.Task, s.Technique, s.Key = task.name, t.Name, r.key(t, task.items[s.Item])
 			r.scores.list = append(r.scores.list, s)
 		}
 		if err := r.scores.save(ctx); err != nil {
@@ -258,11 +261,23 @@ func (r *accuracyRun) compute(ctx context.Context, t shadow.Technique, task accu
 	return nil
 }
 
-// of returns the scores of a technique for a task's items.
+// key identifies the technique and the text of an item.
+func (r *accuracyRun) key(t shadow.Technique, item shadow.Item) string {
+	digest := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", r.keys[t.Name], item.From, item.Tokens))
+	return hex.EncodeToString(digest[:8])
+}
+
+// of returns the scores of a technique for a task's items, one for each item.
 func (r *accuracyRun) of(t shadow.Technique, task accuracyTask) (found []shadow.Score) {
+	seen := make(map[int]bool)
 	for _, s := range r.scores.list {
-		if s.Task == task.name && s.Technique == t.Name && s.Key == r.keys[t.Name] && s.Item < len(task.items) {
+		if s.Task != task.name || s.Technique != t.Name || s.Item < 0 || s.Item >= len(task.items) || seen[s.Item] {
+			continue
+		}
+		item := task.items[s.Item]
+		if s.Key == r.key(t, item) && len(s.Top) == len(item.Tokens)-item.From && s.Loss > -1e-3 { // rounding may make a loss of zero negative
 			found = append(found, s)
+			seen[s.Item] = true
 		}
 	}
 	return found

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,20 @@ import (
 type attentionExecute struct {
 	text, timeline, ratio string
 	tokens, rows          int
+	json                  bool
+}
+
+// attentionExecuted is the result of `sdnpu-lab attention execute` in JSON. Energies are zero if the
+// device simulates none.
+type attentionExecuted struct {
+	DenseMs  float64 `json:"dense_ms"`
+	SomeMs   float64 `json:"some_ms"`
+	DenseMJ  float64 `json:"dense_mj"`
+	SomeMJ   float64 `json:"some_mj"`
+	Kept     float64 `json:"kept"`
+	Recall   float64 `json:"recall"`
+	CPUMs    float64 `json:"cpu_ms"`
+	Launches int64   `json:"launches"`
 }
 
 func newAttentionExecuteCommand() *cobra.Command {
@@ -48,6 +63,7 @@ the phone's profile, and the CPU's are those of this machine.`,
 	flags.StringVar(&f.ratio, "ratio", "0.2", "value of sdnpu.attention_ratio")
 	flags.IntVar(&f.tokens, "tokens", 1024, "number of tokens of the prompt")
 	flags.IntVar(&f.rows, "rows", 128, "number of tokens of a chunk")
+	flags.BoolVar(&f.json, "json", false, "print times and energies as one JSON object")
 	_ = cmd.MarkFlagRequired("text") // MarkFlagRequired cannot fail, because the flag exists
 	return cmd
 }
@@ -68,11 +84,17 @@ func (f *attentionExecute) run(cmd *cobra.Command, path string) error {
 	if some.Pipeline == nil {
 		return fmt.Errorf("no pass attended on the CPU: %d tokens at ratio %s: want more than %d tokens and a ratio below %v", len(prompt), f.ratio, lanes.DenseKeys, lanes.DenseRatio)
 	}
+	h := some.Host
+	if f.json {
+		e := attentionExecuted{DenseMs: inMs(dense), SomeMs: inMs(some), Kept: h.Keep(), Recall: h.Recall(), CPUMs: 1e3 * h.Attention.Seconds(), Launches: h.Launches}
+		e.DenseMJ, _ = dense.EnergyMJ()
+		e.SomeMJ, _ = some.EnergyMJ()
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
+	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%d tokens, %d rows, %s\n", len(prompt), f.rows, clockName(some))
 	fmt.Fprintf(w, "dense\tfirst token\t%.2f ms\n", inMs(dense))
 	fmt.Fprintf(w, "ratio %s\tfirst token\t%.2f ms\n", f.ratio, inMs(some))
-	h := some.Host
 	fmt.Fprintf(w, "\tkept %.2f %%, recall %.2f %%, %d launches, CPU %.2f ms, %d passes on the CPU, %d dense\n",
 		100*h.Keep(), 100*h.Recall(), h.Launches, 1e3*h.Attention.Seconds(), h.SparsePasses, h.DensePasses)
 	p := some.Pipeline

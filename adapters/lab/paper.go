@@ -21,6 +21,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/memo"
 	"github.com/sdnpu/sdnpu/adapters/lab/paper"
 	"github.com/sdnpu/sdnpu/graphswap"
+	"github.com/sdnpu/sdnpu/internal/filelock"
 	"github.com/sdnpu/sdnpu/spec/replay"
 )
 
@@ -50,19 +51,21 @@ func newPaperCommand() *cobra.Command {
 		Use:   "paper ITEM… -o DIR",
 		Short: "Reproduce tables and figures of the papers",
 		Long: `Reproduce tables and figures of the papers on sd.npu and CoordGen, and those of llm.npu and
-shadowAttn that have a counterpart here.
+shadowAttn that have a counterpart here. Items whose texts --data does not have are left out.
 
 Each item prints, for each value, what the paper says, what this program gives, the
-difference, and how our value was found: counted (also a model's predictions), executed (the engine answers real
-prompts with real drafts, and the emulator charges each call with the time of a phone on
-a virtual clock), simulated from a device profile, estimated, or measured on this machine.
+difference, and how our value was found: counted (computed exactly from recorded texts or a
+model's predictions), executed (the engine answers real prompts with real drafts, and the
+emulator charges each call with the time of a phone on a virtual clock), simulated from a
+device profile, estimated, or measured on this machine.
 A value to which the profile was fitted is marked: it confirms nothing.
 
 The items are: all, ` + strings.Join(paperItems(), ", ") + `.
 
 -o writes, into a subfolder with the model's name, a JSON file and a picture for each
-item, all tables as papers.md, and each executed run and measurement as soon as it ends.
-After an interruption, the same command continues with the first one that is missing. Run the
+item, the tables of all named items as papers.md, and each executed run and measurement as soon as it ends.
+After an interruption, the same command continues with the first run or measurement
+that is missing. Run the
 command once for each --model: Table 4 compares with the published model of that name.
 
 All systems give the same texts, so the emulator computes each text once, and a device that
@@ -88,11 +91,11 @@ without recorded texts, the texts of the run "npu" are replayed.`,
 	flags.StringSliceVar(&f.prompts, "prompts", nil, "files of prompts (default: those in the data folder)")
 	flags.StringVar(&f.traces, "traces", "", "recorded texts of the model (default: traces/MODEL.jsonl in the data folder)")
 	flags.StringToStringVar(&f.llamacpp, "llama-cpp", nil, "measured times of llama.cpp on the CPU, as PHONE/MODEL=MILLISECONDS per token (default: the profile's)")
-	flags.BoolVar(&f.known, "known", false, "execute nothing; values of runs that the folder of -o does not have are left out")
+	flags.BoolVar(&f.known, "known", false, "execute and measure nothing; values that the folder of -o does not have are left out")
 	flags.BoolVar(&f.recompute, "recompute", false, "let the emulator compute every pass of every run (10 to 18 s of processor time per request)")
 	flags.IntVar(&f.items, "items", 3, "number of prompts of each task, evenly spread")
-	flags.IntVar(&f.passages, "passages", 128, "number of LAMBADA's passages")
-	flags.IntVar(&f.tokensOfText, "text-tokens", 2048, "length of the text on which ways to attend are measured")
+	flags.IntVar(&f.passages, "passages", 128, "number of LAMBADA's passages whose last word is predicted")
+	flags.IntVar(&f.tokensOfText, "text-tokens", 2048, "number of tokens of the text on which attention is measured")
 	flags.IntVar(&f.longest, "longest", 1100, "skip prompts that have more tokens")
 	flags.IntVarP(&f.tokens, "tokens", "n", 150, "maximum number of tokens to generate")
 	return cmd
@@ -106,7 +109,20 @@ func paperItems() (names []string) {
 	return names
 }
 
-func (f *paperFlags) run(cmd *cobra.Command, names []string) error {
+// lockFolder keeps other commands away from a folder until release is called. Otherwise, two commands would
+// overwrite each other's results.
+func lockFolder(dir string) (release func() error, err error) {
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := filelock.Try(lock, true); errors.Is(err, filelock.ErrHeld) { // a file system without locks must do without
+		return nil, errors.Join(fmt.Errorf("-o: another command writes to %s: wait for it, or name another folder", dir), lock.Close())
+	}
+	return lock.Close, nil
+}
+
+func (f *paperFlags) run(cmd *cobra.Command, names []string) (err error) {
 	items, err := paper.Find(names...)
 	if err != nil {
 		return err
@@ -124,6 +140,11 @@ func (f *paperFlags) run(cmd *cobra.Command, names []string) error {
 		if err := os.MkdirAll(f.dir, 0o755); err != nil {
 			return err
 		}
+		release, err := lockFolder(f.dir)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, release()) }()
 		store = filepath.Join(f.dir, "requests.jsonl")
 	}
 	requests, err := openPaperStore(store)
@@ -143,7 +164,7 @@ func (f *paperFlags) run(cmd *cobra.Command, names []string) error {
 			return err
 		}
 		for _, item := range items {
-			if !item.Measured {
+			if !item.Recorded {
 				continue
 			}
 			if err := measures.make(cmd, item.Name); err != nil {

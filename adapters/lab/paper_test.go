@@ -99,16 +99,16 @@ func TestPaperMeasuresResumesAndNamesMissingTexts(t *testing.T) {
 		t.Helper()
 		var out, progress bytes.Buffer
 		root := newCommand()
-		root.SetArgs(append([]string{"paper", "--data", data, "--model", story, "--passages", "3", "--text-tokens", "300", "-o", dir}, items...))
+		root.SetArgs(append([]string{"paper", "--data", data, "--model", story, "--passages", "3", "--text-tokens", "600", "-o", dir}, items...))
 		root.SetOut(&out)
 		root.SetErr(&progress)
 		require.NoError(t, root.ExecuteContext(t.Context()))
 		return out.String(), progress.String()
 	}
 	_, log := run(paper.AccuracyItem, paper.QualityItem)
-	require.Contains(t, log, "llmnpu-accuracy is left out: ")
+	require.Contains(t, log, "llmnpu-accuracy is not measured: ")
 	require.Contains(t, log, "lambada_test.jsonl")
-	require.Contains(t, log, "shadowattn-quality is left out: ")
+	require.Contains(t, log, "shadowattn-quality is not measured: ")
 
 	require.NoError(t, os.Mkdir(filepath.Join(data, "corpora"), 0o700))
 	passages := strings.Repeat(`{"text": "One day, a little girl named Lily went to the park"}`+"\n", 5)
@@ -120,12 +120,16 @@ func TestPaperMeasuresResumesAndNamesMissingTexts(t *testing.T) {
 	for _, what := range []string{"llmnpu-accuracy, plain W8A8: measured", "shadowattn-quality, integer: measured", "shadowattn-recall, nine buckets, 8 bits: measured"} {
 		require.Contains(t, log, what)
 	}
-	for _, row := range []string{"| w8a8-shadow: change of accuracy |", "| blocks of 64 × 64: change of perplexity |", "as published: worst head |", "the first 3 passages of lambada_test.jsonl", "The first 300 tokens of"} {
+	for _, row := range []string{"| w8a8-shadow: change of accuracy |", "| blocks of 64 × 64: change of perplexity |", "as published: worst head |", "the first 3 passages of lambada_test.jsonl", "The first 600 tokens of"} {
 		require.Contains(t, first, row)
 	}
 	again, log := run(items...)
 	require.Equal(t, first, again)
 	require.NotContains(t, log, "measured")
+
+	speed, log := run(paper.SpeedItem)
+	require.Contains(t, log, "shadowattn-speed, sd8gen3: measured")
+	require.Contains(t, speed, "| attention on the CPU |")
 
 	file := filepath.Join(dir, "stories260K-f16", "measurements.jsonl")
 	saved, err := os.ReadFile(file)
@@ -139,6 +143,23 @@ func TestPaperMeasuresResumesAndNamesMissingTexts(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("x\n"), 0o600))
 	_, err = lab(t, "paper", paper.RecallItem, "--data", data, "--model", story, "-o", dir)
 	require.ErrorContains(t, err, "measurements.jsonl: line 1")
+	require.ErrorContains(t, err, "delete the file")
+	require.NoError(t, os.WriteFile(file, saved, 0o600))
+
+	passages = strings.Repeat(`{"text": "The dog was happy and ran to the big tree"}`+"\n", 2)
+	require.NoError(t, os.WriteFile(filepath.Join(data, "corpora", lambadaFile), []byte(passages), 0o600))
+	other, log := run(paper.AccuracyItem)
+	require.Contains(t, log, "llmnpu-accuracy, plain W8A8: measured", "the file has another text under the same name")
+	require.Contains(t, other, "the first 2 passages of", "the text has only two")
+	require.NoError(t, os.WriteFile(filepath.Join(data, "corpora", lambadaFile), nil, 0o600))
+	_, err = lab(t, "paper", paper.AccuracyItem, "--data", data, "--model", story, "-o", dir)
+	require.ErrorContains(t, err, "no passage can be used")
+
+	release, err := lockFolder(filepath.Dir(file))
+	require.NoError(t, err)
+	_, err = lab(t, "paper", "fig3", "--data", data, "--model", story, "-o", dir)
+	require.ErrorContains(t, err, "another command writes to")
+	require.NoError(t, release())
 	_, err = lab(t, "paper", paper.RecallItem, "--data", data, "--text-tokens", "100", "-o", dir)
 	require.ErrorContains(t, err, "--text-tokens 100: want")
 }

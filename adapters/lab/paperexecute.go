@@ -160,8 +160,7 @@ func (j *paperJob) execute(ctx context.Context, memory *memo.Memory, stderr io.W
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	child := exec.CommandContext(ctx, self, paperCommand)
-	child.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SDNPU_EMULATOR=") }),
-		fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=virtual", j.Run.Phone, j.Run.As))
+	child.Env = onPhone(j.Run.Phone, j.Run.As)
 	child.Stderr = stderr
 	output, err := child.StdoutPipe()
 	if err != nil {
@@ -185,4 +184,10 @@ func (j *paperJob) execute(ctx context.Context, memory *memo.Memory, stderr io.W
 		return err
 	}
 	return readPaperLines(ctx, json.NewDecoder(output), replies, memory.Session(), each)
+}
+
+// onPhone returns the environment of a child process whose emulator keeps a phone's virtual clock.
+func onPhone(phone, as string) []string {
+	return append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SDNPU_EMULATOR=") }),
+		fmt.Sprintf("SDNPU_EMULATOR=profile=%s,as=%s,pace=virtual", phone, as))
 }

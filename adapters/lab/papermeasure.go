@@ -2,14 +2,18 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +33,7 @@ const (
 	novelsFile  = "public-domain-novels.txt"
 )
 
-// recallStride is the distance of the rows whose recall the command `paper` counts.
+// recallStride is the distance between the rows whose recall the command `paper` counts.
 const recallStride = 32
 
 // paperMeasures makes the measurements of the command `paper` that its file does not have.
@@ -38,6 +42,7 @@ type paperMeasures struct {
 	stderr io.Writer
 	path   string // path is empty if nothing is kept
 	list   []paper.Measurement
+	digest string // digest identifies the model's file
 }
 
 // measures opens the file of measurements in the folder of -o.
@@ -51,17 +56,17 @@ func (f *paperFlags) measures(stderr io.Writer) (*paperMeasures, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
-	if err == nil {
-		m.list, err = paper.ReadMeasurements(text)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.path, err)
+		return nil, err
+	}
+	if m.list, err = paper.ReadMeasurements(text); err != nil {
+		return nil, fmt.Errorf("%s: %w: delete the file to measure again", m.path, err)
 	}
 	return m, nil
 }
 
-// make makes the measurements of an item. Without the corpus that the item needs, the rows of the item stay
-// empty, and a line on stderr names the missing file.
+// make makes the measurements of an item. Without the corpus that the item needs, it measures nothing, and
+// a line on stderr names the missing file.
 func (m *paperMeasures) make(cmd *cobra.Command, item string) error {
 	var corpus string
 	var measure func(*cobra.Command, string) error
@@ -72,12 +77,18 @@ func (m *paperMeasures) make(cmd *cobra.Command, item string) error {
 		corpus, measure = novelsFile, m.quality
 	case paper.RecallItem:
 		corpus, measure = novelsFile, m.recall
+	case paper.SpeedItem:
+		corpus, measure = novelsFile, m.speed
 	case paper.KernelItem:
 		return m.kernels(cmd.Context())
 	}
+	if m.data == "" {
+		fmt.Fprintf(m.stderr, "%s is not measured: it needs corpora/%s in the folder of --data, which is not given\n", item, corpus)
+		return nil
+	}
 	path := filepath.Join(m.data, "corpora", corpus)
 	if _, err := os.Stat(path); err != nil {
-		fmt.Fprintf(m.stderr, "%s is left out: %v\n", item, err)
+		fmt.Fprintf(m.stderr, "%s is not measured: %v\n", item, err)
 		return nil
 	}
 	if err := measure(cmd, path); err != nil {
@@ -86,16 +97,39 @@ func (m *paperMeasures) make(cmd *cobra.Command, item string) error {
 	return nil
 }
 
-// done reports whether the file has a measurement.
-func (m *paperMeasures) done(item, what, settings string) bool {
+// measureSettings describes a measurement, and identifies its model and text by their contents.
+type measureSettings struct{ text, key string }
+
+// with returns the settings of a measurement with the model and a corpus.
+func (m *paperMeasures) with(corpus, text string) (measureSettings, error) {
+	if m.digest == "" {
+		file, model, err := launch.OpenModel(m.model)
+		if err != nil {
+			return measureSettings{}, err
+		}
+		m.digest = model.Digest()
+		if err := file.Close(); err != nil {
+			return measureSettings{}, err
+		}
+	}
+	content, err := os.ReadFile(corpus)
+	if err != nil {
+		return measureSettings{}, err
+	}
+	digest := sha256.Sum256(fmt.Appendf(nil, "%s %s %x", text, m.digest, sha256.Sum256(content)))
+	return measureSettings{text, hex.EncodeToString(digest[:8])}, nil
+}
+
+// done reports whether the list has a measurement with these settings.
+func (m *paperMeasures) done(item, what string, s measureSettings) bool {
 	return slices.ContainsFunc(m.list, func(k paper.Measurement) bool {
-		return k.Model == filepath.Base(m.model) && k.Item == item && k.What == what && k.Settings == settings
+		return k.Model == filepath.Base(m.model) && k.Item == item && k.What == what && k.Key == s.key
 	})
 }
 
 // add replaces a measurement, and writes all to the file.
-func (m *paperMeasures) add(ctx context.Context, item, what, settings string, values map[string]float64) error {
-	k := paper.Measurement{Model: filepath.Base(m.model), Item: item, What: what, Settings: settings, Values: values}
+func (m *paperMeasures) add(ctx context.Context, item, what string, s measureSettings, values map[string]float64) error {
+	k := paper.Measurement{Model: filepath.Base(m.model), Item: item, What: what, Settings: s.text, Key: s.key, Values: values}
 	m.list = slices.DeleteFunc(m.list, func(old paper.Measurement) bool { return old.Model == k.Model && old.Item == item && old.What == what })
 	m.list = append(m.list, k)
 	fmt.Fprintf(m.stderr, "%s, %s: measured\n", item, what)
@@ -115,7 +149,19 @@ func (m *paperMeasures) add(ctx context.Context, item, what, settings string, va
 
 // accuracy compares techniques with float32 on LAMBADA, on the emulator.
 func (m *paperMeasures) accuracy(cmd *cobra.Command, corpus string) (err error) {
-	settings := fmt.Sprintf("the first %d passages of %s, on the emulator", m.passages, lambadaFile)
+	file, model, err := launch.OpenModel(m.model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	tasks, err := (&accuracyFlags{lambada: corpus, items: m.passages}).tasks(model.Tokenizer)
+	if err != nil {
+		return err
+	}
+	settings, err := m.with(corpus, fmt.Sprintf("the first %d passages of %s, on the emulator", len(tasks[0].items), lambadaFile))
+	if err != nil {
+		return err
+	}
 	techniques := shadow.Techniques[:1:1]
 	for _, a := range paper.AccuracyTechniques {
 		if m.done(paper.AccuracyItem, a.Technique, settings) {
@@ -135,15 +181,6 @@ func (m *paperMeasures) accuracy(cmd *cobra.Command, corpus string) (err error) 
 		return err
 	}
 	s.Library = "emulator"
-	file, model, err := launch.OpenModel(m.model)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	tasks, err := (&accuracyFlags{lambada: corpus, items: m.passages}).tasks(model.Tokenizer)
-	if err != nil {
-		return err
-	}
 	device, err := s.OpenDevice(cmd.Context(), os.Args[0], cmdline.NewLogger(m.stderr, false))
 	if err != nil {
 		return err
@@ -167,7 +204,7 @@ func (m *paperMeasures) accuracy(cmd *cobra.Command, corpus string) (err error) 
 		}
 		a := shadow.Summarize(r.of(techniques[0], tasks[0]), r.of(t, tasks[0]))
 		if err := m.add(cmd.Context(), paper.AccuracyItem, t.Name, settings, map[string]float64{
-			paper.Points: a.Points, paper.Uncertainty: a.Uncertainty, paper.Perplexity: a.Ratio - 1, paper.Same: a.Same,
+			paper.Points: a.Points, paper.Uncertainty: a.Uncertainty, paper.Change: a.Ratio - 1,
 		}); err != nil {
 			return err
 		}
@@ -183,7 +220,10 @@ func (m *paperMeasures) novel(cmd *cobra.Command, corpus string, use func(*atten
 
 // quality measures the perplexity of ways to attend, on the float device.
 func (m *paperMeasures) quality(cmd *cobra.Command, corpus string) error {
-	settings := fmt.Sprintf("The first %d tokens of %s, positions from %d on, keep 20 %%, 4 sinks and at least 64 keys, on the float device", m.tokensOfText, novelsFile, attention.DenseBelow)
+	settings, err := m.with(corpus, fmt.Sprintf("The first %d tokens of %s, positions from %d on, keep 20 %%, 4 sinks and at least 64 keys, on the float device", m.tokensOfText, novelsFile, attention.DenseBelow))
+	if err != nil {
+		return err
+	}
 	var names []string
 	for _, w := range paper.QualityWays {
 		if !m.done(paper.QualityItem, w.Way, settings) {
@@ -213,7 +253,10 @@ func (m *paperMeasures) quality(cmd *cobra.Command, corpus string) error {
 
 // recall measures how many keys estimated scores find, on the float device.
 func (m *paperMeasures) recall(cmd *cobra.Command, corpus string) error {
-	settings := fmt.Sprintf("The first %d tokens of %s, one row in %d, keep 20 %%, without sinks and floor, on the float device", m.tokensOfText, novelsFile, recallStride)
+	settings, err := m.with(corpus, fmt.Sprintf("The first %d tokens of %s, one row in %d, keep 20 %%, without sinks and floor, on the float device", m.tokensOfText, novelsFile, recallStride))
+	if err != nil {
+		return err
+	}
 	missing := slices.ContainsFunc(attention.ScoreNames[:], func(name string) bool { return !m.done(paper.RecallItem, name, settings) })
 	if !missing {
 		return nil
@@ -234,18 +277,49 @@ func (m *paperMeasures) recall(cmd *cobra.Command, corpus string) error {
 
 // kernels measures selection and sparse attention on one core.
 func (m *paperMeasures) kernels(ctx context.Context) error {
-	const settings = "128 rows of one head, 4096 keys, keep 20 %, random scores, the least of 40 times of each row"
-	for i, form := range paper.KernelForms {
-		if m.done(paper.KernelItem, form, settings) {
+	settings := measureSettings{"128 rows of one head, 4096 keys, keep 20 %, random scores, the shortest of 40 measurements of each row", "random"}
+	for _, form := range paper.KernelForms {
+		if m.done(paper.KernelItem, form.Name, settings) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		t := attention.Kernel{Rows: 128, Keys: 4096, Ratio: 0.2, Repeats: 40, Dim: 64 << (i / 2), Half: i%2 == 1}.Measure()
-		if err := m.add(ctx, paper.KernelItem, form, settings, map[string]float64{paper.WithPilot: t.Pilot(), paper.OneCore: t.Alone()}); err != nil {
+		t := attention.Kernel{Rows: 128, Keys: 4096, Ratio: 0.2, Repeats: 40, Dim: form.Dim, Half: form.Half}.Measure()
+		if err := m.add(ctx, paper.KernelItem, form.Name, settings, map[string]float64{paper.WithPilot: t.Pilot(), paper.OneCore: t.Alone()}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// speed runs a prompt with dense attention and with attention to some keys, in a child process, because
+// the emulator reads its pace only once per process.
+func (m *paperMeasures) speed(cmd *cobra.Command, corpus string) error {
+	tokens := m.tokensOfText / 2
+	settings, err := m.with(corpus, fmt.Sprintf("The first %d tokens of %s in chunks of 128, keep 20 %%, charged as %s on %s", tokens, novelsFile, paper.SpeedModel, paper.SpeedPhone))
+	if err != nil {
+		return err
+	}
+	if m.done(paper.SpeedItem, paper.SpeedPhone, settings) {
+		return nil
+	}
+	self, err := launch.OwnProgram()
+	if err != nil {
+		return err
+	}
+	child := exec.CommandContext(cmd.Context(), self, "attention", "execute", m.model, "--text", corpus, "--tokens", strconv.Itoa(tokens), "--json")
+	child.Env = append(onPhone(paper.SpeedPhone, paper.SpeedModel), "SDNPU_LIBRARY=emulator")
+	child.Stderr = m.stderr
+	output, err := child.Output()
+	if err != nil {
+		return err
+	}
+	var e attentionExecuted
+	if err := json.Unmarshal(output, &e); err != nil {
+		return err
+	}
+	return m.add(cmd.Context(), paper.SpeedItem, paper.SpeedPhone, settings, map[string]float64{
+		paper.Faster: e.DenseMs / e.SomeMs, paper.LessEnergy: e.DenseMJ / e.SomeMJ, paper.Kept: e.Kept, paper.CPUMs: e.CPUMs,
+	})
 }

@@ -94,13 +94,13 @@ func (b *Bench) Recall(ctx context.Context, stride int) (result Recalls, rows in
 		if n <= DenseBelow {
 			return
 		}
-		means := a.learn(k, n)
+		sums := a.learn(k, n)
 		head := k.Layer*c.Heads + k.Head
 		var own [numberOfScore]float64
 		lists := make([][]int32, numberOfScore)
 		var estimates [numberOfScore]estimate
 		for s := range Scores(numberOfScore) {
-			s.prepare(&estimates[s], k, n, means)
+			s.prepare(&estimates[s], k, n, sums)
 		}
 		for r := 0; r < len(k.Queries); r += stride {
 			for s := range Scores(numberOfScore) {

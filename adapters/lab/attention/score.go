@@ -29,8 +29,8 @@ func (s Scores) eight() bool { return s == Rows || s == Layers || s == Buckets |
 // span is the part of the largest possible product that a score of 8 bits can hold, as in the engine.
 const span = 1.0 / 16
 
-// scaleMeans holds sums of scales of a layer's heads in chunks, and their number.
-type scaleMeans struct{ queries, keys, count float64 }
+// scaleSums holds sums of the scales of heads' queries and keys, and the number of terms of each sum.
+type scaleSums struct{ queries, keys, count float64 }
 
 // estimate holds the rounded keys of a key head, and the scale of each row's queries.
 type estimate struct {
@@ -44,7 +44,7 @@ type estimate struct {
 }
 
 // prepare rounds keys and chooses scales. span is the number of keys.
-func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, means scaleMeans) {
+func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, sums scaleSums) {
 	keys := c.Text.Keys(c.Layer, c.KeyHead)
 	dim := keys.Stride
 	if s == Float {
@@ -69,10 +69,10 @@ func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, means scaleMeans) {
 		}
 		e.scale = 0
 	case Layers:
-		e.scale, scale = float32(means.queries/means.count), float32(means.keys/means.count)
+		e.scale, scale = float32(sums.queries/sums.count), float32(sums.keys/sums.count)
 	case Buckets, LogBuckets, ExactBuckets:
-		e.scale = nearest(e.scale, float32(means.queries/means.count), s == LogBuckets)
-		scale = nearest(scale, float32(means.keys/means.count), s == LogBuckets)
+		e.scale = nearest(e.scale, float32(sums.queries/sums.count), s == LogBuckets)
+		scale = nearest(scale, float32(sums.keys/sums.count), s == LogBuckets)
 	}
 	if cap(e.keys.F32) < n*dim {
 		e.keys.F32 = make([]float32, 2*n*dim)

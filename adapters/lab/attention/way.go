@@ -138,12 +138,12 @@ func (a *attender) attend(c *heads.Chunk) {
 	a.lock.Unlock()
 }
 
-// learn notes the scales of a head in a chunk, and returns the means of the layer's heads in the chunks
-// before. In the first chunk it returns the head's own scales. Heads of a chunk run at the same time, so
-// the means do not contain their chunk: they would depend on which heads have finished.
-func (a *attender) learn(c *heads.Chunk, n int) scaleMeans {
+// learn notes the scales of a head in a chunk, and returns the sums of the scales of the layer's heads in all
+// earlier chunks. In the first chunk it returns the head's own scales. Heads of a chunk run at the same
+// time, so the sums leave out their chunk: they would depend on which heads have finished.
+func (a *attender) learn(c *heads.Chunk, n int) scaleSums {
 	keys := c.Text.Keys(c.Layer, c.KeyHead)
-	own := scaleMeans{keys: float64(largest(keys.F32[:n*keys.Stride]) / 127), count: 1}
+	own := scaleSums{keys: float64(largest(keys.F32[:n*keys.Stride]) / 127), count: 1}
 	for _, row := range c.Queries {
 		own.queries = max(own.queries, float64(largest(row)/127))
 	}
@@ -151,30 +151,30 @@ func (a *attender) learn(c *heads.Chunk, n int) scaleMeans {
 	defer a.lock.Unlock()
 	l := a.learned[c.Layer]
 	if l == nil {
-		l = &learned{chunk: make(map[int]scaleMeans)}
+		l = &learned{chunk: make(map[int]scaleSums)}
 		a.learned[c.Layer] = l
 	}
 	if l.first != c.First {
 		for _, head := range slices.Sorted(maps.Keys(l.chunk)) { // always in the same order, because sums of floats depend on it
 			m := l.chunk[head]
-			l.means.queries, l.means.keys, l.means.count = l.means.queries+m.queries, l.means.keys+m.keys, l.means.count+1
+			l.sums.queries, l.sums.keys, l.sums.count = l.sums.queries+m.queries, l.sums.keys+m.keys, l.sums.count+1
 		}
 		clear(l.chunk)
 		l.first = c.First
 	}
 	l.chunk[c.Head] = own
-	if l.means.count == 0 {
+	if l.sums.count == 0 {
 		return own
 	}
-	return l.means
+	return l.sums
 }
 
-// learned holds the scales of a layer: the means of the heads in earlier chunks, and the scales of each
+// learned holds the scales of a layer: the sums of the heads in earlier chunks, and the scales of each
 // head in the chunk that begins at position first.
 type learned struct {
-	means scaleMeans
+	sums  scaleSums
 	first int
-	chunk map[int]scaleMeans
+	chunk map[int]scaleSums
 }
 
 // window returns the first and the latest keys of a row with n keys.
@@ -218,7 +218,7 @@ func chooseBlocks(c *heads.Chunk, ratio float64) (all [][]int32) {
 				scores[b] = math.MaxFloat32
 			}
 		}
-		all = append(all, selectFloat(nil, scores, sparse.Rule{}, ratio))
+		all = append(all, selectFloat(nil, scores, sparse.Rule{Sinks: 1}, ratio))
 	}
 	return all
 }
@@ -230,7 +230,7 @@ func integer(c *heads.Chunk) {
 	keys, values := c.Text.Keys(c.Layer, c.KeyHead), c.Text.Values(c.Layer, c.KeyHead)
 	dim := keys.Stride
 	e := new(estimate)
-	Exact.prepare(e, c, n, scaleMeans{})
+	Exact.prepare(e, c, n, scaleSums{})
 	keyScale, valueScale := largest(keys.F32[:n*dim])/127, largest(values.F32[:n*dim])/127
 	rounded := sparse.Rows{F32: make([]float32, n*dim), Stride: dim}
 	for i, v := range values.F32[:n*dim] {

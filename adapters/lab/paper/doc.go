@@ -6,8 +6,8 @@
 // what the paper says, what this program gives, the difference, and a [Mark] that says how our
 // value was found:
 //
-//   - counted: an exact count, on recorded texts, in an execution with real drafts, or of a model's
-//     predictions;
+//   - counted: computed exactly from recorded texts, from executions with real drafts, or from a
+//     model's predictions;
 //   - executed: the engine answered real prompts with real drafts, and a device charged each
 //     call with the time of a device profile, on a virtual clock. The device is the emulator, or
 //     one of package memo, which computes each text once for all systems;

@@ -14,8 +14,8 @@ type Item struct {
 	Needs []Need
 	// Texts is set if the item replays recorded texts.
 	Texts bool
-	// Measured is set if the item prints measurements of the model.
-	Measured bool
+	// Recorded is set if the item prints a [Measurement].
+	Recorded bool
 	fill     func(context.Context, *Table, *Data, library) error
 }
 
@@ -75,6 +75,7 @@ func Items() []Item {
 		{AccuracyItem, "llm.npu: accuracy of techniques", nil, false, true, llmnpuAccuracy},
 		{"shadowattn-order", "shadowAttn: orders of the heads of a layer", nil, false, false, shadowattnOrder},
 		{"shadowattn-gain", "shadowAttn: largest possible gain of a prompt", nil, false, false, shadowattnGain},
+		{SpeedItem, "shadowAttn: time and energy of a prompt", nil, false, true, shadowattnSpeed},
 		{QualityItem, "shadowAttn: quality of ways to attend", nil, false, true, shadowattnQuality},
 		{RecallItem, "shadowAttn: keys that estimated scores find", nil, false, true, shadowattnRecall},
 		{KernelItem, "shadowAttn: speed of the attention kernel on one core", nil, false, true, shadowattnKernel},

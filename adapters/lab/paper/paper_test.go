@@ -93,7 +93,7 @@ func TestDifferencesSayHowOursCompares(t *testing.T) {
 func TestEveryItemFindsItsPublishedValues(t *testing.T) {
 	want := map[string]int{
 		"table2": 4, "table3": 18, "table4": 21, "fig2": 2, "fig3": 6, "fig4": 2, "fig5": 8, "fig6a": 2, "fig6b": 3, "fig11": 6, "fig12": 6, "fig13": 7, "fig14": 4, "coordgen-fig5": 4, "llmnpu-order": 5, "llmnpu-sharing": 3,
-		"llmnpu-ablation": 3, AccuracyItem: 2, "shadowattn-gain": 1, RecallItem: 5, KernelItem: 8,
+		"llmnpu-ablation": 3, AccuracyItem: 2, "shadowattn-gain": 1, SpeedItem: 2, RecallItem: 5, KernelItem: 8,
 	}
 	d := &Data{Model: "m.gguf", TextsOf: "a test", Texts: []replay.Trace{{Task: summarization, Prompt: []int32{1, 2, 3, 1, 2}, Output: []int32{3, 1, 2, 9, 3, 1}}}}
 	for _, item := range Items() {
@@ -105,7 +105,7 @@ func TestEveryItemFindsItsPublishedValues(t *testing.T) {
 				found++
 			}
 			require.NotEmpty(t, r.Mark, "%s: %s", item.Name, r.What)
-			require.True(t, r.Ours.Known || len(item.Needs) > 0 || item.Measured, "%s: %s needs no execution", item.Name, r.What)
+			require.True(t, r.Ours.Known || len(item.Needs) > 0 || item.Recorded, "%s: %s needs no execution", item.Name, r.What)
 		}
 		require.Equal(t, want[item.Name]+extraCounted[item.Name], found, item.Name)
 		require.Equal(t, table.Rows[0].Ours.Known, strings.Contains(table.Markdown(), "| "+table.Rows[0].What+" |"), "rows that were not executed are left out")
@@ -187,20 +187,23 @@ func TestTable4ComparesWithThePublishedModelOfTheSameName(t *testing.T) {
 // TestMeasuredItemsPrintTheMeasurementsOfTheModel gives two models' measurements to the items.
 func TestMeasuredItemsPrintTheMeasurementsOfTheModel(t *testing.T) {
 	measurement := func(model, item, what string, values map[string]float64) Measurement {
-		return Measurement{Model: model, Item: item, What: what, Settings: "3 texts", Values: values}
+		return Measurement{Model: model, Item: item, What: what, Settings: "3 texts", Key: "k", Values: values}
 	}
 	d := &Data{Model: "m.gguf", Measurements: []Measurement{
-		measurement("m.gguf", AccuracyItem, "w8a8", map[string]float64{Points: -2.5, Uncertainty: 0.5, Perplexity: 0.125}),
+		measurement("m.gguf", AccuracyItem, "w8a8", map[string]float64{Points: -2.5, Uncertainty: 0.5, Change: 0.125}),
 		measurement("other.gguf", AccuracyItem, "w8a8", map[string]float64{Points: 9}),
 		measurement("m.gguf", QualityItem, "dense", map[string]float64{Perplexity: 20}),
+		{Model: "m.gguf", Item: QualityItem, What: "window", Settings: "9 texts", Key: "old", Values: map[string]float64{Perplexity: 7}},
 		measurement("m.gguf", QualityItem, "blocks", map[string]float64{Perplexity: 25}),
 		measurement("m.gguf", RecallItem, "nine buckets, exact products", map[string]float64{MeanRecall: 0.99, WorstRecall: 0.9}),
-		measurement("m.gguf", KernelItem, KernelForms[3], map[string]float64{WithPilot: 7, OneCore: 0.5}),
+		measurement("m.gguf", SpeedItem, SpeedPhone, map[string]float64{Faster: 0.5, LessEnergy: 0.25, Kept: 0.22, CPUMs: 120}),
+		measurement("m.gguf", KernelItem, KernelForms[3].Name, map[string]float64{WithPilot: 7, OneCore: 0.5}),
 	}}
 	for item, want := range map[string][]string{
 		AccuracyItem: {"| w8a8: change of accuracy | points | – | -2.50 | – | counted; standard error 0.5 |", "| w8a8: change of the last words' perplexity | % | – | 12.5 |", "3 texts"},
 		QualityItem:  {"| blocks of 64 × 64: change of perplexity | % | – | 25.0 | – | counted; published: C/G-Block-Sparse loses 11.4 points of accuracy |"},
 		RecallItem:   {"as published: mean of all heads | % | 99.0–99.7 | 99.0 | below | counted |", "as published: worst head | % | – | 90.0 |"},
+		SpeedItem:    {"divided by ours | × | 2.90–4.50 | 0.50 | below | executed;", "| keys that rows attend to | % | – | 22.0 |", "| attention on the CPU | ms | – | 120 | – | measured |"},
 		KernelItem:   {"| 128 × float16: speed-up with scores from another unit | times | 3.50 | 7.00 | +100 % | measured |", "| of dense | 0.66 | 0.50 | -24 % | measured |"},
 	} {
 		list, err := Find(item)
@@ -212,6 +215,8 @@ func TestMeasuredItemsPrintTheMeasurementsOfTheModel(t *testing.T) {
 			require.Contains(t, text, line)
 		}
 		require.NotContains(t, text, "9.00 |")
+		require.NotContains(t, text, "9 texts")
+		require.NotContains(t, text, "| the first 4 and the latest keys", "a measurement of another text is left out")
 	}
 }
 
@@ -220,7 +225,7 @@ func TestImpossibleMeasurementsAreRejected(t *testing.T) {
 	list, err := ReadMeasurements([]byte(good + `{"model":`))
 	require.NoError(t, err)
 	require.Len(t, list, 1, "an incomplete last line is ignored")
-	for _, bad := range []string{`{"values":{"points":1e300}}`, `x`, `{"values":[]}`} {
+	for _, bad := range []string{`{"item":"i","values":{}}`, `{"values":{"points":1}}`, `x`, `{"values":[]}`} {
 		_, err := ReadMeasurements([]byte(good + bad + "\n"))
 		require.ErrorContains(t, err, "line 2", bad)
 	}
