@@ -37,14 +37,14 @@ func TestVendorsCPULibraryPassesTheSuite(t *testing.T) {
 }
 
 // refusedByCPULibrary returns the operator and the type of a node that libQnnCpu refuses,
-// or "": any node of another type than float32, except Cast between floats, Widen, and Gather and
-// Add of u8.
+// or "": any node of another type than float32, except Cast between floats, Widen, and Gather, Add and
+// MatMul of u8.
 func refusedByCPULibrary(g *backend.Graph) string {
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		for _, id := range slices.Concat(n.Inputs, n.Outputs) {
 			t := &g.Tensors[id]
-			accepted := n.Op == backend.Widen || t.Type == backend.Ufixed8 && (n.Op == backend.Gather || n.Op == backend.Add)
+			accepted := n.Op == backend.Widen || t.Type == backend.Ufixed8 && (n.Op == backend.Gather || n.Op == backend.Add || n.Op == backend.MatMul)
 			if t.Type.Fixed() && !accepted || t.Type == backend.Float16 && n.Op != backend.Cast {
 				return fmt.Sprintf("%s of %v", n.Op, t.Type)
 			}
