@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/lab/shadow"
@@ -310,16 +309,5 @@ func openScores(path string) (*scoreFile, error) {
 
 // save writes all scores to the file.
 func (s *scoreFile) save(ctx context.Context) error {
-	if s.path == "" {
-		return nil
-	}
-	return atomicfile.Write(context.WithoutCancel(ctx), s.path, 0o644, func(w io.Writer) error {
-		lines := json.NewEncoder(w)
-		for i := range s.list {
-			if err := lines.Encode(&s.list[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return writeLines(ctx, s.path, s.list)
 }

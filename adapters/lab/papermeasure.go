@@ -18,7 +18,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/lab/attention"
@@ -133,18 +132,7 @@ func (m *paperMeasures) add(ctx context.Context, item, what string, s measureSet
 	m.list = slices.DeleteFunc(m.list, func(old paper.Measurement) bool { return old.Model == k.Model && old.Item == item && old.What == what })
 	m.list = append(m.list, k)
 	fmt.Fprintf(m.stderr, "%s, %s: measured\n", item, what)
-	if m.path == "" {
-		return nil
-	}
-	return atomicfile.Write(context.WithoutCancel(ctx), m.path, 0o644, func(w io.Writer) error {
-		lines := json.NewEncoder(w)
-		for _, k := range m.list {
-			if err := lines.Encode(k); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return writeLines(ctx, m.path, m.list)
 }
 
 // accuracy compares techniques with float32 on LAMBADA, on the emulator.
@@ -158,6 +146,7 @@ func (m *paperMeasures) accuracy(cmd *cobra.Command, corpus string) (err error) 
 	if err != nil {
 		return err
 	}
+	m.digest = model.Digest()
 	settings, err := m.with(corpus, fmt.Sprintf("the first %d passages of %s, on the emulator", len(tasks[0].items), lambadaFile))
 	if err != nil {
 		return err

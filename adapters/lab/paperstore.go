@@ -67,13 +67,19 @@ func (s *paperStore) begin(run paper.Run, model string) {
 
 // save writes all requests to the file.
 func (s *paperStore) save(ctx context.Context) error {
-	if s.path == "" {
+	return writeLines(ctx, s.path, s.requests)
+}
+
+// writeLines replaces a file by one that has each value as a line of JSON, even if ctx has ended. For an
+// empty path it does nothing.
+func writeLines[T any](ctx context.Context, path string, values []T) error {
+	if path == "" {
 		return nil
 	}
-	return atomicfile.Write(context.WithoutCancel(ctx), s.path, 0o644, func(w io.Writer) error {
+	return atomicfile.Write(context.WithoutCancel(ctx), path, 0o644, func(w io.Writer) error {
 		lines := json.NewEncoder(w)
-		for i := range s.requests {
-			if err := lines.Encode(&s.requests[i]); err != nil {
+		for i := range values {
+			if err := lines.Encode(&values[i]); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,9 +51,8 @@ func (f *shadowAblationFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	costs := &shadow.KnownCosts[0]
-	load := device.Load.LatencyMs + float64(costs.WeightBytes)/1e6/device.Load.BandwidthGBps
 	for _, slowdown := range f.slowdown {
-		a, err := shadow.NewAblation(costs, f.chunks, outoforder.DefaultWindow, time.Duration(load*1e6), slowdown)
+		a, err := shadow.NewAblation(costs, f.chunks, outoforder.DefaultWindow, costs.LoadTime(device), slowdown)
 		if err != nil {
 			return err
 		}

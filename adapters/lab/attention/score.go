@@ -43,7 +43,7 @@ type estimate struct {
 	bytes   []uint8
 }
 
-// prepare rounds keys and chooses scales. span is the number of keys.
+// prepare rounds keys and chooses scales. n is the number of keys, and sums holds scales of other heads.
 func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, sums scaleSums) {
 	keys := c.Text.Keys(c.Layer, c.KeyHead)
 	dim := keys.Stride

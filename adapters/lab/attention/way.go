@@ -154,7 +154,7 @@ func (a *attender) learn(c *heads.Chunk, n int) scaleSums {
 		l = &learned{chunk: make(map[int]scaleSums)}
 		a.learned[c.Layer] = l
 	}
-	if l.first != c.First {
+	if _, again := l.chunk[c.Head]; again || l.first != c.First { // a chunk of another text may begin at the same position
 		for _, head := range slices.Sorted(maps.Keys(l.chunk)) { // always in the same order, because sums of floats depend on it
 			m := l.chunk[head]
 			l.sums.queries, l.sums.keys, l.sums.count = l.sums.queries+m.queries, l.sums.keys+m.keys, l.sums.count+1

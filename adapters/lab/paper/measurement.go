@@ -1,10 +1,6 @@
 package paper
 
-import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-)
+import "errors"
 
 // Measurement holds recorded figures of one item. Most take minutes to compute, so they are kept in a file.
 type Measurement struct {
@@ -29,10 +25,10 @@ const (
 
 // The names of the values of measurements.
 const (
-	Points      = "points"      // Points is the change of accuracy in percentage points
-	Uncertainty = "uncertainty" // Uncertainty is the standard error of Points
-	Change      = "change"      // Change is the relative change of the perplexity
-	Perplexity  = "perplexity"
+	Points      = "points"       // Points is the change of accuracy in percentage points
+	Uncertainty = "uncertainty"  // Uncertainty is the standard error of Points
+	Change      = "change"       // Change is the relative change of the perplexity
+	Perplexity  = "perplexity"   // Perplexity is that of the text
 	Kept        = "kept"         // Kept is the fraction of the keys that rows attend to
 	MeanRecall  = "recall"       // MeanRecall is the mean of all heads
 	WorstRecall = "worst_recall" // WorstRecall is that of the worst head
@@ -45,21 +41,13 @@ const (
 
 // ReadMeasurements parses a file with one measurement per line. It ignores an incomplete last line,
 // which an interruption may have left.
-func ReadMeasurements(text []byte) (list []Measurement, err error) {
-	for line := range bytes.Lines(text) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break
-		}
-		var m Measurement
-		if err := json.Unmarshal(line, &m); err != nil {
-			return nil, fmt.Errorf("line %d: %w", len(list)+1, err)
-		}
+func ReadMeasurements(text []byte) ([]Measurement, error) {
+	return readLines(text, func(m *Measurement) error {
 		if m.Item == "" || len(m.Values) == 0 {
-			return nil, fmt.Errorf("line %d: no item or no values", len(list)+1)
+			return errors.New("no item or no values")
 		}
-		list = append(list, m)
-	}
-	return list, nil
+		return nil
+	})
 }
 
 // of returns the measurements of the model for an item. If some have other texts or sizes than the latest

@@ -77,19 +77,30 @@ func NewRequest(r *engine.Report) (q Request, ok bool) {
 
 // ReadRequests parses a file with one request per line. It ignores an incomplete last line,
 // which an interruption may have left.
-func ReadRequests(text []byte) (list []Request, err error) {
+func ReadRequests(text []byte) ([]Request, error) {
+	return readLines(text, func(r *Request) error {
+		if r.Passes < 0 || r.Output < 1 || r.Accepted > r.Drafted || !(r.First >= 0) || !(r.Decode >= 0) {
+			return fmt.Errorf("impossible request of %d tokens and %d passes", r.Output, r.Passes)
+		}
+		return nil
+	})
+}
+
+// readLines parses a text with a JSON value in each line, and checks each value. It ignores an incomplete
+// last line.
+func readLines[T any](text []byte, check func(*T) error) (list []T, err error) {
 	for line := range bytes.Lines(text) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break
 		}
-		var r Request
-		if err := json.Unmarshal(line, &r); err != nil {
+		var value T
+		if err := json.Unmarshal(line, &value); err != nil {
 			return nil, fmt.Errorf("line %d: %w", len(list)+1, err)
 		}
-		if r.Passes < 0 || r.Output < 1 || r.Accepted > r.Drafted || !(r.First >= 0) || !(r.Decode >= 0) {
-			return nil, fmt.Errorf("line %d: impossible request of %d tokens and %d passes", len(list)+1, r.Output, r.Passes)
+		if err := check(&value); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(list)+1, err)
 		}
-		list = append(list, r)
+		list = append(list, value)
 	}
 	return list, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/sdnpu/sdnpu/adapters/lab/shadow"
 	"github.com/sdnpu/sdnpu/graphswap"
@@ -87,12 +86,11 @@ func llmnpuAblation(_ context.Context, t *Table, _ *Data, l library) error {
 		return err
 	}
 	costs := &shadow.KnownCosts[0]
-	load := time.Duration(1e6 * (device.Load.LatencyMs + float64(costs.WeightBytes)/1e6/device.Load.BandwidthGBps))
 	const chunks = 2
 	times := make(map[string][]float64)
 	var names []string
 	for _, slowdown := range shadow.PublishedGroupSlowdown {
-		a, err := shadow.NewAblation(costs, chunks, outoforder.DefaultWindow, load, slowdown)
+		a, err := shadow.NewAblation(costs, chunks, outoforder.DefaultWindow, costs.LoadTime(device), slowdown)
 		if err != nil {
 			return err
 		}
@@ -137,7 +135,7 @@ func shadowattnGain(_ context.Context, t *Table, _ *Data, l library) error {
 		t.add(row)
 	}
 	t.note("If attention and projections are computed at the same rate, no technique for attention alone is faster. The published values are of prompts of 1792 to 4096 tokens. The paper compares with float attention on " +
-		"the CPU or GPU, next to projections on the NPU; here, dense attention is in the NPU's graphs. So its energies have no counterpart, either.")
+		"the CPU or GPU, next to projections on the NPU; here, dense attention is in the NPU's graphs.")
 	return nil
 }
 

@@ -37,6 +37,12 @@ type AblationStep struct {
 // products with a scale for each group of weights take longer on the NPU.
 var PublishedGroupSlowdown = [2]float64{8.1, 10.7}
 
+// LoadTime returns the time in which a device loads the weights of all layers.
+func (c *Costs) LoadTime(device *graphswap.Profile) time.Duration {
+	ms := device.Load.LatencyMs + float64(c.WeightBytes)/1e6/device.Load.BandwidthGBps
+	return time.Duration(ms * float64(time.Millisecond))
+}
+
 // NewAblation simulates a prompt in four systems:
 //
 //   - naive: each chunk has graphs for its position, which are loaded when the chunk begins, because the
