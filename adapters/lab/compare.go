@@ -31,6 +31,7 @@ type compareFlags struct {
 	generateFlags
 	devices     []string
 	limits      []int
+	runs        int
 	temperature float32
 	child       bool
 }
@@ -53,7 +54,12 @@ If -n gives several limits, the first prompt of a task gets the first limit, the
 prompt the second limit, and so on in rotation. The column auto/off divides the decoding
 time with automatic drafts by the time without drafts. The worst tenth is the tenth of
 the requests that gain least. The table counts texts that drafts changed: there must be
-none.`,
+none.
+
+Other programs disturb the times on this machine's clock. With --runs N, all requests run N
+times, each time in a new process that knows nothing of earlier runs, and the table has the
+least time of each request. One more row, the control, compares the requests without drafts
+with themselves: the runs of the first half with those of the second half.`,
 		Example: "  sdnpu-lab bench drafts --prompts rag.jsonl --model smollm2.gguf --items 8 --device sd8gen2,sd8gen3",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -63,6 +69,7 @@ none.`,
 	flags.StringSliceVar(&f.devices, "device", devices, "devices to simulate, or "+thisMachine)
 	flags.StringVar(&f.as, "as", "qwen2.5-1.5b", "model in the device profiles whose execution times are simulated")
 	flags.IntSliceVarP(&f.limits, "tokens", "n", []int{24, 128}, "limits of generated tokens, which the prompts get in rotation")
+	flags.IntVar(&f.runs, "runs", 1, "number of runs; the table has the least times")
 	flags.Float32Var(&f.temperature, "temperature", 0, "sampling temperature; 0 is greedy")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object for each request")
 	flags.BoolVar(&f.child, "child", false, "measure the first device in this process (internal)")
@@ -73,8 +80,8 @@ none.`,
 }
 
 func (f *compareFlags) run(cmd *cobra.Command) error {
-	if len(f.limits) == 0 || slices.Min(f.limits) < 2 || f.longest < 1 || f.items < 0 || len(f.devices) == 0 {
-		return fmt.Errorf("-n %v --longest %d --items %d --device %v: want -n ≥ 2, --longest ≥ 1, --items ≥ 0, and at least one device", f.limits, f.longest, f.items, f.devices)
+	if len(f.limits) == 0 || slices.Min(f.limits) < 2 || f.longest < 1 || f.items < 0 || len(f.devices) == 0 || f.runs < 1 {
+		return fmt.Errorf("-n %v --longest %d --items %d --runs %d --device %v: want -n ≥ 2, --longest ≥ 1, --items ≥ 0, --runs ≥ 1, and at least one device", f.limits, f.longest, f.items, f.runs, f.devices)
 	}
 	for _, device := range f.devices {
 		if device == thisMachine {
@@ -89,11 +96,18 @@ func (f *compareFlags) run(cmd *cobra.Command) error {
 	}
 	var pairs []bench.Pair
 	for _, device := range f.devices {
-		of, err := f.inChild(cmd, device)
-		if err != nil {
-			return fmt.Errorf("%s: %w", device, err)
+		var runs [][]bench.Pair
+		for range f.runs {
+			run, err := f.inChild(cmd, device)
+			if err != nil {
+				return fmt.Errorf("%s: %w", device, err)
+			}
+			runs = append(runs, run)
 		}
-		pairs = append(pairs, of...)
+		pairs = append(pairs, bench.LeastOf(runs)...)
+		if f.runs > 1 {
+			pairs = append(pairs, bench.Control(runs)...)
+		}
 	}
 	if f.json {
 		return nil

@@ -56,7 +56,7 @@ func TestAutomaticDraftsAreNeverMuchSlowerOnDeviceProfiles(t *testing.T) {
 			require.Less(t, c.Ratio, 0.9, "%+v", c)
 		}
 	}
-	for _, wrong := range [][]string{{"-n", "1"}, {"--device", "sd8gen9"}, {"--items", "-1"}} {
+	for _, wrong := range [][]string{{"-n", "1"}, {"--device", "sd8gen9"}, {"--items", "-1"}, {"--runs", "0"}} {
 		_, err := lab(t, append(command, wrong...)...)
 		require.Error(t, err, wrong)
 	}

@@ -147,6 +147,33 @@ func timingOf(r *engine.Report) Timing {
 	return t
 }
 
+// LeastOf returns each pair of some runs of the same requests with the least of all times: those that
+// other programs disturbed least. A text that differs in one run is different. LeastOf panics if there is
+// no run.
+func LeastOf(runs [][]Pair) (least []Pair) {
+	for i, p := range runs[0] {
+		for _, run := range runs[1:] {
+			p.Off, p.Auto = p.Off.least(run[i].Off), p.Auto.least(run[i].Auto)
+			p.Different = p.Different || run[i].Different
+		}
+		least = append(least, p)
+	}
+	return least
+}
+
+// Control returns pairs that compare requests without drafts with themselves: in place of the times
+// without drafts the least ones in the first half of the runs, and in place of those with drafts the least
+// ones without drafts in the second half. What they differ by, the machine adds to every comparison. There
+// are at least two runs.
+func Control(runs [][]Pair) (control []Pair) {
+	first, second := LeastOf(runs[:len(runs)/2]), LeastOf(runs[len(runs)/2:])
+	for i, p := range first {
+		p.Device, p.Auto, p.Different = p.Device+", off twice", second[i].Off, false
+		control = append(control, p)
+	}
+	return control
+}
+
 // Compared sums up pairs of measured requests on one device. Each ratio in Compared
 // divides times with automatic drafts by times without drafts.
 type Compared struct {
@@ -251,6 +278,17 @@ func (t Timing) add(o Timing) Timing {
 		First: t.First + o.First, Decode: t.Decode + o.Decode, PromptDrafting: t.PromptDrafting + o.PromptDrafting, Drafting: t.Drafting + o.Drafting,
 		Tokens: t.Tokens + o.Tokens, Passes: t.Passes + o.Passes, Processor: t.Processor + o.Processor, Energy: t.Energy + o.Energy,
 	}
+}
+
+// least returns the least of the times of two runs of the same request. The tokens and passes are those
+// of the run with the shorter decoding time.
+func (t Timing) least(o Timing) Timing {
+	l := t
+	if o.Decode < t.Decode {
+		l = o
+	}
+	l.First, l.Decode, l.Processor, l.Energy = min(t.First, o.First), min(t.Decode, o.Decode), min(t.Processor, o.Processor), min(t.Energy, o.Energy)
+	return l
 }
 
 // worstTenth returns the mean of the largest 10 % of the values, and of one value if there

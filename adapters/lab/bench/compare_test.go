@@ -93,3 +93,29 @@ func TestCompareUsesTheDevicesClock(t *testing.T) {
 	require.Equal(t, 5.0, worstTenth([]float64{1, 5, 2}))
 	require.Zero(t, worstTenth(nil))
 }
+
+func TestLeastTimesOfRunsAreThoseOfEachRequest(t *testing.T) {
+	pair := func(off, auto float64) Pair {
+		return Pair{Device: "x", ID: "1", Off: Timing{First: off, Decode: 2 * off, Processor: 3 * off, Tokens: 9, Passes: 8}, Auto: Timing{First: auto, Decode: auto, Tokens: 9, Passes: int(auto)}}
+	}
+	runs := [][]Pair{{pair(5, 4), pair(10, 2)}, {pair(3, 6), pair(20, 1)}, {pair(4, 5), pair(30, 3)}}
+	runs[2][1].Different = true
+	least := LeastOf(runs)
+	want := []Pair{pair(3, 4), pair(10, 1)}
+	want[1].Different = true
+	require.Equal(t, want, least)
+	require.Equal(t, pair(5, 4), runs[0][0], "the runs stay as they are")
+
+	control := Control(runs)
+	require.Len(t, control, 2)
+	require.Equal(t, "x, off twice", control[0].Device)
+	require.Equal(t, runs[0][0].Off, control[0].Off)
+	require.Equal(t, runs[1][0].Off, control[0].Auto)
+	require.Equal(t, runs[0][1].Off, control[1].Off)
+	require.Equal(t, runs[1][1].Off, control[1].Auto)
+	require.False(t, control[1].Different)
+	sums := SumPairs(append(LeastOf(runs), control...))
+	require.Len(t, sums, 2)
+	require.InDelta(t, 5.0/26, sums[0].Ratio, 1e-9)
+	require.InDelta(t, 46.0/30, sums[1].Ratio, 1e-9)
+}
