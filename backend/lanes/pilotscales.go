@@ -1,5 +1,7 @@
 package lanes
 
+import "github.com/sdnpu/sdnpu/backend/sparse"
+
 // headScales holds the scales of the queries and keys of a key head.
 type headScales struct{ queries, keys float32 }
 
@@ -88,42 +90,22 @@ func (h *headPass) round(l launch) {
 		if s := h.program.device.attention.Scales; s != ScalesOfRows && s != "" {
 			m, b := h.meanScales(), bucketScales[l.bucket]
 			h.units[k] = units{queries: m.queries * b[0], keys: m.keys * b[1]}
-			quantize(q8, queries, h.units[k].queries)
-			quantize(k8, keys, h.units[k].keys)
+			sparse.Round(q8, queries, h.units[k].queries)
+			sparse.Round(k8, keys, h.units[k].keys)
 			return
 		}
+		rounded := sparse.RoundKeys(k8, keys, h.Dim)
+		u := units{keys: rounded.Scale, centre: rounded.Centre}
 		for r := range h.Groups * h.Rows {
-			row := queries[r*h.Dim:][:h.Dim]
-			quantize(q8[r*h.Dim:], row, largest(row)/127)
+			at := r * h.Dim
+			u.rows = append(u.rows, rounded.RoundQuery(q8[at:], queries[at:at+h.Dim], h.share(k*h.Groups+r/h.Rows)))
 		}
-		h.units[k] = quantizeCentred(k8, keys, h.Dim)
+		h.units[k] = u
 	})
 }
 
-// quantizeCentred rounds keys of dim elements without their mean, with one scale. Without the mean,
-// every score of a row changes by the same number. It returns the scale and the mean.
-func quantizeCentred(dst []byte, keys []float32, dim int) units {
-	centre := make([]float32, dim)
-	for i, v := range keys {
-		centre[i%dim] += v
-	}
-	count := float32(len(keys) / dim)
-	most := float32(0)
-	for i := range centre {
-		centre[i] /= count
-	}
-	row := make([]float32, dim)
-	subtract := func(at int) []float32 {
-		for i, v := range keys[at : at+dim] {
-			row[i] = v - centre[i]
-		}
-		return row
-	}
-	for at := 0; at < len(keys); at += dim {
-		most = max(most, largest(subtract(at)))
-	}
-	for at := 0; at < len(keys); at += dim {
-		quantize(dst[at:], subtract(at), most/127)
-	}
-	return units{keys: most / 127, centre: centre}
+// share returns the share of keys that query head q selects.
+func (h *headPass) share(q int) float64 {
+	n := h.view.most
+	return float64(h.program.device.attention.Rule.Keep(n, h.ratios[q])) / float64(n)
 }

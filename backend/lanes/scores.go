@@ -6,6 +6,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/sparse"
 )
 
 // launchHeads lists the numbers of key heads whose scores one launch estimates.
@@ -24,27 +25,12 @@ var bucketScales = func() (list [9][2]float32) {
 // mean is the index of the bucket whose scales are the mean scales.
 const mean = 4
 
-// unit returns the product of integers that one step of a score stands for: a score holds a sixteenth of
-// the largest possible product, because few elements of a query and a key are as large as the largest. It
-// is a power of two, by which all libraries divide exactly: with another divisor, the vendor's library
-// gave other scores than the emulator.
-func unit(dim int) float32 {
-	u := float32(8)
-	for u < float32(8*dim) {
-		u *= 2
-	}
-	return u
-}
-
-// zero is the integer that stands for zero in queries, keys and scores.
-const zero = 128
-
 // scoreEncodings returns the encodings of queries, keys and scores in a bucket. Scores are in units
 // of the product of both scales, so that the integers are the same function in every bucket.
 func scoreEncodings(dim, bucket int) (q, k, scores backend.Encoding) {
 	s := bucketScales[bucket]
-	return backend.Encoding{Scale: s[0], Offset: -zero}, backend.Encoding{Scale: s[1], Offset: -zero},
-		backend.Encoding{Scale: s[0] * s[1] * unit(dim), Offset: -zero}
+	return backend.Encoding{Scale: s[0], Offset: -sparse.Zero}, backend.Encoding{Scale: s[1], Offset: -sparse.Zero},
+		backend.Encoding{Scale: s[0] * s[1] * sparse.Unit(dim), Offset: -sparse.Zero}
 }
 
 // scoreName returns the name of the graph that estimates the scores of some key heads. The emulator
@@ -112,27 +98,6 @@ func largest(values []float32) (most float32) {
 		most = max(most, v, -v)
 	}
 	return most
-}
-
-// quantize rounds numbers to integers of 8 bits in units of a scale.
-func quantize(dst []byte, values []float32, scale float32) {
-	if !(scale > 0) {
-		for i := range dst {
-			dst[i] = zero
-		}
-		return
-	}
-	inverse := 1 / scale
-	for i, v := range values {
-		n := v * inverse
-		n = min(max(n, -127), 127)
-		if n >= 0 {
-			n += 0.5
-		} else {
-			n -= 0.5
-		}
-		dst[i] = byte(int32(n) + zero)
-	}
 }
 
 // nearestBucket returns the bucket whose scales are nearest to those of queries and keys, in

@@ -4,8 +4,10 @@ import "github.com/sdnpu/sdnpu/backend/sparse"
 
 // units says what the rounded queries and keys of a key head stand for.
 type units struct {
-	// queries and keys are the scales. If queries is zero, each query has a scale of its own.
+	// queries and keys are the scales. If rows is not nil, it holds a scale for each row of queries, in
+	// place of queries, and the row of query r of head g of the group is g*Rows+r.
 	queries, keys float32
+	rows          []float32
 	// centre is the mean that was subtracted from the keys, or nil.
 	centre []float32
 }
@@ -15,15 +17,15 @@ func (h *headPass) tail(q, r, n int, query []float32, scores []byte) sparse.Tail
 	k := q / h.Groups
 	u := h.units[k]
 	scale := u.queries
-	if scale == 0 {
-		scale = largest(query) / 127
+	if u.rows != nil {
+		scale = u.rows[q%h.Groups*h.Rows+r]
 	}
-	step := scale * u.keys * unit(h.Dim)
+	step := scale * u.keys * sparse.Unit(h.Dim)
 	offset := float32(0)
 	for i, c := range u.centre {
 		offset += query[i] * c
 	}
-	return sparse.Tail{Scores: scores[:n], Unit: step, Zero: offset - zero*step, Values: h.sums[k][r*h.Dim:][:h.Dim]}
+	return sparse.Tail{Scores: scores[:n], Unit: step, Zero: offset - sparse.Zero*step, Values: h.sums[k][r*h.Dim:][:h.Dim]}
 }
 
 // addValues stores, for each row and key head, the sum of the values of the keys that the row sees.

@@ -15,7 +15,7 @@ type Scores int
 const (
 	Float         Scores = iota // the products of float queries and keys
 	Exact                       // integers with one scale for the queries and one for the keys of a head, exact products
-	Rows                        // a scale for each query, keys without their mean, products of 8 bits: what the engine uses
+	Rows                        // a scale for each query, keys without their mean, both rotated, products of 8 bits: what the engine uses
 	Layers                      // the mean scales of the layer, products of 8 bits
 	Buckets                     // the bucket of scales next to the head's, products of 8 bits
 	LogBuckets                  // the same, with distances of logarithms
@@ -26,17 +26,15 @@ const (
 // eight reports whether products have 8 bits.
 func (s Scores) eight() bool { return s == Rows || s == Layers || s == Buckets || s == LogBuckets }
 
-// span is the part of the largest possible product that a score of 8 bits can hold, as in the engine.
-const span = 1.0 / 16
-
 // scaleSums holds sums of the scales of heads' queries and keys, and the number of terms of each sum.
 type scaleSums struct{ queries, keys, count float64 }
 
 // estimate holds the rounded keys of a key head, and the scale of each row's queries.
 type estimate struct {
 	keys    sparse.Rows
-	scale   float32 // scale of queries, or zero for a scale for each row
-	unit    float32 // scale of keys
+	rounded sparse.RoundedKeys // rounded holds what the engine knows of the keys, with Rows
+	scale   float32            // scale of queries; with Rows, that of the last query
+	unit    float32            // scale of keys
 	centre  []float32
 	queries []float32
 	product []float32
@@ -57,17 +55,7 @@ func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, sums scaleSums) {
 	for _, q := range c.Queries {
 		e.scale = max(e.scale, largest(q)/127)
 	}
-	centre := make([]float32, dim)
 	switch s {
-	case Rows:
-		for i, v := range source {
-			centre[i%dim] += v / float32(n)
-		}
-		scale = 0
-		for i, v := range source {
-			scale = max(scale, abs(v-centre[i%dim])/127)
-		}
-		e.scale = 0
 	case Layers:
 		e.scale, scale = float32(sums.queries/sums.count), float32(sums.keys/sums.count)
 	case Buckets, LogBuckets, ExactBuckets:
@@ -78,9 +66,16 @@ func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, sums scaleSums) {
 		e.keys.F32 = make([]float32, 2*n*dim)
 	}
 	e.keys = sparse.Rows{F32: e.keys.F32[:n*dim], Stride: dim}
-	e.unit, e.centre = scale, centre
+	if s == Rows {
+		integers := make([]byte, n*dim)
+		e.rounded = sparse.RoundKeys(integers, source, dim)
+		e.unit, e.centre = e.rounded.Scale, e.rounded.Centre
+		toFloats(e.keys.F32, integers)
+		return
+	}
+	e.unit, e.centre = scale, make([]float32, dim)
 	for i, v := range source {
-		e.keys.F32[i] = round(v-centre[i%dim], scale)
+		e.keys.F32[i] = round(v, scale)
 	}
 }
 
@@ -100,20 +95,30 @@ func nearest(scale, mean float32, logarithms bool) (best float32) {
 	return best
 }
 
-// products estimates the scores of the first n keys for a query, in arbitrary units.
-func (s Scores) products(e *estimate, q []float32, n int) []float32 {
+// toFloats returns rounded integers as floats.
+func toFloats(dst []float32, integers []byte) {
+	for i, b := range integers {
+		dst[i] = float32(int(b) - sparse.Zero)
+	}
+}
+
+// products estimates the scores of the first n keys for a query, in arbitrary units. The query will select
+// a share of its keys.
+func (s Scores) products(e *estimate, q []float32, n int, share float64) []float32 {
 	e.product = grown(e.product, n)
 	if s == Float {
 		sparse.Products(e.product, q, e.keys)
 		return e.product
 	}
-	scale := e.scale
-	if scale == 0 {
-		scale = largest(q) / 127
-	}
 	e.queries = grown(e.queries, len(q))
-	for i, v := range q {
-		e.queries[i] = round(v, scale)
+	if s == Rows {
+		integers := make([]byte, len(q))
+		e.scale = e.rounded.RoundQuery(integers, q, share)
+		toFloats(e.queries, integers)
+	} else {
+		for i, v := range q {
+			e.queries[i] = round(v, e.scale)
+		}
 	}
 	sparse.Products(e.product, e.queries, e.keys) // exact, because all sums are below 2^24
 	return e.product
@@ -121,7 +126,7 @@ func (s Scores) products(e *estimate, q []float32, n int) []float32 {
 
 // selectKeys appends the keys of a row of n keys.
 func (s Scores) selectKeys(dst []int32, e *estimate, q []float32, n int, rule sparse.Rule, ratio float64) []int32 {
-	p := s.products(e, q, n)
+	p := s.products(e, q, n, float64(rule.Keep(n, ratio))/float64(n))
 	if !s.eight() {
 		return selectFloat(dst, p, rule, ratio)
 	}
@@ -129,7 +134,7 @@ func (s Scores) selectKeys(dst []int32, e *estimate, q []float32, n int, rule sp
 		e.bytes = make([]uint8, 2*n)
 	}
 	e.bytes = e.bytes[:n]
-	step := float32(len(q)) * 127 * span
+	step := sparse.Unit(len(q))
 	for i, v := range p {
 		e.bytes[i] = uint8(min(max(float32(math.Round(float64(v/step)))+128, 0), 255))
 	}
@@ -151,8 +156,6 @@ func largest(values []float32) (most float32) {
 	return most
 }
 
-func abs(v float32) float32 { return max(v, -v) }
-
 // round returns v in units of a scale, rounded to an integer of 8 bits.
 func round(v, scale float32) float32 {
 	if !(scale > 0) {
@@ -163,5 +166,5 @@ func round(v, scale float32) float32 {
 
 // ScoreNames holds the names of the estimates in tables.
 var ScoreNames = [numberOfScore]string{
-	"float", "integers, exact products", "a scale for each query, 8 bits", "scales of layers, 8 bits", "nine buckets, 8 bits", "nine buckets, logarithms, 8 bits", "nine buckets, exact products",
+	"float", "integers, exact products", "a scale for each query, rotated, 8 bits", "scales of layers, 8 bits", "nine buckets, 8 bits", "nine buckets, logarithms, 8 bits", "nine buckets, exact products",
 }

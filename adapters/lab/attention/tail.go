@@ -21,16 +21,12 @@ func (t *tail) attend(out []float32, e *estimate, q []float32, n int, indices []
 			t.sum[i] += float64(v)
 		}
 	}
-	queryScale := e.scale
-	if queryScale == 0 {
-		queryScale = largest(q) / 127
-	}
-	unit := float32(dim) * 127 * span * queryScale * e.unit
+	unit := sparse.Unit(dim) * e.scale * e.unit
 	sums := make([]float32, dim)
 	for i, v := range t.sum {
 		sums[i] = float32(v)
 	}
-	sparse.AttendWithTail(out, q, t.keys, t.values, indices, 1, sparse.Tail{Scores: e.bytes[:n], Unit: unit, Zero: dot(q, e.centre) - 128*unit, Values: sums})
+	sparse.AttendWithTail(out, q, t.keys, t.values, indices, 1, sparse.Tail{Scores: e.bytes[:n], Unit: unit, Zero: dot(q, e.centre) - sparse.Zero*unit, Values: sums})
 }
 
 func dot(a, b []float32) (sum float32) {

@@ -238,7 +238,7 @@ func integer(c *heads.Chunk) {
 	}
 	scores, low, high := make([][]float32, len(c.Queries)), float32(math.Inf(1)), float32(math.Inf(-1))
 	for r, q := range c.Queries {
-		scores[r] = append([]float32(nil), Exact.products(e, q, c.First+r+1)...)
+		scores[r] = append([]float32(nil), Exact.products(e, q, c.First+r+1, 1)...)
 		for i := range scores[r] {
 			scores[r][i] *= e.scale * keyScale
 			low, high = min(low, scores[r][i]), max(high, scores[r][i])

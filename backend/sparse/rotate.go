@@ -1,0 +1,45 @@
+package sparse
+
+import "math"
+
+// Rotate multiplies a row by a Hadamard matrix of length 1, which is orthogonal and symmetric: the product
+// of two rotated rows is that of the rows, and Rotate undoes itself, both but for rounding. It spreads a
+// few large elements over all of them, so that rounding to 8 bits with one scale loses less. If the number
+// of elements is not a power of two, Rotate does so for neighbouring parts of the largest power of two
+// that divides it.
+func Rotate(row []float32) {
+	size := len(row) & -len(row)
+	if size < 2 {
+		return
+	}
+	length := float32(1 / math.Sqrt(float64(size)))
+	for ; len(row) > 0; row = row[size:] {
+		part, half := row[:size], 1
+		if size >= 4 { // the loop below would run for one element at a time
+			half = 4
+			for at := 0; at < size; at += 4 {
+				p := (*[4]float32)(part[at:])
+				w, x, y, z := p[0]+p[1], p[0]-p[1], p[2]+p[3], p[2]-p[3]
+				p[0], p[1], p[2], p[3] = w+y, x+z, w-y, x-z
+			}
+		}
+		for ; 4*half <= size; half *= 4 { // two steps at once take half the time of two
+			for at := 0; at < size; at += 4 * half {
+				a, b, c, d := part[at:at+half], part[at+half:][:half], part[at+2*half:][:half], part[at+3*half:][:half]
+				for i := range a {
+					w, x, y, z := a[i]+b[i], a[i]-b[i], c[i]+d[i], c[i]-d[i]
+					a[i], b[i], c[i], d[i] = w+y, x+z, w-y, x-z
+				}
+			}
+		}
+		if half < size {
+			a, b := part[:half], part[half:]
+			for i := range a {
+				a[i], b[i] = a[i]+b[i], a[i]-b[i]
+			}
+		}
+		for i := range part {
+			part[i] *= length
+		}
+	}
+}
