@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/backend/cpu"
@@ -16,23 +16,23 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// ErrAttentionFile is returned for a file that does not hold the importance of this model's heads.
-var ErrAttentionFile = errors.New("the file does not hold the importance of this model's heads")
+// ErrAttentionFile is returned for a file that does not hold the errors of this model's heads.
+var ErrAttentionFile = errors.New("the file does not hold the errors of this model's heads")
 
 // Increase attentionVersion whenever a change of the code makes the calibration find other
-// importances in the same text.
-const attentionVersion = 1
+// errors in the same text.
+const attentionVersion = 2
 
 // The constants below are the shape of a calibration of attention.
 const (
 	// attentionContext is the length in tokens of the parts into which the text is cut.
 	attentionContext = 512
-	// attentionParts is the largest number of parts, and attentionRows the number of rows of all
-	// parts together whose results of attention are set to zero.
+	// attentionParts is the largest number of parts, and attentionRows the number of rows of a pass.
 	attentionParts = 8
 	attentionRows  = 128
-	// largestImportance bounds the importances in a file: no loss per token is larger.
-	largestImportance = 1e3
+	// largestError bounds the errors in a file: a mean value in place of a head's result is rarely wrong by
+	// more than a few times the result.
+	largestError = 1e6
 )
 
 // AttentionFile is the result of a calibration of attention, in the form in which it is stored in
@@ -42,14 +42,15 @@ type AttentionFile struct {
 	// Model is the model's name in messages. Digest identifies the model file.
 	Model  string `json:"model"`
 	Digest string `json:"digest"`
-	// Source says which text was used, and Tokens and Rows how much of it.
+	// Source says which text was used, and Tokens how much of it.
 	Source string `json:"source"`
 	Tokens int    `json:"tokens"`
-	Rows   int    `json:"rows"`
-	heads.Importance
+	// Shares and Errors are those of [heads.Model.Errors].
+	Shares []float64     `json:"shares"`
+	Errors [][][]float64 `json:"errors"`
 }
 
-// AttentionPath returns the path of the file for the importance of a model's heads, or "" if the
+// AttentionPath returns the path of the file for the errors of a model's heads, or "" if the
 // store stores nothing.
 func (s Store) AttentionPath(digest string) string {
 	if s.Cache == "" {
@@ -62,16 +63,16 @@ func (s Store) AttentionPath(digest string) string {
 // the model's attention was never calibrated, the error wraps [os.ErrNotExist].
 func (s Store) AttentionRatios(m *model.Model, mean float64) ([][]float64, error) {
 	if s.Cache == "" {
-		return nil, fmt.Errorf("importance of heads: no image cache: %w", os.ErrNotExist)
+		return nil, fmt.Errorf("errors of heads: no image cache: %w", os.ErrNotExist)
 	}
 	f, err := ReadAttention(s.AttentionPath(m.Digest()), m.Digest(), m.Config())
 	if err != nil {
 		return nil, err
 	}
-	return heads.Ratios(f.Weights(), mean)
+	return heads.Ratios(f.Errors, mean)
 }
 
-// ReadAttention reads the importance of heads for the model with the given digest.
+// ReadAttention reads the errors of heads for the model with the given digest.
 func ReadAttention(path, digest string, c model.Config) (f AttentionFile, err error) {
 	data, err := readTrusted(path)
 	if err != nil {
@@ -89,18 +90,24 @@ func ReadAttention(path, digest string, c model.Config) (f AttentionFile, err er
 	return f, nil
 }
 
-// check compares the numbers of layers and heads with the model's, and bounds all numbers.
+// check compares the numbers of layers, heads and shares with those of the model and of package heads, and
+// bounds all errors.
 func (f *AttentionFile) check(c model.Config) error {
-	if len(f.Heads) != c.Layers || len(f.Layers) != c.Layers {
-		return fmt.Errorf("heads of %d layers and %d layers, want %d", len(f.Heads), len(f.Layers), c.Layers)
+	if len(f.Errors) != c.Layers || !slices.Equal(f.Shares, heads.Shares) {
+		return fmt.Errorf("errors of %d layers and the shares %v, want %d and %v", len(f.Errors), f.Shares, c.Layers, heads.Shares)
 	}
-	for i, list := range f.Heads {
+	for i, list := range f.Errors {
 		if len(list) != c.Heads {
 			return fmt.Errorf("layer %d has %d heads, want %d", i, len(list), c.Heads)
 		}
-		for _, v := range append(list[:len(list):len(list)], f.Layers[i]) {
-			if !(math.Abs(v) <= largestImportance) {
-				return fmt.Errorf("layer %d has the importance %v, want at most %v", i, v, float64(largestImportance))
+		for h, errors := range list {
+			if len(errors) != len(f.Shares) {
+				return fmt.Errorf("layer %d, head %d: %d errors, want %d", i, h, len(errors), len(f.Shares))
+			}
+			for _, e := range errors {
+				if !(e >= 0 && e <= largestError) {
+					return fmt.Errorf("layer %d, head %d: error %v, want 0 to %v", i, h, e, float64(largestError))
+				}
 			}
 		}
 	}
@@ -115,7 +122,7 @@ type AttentionCalibration struct {
 	Progress func(engine.Progress)
 }
 
-// WriteTo measures the importance of the model's heads and stores it in a file.
+// WriteTo measures the errors of the model's heads and stores them in a file.
 func (a AttentionCalibration) WriteTo(ctx context.Context, path string) (f AttentionFile, err error) {
 	if f, err = a.run(ctx); err != nil {
 		return f, err
@@ -126,27 +133,26 @@ func (a AttentionCalibration) WriteTo(ctx context.Context, path string) (f Atten
 	return f, atomicfile.WriteJSON(ctx, path, f)
 }
 
-// run measures the importance of the model's heads on the float device.
+// run measures the errors of the model's heads on the float device.
 func (a AttentionCalibration) run(ctx context.Context) (f AttentionFile, err error) {
 	parts, tokens, err := a.parts()
 	if err != nil {
 		return f, err
 	}
-	rows := min(attentionRows/len(parts), len(parts[0])/2)
 	dev := cpu.New(cpu.Options{})
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	m, err := heads.Open(ctx, dev, a.Model.Model, attentionRows, attentionContext)
+	m, err := heads.Open(ctx, dev, a.Model.Model, heads.Float, attentionRows, attentionContext)
 	if err != nil {
 		return f, fmt.Errorf("calibrate attention: %w", err)
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	p, err := m.Measure(ctx, parts, rows, report(a.Progress, Weighing))
+	list, err := m.Errors(ctx, parts, report(a.Progress, Attending))
 	if err != nil {
 		return f, fmt.Errorf("calibrate attention: %w", err)
 	}
 	return AttentionFile{
 		Version: attentionVersion, Model: a.Model.Name, Digest: a.Model.Digest(), Source: a.Text.Source,
-		Tokens: tokens, Rows: rows * len(parts), Importance: *p,
+		Tokens: tokens, Shares: heads.Shares, Errors: list,
 	}, nil
 }
 

@@ -63,7 +63,7 @@ var ErrTooLittleText = errors.New("the text is too short to calibrate a model wi
 // Graph of [engine.Progress].
 const (
 	Calibrating = "activations"
-	Weighing    = "heads"
+	Attending   = "attention"
 	Comparing   = "with float"
 )
 

@@ -22,7 +22,7 @@ func FuzzResultFiles(f *testing.F) {
 	f.Add([]byte(`{"schema":"sdnpu-prepared-1","images":[{"weights_shared":true}]}`))
 	f.Add([]byte(`{"schema":"sdnpu-prepared-2","prepared":[{"images":[{"weights_shared":true}]},null,{"rows":[1]}]}`))
 	f.Add([]byte(`{"images":[null]}`))
-	f.Add([]byte(`{"version":1,"digest":"abc","heads":[[0.1,-2]],"layers":[0.5]}`))
+	f.Add([]byte(`{"version":2,"digest":"abc","shares":[0.02,0.04,0.07,0.1,0.15,0.2,0.3,0.4,0.6,0.8],"errors":[[[9,8,7,6,5,4,3,2,1,0],[1,1,1,1,1,1,1,1,0.5,0.1]]]}`))
 	folder := f.TempDir()
 	s := Store{Cache: folder, Prepared: []string{folder}}
 	recipe, err := model.FindRecipe("w8a16")
@@ -37,7 +37,7 @@ func FuzzResultFiles(f *testing.F) {
 			require.NotEmpty(t, rangesDigest(r))
 		}
 		if a, err := ReadAttention(s.AttentionPath(digest), digest, model.Config{Layers: 1, Heads: 2}); err == nil {
-			ratios, err := heads.Ratios(a.Weights(), 0.2)
+			ratios, err := heads.Ratios(a.Errors, 0.2)
 			require.NoError(t, err)
 			require.InDelta(t, 0.2, (ratios[0][0]+ratios[0][1])/2, 1e-9)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdnpu/sdnpu/adapters/atomicfile"
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/lab/attention"
@@ -22,7 +24,8 @@ import (
 
 // attentionFlags holds the flags of `sdnpu-lab attention quality` and `recall`.
 type attentionFlags struct {
-	text, ways, heads           string
+	text, ways, heads, recipe   string
+	importance                  string
 	tokens, texts, first, width int
 	stride                      int
 	keep                        float64
@@ -58,7 +61,10 @@ float device, and print the perplexity of the positions from --first on. Rows wi
 attend to all of them. The kinds of attention (--ways):
 
 ` + about + `
-The share of each head comes from sdnpu calibrate --attention, or from a file in --heads.`,
+Ways with a share for each head take the shares from sdnpu calibrate --attention, or from its file
+in --heads. The published shares are in proportion to the importance of heads: the loss if the
+result of a head is zero, on the same texts. This takes minutes, and --importance names a file that
+keeps it.`,
 		Args: cmdline.OneArgument("MODEL.gguf"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.quality(cmd, args[0]) },
 	}
@@ -67,7 +73,9 @@ The share of each head comes from sdnpu calibrate --attention, or from a file in
 	flags.IntVar(&f.texts, "texts", 1, "number of parts of the text, spread over it")
 	flags.IntVar(&f.first, "first", attention.DenseBelow, "first position that counts")
 	flags.StringVar(&f.ways, "ways", strings.Join(names, ","), "kinds of attention")
-	flags.StringVar(&f.heads, "heads", "", "file with importances of heads")
+	flags.StringVar(&f.recipe, "recipe", "f32", "precision recipe of everything but attention")
+	flags.StringVar(&f.heads, "heads", "", "file of sdnpu calibrate --attention")
+	flags.StringVar(&f.importance, "importance", "", "file that keeps the importance of heads")
 	return cmd
 }
 
@@ -110,6 +118,17 @@ func (f *attentionFlags) open(cmd *cobra.Command, path string, use func(findings
 	if f.texts < 1 || f.tokens < 2 || len(all) < f.tokens {
 		return fmt.Errorf("%s has %d tokens: want at least one part of %d", f.text, len(all), f.tokens)
 	}
+	recipe := heads.Float
+	if f.recipe != "" && f.recipe != heads.Float.Name {
+		s, err := launch.ReadSettings()
+		if err != nil {
+			return err
+		}
+		request := findings.RecipeRequest{Name: f.recipe, Model: m, Logger: cmdline.NewLogger(cmd.ErrOrStderr(), false)}
+		if recipe, err = s.Findings().Calibrated(cmd.Context(), request); err != nil {
+			return err
+		}
+	}
 	b := &attention.Bench{First: f.first, Ratio: f.keep}
 	for i := range f.texts {
 		at := 0
@@ -120,7 +139,7 @@ func (f *attentionFlags) open(cmd *cobra.Command, path string, use func(findings
 	}
 	dev := cpu.New(cpu.Options{})
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	if b.Model, err = heads.Open(cmd.Context(), dev, m.Model, f.width, f.tokens); err != nil {
+	if b.Model, err = heads.Open(cmd.Context(), dev, m.Model, recipe, f.width, f.tokens); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Model.Close()) }()
@@ -136,11 +155,13 @@ func (f *attentionFlags) quality(cmd *cobra.Command, path string) error {
 		return err
 	}
 	return f.open(cmd, path, func(m findings.Model, b *attention.Bench) error {
+		b.Ratios = make(map[attention.HeadShares][][]float64)
 		for _, w := range ways {
-			if w.PerHead && b.Ratios == nil {
-				if b.Ratios, err = f.ratios(m); err != nil {
-					return err
-				}
+			if w.Shares == attention.OneShare || b.Ratios[w.Shares] != nil {
+				continue
+			}
+			if b.Ratios[w.Shares], err = f.ratios(cmd.Context(), m, b, w.Shares); err != nil {
+				return err
 			}
 		}
 		out := cmd.OutOrStdout()
@@ -169,20 +190,57 @@ func (f *attentionFlags) quality(cmd *cobra.Command, path string) error {
 	})
 }
 
-// ratios returns the share of keys of each head.
-func (f *attentionFlags) ratios(m findings.Model) ([][]float64, error) {
-	if f.heads != "" {
-		importance, err := findings.ReadAttention(f.heads, m.Digest(), m.Config())
+// ratios returns the share of keys of each head, for ways with other shares than the mean.
+func (f *attentionFlags) ratios(ctx context.Context, m findings.Model, b *attention.Bench, shares attention.HeadShares) ([][]float64, error) {
+	if shares == attention.PublishedShares {
+		p, err := f.importances(ctx, m, b)
 		if err != nil {
 			return nil, err
 		}
-		return heads.Ratios(importance.Weights(), f.keep)
+		return attention.PublishedRatios(p.Weights(), f.keep)
+	}
+	if f.heads != "" {
+		file, err := findings.ReadAttention(f.heads, m.Digest(), m.Config())
+		if err != nil {
+			return nil, err
+		}
+		return heads.Ratios(file.Errors, f.keep)
 	}
 	s, err := launch.ReadSettings()
 	if err != nil {
 		return nil, err
 	}
 	return s.Findings().AttentionRatios(m.Model, f.keep)
+}
+
+// importances returns the importance of heads from the file in --importance, or measures it and writes
+// that file.
+func (f *attentionFlags) importances(ctx context.Context, m findings.Model, b *attention.Bench) (*attention.Importance, error) {
+	var kept struct {
+		Digest string `json:"digest"`
+		*attention.Importance
+	}
+	if f.importance != "" {
+		data, err := os.ReadFile(f.importance)
+		if err == nil {
+			if err = json.Unmarshal(data, &kept); err == nil && (kept.Digest != m.Digest() || kept.Importance == nil || !kept.Fits(m.Config())) {
+				err = errors.New("it does not hold the importance of this model's heads")
+			}
+			if err != nil {
+				return nil, fmt.Errorf("--importance %s: %w", f.importance, err)
+			}
+			return kept.Importance, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	p, err := attention.MeasureImportance(ctx, b.Model, b.Texts, b.Model.Width()/len(b.Texts), b.Progress)
+	if err != nil || f.importance == "" {
+		return p, err
+	}
+	kept.Digest, kept.Importance = m.Digest(), p
+	return p, atomicfile.WriteJSON(ctx, f.importance, kept)
 }
 
 func (f *attentionFlags) recall(cmd *cobra.Command, path string) error {

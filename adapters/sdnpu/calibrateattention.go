@@ -16,7 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/heads"
 )
 
-// runAttention measures the importance of attention heads and prints the share of keys of each head.
+// runAttention measures the errors of attention heads and prints the share of keys of each head.
 func (c *calibrateFlags) runAttention(cmd *cobra.Command, s launch.Settings, path string) (err error) {
 	if !(c.keep > 0 && c.keep <= 1) {
 		return fmt.Errorf("--keep %v: want a number above 0 and at most 1, such as 0.2", c.keep)
@@ -52,7 +52,7 @@ func (c *calibrateFlags) runAttention(cmd *cobra.Command, s launch.Settings, pat
 	if err != nil {
 		return err
 	}
-	ratios, err := heads.Ratios(result.Weights(), c.keep)
+	ratios, err := heads.Ratios(result.Errors, c.keep)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,9 @@ func (c *calibrateFlags) printAttention(w io.Writer, f findings.AttentionFile, r
 		}{f, c.keep, ratios, path, float64(took.Microseconds()) / 1000})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "layer\timportance\tshare of keys of each head (%)\t")
+	fmt.Fprintln(t, "layer\tshare of keys of each head (%)\t")
 	for i, list := range ratios {
-		fmt.Fprintf(t, "%d\t%.4f\t", i, f.Layers[i])
+		fmt.Fprintf(t, "%d\t", i)
 		for _, r := range list {
 			fmt.Fprintf(t, "%.1f\t", 100*r)
 		}
@@ -82,7 +82,7 @@ func (c *calibrateFlags) printAttention(w io.Writer, f findings.AttentionFile, r
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "importance of %d heads of %s from %d rows of %d tokens (%s) in %v: %s\n",
-		len(ratios)*len(ratios[0]), f.Model, f.Rows, f.Tokens, f.Source, took.Round(time.Millisecond), path)
+	_, err := fmt.Fprintf(w, "errors of %d heads of %s with %d tokens (%s) in %v: %s\n",
+		len(ratios)*len(ratios[0]), f.Model, f.Tokens, f.Source, took.Round(time.Millisecond), path)
 	return err
 }

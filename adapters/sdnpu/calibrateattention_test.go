@@ -13,8 +13,8 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 )
 
-// TestCalibrateAttentionStoresImportances calibrates the small model, and reads what was stored.
-func TestCalibrateAttentionStoresImportances(t *testing.T) {
+// TestCalibrateAttentionStoresErrors calibrates the small model, and reads what was stored.
+func TestCalibrateAttentionStoresErrors(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("SDNPU_CACHE", folder)
 	text := textFile(t, "balls.txt", strings.Repeat("Tom had a red ball. Lily ran to the big tree. ", 20))
@@ -46,13 +46,15 @@ func TestCalibrateAttentionStoresImportances(t *testing.T) {
 	require.NoError(t, err)
 	for name, change := range map[string][2]string{
 		"another model":    {`"digest":"`, `"digest":"0`},
-		"another version":  {`"version":1`, `"version":2`},
-		"too few layers":   {`"layers":[`, `"layers":[1],"more":[`},
-		"a huge number":    {`"layers":[`, `"layers":[1e30,`},
-		"not even an list": {`"heads":[`, `"heads":7,"more":[`},
+		"another version":  {`"version":2`, `"version":1`},
+		"too few layers":   {`"errors":[`, `"errors":[[]],"more":[`},
+		"other shares":     {`"shares":[`, `"shares":[0.01,`},
+		"an error too few": {`"errors":[[[`, `"errors":[[[0],[`},
+		"a huge number":    {`"errors":[[[`, `"errors":[[[1e30,0,0,0,0,0,0,0,0,0],[`},
+		"not even a list":  {`"errors":[`, `"errors":7,"more":[`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			compact := strings.NewReplacer(": ", ":", "\n", "", "  ", "", "\t", "").Replace(string(stored))
+			compact := strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(string(stored))
 			damaged := strings.Replace(compact, change[0], change[1], 1)
 			require.NotEqual(t, compact, damaged)
 			require.NoError(t, os.WriteFile(got.Path, []byte(damaged), 0o600))
@@ -70,8 +72,8 @@ func TestCalibrateAttentionPrintsATable(t *testing.T) {
 	text := textFile(t, "balls.txt", strings.Repeat("Tom had a red ball. ", 30))
 	out, err := sdnpu(t, "calibrate", story, "--attention", "--text", text)
 	require.NoError(t, err)
-	require.Regexp(t, `layer +importance +share of keys of each head \(%\)`, out)
-	require.Regexp(t, `importance of 40 heads of .+ from \d+ rows of \d+ tokens \(balls\.txt\)`, out)
+	require.Regexp(t, `layer +share of keys of each head \(%\)`, out)
+	require.Regexp(t, `errors of 40 heads of .+ with \d+ tokens \(balls\.txt\)`, out)
 	for _, wrong := range [][]string{{"--keep", "0"}, {"--keep", "1.5"}, {"--recipe", "w8a8"}, {"--form-error", "0.1"}} {
 		_, err := sdnpu(t, append([]string{"calibrate", story, "--attention"}, wrong...)...)
 		require.Error(t, err)

@@ -1,7 +1,6 @@
 package heads
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,7 +21,7 @@ func open(t *testing.T, width int) (*Model, *model.Model, []int32) {
 		text = append(text, text...)
 	}
 	dev := cpu.New(cpu.Options{})
-	o, err := Open(t.Context(), dev, m, width, 64)
+	o, err := Open(t.Context(), dev, m, Float, width, 64)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, o.Close())
@@ -62,49 +61,4 @@ func TestCutLayersComputeTheModel(t *testing.T) {
 	logits, err := head.Logits(t.Context(), 0, 0, nil)
 	require.NoError(t, err)
 	require.InDelta(t, loss(logits[5], tokens[6]), losses[5], 1e-3)
-}
-
-// TestImportanceIsTheLossOfZeroedHeads measures single heads and layers by computing the whole text
-// with their results set to zero.
-func TestImportanceIsTheLossOfZeroedHeads(t *testing.T) {
-	o, _, tokens := open(t, 32)
-	const rows = 12
-	texts := [][]int32{tokens, tokens[:40]}
-	p, err := o.Measure(t.Context(), texts, rows, nil)
-	require.NoError(t, err)
-	require.Len(t, p.Heads, o.config.Layers)
-	slow := func(layer int, zero func(head int) bool) (mean float64) {
-		for _, tokens := range texts {
-			text, first := o.NewText(tokens), len(tokens)-1-rows
-			attention := func(c *Chunk) {
-				Dense(c)
-				for r := range c.Out {
-					if c.Layer == layer && zero(c.Head) && c.First+r >= first {
-						clear(c.Out[r])
-					}
-				}
-			}
-			require.NoError(t, o.Compute(t.Context(), text, 0, len(tokens)-1, 8, attention, func(rows []Row, y []float32) error {
-				losses, err := o.Losses(t.Context(), rows, y)
-				for i, l := range losses {
-					if rows[i].Position >= first {
-						mean += l
-					}
-				}
-				return err
-			}))
-		}
-		return mean / (2 * rows)
-	}
-	plain := slow(-1, nil)
-	for layer := range o.config.Layers {
-		require.InDelta(t, slow(layer, func(int) bool { return true })-plain, p.Layers[layer], 1e-4)
-		head := layer % o.config.Heads
-		require.InDelta(t, slow(layer, func(h int) bool { return h == head })-plain, p.Heads[layer][head], 1e-4)
-	}
-	_, err = o.Measure(t.Context(), texts, 17, nil)
-	require.ErrorIs(t, err, ErrTexts)
-	_, err = o.Measure(t.Context(), [][]int32{tokens[:12]}, 12, nil)
-	require.ErrorIs(t, err, ErrTexts)
-	require.False(t, math.IsNaN(p.Layers[0]))
 }

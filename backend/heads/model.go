@@ -29,18 +29,20 @@ type layer struct {
 	view          model.View
 }
 
+// Float is the recipe that computes in float32.
+var Float = model.Recipe{Name: "f32", Weights: backend.Float32, Activations: backend.Float32, Cache: backend.Float32}
+
 // Open compiles and loads the graphs of a model for passes of up to `width` rows of texts of up to
-// `context` tokens.
-func Open(ctx context.Context, dev backend.Device, m *model.Model, width, context int) (_ *Model, err error) {
-	o := &Model{dev: dev, model: m, config: m.Config(), width: width, views: m.Views(context)}
+// `context` tokens. The recipe applies to everything but attention: whatever it has in floats, Open has
+// in float32.
+func Open(ctx context.Context, dev backend.Device, m *model.Model, recipe model.Recipe, width, context int) (_ *Model, err error) {
+	recipe.Weights, recipe.Activations, recipe.Cache = backend.Float32, backend.Float32, backend.Float32
+	o := &Model{dev: dev, model: m, config: m.Config(), recipe: recipe, width: width, views: m.Views(context)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, o.Close())
 		}
 	}()
-	if o.recipe, err = model.FindRecipe("f32"); err != nil {
-		return nil, err
-	}
 	if o.config.Bidirectional {
 		return nil, fmt.Errorf("heads: %w: the model is an encoder", ErrModel)
 	}

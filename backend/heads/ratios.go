@@ -1,92 +1,71 @@
 package heads
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// ErrRatios is returned for importances or a mean ratio from which no ratios can be computed.
-var ErrRatios = errors.New("no ratios of heads")
+// ErrRatios is returned for errors of heads or a mean share from which no shares can be computed.
+var ErrRatios = errors.New("no shares of heads")
 
-// The constants below bound weights and ratios of heads.
-const (
-	// LeastWeight and MostWeight bound the product of a head's and its layer's importance. A head can
-	// have a negative importance, and single heads a very large one.
-	LeastWeight = 1e-6
-	MostWeight  = 1e-3
-	// LeastRatio is the least share of keys that a head keeps.
-	LeastRatio = 0.02
-)
-
-// Importance holds the losses that zeroed results of attention cost, in nats per token.
-type Importance struct {
-	// Heads is indexed (layer, head), and Layers by layer.
-	Heads  [][]float64 `json:"heads"`
-	Layers []float64   `json:"layers"`
-}
-
-// Weights returns the weight of each head: the product of the head's importance and its layer's,
-// between LeastWeight and MostWeight.
-func (p *Importance) Weights() (weights [][]float64) {
-	for layer, heads := range p.Heads {
-		list := make([]float64, len(heads))
-		for h, v := range heads {
-			product := v * p.Layers[layer]
-			if v < 0 { // a negative layer does not make a negative head important
-				product = 0
-			}
-			list[h] = min(max(product, LeastWeight), MostWeight)
-		}
-		weights = append(weights, list)
+// Ratios returns the share of keys that each head keeps, indexed (layer, head): the shares with the given
+// mean that have the least sum of errors. errors is what [Model.Errors] returns; between two of its shares,
+// an error is that of the line through neighbours, and it is zero if a head keeps all keys. No share is below
+// Shares[0], or below the mean if that is less.
+func Ratios(errors [][][]float64, mean float64) (ratios [][]float64, err error) {
+	type step struct{ layer, head, to int }
+	type gain struct {
+		step
+		width, slope float64 // slope is the error that each share costs less
 	}
-	return weights
-}
-
-// Ratios returns the share of keys that each head keeps, in proportion to the heads' weights. The
-// shares have the given mean. No share exceeds 1 or is below LeastRatio: the other shares give or take
-// the difference.
-func Ratios(weights [][]float64, mean float64) (ratios [][]float64, err error) {
-	n, heaviest := 0, 0.0
-	for _, list := range weights {
-		for _, w := range list {
-			if !(w > 0) || math.IsInf(w, 0) {
-				return nil, fmt.Errorf("heads: %w: weight %v: want a finite number above 0", ErrRatios, w)
+	var gains []gain
+	n := 0
+	for layer, heads := range errors {
+		list := make([]float64, len(heads))
+		for head, e := range heads {
+			if err := checkErrors(e); err != nil {
+				return nil, fmt.Errorf("heads: layer %d, head %d: %w", layer, head, err)
 			}
-			n, heaviest = n+1, max(heaviest, w)
+			list[head], n = min(mean, Shares[0]), n+1
+			shares, e := append(slices.Clone(Shares), 1), append(slices.Clone(e), 0)
+			for at := 0; at < len(shares)-1; { // walk along the lower convex hull, so that no later step gains more
+				best, to := math.Inf(-1), 0
+				for next := at + 1; next < len(shares); next++ {
+					if slope := (e[at] - e[next]) / (shares[next] - shares[at]); slope >= best {
+						best, to = slope, next
+					}
+				}
+				gains = append(gains, gain{step{layer, head, to}, shares[to] - shares[at], best})
+				at = to
+			}
 		}
+		ratios = append(ratios, list)
 	}
 	if n == 0 || !(mean > 0 && mean <= 1) {
 		return nil, fmt.Errorf("heads: %w: %d heads, mean %v: want a mean above 0 and at most 1", ErrRatios, n, mean)
 	}
-	least := min(LeastRatio, mean)
-	low, high := 0.0, 1.0 // factors of weights, relative to the heaviest one
-	share := func(w, factor float64) float64 { return min(max(w/heaviest*factor, least), 1) }
-	sum := func(factor float64) (total float64) {
-		for _, list := range weights {
-			for _, w := range list {
-				total += share(w, factor)
-			}
-		}
-		return total
-	}
-	want := mean * float64(n)
-	for sum(high) < want && !math.IsInf(high, 1) {
-		high *= 2
-	}
-	for range 200 {
-		if middle := (low + high) / 2; sum(middle) < want {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	for _, list := range weights {
-		shares := make([]float64, len(list))
-		for h, w := range list {
-			shares[h] = share(w, high)
-		}
-		ratios = append(ratios, shares)
+	slices.SortStableFunc(gains, func(a, b gain) int { return cmp.Compare(b.slope, a.slope) })
+	left := (mean - min(mean, Shares[0])) * float64(n)
+	for _, g := range gains {
+		width := min(left, g.width)
+		ratios[g.layer][g.head] = min(1, ratios[g.layer][g.head]+width)
+		left -= width
 	}
 	return ratios, nil
+}
+
+// checkErrors reports whether there is an error for each share.
+func checkErrors(list []float64) error {
+	if len(list) != len(Shares) {
+		return fmt.Errorf("%w: %d errors, want %d", ErrRatios, len(list), len(Shares))
+	}
+	for _, e := range list {
+		if !(e >= 0) || math.IsInf(e, 0) {
+			return fmt.Errorf("%w: error %v: want a finite number of at least 0", ErrRatios, e)
+		}
+	}
+	return nil
 }

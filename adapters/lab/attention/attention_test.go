@@ -23,7 +23,7 @@ func newBench(t *testing.T) *Bench {
 		text = append(text, text...)
 	}
 	dev := cpu.New(cpu.Options{})
-	h, err := heads.Open(t.Context(), dev, m, 64, 400)
+	h, err := heads.Open(t.Context(), dev, m, heads.Float, 64, 400)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, h.Close())
@@ -38,9 +38,9 @@ func TestEveryWayIsMeasured(t *testing.T) {
 	for l := range weights {
 		weights[l] = slices.Repeat([]float64{1}, b.Model.Config().Heads)
 	}
-	var err error
-	b.Ratios, err = heads.Ratios(weights, b.Ratio)
+	published, err := PublishedRatios(weights, b.Ratio)
 	require.NoError(t, err)
+	b.Ratios = map[HeadShares][][]float64{LeastError: published, PublishedShares: published}
 	got := make(map[string]Quality)
 	for _, w := range KnownWays {
 		got[w.Name], err = b.Measure(t.Context(), w)

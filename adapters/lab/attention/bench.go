@@ -21,9 +21,10 @@ type Bench struct {
 	Texts [][]int32
 	// First is the first position that counts.
 	First int
-	// Ratio is the mean share of keys, and Ratios the share of each head, indexed (layer, head).
+	// Ratio is the mean share of keys, and Ratios the share of each head for ways that have other shares,
+	// indexed (layer, head).
 	Ratio  float64
-	Ratios [][]float64
+	Ratios map[HeadShares][][]float64
 	// Progress, if set, is called after each chunk with the finished and all tokens of a text.
 	Progress func(done, total int)
 }
@@ -40,7 +41,7 @@ type Quality struct {
 
 // Measure computes all texts with a way and returns their perplexity.
 func (b *Bench) Measure(ctx context.Context, way Way) (q Quality, err error) {
-	a, began, sum := newAttender(way, b.Ratio, b.Ratios), time.Now(), 0.0
+	a, began, sum := newAttender(way, b.Ratio, b.Ratios[way.Shares]), time.Now(), 0.0
 	for _, tokens := range b.Texts {
 		if len(tokens) < b.First+2 {
 			return q, fmt.Errorf("attention: %w: %d, want more than %d", ErrText, len(tokens), b.First+1)

@@ -24,6 +24,16 @@ const (
 	Integer             // compute attention in integers of 8 bits, as INT8 graphs do
 )
 
+// HeadShares says which share of keys a head keeps.
+type HeadShares int
+
+// The constants below are the shares of heads.
+const (
+	OneShare        HeadShares = iota // all heads have the mean
+	LeastError                        // the shares with the least sum of errors: the engine's, after a calibration
+	PublishedShares                   // in proportion to the importance of heads, as published
+)
+
 // Way is a way to compute attention.
 type Way struct {
 	// Name is the name in tables, and About explains it.
@@ -31,8 +41,7 @@ type Way struct {
 	Kind        Kind
 	Scores      Scores
 	Rule        sparse.Rule
-	// If PerHead is set, each head has a share of its own, and otherwise all have the mean.
-	PerHead bool
+	Shares      HeadShares
 	// If Tail is set, the keys that are left out count with their estimated weights and with the mean
 	// of their values.
 	Tail bool
@@ -49,10 +58,12 @@ var KnownWays = []Way{
 	{Name: "dense", About: "float attention to all keys", Kind: Dense},
 	{Name: "float", About: "keys selected by float scores", Kind: Select, Scores: Float, Rule: floors},
 	{Name: "shadow", About: "keys selected by 8-bit scores: the engine's way", Kind: Select, Scores: Rows, Rule: floors},
-	{Name: "float-heads", About: "float scores, a share for each head", Kind: Select, Scores: Float, Rule: floors, PerHead: true},
-	{Name: "shadow-heads", About: "8-bit scores, a share for each head", Kind: Select, Scores: Rows, Rule: floors, PerHead: true},
+	{Name: "float-heads", About: "float scores, a share for each head", Kind: Select, Scores: Float, Rule: floors, Shares: LeastError},
+	{Name: "shadow-heads", About: "8-bit scores, a share for each head", Kind: Select, Scores: Rows, Rule: floors, Shares: LeastError},
 	{Name: "shadow-tail", About: "8-bit scores, and the mean value of the other keys", Kind: Select, Scores: Rows, Rule: floors, Tail: true},
-	{Name: "tail-heads", About: "the same, a share for each head", Kind: Select, Scores: Rows, Rule: floors, PerHead: true, Tail: true},
+	{Name: "tail-heads", About: "the same, a share for each head", Kind: Select, Scores: Rows, Rule: floors, Shares: LeastError, Tail: true},
+	{Name: "published-heads", About: "8-bit scores, shares in proportion to importance", Kind: Select, Scores: Rows, Rule: floors, Shares: PublishedShares},
+	{Name: "published-tail", About: "the same, and the mean value of the other keys", Kind: Select, Scores: Rows, Rule: floors, Shares: PublishedShares, Tail: true},
 	{Name: "shadow-bare", About: "8-bit scores, without sinks and floor", Kind: Select, Scores: Rows},
 	{Name: "exact", About: "8-bit integers, exact products", Kind: Select, Scores: Exact, Rule: floors},
 	{Name: "layers", About: "one pair of scales for a layer, 8-bit scores", Kind: Select, Scores: Layers, Rule: floors},
@@ -67,7 +78,7 @@ var KnownWays = []Way{
 type attender struct {
 	way    Way
 	ratio  float64
-	ratios [][]float64
+	ratios [][]float64 // ratios is nil if all heads have the same share
 
 	lock      sync.Mutex
 	learned   map[int]*learned // by layer
@@ -81,7 +92,7 @@ func newAttender(way Way, ratio float64, ratios [][]float64) *attender {
 
 // share returns the share of keys of a head.
 func (a *attender) share(c *heads.Chunk) float64 {
-	if a.way.PerHead {
+	if a.ratios != nil {
 		return a.ratios[c.Layer][c.Head]
 	}
 	return a.ratio
