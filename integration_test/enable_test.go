@@ -94,6 +94,16 @@ func TestEnabledModelRunsOnTheNPUAndDisableRestoresTheStore(t *testing.T) {
 		require.NoError(t, err)
 	})
 
+	t.Run("heads that attend to some keys get a share each", func(t *testing.T) {
+		const said = "measured which share of the keys each of 40 heads keeps"
+		out := output(t, onServer(t, s, p.dir, "enable", pulled, "--name", "sparse:npu", "--set", "attention=auto"))
+		require.Contains(t, out, said)
+		output(t, onServer(t, s, p.dir, "disable", "sparse:npu"))
+		out = output(t, onServer(t, s, p.dir, "enable", pulled, "--name", "sparse:npu", "--set", "attention=auto"))
+		require.NotContains(t, out, said, "the measurement is stored")
+		output(t, onServer(t, s, p.dir, "disable", "sparse:npu"))
+	})
+
 	t.Run("a recipe with integers is calibrated and checked", func(t *testing.T) {
 		out := output(t, onServer(t, s, p.dir, "enable", pulled, "--name", "small:npu", "--set", "recipe=w4a16-lpbq"))
 		require.Contains(t, out, "calibrating activations")

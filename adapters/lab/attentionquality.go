@@ -223,7 +223,7 @@ func (f *attentionFlags) importances(ctx context.Context, m findings.Model, b *a
 	if f.importance != "" {
 		data, err := os.ReadFile(f.importance)
 		if err == nil {
-			if err = json.Unmarshal(data, &kept); err == nil && (kept.Digest != m.Digest() || kept.Importance == nil || !kept.Fits(m.Config())) {
+			if err = json.Unmarshal(data, &kept); err == nil && (kept.Digest != m.Digest() || kept.Importance == nil || !kept.Fits(m.Config().Layers, m.Config().Heads)) {
 				err = errors.New("it does not hold the importance of this model's heads")
 			}
 			if err != nil {

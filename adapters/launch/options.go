@@ -104,6 +104,9 @@ func (s Settings) attention(o Options, m findings.Model) lanes.Attention {
 	return a
 }
 
+// AttendsOnHost reports whether the host may attend to some keys of prompts.
+func (o Options) AttendsOnHost() bool { return o.attention().OnHost() }
+
 // attention returns how the host attends to the keys of prompts, with one ratio for all heads.
 func (o Options) attention() lanes.Attention {
 	c := o.Config

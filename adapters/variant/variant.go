@@ -11,6 +11,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/choose"
 	"github.com/sdnpu/sdnpu/adapters/config"
+	"github.com/sdnpu/sdnpu/adapters/doctor"
 	"github.com/sdnpu/sdnpu/adapters/enable"
 	"github.com/sdnpu/sdnpu/adapters/findings"
 	"github.com/sdnpu/sdnpu/adapters/launch"
@@ -59,6 +60,9 @@ func (p Preparation) Run(ctx context.Context, m enable.Model, adapter string) er
 	}
 	if !embeds { // a check compares the next tokens that recipes predict, and a model of embeddings predicts none
 		if err := p.check(ctx, s, options); err != nil {
+			return err
+		}
+		if err := p.shares(ctx, s, options); err != nil {
 			return err
 		}
 	}
@@ -140,6 +144,38 @@ func (p Preparation) choose(ctx context.Context, s launch.Settings, o launch.Opt
 		p.Say("recipe %s", choice.Figures())
 	}
 	return err
+}
+
+// The method `shares` measures which share of the keys each head needs, if prompts attend to some keys and
+// no measurement is stored. Without it, all heads have the same share. The measurement holds the weights in
+// float32, so a model that does not fit in the memory that way is not measured.
+func (p Preparation) shares(ctx context.Context, s launch.Settings, o launch.Options) (err error) {
+	if !o.AttendsOnHost() {
+		return nil
+	}
+	f, m, err := launch.OpenModel(o.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = s.Findings().AttentionRatios(m.Model, 1)
+	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, findings.ErrAttentionFile) {
+		return err
+	}
+	size := int64(0)
+	for t := range f.Tensors() {
+		size += 4 * int64(t.Elements())
+	}
+	if free, known := doctor.FreeMemory(); known && size > free {
+		p.Say("attention: all heads keep the same share of keys, because measuring their shares takes %d MiB of memory, and %d MiB are free", size>>20, free>>20)
+		return nil
+	}
+	c := findings.AttentionCalibration{Model: m, Text: findings.CalibrationText(), Progress: p.Progress}
+	if _, err := c.WriteTo(ctx, s.Findings().AttentionPath(m.Digest())); err != nil {
+		return err
+	}
+	p.Say("attention: measured which share of the keys each of %d heads keeps", m.Config().Layers*m.Config().Heads)
+	return nil
 }
 
 // contextOf returns the length of the context with which Ollama loads a model: its

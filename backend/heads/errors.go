@@ -20,10 +20,10 @@ var ErrTexts = errors.New("the texts do not suit the measurement")
 var Shares = []float64{0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8}
 
 // The constants below are the rows that [Model.Errors] measures: those that see at least fewest keys, and
-// of these one in apart, because neighbouring rows have similar errors.
+// of these one in spacing, because neighbouring rows have similar errors.
 const (
-	fewest = 128
-	apart  = 8
+	fewest  = 128
+	spacing = 8
 )
 
 // Errors computes texts with attention to all keys, and measures what attention to a share of them would
@@ -94,7 +94,7 @@ func (s *errorSums) attend(c *Chunk) {
 	Dense(c)
 	sums, whole, rows := make([]float64, len(Shares)), 0.0, 0
 	for r := range c.Queries {
-		if p := c.First + r; p+1-c.Oldest(int32(p)) < fewest || p%apart != apart-1 {
+		if p := c.First + r; p+1-c.Oldest(int32(p)) < fewest || p%spacing != spacing-1 {
 			continue
 		}
 		rows++

@@ -46,7 +46,7 @@ func TestErrorsAreThoseOfSparseAttention(t *testing.T) {
 			keys, values := c.Text.Keys(layer, c.KeyHead), c.Text.Values(layer, c.KeyHead)
 			for r, q := range c.Queries {
 				n := c.First + r + 1
-				if n < fewest || n%apart != 0 {
+				if n < fewest || n%spacing != 0 {
 					continue
 				}
 				scores, sorted := make([]float64, n), make([]float64, n)

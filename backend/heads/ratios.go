@@ -12,14 +12,13 @@ import (
 var ErrRatios = errors.New("no shares of heads")
 
 // Ratios returns the share of keys that each head keeps, indexed (layer, head): the shares with the given
-// mean that have the least sum of errors. errors is what [Model.Errors] returns; between two of its shares,
+// mean that have the least sum of errors. [Model.Errors] measures the errors; between two of its shares,
 // an error is that of the line through neighbours, and it is zero if a head keeps all keys. No share is below
 // Shares[0], or below the mean if that is less.
 func Ratios(errors [][][]float64, mean float64) (ratios [][]float64, err error) {
-	type step struct{ layer, head, to int }
 	type gain struct {
-		step
-		width, slope float64 // slope is the error that each share costs less
+		layer, head  int
+		width, slope float64 // a head that keeps a share more has slope times the share less error, up to the width
 	}
 	var gains []gain
 	n := 0
@@ -38,7 +37,7 @@ func Ratios(errors [][][]float64, mean float64) (ratios [][]float64, err error) 
 						best, to = slope, next
 					}
 				}
-				gains = append(gains, gain{step{layer, head, to}, shares[to] - shares[at], best})
+				gains = append(gains, gain{layer, head, shares[to] - shares[at], best})
 				at = to
 			}
 		}

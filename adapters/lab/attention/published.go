@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/sdnpu/sdnpu/backend/heads"
-	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 // The constants below bound weights and ratios of heads.
@@ -26,10 +25,10 @@ type Importance struct {
 	Layers []float64   `json:"layers"`
 }
 
-// Fits reports whether there is an importance for each layer and head of a model.
-func (p *Importance) Fits(c model.Config) bool {
-	wrong := func(list []float64) bool { return len(list) != c.Heads }
-	return len(p.Layers) == c.Layers && len(p.Heads) == c.Layers && !slices.ContainsFunc(p.Heads, wrong)
+// Fits reports whether there is an importance for each layer, and for each of some heads of a layer.
+func (p *Importance) Fits(layers, heads int) bool {
+	wrong := func(list []float64) bool { return len(list) != heads }
+	return len(p.Layers) == layers && len(p.Heads) == layers && !slices.ContainsFunc(p.Heads, wrong)
 }
 
 // Weights returns the weight of each head: the product of the head's importance and its layer's,
