@@ -79,9 +79,10 @@ With -o, the result goes to another file. To use that file, copy it to this path
 cache, where DIGEST is the value of the file's field digest: ` + findings.RangesFolder + `/DIGEST` + findings.FileSuffix + `.
 The file of rounded weights has the suffix ` + findings.CodesSuffix + `, and is copied to ` + findings.RangesFolder + `/DIGEST` + findings.CodesSuffix + `.
 
-With --attention, the command measures how important each attention head is, in place of ranges:
-the loss if the head's result is zero. Sparse attention then keeps more keys of important heads.
-It prints the share of keys of each head, with the mean in --keep. This takes minutes.`,
+With --attention, the command measures, in place of ranges, how attention to some keys changes the
+result of each attention head. A head then keeps the share of the keys with which all heads
+together lose least. The command prints these shares, with the mean in --keep. It holds the weights
+in float32.`,
 		Example: "  sdnpu calibrate model.gguf\n  sdnpu calibrate model.gguf --text mail.txt --text notes.txt\n  sdnpu calibrate model.gguf --attention",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -94,7 +95,7 @@ It prints the share of keys of each head, with the mean in --keep. This takes mi
 	flags.StringVarP(&f.output, "output", "o", "", "file to write (default: in the image cache, where recipes find it)")
 	flags.BoolVar(&f.each, "each", false, "print the form of each projection, for recipes with a shadow")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
-	flags.BoolVar(&f.attention, "attention", false, "measure the importance of attention heads")
+	flags.BoolVar(&f.attention, "attention", false, "measure which share of the keys each attention head needs")
 	flags.Float64Var(&f.keep, "keep", 0.2, "with --attention: mean share of keys to print")
 	cmd.MarkFlagsMutuallyExclusive("attention", "recipe")
 	cmd.MarkFlagsMutuallyExclusive("attention", "form-error")
