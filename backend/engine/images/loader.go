@@ -23,7 +23,7 @@ import (
 // imageVersion is a part of the key of each image. Raise imageVersion after a change of this
 // program that makes images of equal graphs, compiled for an equal device, differ from
 // earlier images.
-const imageVersion = 2
+const imageVersion = 3
 
 // Loader compiles graphs to images and loads them.
 type Loader struct {
