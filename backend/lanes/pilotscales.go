@@ -96,9 +96,13 @@ func (h *headPass) round(l launch) {
 		}
 		rounded := sparse.RoundKeys(k8, keys, h.Dim)
 		u := units{keys: rounded.Scale, centre: rounded.Centre}
-		for r := range h.Groups * h.Rows {
-			at := r * h.Dim
-			u.rows = append(u.rows, rounded.RoundQuery(q8[at:], queries[at:at+h.Dim], h.share(k*h.Groups+r/h.Rows)))
+		size := h.Rows * h.Dim
+		for group := range h.Groups {
+			own := queries[group*size:][:size]
+			spread := rounded.Spread(own, h.Dim, h.share(k*h.Groups+group))
+			for at := 0; at < size; at += h.Dim {
+				u.rows = append(u.rows, sparse.RoundQuery(q8[group*size+at:], own[at:at+h.Dim], spread))
+			}
 		}
 		h.units[k] = u
 	})

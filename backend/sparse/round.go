@@ -20,7 +20,7 @@ func Unit(dim int) float32 {
 	return float32(math.Exp2(math.Ceil(math.Log2(16 * math.Sqrt(float64(dim))))))
 }
 
-// samples is the number of keys by whose products RoundQuery estimates the limit of a selection.
+// samples is the number of keys by whose products Spread estimates the limit of a selection.
 const samples = 64
 
 // RoundedKeys says what the rounded keys of a head stand for: the key Centre + Scale·K, rotated, is in the
@@ -62,18 +62,21 @@ func RoundKeys(dst []byte, keys []float32, dim int) RoundedKeys {
 	return k
 }
 
-// RoundQuery rounds a query to integers of 8 bits, rotated as the keys are, and returns its scale. The query
-// will select the given share of the keys. The scale is the least for which all integers have 8 bits, or a
-// larger one, so that the scores around the limit of the selection have 8 bits, too.
-func (k RoundedKeys) RoundQuery(dst []byte, query []float32, share float64) (scale float32) {
-	row := slices.Clone(query)
-	Rotate(row)
-	scale = magnitude(row) / limit
-	if scale > 0 {
-		scale = max(scale, k.farthest(row, share)/(limit*Unit(len(query))))
+// Spread returns how far the scores around the limit of a selection are from zero, relative to the length
+// of the query, for queries of dim elements that select the given share of the keys. It looks at some of
+// the queries and at some of the keys.
+func (k RoundedKeys) Spread(queries []float32, dim int, share float64) (spread float32) {
+	const some = 8
+	count := len(queries) / dim
+	row := make([]float32, dim)
+	for s := range min(some, count) {
+		copy(row, queries[s*count/min(some, count)*dim:])
+		Rotate(row)
+		if n := norm(row); n > 0 {
+			spread = max(spread, k.farthest(row, share)/n)
+		}
 	}
-	Round(dst, row, scale)
-	return scale
+	return spread
 }
 
 // farthest returns a magnitude that few products of a rotated query exceed between those that half the share
@@ -89,14 +92,33 @@ func (k RoundedKeys) farthest(row []float32, share float64) float32 {
 		square += float64(p) * float64(p) / n
 	}
 	deviation := math.Sqrt(max(0, square-mean*mean))
-	const margin = 1.1 // the deviation of so few products is often below that of all
 	most := 0.0
 	for _, s := range []float64{share / 2, min(1.5*share, 0.99)} {
 		ordered := float64(products[int(max(0, math.Ceil((1-s)*n)-1))])
-		normal := mean + margin*deviation*math.Sqrt2*math.Erfinv(1-2*s)
+		normal := mean + deviation*math.Sqrt2*math.Erfinv(1-2*s)
 		most = max(most, math.Abs(ordered), math.Abs(normal))
 	}
 	return float32(most)
+}
+
+// RoundQuery rounds a query to integers of 8 bits, rotated as the keys are, and returns its scale. The scale
+// is the least for which all integers have 8 bits, or a larger one, so that scores have 8 bits around the
+// limit of the selection, too: spread says where that is ([RoundedKeys.Spread]).
+func RoundQuery(dst []byte, query []float32, spread float32) (scale float32) {
+	row := slices.Clone(query)
+	Rotate(row)
+	scale = max(magnitude(row), spread*norm(row)/Unit(len(query))) / limit
+	Round(dst, row, scale)
+	return scale
+}
+
+// norm returns the length of a vector.
+func norm(row []float32) float32 {
+	sum := float32(0)
+	for _, v := range row {
+		sum += v * v
+	}
+	return float32(math.Sqrt(float64(sum)))
 }
 
 // magnitude returns the largest magnitude of some numbers.

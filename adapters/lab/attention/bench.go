@@ -101,7 +101,7 @@ func (b *Bench) Recall(ctx context.Context, stride int) (result Recalls, rows in
 		lists := make([][]int32, numberOfScore)
 		var estimates [numberOfScore]estimate
 		for s := range Scores(numberOfScore) {
-			s.prepare(&estimates[s], k, n, sums)
+			s.prepare(&estimates[s], k, n, sums, b.Ratio)
 		}
 		for r := 0; r < len(k.Queries); r += stride {
 			for s := range Scores(numberOfScore) {

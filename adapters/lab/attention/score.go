@@ -2,6 +2,7 @@ package attention
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sdnpu/sdnpu/backend/heads"
 	"github.com/sdnpu/sdnpu/backend/sparse"
@@ -32,17 +33,18 @@ type scaleSums struct{ queries, keys, count float64 }
 // estimate holds the rounded keys of a key head, and the scale of each row's queries.
 type estimate struct {
 	keys    sparse.Rows
-	rounded sparse.RoundedKeys // rounded holds what the engine knows of the keys, with Rows
-	scale   float32            // scale of queries; with Rows, that of the last query
-	unit    float32            // scale of keys
+	spread  float32 // spread is that of the chunk's scores, with Rows
+	scale   float32 // scale of queries; with Rows, that of the last query
+	unit    float32 // scale of keys
 	centre  []float32
 	queries []float32
 	product []float32
 	bytes   []uint8
 }
 
-// prepare rounds keys and chooses scales. n is the number of keys, and sums holds scales of other heads.
-func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, sums scaleSums) {
+// prepare rounds keys and chooses scales. n is the number of keys, sums holds scales of other heads, and
+// share is the share of the keys that rows select.
+func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, sums scaleSums, share float64) {
 	keys := c.Text.Keys(c.Layer, c.KeyHead)
 	dim := keys.Stride
 	if s == Float {
@@ -68,8 +70,9 @@ func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, sums scaleSums) {
 	e.keys = sparse.Rows{F32: e.keys.F32[:n*dim], Stride: dim}
 	if s == Rows {
 		integers := make([]byte, n*dim)
-		e.rounded = sparse.RoundKeys(integers, source, dim)
-		e.unit, e.centre = e.rounded.Scale, e.rounded.Centre
+		rounded := sparse.RoundKeys(integers, source, dim)
+		e.unit, e.centre = rounded.Scale, rounded.Centre
+		e.spread = rounded.Spread(slices.Concat(c.Queries...), dim, share)
 		toFloats(e.keys.F32, integers)
 		return
 	}
@@ -102,9 +105,8 @@ func toFloats(dst []float32, integers []byte) {
 	}
 }
 
-// products estimates the scores of the first n keys for a query, in arbitrary units. The query will select
-// a share of its keys.
-func (s Scores) products(e *estimate, q []float32, n int, share float64) []float32 {
+// products estimates the scores of the first n keys for a query, in arbitrary units.
+func (s Scores) products(e *estimate, q []float32, n int) []float32 {
 	e.product = grown(e.product, n)
 	if s == Float {
 		sparse.Products(e.product, q, e.keys)
@@ -113,7 +115,7 @@ func (s Scores) products(e *estimate, q []float32, n int, share float64) []float
 	e.queries = grown(e.queries, len(q))
 	if s == Rows {
 		integers := make([]byte, len(q))
-		e.scale = e.rounded.RoundQuery(integers, q, share)
+		e.scale = sparse.RoundQuery(integers, q, e.spread)
 		toFloats(e.queries, integers)
 	} else {
 		for i, v := range q {
@@ -126,7 +128,7 @@ func (s Scores) products(e *estimate, q []float32, n int, share float64) []float
 
 // selectKeys appends the keys of a row of n keys.
 func (s Scores) selectKeys(dst []int32, e *estimate, q []float32, n int, rule sparse.Rule, ratio float64) []int32 {
-	p := s.products(e, q, n, float64(rule.Keep(n, ratio))/float64(n))
+	p := s.products(e, q, n)
 	if !s.eight() {
 		return selectFloat(dst, p, rule, ratio)
 	}

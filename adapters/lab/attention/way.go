@@ -111,7 +111,7 @@ func (a *attender) attend(c *heads.Chunk) {
 	}
 	e := a.pool.Get().(*estimate)
 	if a.way.Kind == Select {
-		a.way.Scores.prepare(e, c, n, a.learn(c, n))
+		a.way.Scores.prepare(e, c, n, a.learn(c, n), float64(a.way.Rule.Keep(n, a.share(c)))/float64(n))
 	}
 	keys, values := c.Text.Keys(c.Layer, c.KeyHead), c.Text.Values(c.Layer, c.KeyHead)
 	var indices []int32
@@ -241,7 +241,7 @@ func integer(c *heads.Chunk) {
 	keys, values := c.Text.Keys(c.Layer, c.KeyHead), c.Text.Values(c.Layer, c.KeyHead)
 	dim := keys.Stride
 	e := new(estimate)
-	Exact.prepare(e, c, n, scaleSums{})
+	Exact.prepare(e, c, n, scaleSums{}, 1)
 	keyScale, valueScale := largest(keys.F32[:n*dim])/127, largest(values.F32[:n*dim])/127
 	rounded := sparse.Rows{F32: make([]float32, n*dim), Stride: dim}
 	for i, v := range values.F32[:n*dim] {
@@ -249,7 +249,7 @@ func integer(c *heads.Chunk) {
 	}
 	scores, low, high := make([][]float32, len(c.Queries)), float32(math.Inf(1)), float32(math.Inf(-1))
 	for r, q := range c.Queries {
-		scores[r] = append([]float32(nil), Exact.products(e, q, c.First+r+1, 1)...)
+		scores[r] = append([]float32(nil), Exact.products(e, q, c.First+r+1)...)
 		for i := range scores[r] {
 			scores[r][i] *= e.scale * keyScale
 			low, high = min(low, scores[r][i]), max(high, scores[r][i])
