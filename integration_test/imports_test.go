@@ -74,7 +74,7 @@ var walls = []wall{
 	{folder: "backend/sparse", internal: []string{"backend/quant"}, modules: []string{"golang.org/x/sys"}},         // golang.org/x/sys tells which vector instructions the CPU has
 	{folder: "backend/backendtest", internal: []string{"backend", "backend/quant"}, modules: []string{"github.com/stretchr/testify"}},
 	{folder: "backend/lanes", internal: []string{"backend", "backend/model", "backend/quant", "backend/sparse", "graphswap", "graphswap/headpipe", "graphswap/outoforder"}},
-	{folder: "backend/heads", internal: []string{"backend", "backend/model", "backend/sparse"}},
+	{folder: "backend/heads", internal: []string{"backend", "backend/model", "backend/quant", "backend/sparse"}},
 	{folder: "backend/chain", internal: []string{"backend", "backend/model", "backend/quant"}},
 	{folder: "backend/engine", internal: []string{
 		"backend", "backend/model", "backend/gguf", "backend/quant", "backend/tokenizer", "backend/sampler", "backend/grammar", "backend/imagecache",

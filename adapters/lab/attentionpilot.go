@@ -30,6 +30,7 @@ type attentionPilot struct {
 	tokens, rows, floor, sinks int
 	ratio                      float64
 	scales                     []string
+	heads                      bool
 }
 
 func newAttentionPilotCommand() *cobra.Command {
@@ -55,6 +56,7 @@ sample of rows), and the perplexity of the positions after the first 256.`,
 	flags.IntVar(&f.floor, "floor", 64, "least number of keys to keep")
 	flags.IntVar(&f.sinks, "sinks", 16, "number of first keys that every row keeps")
 	flags.StringVar(&f.recipe, "recipe", "f32", "precision recipe")
+	flags.BoolVar(&f.heads, "heads", false, "give each head the share of sdnpu calibrate --attention")
 	flags.StringSliceVar(&f.scales, "scales", []string{"rows", "layer", "buckets", "buckets-log"}, "ways to choose scales")
 	_ = cmd.MarkFlagRequired("text") // MarkFlagRequired cannot fail, because the flag exists
 	return cmd
@@ -110,6 +112,17 @@ func (f *attentionPilot) open(ctx context.Context, m findings.Model, a lanes.Att
 // measure computes the text with one way to choose scales.
 func (f *attentionPilot) measure(ctx context.Context, m findings.Model, dense *engine.Engine, text []int32, scales lanes.Scales) (q recall.Quality, w backend.HostWork, err error) {
 	a := lanes.Attention{Ratio: f.ratio, Rule: sparse.Rule{Floor: f.floor, Sinks: f.sinks}, Scales: scales}
+	if f.heads {
+		s, err := launch.ReadSettings()
+		if err != nil {
+			return q, w, err
+		}
+		ratios, err := s.Findings().AttentionRatios(m.Model, f.ratio)
+		if err != nil {
+			return q, w, err
+		}
+		a.Ratios = func(layer int) []float64 { return ratios[layer] }
+	}
 	e, dev, err := f.open(ctx, m, a)
 	if err != nil {
 		return q, w, err

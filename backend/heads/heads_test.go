@@ -13,7 +13,7 @@ import (
 )
 
 // open returns a recorded model and one of its texts.
-func open(t *testing.T, width int) (*Model, *model.Model, []int32) {
+func open(t *testing.T, recipe model.Recipe, width int) (*Model, *model.Model, []int32) {
 	t.Helper()
 	m, _ := testfile.Open(t, recorded.File(t, "f32"))
 	text := recorded.All(t)["f32"][0].GreedyIDs
@@ -21,7 +21,7 @@ func open(t *testing.T, width int) (*Model, *model.Model, []int32) {
 		text = append(text, text...)
 	}
 	dev := cpu.New(cpu.Options{})
-	o, err := Open(t.Context(), dev, m, Float, width, 64)
+	o, err := Open(t.Context(), dev, m, recipe, width, 64)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, o.Close())
@@ -32,9 +32,15 @@ func open(t *testing.T, width int) (*Model, *model.Model, []int32) {
 
 // TestCutLayersComputeTheModel compares the layers that are cut at the attention with whole graphs.
 func TestCutLayersComputeTheModel(t *testing.T) {
-	o, m, tokens := open(t, 16)
-	recipe, err := model.FindRecipe("f32")
+	for name, delta := range map[string]float64{"f32": 1e-3, "f16": 0.1} {
+		t.Run(name, func(t *testing.T) { cutLayersComputeTheModel(t, name, delta) })
+	}
+}
+
+func cutLayersComputeTheModel(t *testing.T, name string, delta float64) {
+	recipe, err := model.FindRecipe(name)
 	require.NoError(t, err)
+	o, m, tokens := open(t, recipe, 16)
 	dev := cpu.New(cpu.Options{})
 	defer dev.Close()
 	whole, err := chain.New(dev, m, [][]int32{tokens}, chain.Options{Recipe: recipe, Rows: 16, Context: 64})
@@ -46,7 +52,7 @@ func TestCutLayersComputeTheModel(t *testing.T) {
 	var losses []float64
 	require.NoError(t, o.Compute(t.Context(), text, 0, 63, 11, Dense, func(rows []Row, y []float32) error {
 		for i, v := range y {
-			require.InDelta(t, want[at+i], v, 1e-3)
+			require.InDelta(t, want[at+i], v, delta)
 		}
 		at += len(y)
 		l, err := o.Losses(t.Context(), rows, y)
@@ -60,5 +66,5 @@ func TestCutLayersComputeTheModel(t *testing.T) {
 	defer head.Close()
 	logits, err := head.Logits(t.Context(), 0, 0, nil)
 	require.NoError(t, err)
-	require.InDelta(t, loss(logits[5], tokens[6]), losses[5], 1e-3)
+	require.InDelta(t, loss(logits[5], tokens[6]), losses[5], delta)
 }

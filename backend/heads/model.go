@@ -3,11 +3,14 @@ package heads
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
+	"github.com/sdnpu/sdnpu/backend/quant"
 )
 
 // Model is a decoder whose attention the caller computes. [Open] returns a Model. One goroutine at a
@@ -33,10 +36,8 @@ type layer struct {
 var Float = model.Recipe{Name: "f32", Weights: backend.Float32, Activations: backend.Float32, Cache: backend.Float32}
 
 // Open compiles and loads the graphs of a model for passes of up to `width` rows of texts of up to
-// `context` tokens. The recipe applies to everything but attention: whatever it has in floats, Open has
-// in float32.
+// `context` tokens. The recipe applies to everything but attention, and has a KV cache of floats.
 func Open(ctx context.Context, dev backend.Device, m *model.Model, recipe model.Recipe, width, context int) (_ *Model, err error) {
-	recipe.Weights, recipe.Activations, recipe.Cache = backend.Float32, backend.Float32, backend.Float32
 	o := &Model{dev: dev, model: m, config: m.Config(), recipe: recipe, width: width, views: m.Views(context)}
 	defer func() {
 		if err != nil {
@@ -97,11 +98,44 @@ type graph struct {
 	name     string
 	program  backend.Program
 	buffers  map[string]backend.Buffer
+	types    map[string]backend.DataType
 	bindings []backend.Binding
 }
 
+// get returns the elements of a port.
+func (r *graph) get(port string) []float32 { return decode(r.buffers[port].Bytes(), r.types[port]) }
+
+// set stores the elements of a port, and clears the rest of its memory.
+func (r *graph) set(port string, values []float32) {
+	data := r.buffers[port].Bytes()
+	if r.types[port] == backend.Float16 {
+		for i, v := range values {
+			binary.LittleEndian.PutUint16(data[2*i:], quant.F32ToF16(v))
+		}
+		clear(data[2*len(values):])
+		return
+	}
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+	}
+	clear(data[4*len(values):])
+}
+
+// decode decodes floating-point numbers.
+func decode(data []byte, t backend.DataType) []float32 {
+	values := make([]float32, len(data)/t.Size())
+	for i := range values {
+		if t == backend.Float16 {
+			values[i] = quant.F16ToF32(binary.LittleEndian.Uint16(data[2*i:]))
+		} else {
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+	}
+	return values
+}
+
 func (m *Model) openGraph(ctx context.Context, g *backend.Graph) (_ *graph, err error) {
-	r := &graph{name: g.Name, buffers: make(map[string]backend.Buffer)}
+	r := &graph{name: g.Name, buffers: make(map[string]backend.Buffer), types: make(map[string]backend.DataType)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -124,7 +158,10 @@ func (m *Model) openGraph(ctx context.Context, g *backend.Graph) (_ *graph, err 
 			if err != nil {
 				return nil, err
 			}
-			r.buffers[p.Name] = b
+			r.buffers[p.Name], r.types[p.Name] = b, p.Type
+			if p.Type != backend.Float16 && p.Type != backend.Float32 {
+				return nil, fmt.Errorf("heads: %w: the port %q has elements of type %v", ErrModel, p.Name, p.Type)
+			}
 			r.bindings = append(r.bindings, backend.Binding{Buffer: b})
 		}
 	}

@@ -2,7 +2,6 @@ package heads
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"runtime"
@@ -44,11 +43,11 @@ func (m *Model) Embed(rows []Row) ([]float32, error) {
 	for i, r := range rows {
 		tokens[i] = r.Text.Tokens[r.Position]
 	}
-	data := make([]byte, len(rows)*m.config.Hidden*4)
+	data := make([]byte, len(rows)*m.config.Hidden*m.recipe.Activations.Size())
 	if err := m.model.Embed(data, tokens, m.recipe); err != nil {
 		return nil, err
 	}
-	return floats(data), nil
+	return decode(data, m.recipe.Activations), nil
 }
 
 // Attend computes the queries, keys and values of rows in a layer, stores the keys and values in
@@ -66,12 +65,12 @@ func (m *Model) Attend(ctx context.Context, layer int, rows []Row, x []float32, 
 	if c.RopeDim > 0 {
 		l.view.Rope(l.before.buffers[l.view.Cos].Bytes(), l.before.buffers[l.view.Sin].Bytes(), positions, m.recipe)
 	}
-	store(l.before.buffers[model.PortX].Bytes(), x)
+	l.before.set(model.PortX, x)
 	if err := l.before.run(ctx); err != nil {
 		return nil, err
 	}
 	for kv, port := range []string{model.NewKey(layer), model.NewValue(layer)} {
-		fresh := floats(l.before.buffers[port].Bytes())
+		fresh := l.before.get(port)
 		for head := range c.KVHeads {
 			for i, r := range rows {
 				to := [][][][]float32{r.Text.keys, r.Text.values}[kv][layer][head]
@@ -79,7 +78,7 @@ func (m *Model) Attend(ctx context.Context, layer int, rows []Row, x []float32, 
 			}
 		}
 	}
-	queries := floats(l.before.buffers[model.Query(layer)].Bytes())
+	queries := l.before.get(model.Query(layer))
 	mixed := make([]float32, len(rows)*c.Heads*c.HeadDim)
 	each(m.chunks(layer, rows, queries, mixed), attention)
 	return mixed, nil
@@ -127,12 +126,12 @@ func each(list []*Chunk, attention Attention) {
 // Finish computes the rest of a layer from the results of attention, and returns its hidden states.
 func (m *Model) Finish(ctx context.Context, layer int, x, mixed []float32) ([]float32, error) {
 	l := &m.layers[layer]
-	store(l.after.buffers[model.PortX].Bytes(), x)
-	store(l.after.buffers[mixedName(layer)].Bytes(), mixed)
+	l.after.set(model.PortX, x)
+	l.after.set(mixedName(layer), mixed)
 	if err := l.after.run(ctx); err != nil {
 		return nil, err
 	}
-	return floats(l.after.buffers[model.PortY].Bytes()[:4*len(x)]), nil
+	return l.after.get(model.PortY)[:len(x)], nil
 }
 
 // Run computes rows from a layer on, and returns the hidden states after the last layer.
@@ -173,13 +172,13 @@ func (m *Model) Compute(ctx context.Context, t *Text, from, to, width int, atten
 // Losses returns the negative logarithm of the probability of the token after each row. y holds the
 // hidden states after the last layer.
 func (m *Model) Losses(ctx context.Context, rows []Row, y []float32) ([]float64, error) {
-	store(m.head.buffers[model.PortX].Bytes(), y)
+	m.head.set(model.PortX, y)
 	if err := m.head.run(ctx); err != nil {
 		return nil, err
 	}
 	losses := make([]float64, len(rows))
 	vocab := m.config.Vocab
-	logits := floats(m.head.buffers[model.PortLogits].Bytes()[:4*len(rows)*vocab])
+	logits := m.head.get(model.PortLogits)
 	for i, r := range rows {
 		losses[i] = loss(logits[i*vocab:][:vocab], r.Text.Tokens[r.Position+1])
 	}
@@ -196,21 +195,4 @@ func loss(logits []float32, token int32) float64 {
 		sum += math.Exp(float64(v - top))
 	}
 	return math.Log(sum) - float64(logits[token]-top)
-}
-
-// floats decodes float32 numbers.
-func floats(data []byte) []float32 {
-	values := make([]float32, len(data)/4)
-	for i := range values {
-		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return values
-}
-
-// store encodes float32 numbers, and clears the rest of the memory.
-func store(dst []byte, values []float32) {
-	for i, v := range values {
-		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
-	}
-	clear(dst[4*len(values):])
 }
