@@ -70,10 +70,11 @@ type HostWork struct {
 	// The fields below count the host's part of attention ([HostAttention]). DensePasses and
 	// SparsePasses count the runs of graphs in which the device, or the host, computed attention.
 	DensePasses, SparsePasses int64
-	// Launches counts the runs of graphs that estimate scores. Keys counts the keys that rows saw,
+	// Launches counts the runs of graphs that estimate scores. ProcessorLaunches counts those that the
+	// processor computed instead, because the device could not. Keys counts the keys that rows saw,
 	// and KeptKeys those to which they attended. SampledKeys counts the keys that exact scores
 	// select for a sample of rows, and FoundKeys those of them that estimates have selected, too.
-	Launches, Keys, KeptKeys, SampledKeys, FoundKeys int64
+	Launches, ProcessorLaunches, Keys, KeptKeys, SampledKeys, FoundKeys int64
 	// Attention is the part of CPU that is attention.
 	Attention time.Duration
 }
@@ -110,7 +111,7 @@ func (w HostWork) Since(before HostWork) HostWork {
 		DeviceMultiplications: w.DeviceMultiplications - before.DeviceMultiplications,
 		CPU:                   w.CPU - before.CPU, IO: w.IO - before.IO,
 		DensePasses: w.DensePasses - before.DensePasses, SparsePasses: w.SparsePasses - before.SparsePasses,
-		Launches: w.Launches - before.Launches, Keys: w.Keys - before.Keys, KeptKeys: w.KeptKeys - before.KeptKeys,
+		Launches: w.Launches - before.Launches, ProcessorLaunches: w.ProcessorLaunches - before.ProcessorLaunches, Keys: w.Keys - before.Keys, KeptKeys: w.KeptKeys - before.KeptKeys,
 		SampledKeys: w.SampledKeys - before.SampledKeys, FoundKeys: w.FoundKeys - before.FoundKeys, Attention: w.Attention - before.Attention,
 	}
 }

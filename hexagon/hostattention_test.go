@@ -1,6 +1,7 @@
 package hexagon
 
 import (
+	"errors"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -19,25 +20,45 @@ import (
 // promptOnHost answers a prompt of 450 tokens with an engine whose host attends to a fifth of the keys.
 func promptOnHost(t *testing.T, d backend.Device, a lanes.Attention) engine.Report {
 	t.Helper()
+	r, _ := promptAndCache(t, d, a)
+	return r
+}
+
+// promptAndCache works as promptOnHost does, and also returns the keys and values of the text.
+func promptAndCache(t *testing.T, d backend.Device, a lanes.Attention) (engine.Report, []byte) {
+	t.Helper()
+	return answerOnHost(t, openOnHost(t, d, a, 512), 450)
+}
+
+// openOnHost opens an engine whose host attends.
+func openOnHost(t *testing.T, d backend.Device, a lanes.Attention, context int) *engine.Engine {
+	t.Helper()
 	f, err := gguf.Open(filepath.Join(models, "stories260K-f16.gguf"))
 	require.NoError(t, err)
-	defer func() { require.NoError(t, f.Close()) }()
 	m, err := model.Load(f)
 	require.NoError(t, err)
 	tok, err := tokenizer.New(f)
 	require.NoError(t, err)
-	o := engine.Options{Rows: []int{64, 1}, Context: 512, FirstContext: 512, Attention: a}
+	o := engine.Options{Rows: []int{64, 1}, Context: context, FirstContext: context, Attention: a}
 	e, err := engine.New(t.Context(), lanes.For(d, m, model.Recipes[0], a), m, tok, o)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, e.Close()) }()
+	t.Cleanup(func() { require.NoError(t, errors.Join(e.Close(), f.Close())) })
+	return e
+}
+
+// answerOnHost answers a prompt of some tokens, and returns the keys and values of the text.
+func answerOnHost(t *testing.T, e *engine.Engine, tokens int) (engine.Report, []byte) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	prompt := make([]int32, 450)
+	prompt := make([]int32, tokens)
 	for i := range prompt {
 		prompt[i] = 3 + rng.Int32N(500)
 	}
-	r, err := e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: 4, IgnoreEOS: true}, func(engine.Piece) error { return nil })
+	r, err := e.Generate(t.Context(), engine.Request{Prompt: prompt, MaxTokens: 4, IgnoreEOS: true, CachePrompt: true}, func(engine.Piece) error { return nil })
 	require.NoError(t, err)
-	return r
+	cache, err := e.ReadCache(nil, 0)
+	require.NoError(t, err)
+	return r, cache
 }
 
 // fifth keeps a fifth of the keys.

@@ -113,7 +113,7 @@ func (o Options) attention() lanes.Attention {
 	if c.Attention == config.Dense {
 		return lanes.Attention{}
 	}
-	a := lanes.Attention{Ratio: c.AttentionRatio.Ratio, Rule: sparse.Rule{Floor: c.AttentionRatio.Floor, Sinks: c.AttentionRatio.Sinks}, Auto: c.Attention == config.Auto}
+	a := lanes.Attention{Ratio: c.AttentionRatio.Ratio, Rule: sparse.Rule{Floor: c.AttentionRatio.Floor, Sinks: c.AttentionRatio.Sinks}, Auto: c.Attention == config.Auto, Logger: o.Logger}
 	if a.Ratio == 0 && a.Auto {
 		a.Ratio = autoRatio
 	}

@@ -137,6 +137,9 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 		here("attention_cpu_ms", h.Attention)
 		fmt.Fprintf(&b, " attention=lossy attention_keep=%.4f attention_recall=%.4f attention_passes=%d attention_dense_passes=%d attention_launches=%d",
 			h.Keep(), h.Recall(), h.SparsePasses, h.DensePasses, h.Launches)
+		if h.ProcessorLaunches > 0 { // the device could not estimate these scores
+			fmt.Fprintf(&b, " attention_cpu_launches=%d", h.ProcessorLaunches)
+		}
 	}
 	if h := r.Host; h.Products > 0 { // the CPU has multiplied outliers
 		here("shadow_cpu_ms", h.CPU)

@@ -115,25 +115,25 @@ func dense(g *backend.Graph) (*backend.Graph, error) {
 }
 
 // cutAttention cuts a graph with attention on the host into parts. It also returns the graphs that
-// estimate scores, without those in `scores`. If the host computes no attention, cutAttention returns
+// estimate scores, without those in `known`. If the host computes no attention, cutAttention returns
 // no plan.
-func cutAttention(g *backend.Graph, scores map[string]bool) (graphs []*backend.Graph, p *plan, err error) {
+func cutAttention(g *backend.Graph, known map[string]bool) (parts, scores []*backend.Graph, p *plan, err error) {
 	if !slices.ContainsFunc(g.Nodes, func(n backend.Node) bool { return n.Op == backend.HostAttention }) {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
-	if graphs, p, err = cut(g); err != nil {
-		return nil, nil, err
+	if parts, p, err = cut(g); err != nil {
+		return nil, nil, nil, err
 	}
 	p.Dense = g.Name + denseSuffix
 	for _, s := range p.Steps {
 		if s.Attention == nil {
 			continue
 		}
-		more, err := s.Attention.scoreGraphs(scores)
+		more, err := s.Attention.scoreGraphs(known)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
-		graphs = append(graphs, more...)
+		scores = append(scores, more...)
 	}
-	return graphs, p, nil
+	return parts, scores, p, nil
 }

@@ -2,8 +2,6 @@ package lanes
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -102,13 +100,7 @@ func (c *attentionCase) run(t *testing.T, d backend.Device, g *backend.Graph) ma
 	defer func() { require.NoError(t, p.Close()) }()
 	s, err := p.Signature(g.Name)
 	require.NoError(t, err)
-	var bindings []backend.Binding
-	for _, port := range slices.Concat(s.Inputs, s.Outputs) {
-		b, err := d.NewBuffer(port.SizeBytes())
-		require.NoError(t, err)
-		encodeFloats(b.Bytes(), c.inputs[port.Name], port.Type)
-		bindings = append(bindings, backend.Binding{Buffer: b})
-	}
+	bindings := c.bind(t, d, p, g.Name)
 	for range 2 { // the second run must not depend on what the first has left
 		require.NoError(t, p.Run(t.Context(), g.Name, bindings))
 	}
@@ -119,6 +111,20 @@ func (c *attentionCase) run(t *testing.T, d backend.Device, g *backend.Graph) ma
 		results[port.Name] = values
 	}
 	return results
+}
+
+// bind returns memory that holds the inputs of a graph.
+func (c *attentionCase) bind(t *testing.T, d backend.Device, p backend.Program, name string) (bindings []backend.Binding) {
+	t.Helper()
+	s, err := p.Signature(name)
+	require.NoError(t, err)
+	for _, port := range slices.Concat(s.Inputs, s.Outputs) {
+		b, err := d.NewBuffer(port.SizeBytes())
+		require.NoError(t, err)
+		encodeFloats(b.Bytes(), c.inputs[port.Name], port.Type)
+		bindings = append(bindings, backend.Binding{Buffer: b})
+	}
+	return bindings
 }
 
 // attending returns a device that attends to some keys on the host.
@@ -298,46 +304,6 @@ func TestTheOrderOfHeadsChangesNoBit(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 	}
-}
-
-// faulty fails the runs of graphs that estimate scores.
-type faulty struct{ backend.Device }
-
-var errFaulty = errors.New("the NPU has hung up")
-
-func (f faulty) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
-	p, err := f.Device.Load(ctx, image)
-	return faultyProgram{p}, err
-}
-
-type faultyProgram struct{ backend.Program }
-
-func (p faultyProgram) Run(ctx context.Context, name string, b []backend.Binding) error {
-	if name[:6] == "scores" {
-		return errFaulty
-	}
-	return p.Program.Run(ctx, name, b)
-}
-
-func TestAFailedEstimateFailsTheRun(t *testing.T) {
-	c := drawCase(rand.New(rand.NewPCG(11, 12)), 400, 390)
-	d := New(faulty{cpu.New(cpu.Options{})}, &columns{})
-	d.attention = Attention{Ratio: 0.2}
-	var image bytes.Buffer
-	g := c.graph(t, true)
-	require.NoError(t, d.Compile(t.Context(), &image, g))
-	p, err := d.Load(t.Context(), backend.Image{Bytes: image.Bytes(), Own: true})
-	require.NoError(t, err)
-	s, err := p.Signature(g.Name)
-	require.NoError(t, err)
-	var bindings []backend.Binding
-	for _, port := range slices.Concat(s.Inputs, s.Outputs) {
-		b, err := d.NewBuffer(port.SizeBytes())
-		require.NoError(t, err)
-		encodeFloats(b.Bytes(), c.inputs[port.Name], port.Type)
-		bindings = append(bindings, backend.Binding{Buffer: b})
-	}
-	require.ErrorIs(t, p.Run(t.Context(), g.Name, bindings), errFaulty)
 }
 
 func TestNearestBucketIsTheNearest(t *testing.T) {

@@ -10,15 +10,18 @@ import (
 )
 
 // findScores looks up the graphs that estimate the scores of a node.
-func (p *program) findScores(a *attention) error {
+func (e *estimator) findScores(a *attention) error {
+	if e == nil {
+		return nil
+	}
 	for _, heads := range a.launches() {
 		for _, bucket := range a.buckets() {
 			name := a.scoreName(heads, bucket)
-			s, err := p.Program.Signature(name)
+			s, err := e.Signature(name)
 			if err != nil {
 				return fmt.Errorf("lanes: %w: %w", backend.ErrImage, err)
 			}
-			p.scores[name] = s
+			e.graphs[name] = s
 		}
 	}
 	return nil

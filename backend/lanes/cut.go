@@ -23,6 +23,10 @@ type plan struct {
 	// Dense, if not empty, is the name of the graph that computes the same without attention on the
 	// host.
 	Dense string `json:"dense,omitempty"`
+	// PartsBytes, in the first plan with attention, is the size of the image with the parts. The image of
+	// the graphs that estimate scores begins at the next page. If there is none, Unscored says why.
+	PartsBytes int    `json:"parts_bytes,omitempty"`
+	Unscored   string `json:"unscored,omitempty"`
 }
 
 // passed is a tensor that one part writes, and that a later part or a step reads, or that a step

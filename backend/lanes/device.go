@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sdnpu/sdnpu/backend"
@@ -30,6 +31,7 @@ type Device struct {
 	account   account
 	times     times
 	pipeline  atomic.Pointer[Pipeline]
+	warned    sync.Map // warned holds the warnings that were logged
 }
 
 // Pipeline is the schedule of one layer's attention on the host, with the times that launches and heads
@@ -70,20 +72,21 @@ func For(inner backend.Device, m *model.Model, r model.Recipe, a Attention) back
 func (d *Device) Overlaps() bool { return !d.attention.OnHost() }
 
 // Compile cuts the graphs and writes one image with all parts. The inner device shares equal
-// constants among all parts of all graphs.
+// constants among all parts of all graphs. Graphs that estimate scores follow in an image of their own.
 func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Graph) error {
-	var all []*backend.Graph
+	var all, scores []*backend.Graph
 	var plans []*plan
-	scores := make(map[string]bool)
+	known := make(map[string]bool)
 	for _, g := range graphs {
 		if !hosted(g) {
 			all = append(all, g)
 			continue
 		}
-		more, p, err := cutAttention(g, scores)
+		more, estimates, p, err := cutAttention(g, known)
 		if err != nil {
 			return err
 		}
+		scores = append(scores, estimates...)
 		if all = append(all, more...); p != nil {
 			plans = append(plans, p)
 			if g, err = dense(g); err != nil {
@@ -100,15 +103,21 @@ func (d *Device) Compile(ctx context.Context, w io.Writer, graphs ...*backend.Gr
 		}
 		all, plans = append(all, parts...), append(plans, p)
 	}
-	if err := d.Device.Compile(ctx, w, all...); err != nil || plans == nil {
+	size := &counter{Writer: w}
+	if err := d.Device.Compile(ctx, size, all...); err != nil || plans == nil {
 		return err
+	}
+	if scores != nil {
+		if err := d.compileScores(ctx, size, plans, scores); err != nil {
+			return err
+		}
 	}
 	return writePlans(w, plans)
 }
 
 // Load loads an image that Compile has written.
 func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program, error) {
-	bytes, plans, err := readPlans(image.Bytes)
+	parts, scores, plans, err := readPlans(image.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -118,14 +127,18 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 	if d.memory == nil {
 		return nil, fmt.Errorf("lanes: load: there are no weights for the host: %w", errors.ErrUnsupported)
 	}
-	image.Bytes = bytes
+	image.Bytes = parts
 	inner, err := d.Device.Load(ctx, image)
 	if err != nil {
 		return nil, err
 	}
-	p, err := d.newProgram(inner, plans)
+	estimator, err := d.loadScores(ctx, backend.Image{Bytes: scores, Own: image.Own}, plans)
 	if err != nil {
 		return nil, errors.Join(err, inner.Close())
+	}
+	p, err := d.newProgram(inner, estimator, plans)
+	if err != nil {
+		return nil, errors.Join(err, estimator.close(), inner.Close())
 	}
 	return p, nil
 }

@@ -26,6 +26,13 @@
 // room. A goroutine (the IO lane) reads missing columns while the host multiplies by those that
 // it has.
 //
+// # Attention
+//
+// A graph may also leave attention to the host ([Attention]). The device estimates scores in 8 bits, and the
+// host attends to the keys with the largest ones. The image of the graphs that estimate scores follows the
+// image of the parts. If the device cannot compile, load or run them, the processor computes the same
+// integers; this is logged once for each cause and counted in [backend.HostWork].
+//
 // # Ownership
 //
 // A program of this package owns a program of the inner device and the memory of tensors that are

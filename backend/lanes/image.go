@@ -9,16 +9,33 @@ import (
 	"github.com/sdnpu/sdnpu/backend"
 )
 
-// An image of this package is an image of the inner device, followed by the plans of its graphs in
-// JSON, the length of the JSON and a mark. The inner device's image comes first, so that it keeps
-// its alignment.
+// An image of this package is an image of the inner device with the parts, followed by the plans of
+// its graphs in JSON, the length of the JSON and a mark. The inner device's image comes first, so that
+// it keeps its alignment. If graphs estimate scores, their image lies between the parts and the plans.
+// It begins at a page, because devices use aligned images in place.
 const (
 	mark        = "sdnpu\x00lanes 1"
 	trailerSize = 8 + len(mark)
 	// maxTensors and maxBytes limit what an image may ask for.
 	maxTensors = 1 << 16
 	maxBytes   = 1 << 32
+	page       = 4096
 )
+
+// counter counts the bytes that were written.
+type counter struct {
+	io.Writer
+	bytes int
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	c.bytes += n
+	return n, err
+}
+
+// padding returns the number of bytes between an image of some bytes and the next page.
+func padding(bytes int) int { return -bytes & (page - 1) }
 
 // writePlans appends the plans to an image.
 func writePlans(w io.Writer, plans []*plan) error {
@@ -31,37 +48,57 @@ func writePlans(w io.Writer, plans []*plan) error {
 	return err
 }
 
-// InnerImage returns the inner device's image, which is a part of an image that [Device.Compile] has
-// written. An image that another device has written is returned as it is.
+// InnerImage returns the inner device's image with the parts, which begins an image that
+// [Device.Compile] has written. An image that another device has written is returned as it is.
 func InnerImage(image []byte) ([]byte, error) {
-	inner, _, err := readPlans(image)
-	return inner, err
+	parts, _, _, err := readPlans(image)
+	return parts, err
 }
 
-// readPlans returns the inner device's image and the plans of its graphs. For an image without
-// plans, readPlans returns no plans.
-func readPlans(image []byte) (inner []byte, plans []*plan, err error) {
+// readPlans returns the inner device's images with the parts and with the graphs that estimate scores,
+// and the plans. The second image is nil if no graph estimates scores. For an image without plans,
+// readPlans returns no plans.
+func readPlans(image []byte) (parts, scores []byte, plans []*plan, err error) {
 	if len(image) < trailerSize || string(image[len(image)-len(mark):]) != mark {
-		return image, nil, nil
+		return image, nil, nil, nil
 	}
 	body := image[:len(image)-trailerSize]
 	size := binary.LittleEndian.Uint64(image[len(body):])
 	if size > uint64(len(body)) {
-		return nil, nil, fmt.Errorf("lanes: %w: the plans have %d bytes, but the image has %d", backend.ErrImage, size, len(image))
+		return nil, nil, nil, fmt.Errorf("lanes: %w: the plans have %d bytes, but the image has %d", backend.ErrImage, size, len(image))
 	}
-	inner = body[: len(body)-int(size) : len(body)-int(size)]
-	if err := json.Unmarshal(body[len(inner):], &plans); err != nil {
-		return nil, nil, fmt.Errorf("lanes: %w: plans: %w", backend.ErrImage, err)
+	parts = body[: len(body)-int(size) : len(body)-int(size)]
+	if err := json.Unmarshal(body[len(parts):], &plans); err != nil {
+		return nil, nil, nil, fmt.Errorf("lanes: %w: plans: %w", backend.ErrImage, err)
 	}
 	for _, p := range plans {
 		if p == nil {
-			return nil, nil, fmt.Errorf("lanes: %w: a plan is missing", backend.ErrImage)
+			return nil, nil, nil, fmt.Errorf("lanes: %w: a plan is missing", backend.ErrImage)
 		}
 		if err := p.check(); err != nil {
-			return nil, nil, fmt.Errorf("lanes: %w: graph %.80q: %w", backend.ErrImage, p.Name, err)
+			return nil, nil, nil, fmt.Errorf("lanes: %w: graph %.80q: %w", backend.ErrImage, p.Name, err)
 		}
 	}
-	return inner, plans, nil
+	first := firstDense(plans)
+	if first == nil || first.Unscored != "" {
+		return parts, nil, plans, nil
+	}
+	end := first.PartsBytes
+	if end <= 0 || end >= len(parts) || padding(end) >= len(parts)-end { // images of earlier versions have no such number
+		return nil, nil, nil, fmt.Errorf("lanes: %w: the image has no graphs that estimate scores after its parts", backend.ErrImage)
+	}
+	return parts[:end:end], parts[end+padding(end):], plans, nil
+}
+
+// firstDense returns the first plan with attention, or nil. It describes the image of the graphs that
+// estimate scores.
+func firstDense(plans []*plan) *plan {
+	for _, p := range plans {
+		if p.Dense != "" {
+			return p
+		}
+	}
+	return nil
 }
 
 // check returns an error if the parts and steps of a plan do not fit together.

@@ -46,7 +46,7 @@ func FuzzDamagedImages(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	inner, _, err := readPlans(image.Bytes())
+	inner, _, _, err := readPlans(image.Bytes())
 	if err != nil {
 		f.Fatal(err)
 	}

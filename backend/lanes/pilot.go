@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"time"
@@ -44,6 +44,8 @@ type Attention struct {
 	Scales Scales
 	// Order, if not nil, chooses the order of heads. Nil means [headpipe.Problem.Johnson].
 	Order func(*headpipe.Problem) headpipe.Order
+	// Logger receives a warning if the processor has to estimate scores. Nil means silence.
+	Logger *slog.Logger
 }
 
 // DenseRatio is the least ratio for which attention to some keys takes as long as to all.
@@ -152,8 +154,11 @@ type headPass struct {
 	place    []int   // place[k] is the place of key head k
 	units    []units // units and sums are indexed by key head: see tail
 	sums     [][]float32
-	// estimates[i] is the time of launch i, and topK[h] and sparse[h] are those of query head h.
+	// estimates[i] is the time of launch i, and topK[h] and sparse[h] are those of query head h. If the
+	// processor estimates the scores of a launch, its time is zero, and counts in `alone` instead.
 	estimates, topK, sparse []time.Duration
+	alone                   time.Duration // alone is the time in which the processor estimated scores
+	byProcessor             int           // byProcessor counts the launches whose scores the processor estimated
 }
 
 // attend computes a step of attention and returns the time that it took.
@@ -177,11 +182,11 @@ func (p *program) attend(ctx context.Context, a *attention, m *attentionMemory) 
 		return 0, err
 	}
 	h.learn()
-	h.count(prepared)
+	h.count(prepared + h.alone)
 	done := h.measured()
 	p.device.pipeline.Store(&Pipeline{Layer: a.Layer, Problem: done, Order: order})
 	if p.clock.Virtual {
-		return prepared + time.Duration(done.Time(order)*float64(time.Millisecond)), nil
+		return prepared + h.alone + time.Duration(done.Time(order)*float64(time.Millisecond)), nil
 	}
 	return time.Since(began), nil
 }
@@ -267,36 +272,6 @@ func each(n int, f func(i int)) {
 		})
 	}
 	group.wait()
-}
-
-// estimate runs launch i: it writes the rounded queries and keys, and runs the graph.
-func (h *headPass) estimate(ctx context.Context, i int) error {
-	began := time.Now()
-	l, p := h.launches[i], h.pilot
-	h.round(l)
-	queries, keys, scores := h.Groups*h.Rows*h.Dim, h.slots()*h.Dim, h.Groups*h.Rows*h.slots()
-	bindings := map[string]backend.Binding{
-		portQueries: {Buffer: p.queries, Offset: l.first * queries},
-		portKeys:    {Buffer: p.keys, Offset: l.first * keys},
-		portScores:  {Buffer: p.scores, Offset: l.first * scores},
-	}
-	name := h.scoreName(l.heads, l.bucket)
-	s := h.program.scores[name]
-	var list []backend.Binding
-	for _, ports := range [][]backend.Port{s.Inputs, s.Outputs} {
-		for _, port := range ports {
-			list = append(list, bindings[port.Name])
-		}
-	}
-	rounded := time.Since(began)
-	if err := h.program.Program.Run(ctx, name, list); err != nil {
-		return fmt.Errorf("lanes: estimate scores: %w", err)
-	}
-	h.estimates[i] = time.Since(began)
-	if t, ok := h.program.Program.(backend.Timed); ok && t.RunCost().Virtual {
-		h.estimates[i] = rounded + t.RunCost().Took
-	}
-	return nil
 }
 
 // head computes the attention of query head q: it selects the keys of each row by the scores, attends

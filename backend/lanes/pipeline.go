@@ -142,7 +142,9 @@ func (h *headPass) measured() *headpipe.Problem {
 func (h *headPass) learn() {
 	d, heads := h.program.device, time.Duration(h.heads())
 	for i, l := range h.launches {
-		d.learn(h.scoreName(l.heads, l.bucket), h.estimates[i])
+		if h.estimates[i] > 0 {
+			d.learn(h.scoreName(l.heads, l.bucket), h.estimates[i])
+		}
 	}
 	d.learn(h.topKName(), sum(h.topK)/heads)
 	d.learn(h.sparseName(), sum(h.sparse)/heads)
@@ -155,11 +157,12 @@ func sum(list []time.Duration) (total time.Duration) {
 	return total
 }
 
-// count adds the work of the pass to the device's account. prepared is the time before the first launch.
+// count adds the work of the pass to the device's account. prepared is the processor's time besides heads.
 func (h *headPass) count(prepared time.Duration) {
 	a := &h.program.device.account
 	a.steps.Add(1)
-	a.launches.Add(int64(len(h.launches)))
+	a.launches.Add(int64(len(h.launches) - h.byProcessor))
+	a.ownLaunches.Add(int64(h.byProcessor))
 	a.cpu.Add(int64(prepared + sum(h.topK) + sum(h.sparse)))
 	a.attention.Add(int64(prepared + sum(h.topK) + sum(h.sparse)))
 }

@@ -17,10 +17,9 @@ type program struct {
 	graphs  map[string]*graph
 	scratch backend.Buffer // scratch holds the passed tensors of the graph that runs
 	pilot   *pilot         // pilot is the memory of attention on the host, or nil
-	// scores holds the ports of the graphs that estimate scores, by name.
-	scores map[string]backend.Signature
-	cost   backend.Cost // cost is the cost of the last run
-	clock  backend.Cost // clock is the cost of the load, which tells the clock of the device
+	scores  *estimator     // scores estimates scores on the device, or is nil
+	cost    backend.Cost   // cost is the cost of the last run
+	clock   backend.Cost   // clock is the cost of the load, which tells the clock of the device
 }
 
 // timedProgram is a program whose inner program measures times.
@@ -49,9 +48,10 @@ type Work struct {
 	dense []backend.Binding
 }
 
-// newProgram returns a program for a loaded image of the inner device.
-func (d *Device) newProgram(inner backend.Program, plans []*plan) (backend.Program, error) {
-	p := &program{Program: inner, device: d, graphs: make(map[string]*graph, len(plans)), scores: make(map[string]backend.Signature)}
+// newProgram returns a program for a loaded image of the inner device. After an error, the caller still
+// owns the inner program and the estimator.
+func (d *Device) newProgram(inner backend.Program, scores *estimator, plans []*plan) (backend.Program, error) {
+	p := &program{Program: inner, device: d, graphs: make(map[string]*graph, len(plans)), scores: scores}
 	scratch := alignment
 	for _, one := range plans {
 		g := &graph{plan: one, signature: backend.Signature{Inputs: one.Inputs, Outputs: one.Outputs, Nodes: one.Nodes}}
@@ -59,7 +59,7 @@ func (d *Device) newProgram(inner backend.Program, plans []*plan) (backend.Progr
 			g.signature.HostNodes += len(s.Products)
 			if s.Attention != nil {
 				g.signature.HostNodes++
-				if err := p.findScores(s.Attention); err != nil {
+				if err := scores.findScores(s.Attention); err != nil {
 					return nil, err
 				}
 			}
@@ -290,16 +290,24 @@ func onDeviceClock(took time.Duration, c backend.Cost) time.Duration {
 
 // SizeBytes returns the device memory of the parts and of the tensors between them.
 func (p *program) SizeBytes() int64 {
-	return p.Program.SizeBytes() + int64(len(p.scratch.Bytes())) + p.pilot.sizeBytes()
+	return p.Program.SizeBytes() + p.scores.sizeBytes() + int64(len(p.scratch.Bytes())) + p.pilot.sizeBytes()
 }
 
 // Close frees the parts and the memory of passed tensors.
 func (p *program) Close() error {
-	return errors.Join(p.Program.Close(), p.scratch.Close(), p.pilot.close())
+	return errors.Join(p.Program.Close(), p.scores.close(), p.scratch.Close(), p.pilot.close())
 }
 
-// LoadCost returns the cost of loading all parts.
-func (p timedProgram) LoadCost() backend.Cost { return p.Program.(backend.Timed).LoadCost() }
+// LoadCost returns the cost of loading all parts and the graphs that estimate scores.
+func (p timedProgram) LoadCost() backend.Cost {
+	c := p.Program.(backend.Timed).LoadCost()
+	if p.scores != nil {
+		if t, ok := p.scores.Program.(backend.Timed); ok {
+			c.Took, c.Overrun = c.Took+t.LoadCost().Took, c.Overrun+t.LoadCost().Overrun
+		}
+	}
+	return c
+}
 
 // RunCost returns the cost of the last run, including the host's steps.
 func (p timedProgram) RunCost() backend.Cost { return p.cost }
