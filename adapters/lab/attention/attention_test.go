@@ -93,6 +93,34 @@ func TestFloatSelectionAgreesWithBytes(t *testing.T) {
 	}
 }
 
+// TestBlocksKeepTheFirstBlock gives the first block the least products. It belongs to the selection anyway,
+// and takes one place of it.
+func TestBlocksKeepTheFirstBlock(t *testing.T) {
+	b := newBench(t)
+	text := b.Model.NewText(b.Texts[0])
+	const best, own = 3, 5 // block `best` has the largest products, and the rows are in block `own`
+	keys := text.Keys(0, 0)
+	for j := range (own + 1) * blockRows {
+		v := float32(1)
+		switch j / blockRows {
+		case 0:
+			v = -100
+		case best:
+			v = 2
+		}
+		keys.F32[j*keys.Stride] = v
+	}
+	query := make([]float32, keys.Stride)
+	query[0] = 1
+	c := &heads.Chunk{Text: text, First: own * blockRows, Queries: slices.Repeat([][]float32{query}, blockRows)}
+	for _, one := range []struct {
+		ratio float64
+		want  []int32
+	}{{0.01, []int32{0, own}}, {0.5, []int32{0, best, own}}} {
+		require.Equal(t, [][]int32{one.want}, chooseBlocks(c, one.ratio), "ratio %v", one.ratio)
+	}
+}
+
 func TestNearestScaleIsHalfMeanOrDouble(t *testing.T) {
 	require.Equal(t, float32(1), nearest(1.2, 1, false))
 	require.Equal(t, float32(2), nearest(1.5, 1, false), "ties give the larger scale")
