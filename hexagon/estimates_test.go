@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/sparse"
 	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
@@ -27,10 +29,21 @@ type estimating struct {
 	first int
 	// failure joins the errors of the runs that estimated scores.
 	failure error
+	// seen is called after a run that estimates scores, with a row of scores for each query.
+	seen func(scores []byte, rows, width int)
 }
 
 // errRefused is an error that says nothing about the device as a whole.
 var errRefused = errors.New("the device refuses this graph")
+
+// Capabilities claims that graphs share weights. The vendor's library for x86-64 stores the weights of each
+// graph, which takes memory and changes no result; engines that attend on the host would refuse it.
+// The fingerprint is that of no library, so that a library continues what another one has computed.
+func (d *estimating) Capabilities() backend.Capabilities {
+	c := d.Device.Capabilities()
+	c.SharesConstants, c.Fingerprint = true, "estimating"
+	return c
+}
 
 func estimates(graph string) bool { return strings.HasPrefix(graph, "scores_") }
 
@@ -74,9 +87,18 @@ func (p estimatingProgram) Run(ctx context.Context, graph string, b []backend.Bi
 	if p.of.fails == "run" {
 		return errRefused
 	}
-	err := p.Program.Run(ctx, graph, b)
-	p.of.failure = errors.Join(p.of.failure, err)
-	return err
+	if err := p.Program.Run(ctx, graph, b); err != nil || p.of.seen == nil {
+		p.of.failure = errors.Join(p.of.failure, err)
+		return err
+	}
+	s, err := p.Signature(graph)
+	if err != nil {
+		return err
+	}
+	shape := s.Outputs[0].Shape
+	at := b[len(b)-1]
+	p.of.seen(at.Buffer.Bytes()[at.Offset:], shape[1]*shape[2], shape[3])
+	return nil
 }
 
 // TestThePromptGoesOnWithoutGraphsOfScores makes the graphs that estimate scores fail on the emulator. Keys
@@ -126,4 +148,68 @@ func TestOneFailedExecuteOfAnEstimate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// always is a number of keys that each row of a launch sees: attention to at most 256 keys has no launch.
+const always = 256
+
+// keep stores the keys that a selection of a fifth of the first keys takes, for each row of a launch.
+func (s *selected) keep(scores []byte, rows, width int) {
+	for r := range rows {
+		*s = append(*s, sparse.Select(nil, scores[r*width:][:always], sparse.DefaultRule, 0.2))
+	}
+}
+
+// selected holds the selected keys of each row of all launches.
+type selected [][]int32
+
+// TestVendorAttendsToTheKeysOfTheEmulator continues a prompt on both libraries. Its first 256 tokens are
+// computed on the emulator, because a dense pass takes seconds on the vendor's library. On the vendor's
+// library, graphs and processor estimate the same scores, so keys and values have the same bits. The
+// emulator rounds the floats of other operators in another way, so nearly all selected keys are the same.
+func TestVendorAttendsToTheKeysOfTheEmulator(t *testing.T) {
+	vendor := librarytest.Vendor(t)
+	const context, tokens = 320, 312
+	var saved bytes.Buffer
+	var keys [2]selected
+	var reports [2]engine.Report
+	var cache []byte
+	for i, library := range []string{librarytest.Emulator(t), vendor} {
+		d := &estimating{Device: openDevice(t, library), seen: keys[i].keep}
+		e := openOnHost(t, d, fifth, context)
+		if i == 0 {
+			answerOnHost(t, e, always)
+			require.NoError(t, e.Truncate(0, always))
+			_, err := e.SaveSequence(t.Context(), 0, &saved)
+			require.NoError(t, err)
+		} else {
+			_, err := e.RestoreSequence(t.Context(), 0, bytes.NewReader(saved.Bytes()))
+			require.NoError(t, err)
+		}
+		reports[i], cache = answerOnHost(t, e, tokens)
+		require.Equal(t, always, reports[i].CachedTokens)
+		require.EqualValues(t, 1, reports[i].Host.SparsePasses)
+		if i == 0 {
+			continue
+		}
+		require.NoError(t, e.Truncate(0, always))
+		d.fails = "run"
+		r, got := answerOnHost(t, e, tokens)
+		require.Equal(t, reports[1].Host.Launches, r.Host.ProcessorLaunches)
+		require.Equal(t, reports[1].Output, r.Output)
+		require.True(t, slices.Equal(cache, got), "the processor's scores equal the vendor's")
+	}
+	require.Equal(t, reports[0].Output, reports[1].Output)
+	require.Equal(t, len(keys[0]), len(keys[1]))
+	same, all := 0, 0
+	for i, list := range keys[0] {
+		all += len(list)
+		for _, key := range list {
+			if _, ok := slices.BinarySearch(keys[1][i], key); ok {
+				same++
+			}
+		}
+	}
+	t.Logf("%d of %d selected keys of %d rows are the same (%.2f %%)", same, all, len(keys[0]), 100*float64(same)/float64(all))
+	require.Greater(t, float64(same)/float64(all), 0.99)
 }
