@@ -72,7 +72,7 @@ func (w *Work) bindDense(places map[string]backend.Binding) error {
 }
 
 // attendsDense reports whether the device computes the attention of the run whose memory is bound: no
-// row sees many keys, or, with Auto, attention on the host took longer before.
+// row sees many keys, or, with Auto, attention on the host is expected to take longer.
 func (p *program) attendsDense(g *graph) bool {
 	most := p.mostKeys(g)
 	if most <= DenseKeys || !p.device.attention.OnHost() {
@@ -81,13 +81,7 @@ func (p *program) attendsDense(g *graph) bool {
 	if !p.device.attention.Auto {
 		return false
 	}
-	d := p.device
-	device, known := d.known(runName(g.plan.Dense, most))
-	if !known {
-		return true
-	}
-	host, known := d.known(runName(g.plan.Name, most))
-	return known && device <= host
+	return p.device.choices.choose(g.plan.Name, most) == onDevice
 }
 
 // mostKeys returns the largest number of keys that a row of the bound masks sees.
@@ -102,12 +96,6 @@ func (p *program) mostKeys(g *graph) (most int) {
 	return most
 }
 
-// runName returns the name under which the time of a run is known, for about as many keys.
-func runName(graph string, keys int) string {
-	const step = 512
-	return fmt.Sprintf("%s of %d keys", graph, keys/step*step)
-}
-
 // runDense runs the graph without attention on the host.
 func (p *program) runDense(ctx context.Context, g *graph) error {
 	p.device.account.denseRuns.Add(1)
@@ -115,23 +103,15 @@ func (p *program) runDense(ctx context.Context, g *graph) error {
 	if err := p.Run(ctx, g.plan.Dense, g.last.dense); err != nil {
 		return err
 	}
-	p.learnRun(g, g.plan.Dense, began)
+	p.learnRun(g, onDevice, began)
 	return nil
 }
 
 // learnRun records the time of the last run, which began at a time of the host's clock.
-func (p *program) learnRun(g *graph, name string, began time.Time) {
+func (p *program) learnRun(g *graph, w way, began time.Time) {
 	took := time.Since(began)
 	if _, timed := p.Program.(backend.Timed); timed {
 		took = p.cost.Took
 	}
-	p.device.learn(runName(name, p.mostKeys(g)), took)
-}
-
-// known returns the time that a part, a step or a run is expected to take, if it has run before.
-func (d *Device) known(name string) (time.Duration, bool) {
-	d.times.mu.Lock()
-	defer d.times.mu.Unlock()
-	t, known := d.times.known[name]
-	return t, known
+	p.device.choices.learn(g.plan.Name, w, p.mostKeys(g), took)
 }

@@ -30,6 +30,7 @@ type Device struct {
 	attention Attention
 	account   account
 	times     times
+	choices   choices
 	pipeline  atomic.Pointer[Pipeline]
 	warned    sync.Map // warned holds the warnings that were logged
 }

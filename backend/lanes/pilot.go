@@ -39,7 +39,7 @@ type Attention struct {
 	// Ratios, if not nil, returns the ratios of a layer's query heads, or nil for Ratio.
 	Ratios func(layer int) []float64
 	Rule   sparse.Rule
-	// If Auto is set, a pass runs in the way that took less time before, for as many keys.
+	// If Auto is set, a pass runs in the way that is expected to take less time, by earlier passes.
 	Auto   bool
 	Scales Scales
 	// Order, if not nil, chooses the order of heads. Nil means [headpipe.Problem.Johnson].

@@ -245,7 +245,7 @@ func (p *program) Run(ctx context.Context, name string, bindings []backend.Bindi
 	}
 	p.device.account.device.Add(g.plan.Multiplications)
 	if g.plan.Dense != "" {
-		p.learnRun(g, g.plan.Name, runBegan)
+		p.learnRun(g, onHost, runBegan)
 	}
 	return nil
 }
