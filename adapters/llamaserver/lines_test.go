@@ -179,3 +179,15 @@ func TestTimesNameTheirClock(t *testing.T) {
 		require.Equal(t, finalEvent(fakeReport(9, 6)).Timings, finalEvent(r).Timings)
 	}
 }
+
+// TestTheReportTellsWhatTheCPUEstimated requires the number of launches that the device could not run, and
+// no such field if it ran all.
+func TestTheReportTellsWhatTheCPUEstimated(t *testing.T) {
+	for _, launches := range []int64{0, 7} {
+		out := newConsole()
+		NewLines(out).Report(engine.Report{Host: backend.HostWork{SparsePasses: 2, Launches: 3, ProcessorLaunches: launches}}, "eos")
+		line := strings.Join(out.all(), "")
+		require.Contains(t, line, " attention_launches=3")
+		require.Equal(t, launches > 0, strings.Contains(line, " attention_cpu_launches=7"), line)
+	}
+}
