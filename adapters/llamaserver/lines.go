@@ -133,6 +133,10 @@ func (l *Lines) Report(r engine.Report, outcome string) {
 	if energy, ok := r.EnergyMJ(); ok {
 		fmt.Fprintf(&b, " energy=simulated energy_mj=%.3f energy_mj_per_token=%.3f", energy, r.EnergyPerTokenMJ())
 	}
+	if p := r.Recall; p.Blocks > 0 { // the request had more tokens than slots
+		here("recall_ms", p.Busy)
+		fmt.Fprintf(&b, " recall_blocks=%d recall_again=%d", p.Blocks, p.Again)
+	}
 	if h := r.Host; h.SparsePasses > 0 { // the CPU has attended to some of the keys
 		here("attention_cpu_ms", h.Attention)
 		fmt.Fprintf(&b, " attention=lossy attention_keep=%.4f attention_recall=%.4f attention_passes=%d attention_dense_passes=%d attention_launches=%d",

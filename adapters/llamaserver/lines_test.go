@@ -143,6 +143,16 @@ func TestDraftsAreReportedIfTheyAreOn(t *testing.T) {
 }
 
 // In virtual time, HTTP answers still report the times of this machine.
+func TestChoicesOfPagesAreReportedForLongTexts(t *testing.T) {
+	out := newConsole()
+	r := fakeReport(9, 6)
+	NewLines(out).Report(r, "eos")
+	require.NotContains(t, out.all()[0], "recall")
+	r.Recall = engine.Recall{Blocks: 9, Again: 2, Busy: 1500 * time.Microsecond}
+	NewLines(out).Report(r, "eos")
+	require.Contains(t, out.all()[1], " recall_ms=1.500 recall_blocks=9 recall_again=2")
+}
+
 func TestTimesNameTheirClock(t *testing.T) {
 	r := fakeReport(9, 6)
 	r.Draft, r.Calibration.Cost, r.Growths = "default", time.Second, []engine.Growth{{From: 512, To: 1024}}

@@ -22,6 +22,8 @@ type (
 	PlanReport = report.PlanReport
 	// Growth describes one change of the engine to the graphs of a longer context tier.
 	Growth = report.Growth
+	// Recall counts the choices of pages for sequences with more tokens than slots.
+	Recall = report.Recall
 	// Calibration describes what the drafter learned from the logits of a prompt's rows.
 	Calibration = report.Calibration
 	// Work is a task that the CPU did for a request.

@@ -87,8 +87,12 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 			r.collect(b, g, part, parts)
 		}
 	}
-	if err == nil && r.graphs.memory.Recall(r.batch.tree, b.First, b.End, g.Rows) && parts == 1 {
-		err = e.runGraph(ctx, g.Bound(), 0, r.result)
+	if err == nil && len(r.batch.tree.Starts) > 0 {
+		again, busy := r.graphs.memory.Recall(r.batch.tree, b.First, b.End, g.Rows)
+		again = again && parts == 1
+		if r.result.Recall.Count(again, busy); again {
+			err = e.runGraph(ctx, g.Bound(), 0, r.result)
+		}
 	}
 	r.endBlock(b, g, parts)
 	if err == nil && x != nil && r.batch.chunk != unplanned {

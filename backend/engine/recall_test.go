@@ -24,6 +24,7 @@ func TestTextsThatFitTheSlotsEqualDenseOnes(t *testing.T) {
 	_, _, got := answer(t, e, engine.Request{Prompt: begin, MaxTokens: 128})
 	_, _, expected := answer(t, want, engine.Request{Prompt: begin, MaxTokens: 128})
 	require.Equal(t, expected.Output, got.Output)
+	require.Zero(t, got.Recall)
 	a, err := e.ReadCache(nil, 0)
 	require.NoError(t, err)
 	b, err := want.ReadCache(nil, 0)
@@ -52,6 +53,7 @@ func TestLongTextsForgetNothing(t *testing.T) {
 		text := append(append([]int32(nil), begin...), report.Output[:399]...)
 		require.Equal(t, text, e.Tokens(0))
 		require.Equal(t, 128, report.Context)
+		requireRecall(t, report, mode)
 
 		o.Slots = 0
 		dense, _ := start(t, newDevice(), o)
@@ -59,6 +61,23 @@ func TestLongTextsForgetNothing(t *testing.T) {
 		require.NoError(t, dense.Truncate(0, len(text)))
 		require.Equal(t, firstLayer(t, dense), firstLayer(t, e))
 	}
+}
+
+// requireRecall compares the choices of pages in a report with the passes over more than 128 tokens.
+func requireRecall(t *testing.T, report engine.Report, mode draft.Mode) {
+	t.Helper()
+	r := report.Recall
+	if mode == (draft.Mode{}) { // each pass computes one token; the last token of the answer is not computed
+		require.Equal(t, report.Blocks*(len(begin)+399-128), r.Blocks)
+	}
+	require.Positive(t, r.Again)
+	require.Less(t, r.Again, r.Blocks)
+	require.Positive(t, r.Busy)
+	sum := engine.Recall{}
+	for _, v := range report.Verifications {
+		sum.Add(v.Recall)
+	}
+	require.Equal(t, r, sum, "the prompt fits into the slots")
 }
 
 // TestPassesSeeTheFirstTheLatestAndOtherTokensOnce reads the keys and the mask of each run of the

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sdnpu/sdnpu/backend/engine/recall"
 	"github.com/sdnpu/sdnpu/backend/quant"
@@ -31,24 +32,26 @@ const (
 // Recall chooses which pages of long sequences the layers [first, end) read next. The layers'
 // graph of the given width has just computed the rows. Recall reports whether the rows of a long
 // sequence have missed so much attention by the estimate that the graph is worth running again.
-// Layers with a sliding window need no pages.
-func (b *Buffers) Recall(rows *Rows, first, end, width int) (again bool) {
+// Layers with a sliding window need no pages. busy is the time for which goroutines chose pages,
+// added up over the goroutines.
+func (b *Buffers) Recall(rows *Rows, first, end, width int) (again bool, busy time.Duration) {
 	for sequence := range rows.Starts {
-		again = b.recallFor(rows, sequence, first, end, width) || again
+		missed, took := b.recallFor(rows, sequence, first, end, width)
+		again, busy = again || missed, busy+took
 	}
 	if width >= wideRows || len(rows.Starts) == 0 {
-		return again
+		return again, busy
 	}
 	b.onceRun[first]++
 	if again = again && b.onceRun[first] >= againTurns; again {
 		b.onceRun[first] = 0
 	}
-	return again
+	return again, busy
 }
 
 // recallFor does the work of Recall for one sequence. The layers whose turn it is and their key
 // heads decide whether too much attention was missed.
-func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) (again bool) {
+func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) (again bool, busy time.Duration) {
 	chosen := sample(rows, sequence, width)
 	heads := b.config.Model.KVHeads
 	var layers []int
@@ -59,13 +62,15 @@ func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) (again 
 		}
 	}
 	if len(chosen) == 0 || len(layers) == 0 {
-		return false
+		return false, 0
 	}
 	missed := make([]float32, len(layers)*heads)
-	var next atomic.Int64
+	var next, took atomic.Int64
 	var work sync.WaitGroup
 	for range min(recallWorkers, runtime.GOMAXPROCS(0), len(missed)) {
 		work.Go(func() {
+			began := time.Now()
+			defer func() { took.Add(int64(time.Since(began))) }()
 			for i := int(next.Add(1)) - 1; i < len(missed); i = int(next.Add(1)) - 1 {
 				layer, head := layers[i/heads], i%heads
 				missed[i] = b.cache.Exchange(sequence, layer, head, func(x *recall.Index) []float32 {
@@ -79,7 +84,7 @@ func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) (again 
 	for _, m := range missed {
 		sum, worst = sum+m, max(worst, m)
 	}
-	return sum > missedAttention*float32(len(missed)) || worst > missedByHead
+	return sum > missedAttention*float32(len(missed)) || worst > missedByHead, time.Duration(took.Load())
 }
 
 // weigh adds up the attention that the chosen rows' queries pay to each page.

@@ -100,6 +100,7 @@ func (o *Output) Describe(kept int, verified bool, commit time.Duration) *report
 		ValidRows: pass.ValidRows, PaddingRows: pass.PaddingRows,
 		Tokens: o.Rows.N, Drafts: o.Rows.Drafts, Logits: o.countLogits(),
 		Kept: kept, Accepted: o.Accepted, Verified: verified, Ops: pass.Ops, HeadOps: o.Extra.Ops,
+		Recall: pass.Recall,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/report"
 	"github.com/sdnpu/sdnpu/backend/sampler"
 )
 
@@ -52,6 +53,8 @@ type Result struct {
 	Virtual, Paced time.Duration
 	// Ops counts the graph operators that ran on each lane.
 	Ops map[backend.Lane]int64
+	// Recall counts the choices of pages in the pass.
+	Recall report.Recall
 	// Began is the start time of the pass, and Took its duration, for reports.
 	Began time.Time
 	Took  time.Duration

@@ -40,6 +40,8 @@ type Verification struct {
 	// simulated time that the pass's graphs took, or 0 if the device simulates none.
 	Began                time.Time
 	Pass, Commit, Device time.Duration
+	// Recall counts the choices of pages in the pass.
+	Recall Recall
 }
 
 // PromptPass describes a pass that computed tokens of a prompt.
@@ -142,6 +144,9 @@ type Report struct {
 	// Host counts what the host computed for graphs of which it computes a part, during the
 	// request. Host includes work for other requests.
 	Host backend.HostWork
+	// Recall counts the choices of pages in the request's passes, for texts with more tokens than
+	// slots.
+	Recall Recall
 	// Pipeline is the schedule of the last attention on the host, or nil if there was none.
 	Pipeline *lanes.Pipeline
 	// Orders describes the windows of the prompt's chunks that ran out of order.
@@ -178,6 +183,8 @@ type Pass struct {
 	// Ops counts the operators that ran in the pass, and HeadOps those that ran later to
 	// read more logits of the request.
 	Ops, HeadOps map[backend.Lane]int64
+	// Recall counts the choices of pages in the pass.
+	Recall Recall
 }
 
 // AddPass counts a pass in the report of a request. AddPass records the pass as a
@@ -189,6 +196,7 @@ func (r *Report) AddPass(p *Pass) {
 	r.WastedRows += rows - p.Kept
 	r.SharedRows += p.ValidRows - rows
 	r.PaddingRows += p.PaddingRows
+	r.Recall.Add(p.Recall)
 	if r.Ops == nil {
 		r.Ops = make(map[backend.Lane]int64)
 	}
@@ -206,7 +214,7 @@ func (r *Report) AddPass(p *Pass) {
 	if p.Verified {
 		r.Verifications = append(r.Verifications, Verification{
 			Width: width, Drafted: p.Drafts, Accepted: p.Accepted, Shared: p.ValidRows - rows,
-			Began: p.Began, Pass: p.Took, Commit: p.Commit, Device: p.Device,
+			Began: p.Began, Pass: p.Took, Commit: p.Commit, Device: p.Device, Recall: p.Recall,
 		})
 	}
 }
