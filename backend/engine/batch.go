@@ -47,7 +47,7 @@ func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 		return nil, fmt.Errorf("engine: %w: %d rows for a graph of width %d or more: want 1..%d rows", ErrPass, len(rows), pass.Width, widest)
 	}
 	b := &batch{
-		rows: rows, width: max(pass.Width, len(rows)), tree: &buffers.Rows{Bases: make(map[int]int)},
+		rows: rows, width: max(pass.Width, len(rows)), tree: &buffers.Rows{Bases: make(map[int]int), Prompts: make(map[int]bool)},
 		open: make([]bool, e.options.Sequences), chunk: unplanned,
 	}
 	taken := make(map[int]int) // taken counts the slots that the rows use in each sequence
@@ -62,6 +62,9 @@ func (e *Engine) newBatch(pass Pass, ahead int) (*batch, error) {
 			position = b.tree.Positions[r.Parent] + 1
 		}
 		b.tree.Add(r.Sequence, r.Parent, position, slot)
+		if r.Prompt {
+			b.tree.Prompts[r.Sequence] = true
+		}
 		taken[r.Sequence]++
 		last := int(position)
 		if len(rows) > s.PartRows() {

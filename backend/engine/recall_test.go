@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,6 +79,26 @@ func requireRecall(t *testing.T, report engine.Report, mode draft.Mode) {
 		sum.Add(v.Recall)
 	}
 	require.Equal(t, r, sum, "the prompt fits into the slots")
+}
+
+// TestTokensOfPromptsRunBlocksAgain computes the tokens of a long text one by one, and counts
+// how often the block runs again. Tokens of a prompt may always run it again, but tokens of an answer
+// only in one pass of four.
+func TestTokensOfPromptsRunBlocksAgain(t *testing.T) {
+	var again [2]int
+	for i, prompt := range []bool{false, true} {
+		e, _ := start(t, newDevice(), beyond)
+		rng := rand.New(rand.NewPCG(1, 2))
+		for range 300 {
+			pass := engine.Pass{Rows: []engine.Row{{Token: rng.Int32N(512), Parent: engine.Root, Prompt: prompt}}}
+			result, err := e.Forward(t.Context(), pass)
+			require.NoError(t, err)
+			require.NoError(t, e.Commit(0, []int{0}))
+			again[i] += result.Recall.Again
+		}
+	}
+	require.LessOrEqual(t, again[0], (300-128)/4)
+	require.Greater(t, again[1], (300-128)/3)
 }
 
 // TestPassesSeeTheFirstTheLatestAndOtherTokensOnce reads the keys and the mask of each run of the

@@ -24,6 +24,8 @@ type Rows struct {
 	// Bases holds, for each sequence, the number of its tokens that are in the KV
 	// cache.
 	Bases map[int]int
+	// Prompts holds the sequences whose rows are tokens of a prompt.
+	Prompts map[int]bool
 	// Starts holds, for each sequence that has more tokens than slots, the position of the oldest
 	// token that the ring shows: see [kvcache.Cache.Prepare]. Buffers.Prepare sets Starts.
 	Starts map[int]int

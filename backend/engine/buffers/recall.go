@@ -15,8 +15,9 @@ const (
 	// The queries of one row in rowsPerQuery choose the pages of a sequence, so that choosing
 	// pages costs about the same part of a pass on every graph width.
 	rowsPerQuery = 8
-	// Passes on graphs of fewer than wideRows rows choose pages for one layer in layerTurns. The
-	// next passes choose pages for the others, because queries of successive tokens are alike.
+	// Passes of an answer on graphs of fewer than wideRows rows choose pages for one layer in
+	// layerTurns. The next passes choose pages for the others, because queries of successive tokens
+	// are alike. A prompt gets pages for all layers, because its last token may be the question.
 	wideRows, layerTurns = 32, 4
 	// recallWorkers is the largest number of goroutines that weigh pages.
 	recallWorkers = 4
@@ -24,8 +25,8 @@ const (
 	// block's layers, from which a block runs again with other pages. missedByHead is the part from
 	// which it runs again for one head alone: few heads look up what a question asks for.
 	missedAttention, missedByHead = 0.02, 0.25
-	// A block runs again in at most one of againTurns passes on graphs of fewer than wideRows rows,
-	// so that tokens of an answer take at most 1/againTurns more time.
+	// A block runs again in at most one of againTurns passes of answers on graphs of fewer than
+	// wideRows rows, so that tokens of an answer take at most 1/againTurns more time.
 	againTurns = 4
 )
 
@@ -35,19 +36,28 @@ const (
 // Layers with a sliding window need no pages. busy is the time for which goroutines chose pages,
 // added up over the goroutines.
 func (b *Buffers) Recall(rows *Rows, first, end, width int) (again bool, busy time.Duration) {
+	answers := false // answers is set if an answer has missed attention
 	for sequence := range rows.Starts {
 		missed, took := b.recallFor(rows, sequence, first, end, width)
-		again, busy = again || missed, busy+took
+		if busy += took; rows.answers(sequence, width) {
+			answers = answers || missed
+		} else {
+			again = again || missed
+		}
 	}
 	if width >= wideRows || len(rows.Starts) == 0 {
 		return again, busy
 	}
 	b.onceRun[first]++
-	if again = again && b.onceRun[first] >= againTurns; again {
+	if again = again || answers && b.onceRun[first] >= againTurns; again {
 		b.onceRun[first] = 0
 	}
 	return again, busy
 }
+
+// answers reports whether a pass on graphs of the given width computes few tokens of a sequence's
+// answer, and none of its prompt.
+func (r *Rows) answers(sequence, width int) bool { return width < wideRows && !r.Prompts[sequence] }
 
 // recallFor does the work of Recall for one sequence. The layers whose turn it is and their key
 // heads decide whether too much attention was missed.
@@ -56,7 +66,7 @@ func (b *Buffers) recallFor(rows *Rows, sequence, first, end, width int) (again 
 	heads := b.config.Model.KVHeads
 	var layers []int
 	for layer := first; layer < end; layer++ {
-		turn := width >= wideRows || (layer+rows.Bases[sequence])%layerTurns == 0
+		turn := !rows.answers(sequence, width) || (layer+rows.Bases[sequence])%layerTurns == 0
 		if turn && b.config.Model.WindowOf(layer) == 0 {
 			layers = append(layers, layer)
 		}

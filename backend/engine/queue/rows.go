@@ -35,6 +35,9 @@ type Row struct {
 	// only, which the host reads faster than all logits. If the engine's head does not return
 	// the largest logits separately, Forward returns all logits for Top, too.
 	Logits, Top bool
+	// Prompt is set if the token belongs to a prompt. It is not set for tokens of an answer and for
+	// drafts.
+	Prompt bool
 }
 
 // Result holds the logits that a pass has computed, and the numbers and times of its rows.
@@ -92,7 +95,7 @@ func PassOf(rows []Rows) (p Pass) {
 			if i > 0 {
 				parent = len(p.Rows) - 1
 			}
-			p.Rows = append(p.Rows, Row{Token: token, Sequence: w.Sequence, Parent: parent, Top: w.EveryRow || last, Logits: w.AllLogits && last})
+			p.Rows = append(p.Rows, Row{Token: token, Sequence: w.Sequence, Parent: parent, Top: w.EveryRow || last, Logits: w.AllLogits && last, Prompt: !w.Answering})
 		}
 		root := len(p.Rows) - 1
 		for i := range s.Drafts {
