@@ -11,6 +11,6 @@
 // A weight is an estimate: a page with a low weight can hold a key that matters, so attention to
 // chosen pages is not equal to attention to the whole text.
 //
-// To weigh P pages for one query of D elements, an Index multiplies 2·P·D numbers. Choose takes
-// time in proportion to P.
+// To weigh P pages for one query of D elements, an Index multiplies 2·P·D numbers, with the vector
+// instructions of package sparse. Choose takes time in proportion to P.
 package recall

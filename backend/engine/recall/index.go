@@ -1,6 +1,10 @@
 package recall
 
-import "math"
+import (
+	"math"
+
+	"github.com/sdnpu/sdnpu/backend/sparse"
+)
 
 // Index summarises the keys of one key head, page by page. The zero Index is empty.
 type Index struct {
@@ -49,9 +53,9 @@ func (x *Index) Weigh(dst, scratch, query []float32) {
 		split[i], split[d+i] = max(q, 0), min(q, 0)
 	}
 	top, scores := float32(math.Inf(-1)), scratch[:len(dst)]
-	for p := range scores {
-		scores[p] = dot(split, x.bounds[2*p*d:2*(p+1)*d])
-		top = max(top, scores[p])
+	sparse.Products(scores, split, sparse.Rows{F32: x.bounds, Stride: 2 * d})
+	for _, s := range scores {
+		top = max(top, s)
 	}
 	sum := float32(0)
 	for p, s := range scores {
@@ -69,21 +73,3 @@ func (x *Index) Weigh(dst, scratch, query []float32) {
 
 // negligible is the difference to the largest score below which a page counts as unseen.
 const negligible = -16
-
-// dot returns the sum of the products of two vectors of equal length. dot adds up four sums,
-// so that one addition does not wait for the one before it.
-func dot(a, b []float32) float32 {
-	var s0, s1, s2, s3 float32
-	for len(a) >= 8 && len(b) >= 8 {
-		x, y := (*[8]float32)(a), (*[8]float32)(b)
-		s0 += x[0]*y[0] + x[4]*y[4]
-		s1 += x[1]*y[1] + x[5]*y[5]
-		s2 += x[2]*y[2] + x[6]*y[6]
-		s3 += x[3]*y[3] + x[7]*y[7]
-		a, b = a[8:], b[8:]
-	}
-	for i, v := range a {
-		s0 += v * b[i]
-	}
-	return s0 + s1 + s2 + s3
-}
