@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,14 +16,16 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/cmdline"
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/engine"
+	"github.com/sdnpu/sdnpu/backend/gguf"
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
 // recallTimeFlags holds the flags of `sdnpu-lab recall time`.
 type recallTimeFlags struct {
-	text          string
+	text, draft   string
 	slots, output int
 	lengths       []int
+	stretch       bool
 }
 
 func newRecallTimeCommand() *cobra.Command {
@@ -29,11 +35,16 @@ func newRecallTimeCommand() *cobra.Command {
 		Short: "Measure the time per token beyond the graph",
 		Long: `Measure the time per token beyond the graph.
 
-For each length, compute a prompt of that many tokens with sdnpu.attention=shadow, and decode tokens
-without drafts. Print the time of a decoded token on the device's clock, with the blocks that run
-again for other pages, and without the choice of pages, which is the CPU's. The text is repeated if
-it is too short. To simulate a phone, set SDNPU_EMULATOR.`,
-		Example: "  SDNPU_LIBRARY=emulator SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-1.5b,pace=virtual sdnpu-lab recall time MODEL.gguf --text FILE",
+For each length, compute a prompt of that many tokens with sdnpu.attention=shadow, and decode
+tokens. Print the time of a decoded token on the device's clock, with the blocks that run again for
+other pages. The choice of pages is the CPU's work, so it is not in the device's time. Its time on
+this machine, added up over the goroutines, is a figure of its own. The text is repeated if it is
+too short. To simulate a phone, set SDNPU_EMULATOR.
+
+With --stretch, a model may compute more tokens than its context: a copy of it divides all
+positions by a whole number, so that they stay in the range for which the model was trained. Only
+the times of such a run are meaningful.`,
+		Example: "  SDNPU_LIBRARY=emulator SDNPU_EMULATOR=profile=sd8gen2,as=qwen2.5-1.5b,pace=virtual sdnpu-lab recall time MODEL.gguf --text FILE --stretch",
 		Args:    cmdline.OneArgument("MODEL.gguf"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -42,11 +53,16 @@ it is too short. To simulate a phone, set SDNPU_EMULATOR.`,
 	flags.IntVar(&f.slots, "slots", 4096, "number of tokens that a pass attends to")
 	flags.IntSliceVar(&f.lengths, "lengths", []int{4000, 32000}, "lengths of prompts in tokens")
 	flags.IntVar(&f.output, "output", 64, "number of decoded tokens")
+	flags.StringVar(&f.draft, "draft", "off", "values for "+cmdline.DraftUsage)
+	flags.BoolVar(&f.stretch, "stretch", false, "divide positions if prompts exceed the model's context")
 	_ = cmd.MarkFlagRequired("text") // MarkFlagRequired cannot fail, because the flag exists
 	return cmd
 }
 
-func (f *recallTimeFlags) run(cmd *cobra.Command, path string) error {
+// reserved is the number of tokens of the context after the prompt and the output.
+const reserved = 16
+
+func (f *recallTimeFlags) run(cmd *cobra.Command, path string) (err error) {
 	if f.slots < 1 || f.output < 2 || len(f.lengths) == 0 {
 		return fmt.Errorf("--slots %d --output %d: want at least 1 slot, 2 tokens and one length", f.slots, f.output)
 	}
@@ -55,19 +71,66 @@ func (f *recallTimeFlags) run(cmd *cobra.Command, path string) error {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	first := time.Duration(0)
-	for _, n := range f.lengths {
-		each, err := f.measure(cmd, path, text[:n], out)
+	if f.stretch {
+		var folder string
+		if folder, err = os.MkdirTemp("", "sdnpu-lab"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+		if path, err = stretchedModel(path, folder, slices.Max(f.lengths)+f.output+reserved, out); err != nil {
+			return err
+		}
+	}
+	first := decodeTime{}
+	for i, n := range f.lengths {
+		t, err := f.measure(cmd, path, text[:n], out)
 		if err != nil {
 			return err
 		}
-		if first == 0 {
-			first = each
+		if i == 0 {
+			first = t
 			continue
 		}
-		fmt.Fprintf(out, "%d tokens: %.3f x the time at %d\n", n, float64(each)/float64(first), f.lengths[0])
+		fmt.Fprintf(out, "%d tokens: %.3f x the time of a token at %d, %.3f x that of a pass\n", n, t.token/first.token, f.lengths[0], t.pass/first.pass)
 	}
 	return nil
+}
+
+// stretchedModel returns a model that computes texts of the given number of tokens: the model itself if
+// its context is long enough, or else a copy in the folder that divides positions.
+func stretchedModel(path, folder string, tokens int, out io.Writer) (_ string, err error) {
+	file, err := gguf.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	context, err := file.ArchUint("context_length")
+	if err != nil {
+		return "", err
+	}
+	factor := (tokens + int(context) - 1) / max(int(context), 1)
+	if factor <= 1 {
+		return path, nil
+	}
+	if kind, err := file.Str(file.ArchKey("rope.scaling.type"), "none"); err != nil || kind != "none" {
+		return "", errors.Join(err, fmt.Errorf("--stretch: %s scales positions already (%s): want a model that does not", path, kind))
+	}
+	stretched := filepath.Join(folder, filepath.Base(path))
+	copied, err := os.Create(stretched)
+	if err != nil {
+		return "", err
+	}
+	w := bufio.NewWriterSize(copied, 1<<20)
+	err = file.WriteWith(w, []gguf.KeyValue{
+		{Name: file.ArchKey("context_length"), Value: uint32(factor) * uint32(context)},
+		{Name: file.ArchKey("rope.scaling.type"), Value: "linear"},
+		{Name: file.ArchKey("rope.scaling.factor"), Value: float32(factor)},
+	})
+	if err = errors.Join(err, w.Flush(), copied.Close()); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(out, "the model's context is %d tokens: positions are divided by %d, so only times are meaningful\n", context, factor)
+	return stretched, nil
 }
 
 // tokens returns as many tokens as the longest prompt has.
@@ -98,41 +161,57 @@ func (f *recallTimeFlags) tokens(path string) (text []int32, err error) {
 	return text[:most], nil
 }
 
-// measure computes one prompt and decodes, and returns the time of a decoded token.
-func (f *recallTimeFlags) measure(cmd *cobra.Command, path string, prompt []int32, out io.Writer) (each time.Duration, err error) {
+// decodeTime holds the mean times of a decode pass and of a decoded token in nanoseconds, on the
+// device's clock.
+type decodeTime struct{ pass, token float64 }
+
+// settings returns the settings of the model's engine.
+func (f *recallTimeFlags) settings() map[string]string {
+	set := map[string]string{
+		"sdnpu.attention": "shadow", "sdnpu.attention_keep": fmt.Sprint(f.slots), "sdnpu.draft": f.draft, "sdnpu.plan": "resident",
+	}
+	if f.draft == "off" { // with drafts, the engine chooses the widths that drafts need
+		set["sdnpu.rows"] = "128,1"
+	}
+	return set
+}
+
+// measure computes one prompt and decodes, and returns the times of the decode passes.
+func (f *recallTimeFlags) measure(cmd *cobra.Command, path string, prompt []int32, out io.Writer) (t decodeTime, err error) {
 	s, err := launch.ReadSettings()
 	if err != nil {
-		return 0, err
+		return t, err
 	}
-	c, err := launch.ResolveConfig(path, map[string]string{
-		"sdnpu.attention": "shadow", "sdnpu.attention_keep": fmt.Sprint(f.slots), "sdnpu.rows": "128,1", "sdnpu.draft": "off", "sdnpu.plan": "resident",
-	})
+	c, err := launch.ResolveConfig(path, f.settings())
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	c.FirstContext, c.Database = f.slots, ""
-	g, err := openGenerator(cmd.Context(), s, launch.Options{Path: path, Config: c, Context: len(prompt) + f.output + 16}, cmd.ErrOrStderr())
+	g, err := openGenerator(cmd.Context(), s, launch.Options{Path: path, Config: c, Context: len(prompt) + f.output + reserved}, cmd.ErrOrStderr())
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	r, err := g.Generate(cmd.Context(), engine.Request{Prompt: prompt, MaxTokens: f.output}, func(engine.Piece) error { return nil })
+	r, err := g.Generate(cmd.Context(), engine.Request{Prompt: prompt, MaxTokens: f.output, IgnoreEOS: true}, func(engine.Piece) error { return nil })
 	if err != nil {
-		return 0, err
+		return t, err
 	}
-	device := time.Duration(0)
+	passes, tokens := len(r.Verifications), r.OutputTokens-1
+	if passes == 0 {
+		return t, fmt.Errorf("a prompt of %d tokens: no token was decoded", len(prompt))
+	}
+	device, recalled := time.Duration(0), engine.Recall{}
 	for _, v := range r.Verifications {
-		device += v.Device
-	}
-	n := len(r.Verifications)
-	if n == 0 {
-		return 0, fmt.Errorf("a prompt of %d tokens: no token was decoded", len(prompt))
+		device += cmp.Or(v.Device, v.Pass) // a device on this machine's clock reports no time of its own
+		recalled.Add(v.Recall)
 	}
 	clock := "this machine's clock"
 	if r.Clock.Paced != "" {
 		clock = r.Clock.Paced
 	}
-	each = device / time.Duration(n)
-	fmt.Fprintf(out, "%d tokens on %d slots: %v per decoded token (%s), %d tokens\n", len(prompt), r.Context, each.Round(time.Microsecond), clock, n)
-	return each, nil
+	t = decodeTime{pass: float64(device) / float64(passes), token: float64(device) / float64(tokens)}
+	fmt.Fprintf(out, "%d tokens on %d slots: %v per decoded token (%s), %d tokens in %d passes of %v; %d of %d blocks ran again; the choice of pages kept this machine's threads busy for %v per token\n",
+		len(prompt), r.Context, time.Duration(t.token).Round(time.Microsecond), clock, tokens, passes, time.Duration(t.pass).Round(time.Microsecond),
+		recalled.Again, recalled.Blocks, (recalled.Busy / time.Duration(tokens)).Round(time.Microsecond))
+	return t, nil
 }
