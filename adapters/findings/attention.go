@@ -124,7 +124,7 @@ type AttentionCalibration struct {
 
 // WriteTo measures the errors of the model's heads and stores them in a file.
 func (a AttentionCalibration) WriteTo(ctx context.Context, path string) (f AttentionFile, err error) {
-	if f, err = a.run(ctx); err != nil {
+	if f, err = a.Measure(ctx); err != nil {
 		return f, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -133,8 +133,8 @@ func (a AttentionCalibration) WriteTo(ctx context.Context, path string) (f Atten
 	return f, atomicfile.WriteJSON(ctx, path, f)
 }
 
-// run measures the errors of the model's heads on the float device.
-func (a AttentionCalibration) run(ctx context.Context) (f AttentionFile, err error) {
+// Measure measures the errors of the model's heads on the float device.
+func (a AttentionCalibration) Measure(ctx context.Context) (f AttentionFile, err error) {
 	parts, tokens, err := a.parts()
 	if err != nil {
 		return f, err

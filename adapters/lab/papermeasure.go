@@ -24,6 +24,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/lab/paper"
 	"github.com/sdnpu/sdnpu/adapters/lab/shadow"
 	"github.com/sdnpu/sdnpu/adapters/launch"
+	"github.com/sdnpu/sdnpu/backend/heads"
 )
 
 // The corpora that measurements of the command `paper` read, in the data folder.
@@ -202,9 +203,9 @@ func (m *paperMeasures) accuracy(cmd *cobra.Command, corpus string) (err error) 
 }
 
 // novel opens the model for measurements of attention on the beginning of the novels.
-func (m *paperMeasures) novel(cmd *cobra.Command, corpus string, use func(*attention.Bench) error) error {
+func (m *paperMeasures) novel(cmd *cobra.Command, corpus string, use func(findings.Model, *attention.Bench) error) error {
 	f := attentionFlags{text: corpus, tokens: m.tokensOfText, texts: 1, first: attention.DenseBelow, width: 128, keep: 0.2}
-	return f.open(cmd, m.model, func(_ findings.Model, b *attention.Bench) error { return use(b) })
+	return f.open(cmd, m.model, use)
 }
 
 // quality measures the perplexity of ways to attend, on the float device.
@@ -226,8 +227,20 @@ func (m *paperMeasures) quality(cmd *cobra.Command, corpus string) error {
 	if err != nil {
 		return err
 	}
-	return m.novel(cmd, corpus, func(b *attention.Bench) error {
+	return m.novel(cmd, corpus, func(model findings.Model, b *attention.Bench) error {
 		for _, w := range ways {
+			if w.Shares == attention.LeastError && b.Ratios == nil {
+				c := findings.AttentionCalibration{Model: model, Text: findings.CalibrationText()}
+				shares, err := c.Measure(cmd.Context())
+				if err != nil {
+					return err
+				}
+				ratios, err := heads.Ratios(shares.Errors, b.Ratio)
+				if err != nil {
+					return err
+				}
+				b.Ratios = map[attention.HeadShares][][]float64{attention.LeastError: ratios}
+			}
 			q, err := b.Measure(cmd.Context(), w)
 			if err != nil {
 				return err
@@ -250,7 +263,7 @@ func (m *paperMeasures) recall(cmd *cobra.Command, corpus string) error {
 	if !missing {
 		return nil
 	}
-	return m.novel(cmd, corpus, func(b *attention.Bench) error {
+	return m.novel(cmd, corpus, func(_ findings.Model, b *attention.Bench) error {
 		found, _, err := b.Recall(cmd.Context(), recallStride)
 		if err != nil {
 			return err

@@ -53,7 +53,9 @@ func (l library) changeOfAccuracy(system string) Range {
 var QualityWays = []struct{ Way, About, System string }{
 	{"dense", "", ""},
 	{"shadow", "keys selected by the engine's 8-bit scores", "shadowAttn"},
-	{"shadow-tail", "the same, and an estimate of the other keys (the product)", ""},
+	{"shadow-heads", "the same, a share of the keys for each head", ""},
+	{"shadow-tail", "one share, and an estimate of the other keys (the product without a calibration)", ""},
+	{"tail-heads", "a share for each head, and an estimate of the other keys (the product)", ""},
 	{"float", "keys selected by float scores", "C/G-Sparse"},
 	{"window", "the first 4 and the latest keys", ""},
 	{"blocks", "blocks of 64 × 64", "C/G-Block-Sparse"},
@@ -88,7 +90,7 @@ var recallScores = []struct{ Scores, About string }{
 	{"nine buckets, 8 bits", "nine pairs of scales, products of 8 bits"},
 	{"scales of layers, 8 bits", "a pair of scales for each layer, products of 8 bits"},
 	{"integers, exact products", "a pair of scales for each head, exact products"},
-	{"a scale for each query, 8 bits", "a scale for each query, products of 8 bits (the product)"},
+	{"a scale for each query, rotated, 8 bits", "a scale for each query, rotated, products of 8 bits (the product)"},
 }
 
 // shadowattnRecall gives the share of the keys with the largest scores that estimates find.
