@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/adapters/launch"
@@ -65,6 +66,19 @@ func TestErrorsOfFlagsNameTheAllowedValuesAndTheHelp(t *testing.T) {
 		_, err := lab(t, strings.Fields(args)...)
 		require.ErrorContains(t, err, want, args)
 	}
+}
+
+// TestNoCommandHasCommandsAndArguments visits all commands. The first argument of a command with commands
+// must be one of them, so a model there is an unknown command.
+func TestNoCommandHasCommandsAndArguments(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		require.False(t, cmd.HasAvailableSubCommands() && len(strings.Fields(cmd.Use)) > 1, cmd.CommandPath())
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	visit(newCommand())
 }
 
 func TestErrorsShowTheBeginningOfALongValue(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/tokenizer"
 )
 
-// recallFlags holds the flags of `sdnpu-lab recall`.
+// recallFlags holds the flags of `sdnpu-lab recall quality`.
 type recallFlags struct {
 	text                        string
 	slots, tokens, rows, trials int
@@ -26,9 +26,19 @@ type recallFlags struct {
 }
 
 func newRecallCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "recall",
+		Short: "Measure contexts beyond the graph",
+		Args:  cmdline.NoArguments,
+	}
+	cmd.AddCommand(newRecallQualityCommand(), newRecallTimeCommand())
+	return cmd
+}
+
+func newRecallQualityCommand() *cobra.Command {
 	var f recallFlags
 	cmd := &cobra.Command{
-		Use:   "recall MODEL.gguf --text FILE",
+		Use:   "quality MODEL.gguf --text FILE",
 		Short: "Measure the quality of contexts beyond the graph",
 		Long: `Measure the quality of contexts beyond the graph.
 
@@ -47,7 +57,6 @@ fit into the slots, and with recall on the whole length.`,
 	flags.IntVar(&f.trials, "trials", 0, "number of hidden numbers to search")
 	flags.StringVar(&f.recipe, "recipe", "f32", "precision recipe")
 	_ = cmd.MarkFlagRequired("text") // MarkFlagRequired cannot fail, because the flag exists
-	cmd.AddCommand(newRecallTimeCommand())
 	return cmd
 }
 
