@@ -205,7 +205,7 @@ var walls = []wall{
 		"adapters/atomicfile", "adapters/config", "adapters/enable", "adapters/launch", "backend/gguf", "backend/model", "backend/quant", "backend/tokenizer",
 	}},
 	{folder: "adapters/variant", internal: []string{
-		"adapters/choose", "adapters/config", "adapters/doctor", "adapters/enable", "adapters/findings", "adapters/launch", "backend/engine", "backend/gguf", "backend/model",
+		"adapters/choose", "adapters/config", "adapters/doctor", "adapters/enable", "adapters/findings", "adapters/launch", "backend/engine", "backend/gguf", "backend/heads", "backend/model",
 	}},
 	{folder: "adapters/cache", internal: []string{"adapters/cmdline", "adapters/findings", "backend/gguf", "backend/imagecache", "internal/printable"}},
 	{folder: "adapters/ollama", internal: []string{"internal/rootfile", "internal/trust"}, modules: []string{"golang.org/x/sys"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -216,15 +217,17 @@ func (f *attentionFlags) ratios(ctx context.Context, m findings.Model, b *attent
 // importances returns the importance of heads from the file in --importance, or measures it and writes
 // that file.
 func (f *attentionFlags) importances(ctx context.Context, m findings.Model, b *attention.Bench) (*attention.Importance, error) {
+	of := fmt.Sprintf("%d parts of %d tokens of %s in %s", f.texts, f.tokens, filepath.Base(f.text), f.recipe)
 	var kept struct {
 		Digest string `json:"digest"`
+		Of     string `json:"of"`
 		*attention.Importance
 	}
 	if f.importance != "" {
 		data, err := os.ReadFile(f.importance)
 		if err == nil {
-			if err = json.Unmarshal(data, &kept); err == nil && (kept.Digest != m.Digest() || kept.Importance == nil || !kept.Fits(m.Config().Layers, m.Config().Heads)) {
-				err = errors.New("it does not hold the importance of this model's heads")
+			if err = json.Unmarshal(data, &kept); err == nil && (kept.Digest != m.Digest() || kept.Of != of || kept.Importance == nil || !kept.Fits(m.Config().Layers, m.Config().Heads)) {
+				err = fmt.Errorf("it does not hold the importance of this model's heads with %s", of)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("--importance %s: %w", f.importance, err)
@@ -239,7 +242,7 @@ func (f *attentionFlags) importances(ctx context.Context, m findings.Model, b *a
 	if err != nil || f.importance == "" {
 		return p, err
 	}
-	kept.Digest, kept.Importance = m.Digest(), p
+	kept.Digest, kept.Of, kept.Importance = m.Digest(), of, p
 	return p, atomicfile.WriteJSON(ctx, f.importance, kept)
 }
 

@@ -142,7 +142,7 @@ func TestDraftsAreReportedIfTheyAreOn(t *testing.T) {
 	}
 }
 
-// In virtual time, HTTP answers still report the times of this machine.
+// TestChoicesOfPagesAreReportedForLongTexts requires the recall fields only if pages were chosen.
 func TestChoicesOfPagesAreReportedForLongTexts(t *testing.T) {
 	out := newConsole()
 	r := fakeReport(9, 6)
@@ -153,6 +153,7 @@ func TestChoicesOfPagesAreReportedForLongTexts(t *testing.T) {
 	require.Contains(t, out.all()[1], " recall_ms=1.500 recall_blocks=9 recall_again=2")
 }
 
+// In virtual time, HTTP answers still report the times of this machine.
 func TestTimesNameTheirClock(t *testing.T) {
 	r := fakeReport(9, 6)
 	r.Draft, r.Calibration.Cost, r.Growths = "default", time.Second, []engine.Growth{{From: 512, To: 1024}}

@@ -17,6 +17,7 @@ import (
 	"github.com/sdnpu/sdnpu/adapters/launch"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/gguf"
+	"github.com/sdnpu/sdnpu/backend/heads"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
@@ -171,7 +172,12 @@ func (p Preparation) shares(ctx context.Context, s launch.Settings, o launch.Opt
 		return nil
 	}
 	c := findings.AttentionCalibration{Model: m, Text: findings.CalibrationText(), Progress: p.Progress}
-	if _, err := c.WriteTo(ctx, s.Findings().AttentionPath(m.Digest())); err != nil {
+	_, err = c.WriteTo(ctx, s.Findings().AttentionPath(m.Digest()))
+	if errors.Is(err, heads.ErrModel) {
+		p.Say("attention: all heads keep the same share of keys: %v", err)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	p.Say("attention: measured which share of the keys each of %d heads keeps", m.Config().Layers*m.Config().Heads)

@@ -90,7 +90,8 @@ func (r *passRun) runBlock(ctx context.Context, b *residency.Block) error {
 	if err == nil && len(r.batch.tree.Starts) > 0 {
 		again, busy := r.graphs.memory.Recall(r.batch.tree, b.First, b.End, g.Rows)
 		again = again && parts == 1
-		if r.result.Recall.Count(again, busy); again {
+		r.result.Recall.Count(again, busy)
+		if again {
 			err = e.runGraph(ctx, g.Bound(), 0, r.result)
 		}
 	}

@@ -36,7 +36,8 @@ type layer struct {
 var Float = model.Recipe{Name: "f32", Weights: backend.Float32, Activations: backend.Float32, Cache: backend.Float32}
 
 // Open compiles and loads the graphs of a model for passes of up to `width` rows of texts of up to
-// `context` tokens. The recipe applies to everything but attention, and has a KV cache of floats.
+// `context` tokens. The recipe applies to everything but attention. Its activations and KV cache must be
+// floats; otherwise the error is [ErrModel].
 func Open(ctx context.Context, dev backend.Device, m *model.Model, recipe model.Recipe, width, context int) (_ *Model, err error) {
 	o := &Model{dev: dev, model: m, config: m.Config(), recipe: recipe, width: width, views: m.Views(context)}
 	defer func() {

@@ -12,17 +12,18 @@ import (
 var ErrRatios = errors.New("no shares of heads")
 
 // Ratios returns the share of keys that each head keeps, indexed (layer, head): the shares with the given
-// mean that have the least sum of errors. [Model.Errors] measures the errors; between two of its shares,
-// an error is that of the line through neighbours, and it is zero if a head keeps all keys. No share is below
+// mean that have the least sum of errors. [Model.Errors] measures the errors. Between
+// measured shares, an error is that of the lower convex hull of the measured points and of the point (1, 0): a
+// head that keeps all keys has no error. No share is below
 // Shares[0], or below the mean if that is less.
-func Ratios(errors [][][]float64, mean float64) (ratios [][]float64, err error) {
+func Ratios(measured [][][]float64, mean float64) (ratios [][]float64, err error) {
 	type gain struct {
 		layer, head  int
 		width, slope float64 // a head that keeps a share more has slope times the share less error, up to the width
 	}
 	var gains []gain
 	n := 0
-	for layer, heads := range errors {
+	for layer, heads := range measured {
 		list := make([]float64, len(heads))
 		for head, e := range heads {
 			if err := checkErrors(e); err != nil {

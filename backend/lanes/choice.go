@@ -1,117 +1,144 @@
 package lanes
 
 import (
-	"context"
-	"fmt"
+	"cmp"
+	"math"
 	"slices"
+	"sync"
 	"time"
-
-	"github.com/sdnpu/sdnpu/backend"
 )
 
-// findScores looks up the graphs that estimate the scores of a node.
-func (e *estimator) findScores(a *attention) error {
-	if e == nil {
-		return nil
+// way is a way to compute the attention of a run.
+type way int
+
+// The constants below are the ways: attention to all keys on the device, and to some keys on the host.
+const (
+	onDevice way = iota
+	onHost
+	numberOfWays
+)
+
+// keysOfGroup is the number of key counts whose times are kept together.
+const keysOfGroup = 512
+
+// choices knows the times of all graphs. It is safe for concurrent use.
+type choices struct {
+	mu     sync.Mutex
+	graphs map[string]*choice
+}
+
+// choose returns the way for a run of a graph in which a row sees at most some number of keys.
+func (c *choices) choose(graph string, keys int) way {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of(graph).choose(keys)
+}
+
+// learn records the time of a run.
+func (c *choices) learn(graph string, w way, keys int, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of(graph).learn(w, keys, took)
+}
+
+// of returns what is known of a graph. The caller holds the lock.
+func (c *choices) of(graph string) *choice {
+	if c.graphs == nil {
+		c.graphs = make(map[string]*choice)
 	}
-	for _, heads := range a.launches() {
-		for _, bucket := range a.buckets() {
-			name := a.scoreName(heads, bucket)
-			s, err := e.Signature(name)
-			if err != nil {
-				return fmt.Errorf("lanes: %w: %w", backend.ErrImage, err)
-			}
-			e.graphs[name] = s
+	if c.graphs[graph] == nil {
+		c.graphs[graph] = new(choice)
+	}
+	return c.graphs[graph]
+}
+
+// choice chooses the way of the runs of one graph by the times of earlier runs.
+//
+// A choice assumes that both ways take a time that neither falls with the number of keys nor grows faster
+// than it, as a constant and a part in proportion to the keys do. So the times of other numbers of keys
+// bound the time of a way. A trial is a run of the way that is expected to be slower. It takes place only if
+// these bounds allow that the way is the faster one, and at most once in each group of key counts.
+type choice struct {
+	points [numberOfWays][]point // points is in the order of groups
+	slopes [numberOfWays]slope
+}
+
+// slope fits a line to the times of a way. Older times count less.
+type slope struct{ count, keys, took, squares, products float64 }
+
+// add adds a time.
+func (s *slope) add(keys, took float64) {
+	const kept = 0.9
+	s.count, s.keys, s.took = kept*s.count+1, kept*s.keys+keys, kept*s.took+took
+	s.squares, s.products = kept*s.squares+keys*keys, kept*s.products+keys*took
+}
+
+// perKey returns the slope of the line, between zero and `most`. It is zero if all times have the same
+// number of keys.
+func (s *slope) perKey(most float64) float64 {
+	keys, took := s.keys/s.count, s.took/s.count
+	spread := s.squares/s.count - keys*keys
+	if spread < 1 {
+		return 0
+	}
+	return min(max((s.products/s.count-keys*took)/spread, 0), most)
+}
+
+// point is the mean time in nanoseconds of a way, at a mean number of keys.
+type point struct {
+	group      int
+	keys, took float64
+}
+
+// learn records the time of a run. A new time has a weight of 3/10, and so has its number of keys: the mean
+// of points of a line is a point of the line.
+func (c *choice) learn(w way, keys int, took time.Duration) {
+	p := point{keys / keysOfGroup, float64(keys), float64(took)}
+	c.slopes[w].add(p.keys, p.took)
+	at, known := slices.BinarySearchFunc(c.points[w], p.group, func(p point, group int) int { return cmp.Compare(p.group, group) })
+	if !known {
+		c.points[w] = slices.Insert(c.points[w], at, p)
+		return
+	}
+	old := &c.points[w][at]
+	old.keys, old.took = (7*old.keys+3*p.keys)/10, (7*old.took+3*p.took)/10
+}
+
+// choose returns the way for a run. If a way has no time yet, choose returns that way. Otherwise it returns the
+// one with the least expected time, unless the bounds allow that the other one is faster and it has no time
+// in this group of key counts.
+func (c *choice) choose(keys int) way {
+	for w := range numberOfWays {
+		if len(c.points[w]) == 0 {
+			return w
 		}
 	}
-	return nil
+	best, other := onDevice, onHost
+	if c.expect(onHost, keys) < c.expect(onDevice, keys) {
+		best, other = onHost, onDevice
+	}
+	p := c.nearest(other, keys)
+	if p.group != keys/keysOfGroup && p.took*min(1, float64(keys)/p.keys) < c.expect(best, keys) {
+		return other
+	}
+	return best
 }
 
-// bind returns the memory of a step of attention.
-func (a *attention) bind(places map[string]backend.Binding) (*attentionMemory, error) {
-	m, size := &attentionMemory{}, a.Type.Size()
-	query, fresh, past := a.heads()*a.Rows*a.Dim*size, a.KeyHeads*a.Rows*a.Dim*size, a.KeyHeads*a.Past*a.Dim*size
-	for _, one := range []struct {
-		to   *[]byte
-		name string
-		size int
-	}{
-		{&m.query, a.Query, query},
-		{&m.output, a.Output, query},
-		{&m.newKey, a.NewKey, fresh},
-		{&m.newValue, a.NewValue, fresh},
-		{&m.pastKey, a.PastKey, past},
-		{&m.pastValue, a.PastValue, past},
-		{&m.mask, a.Mask, a.Groups * a.Rows * a.slots() * size},
-	} {
-		var err error
-		if *one.to, err = bytesOf(places[one.name], one.size); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+// nearest returns the point of a way with about as many keys.
+func (c *choice) nearest(w way, keys int) point {
+	return slices.MinFunc(c.points[w], func(a, b point) int { return cmp.Compare(distance(a, keys), distance(b, keys)) })
 }
 
-// bindDense binds the memory of a graph to the graph without attention on the host.
-func (w *Work) bindDense(places map[string]backend.Binding) error {
-	if w.graph.plan.Dense == "" {
-		return nil
+func distance(p point, keys int) float64 {
+	if p.group == keys/keysOfGroup {
+		return 0
 	}
-	s, err := w.program.Signature(w.graph.plan.Dense)
-	if err != nil {
-		return fmt.Errorf("lanes: %w: %w", backend.ErrImage, err)
-	}
-	for _, port := range slices.Concat(s.Inputs, s.Outputs) {
-		at, known := places[port.Name]
-		if !known {
-			return fmt.Errorf("lanes: graph %q: %w: the port %q is unknown", w.graph.plan.Dense, backend.ErrImage, port.Name)
-		}
-		w.dense = append(w.dense, at)
-	}
-	return nil
+	return math.Abs(p.keys - float64(keys))
 }
 
-// attendsDense reports whether the device computes the attention of the run whose memory is bound: no
-// row sees many keys, or, with Auto, attention on the host is expected to take longer.
-func (p *program) attendsDense(g *graph) bool {
-	most := p.mostKeys(g)
-	if most <= DenseKeys || !p.device.attention.OnHost() {
-		return true
-	}
-	if !p.device.attention.Auto {
-		return false
-	}
-	return p.device.choices.choose(g.plan.Name, most) == onDevice
-}
-
-// mostKeys returns the largest number of keys that a row of the bound masks sees.
-func (p *program) mostKeys(g *graph) (most int) {
-	seen := make(map[string]bool)
-	for i, s := range g.plan.Steps {
-		if a := s.Attention; a != nil && !seen[a.Mask] {
-			seen[a.Mask] = true
-			most = max(most, p.pilot.viewOf(a, g.last.attention[i].mask).most)
-		}
-	}
-	return most
-}
-
-// runDense runs the graph without attention on the host.
-func (p *program) runDense(ctx context.Context, g *graph) error {
-	p.device.account.denseRuns.Add(1)
-	began := time.Now()
-	if err := p.Run(ctx, g.plan.Dense, g.last.dense); err != nil {
-		return err
-	}
-	p.learnRun(g, onDevice, began)
-	return nil
-}
-
-// learnRun records the time of the last run, which began at a time of the host's clock.
-func (p *program) learnRun(g *graph, w way, began time.Time) {
-	took := time.Since(began)
-	if _, timed := p.Program.(backend.Timed); timed {
-		took = p.cost.Took
-	}
-	p.device.choices.learn(g.plan.Name, w, p.mostKeys(g), took)
+// expect returns the expected time of a way.
+func (c *choice) expect(w way, keys int) float64 {
+	p := c.nearest(w, keys)
+	most := p.took / p.keys // the slope if the whole time grows with the keys
+	return p.took + c.slopes[w].perKey(most)*(float64(keys)-p.keys)
 }

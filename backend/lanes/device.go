@@ -133,7 +133,7 @@ func (d *Device) Load(ctx context.Context, image backend.Image) (backend.Program
 	if err != nil {
 		return nil, err
 	}
-	estimator, err := d.loadScores(ctx, backend.Image{Bytes: scores, Own: image.Own}, plans)
+	estimator, err := d.loadScores(ctx, backend.Image{Bytes: scores, Own: image.Own}, plans) // without Swap: these graphs are small
 	if err != nil {
 		return nil, errors.Join(err, inner.Close())
 	}

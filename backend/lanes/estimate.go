@@ -121,9 +121,10 @@ func (h *headPass) estimate(ctx context.Context, i int) error {
 			h.program.device.warn("graphs that estimate attention scores have failed too often: the processor estimates the scores until the graphs are loaded again", err)
 		}
 	}
+	own := time.Now()
 	h.product(l)
 	h.byProcessor++
-	h.alone += time.Since(began)
+	h.alone += time.Since(own)
 	h.program.stretch(ctx, began)
 	return nil
 }
@@ -160,27 +161,19 @@ func (h *headPass) runGraph(ctx context.Context, l launch, began time.Time) (tim
 // heads of up to 1040 elements, because they stay below 2^24.
 func (h *headPass) product(l launch) {
 	p, n := h.pilot, len(h.view.slots)
-	q, k, s := scoreEncodings(h.Dim, l.bucket)
-	step := float64(s.Scale) / (float64(q.Scale) * float64(k.Scale))
+	step := float64(sparse.Unit(h.Dim)) // in all buckets: see scoreEncodings
 	keys := make([]float32, n*h.Dim)
 	for place := l.first; place < l.first+l.heads; place++ {
-		decodeIntegers(keys, p.keys.Bytes()[place*h.slots()*h.Dim:])
+		sparse.Integers(keys, p.keys.Bytes()[place*h.slots()*h.Dim:])
 		each(h.Groups*h.Rows, func(r int) {
 			row := place*h.Groups*h.Rows + r
 			query, products := make([]float32, h.Dim), make([]float32, n)
-			decodeIntegers(query, p.queries.Bytes()[row*h.Dim:])
+			sparse.Integers(query, p.queries.Bytes()[row*h.Dim:])
 			sparse.Products(products, query, sparse.Rows{F32: keys, Stride: h.Dim})
 			scores := p.scores.Bytes()[row*h.slots():]
 			for j, v := range products {
 				scores[j] = byte(min(max(math.Floor(float64(v)/step+0.5)+sparse.Zero, 0), math.MaxUint8))
 			}
 		})
-	}
-}
-
-// decodeIntegers converts rounded queries or keys to the integers that they stand for.
-func decodeIntegers(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = float32(int(src[i]) - sparse.Zero)
 	}
 }

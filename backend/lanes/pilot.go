@@ -20,8 +20,8 @@ type Scales string
 
 // The constants below are the ways to choose scales.
 const (
-	// ScalesOfRows gives each row of queries a scale of its own, and each key head one for its keys.
-	// The mean key is subtracted from the keys, which changes all scores of a row alike.
+	// ScalesOfRows gives each row of queries a scale of its own, and each key head one for its keys. The
+	// mean key is subtracted, and queries and keys are rotated: see [sparse.RoundKeys].
 	ScalesOfRows Scales = "rows"
 	// ScalesOfLayers gives all queries of a layer one scale, and all keys: the means of earlier passes.
 	ScalesOfLayers Scales = "layer"

@@ -99,7 +99,7 @@ func (h *headPass) round(l launch) {
 		size := h.Rows * h.Dim
 		for group := range h.Groups {
 			own := queries[group*size:][:size]
-			spread := rounded.Spread(own, h.Dim, h.share(k*h.Groups+group))
+			spread := rounded.Spread(own[:h.view.used()*h.Dim], h.Dim, h.share(k*h.Groups+group))
 			for at := 0; at < size; at += h.Dim {
 				u.rows = append(u.rows, sparse.RoundQuery(q8[group*size+at:], own[at:at+h.Dim], spread))
 			}

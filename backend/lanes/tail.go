@@ -23,7 +23,7 @@ func (h *headPass) tail(q, r, n int, query []float32, scores []byte) sparse.Tail
 	step := scale * u.keys * sparse.Unit(h.Dim)
 	offset := float32(0)
 	for i, c := range u.centre {
-		offset += query[i] * c
+		offset += float32(query[i] * c)
 	}
 	return sparse.Tail{Scores: scores[:n], Unit: step, Zero: offset - sparse.Zero*step, Values: h.sums[k][r*h.Dim:][:h.Dim]}
 }

@@ -61,6 +61,17 @@ func (v *view) update(a *attention, mask []byte) {
 	}
 }
 
+// used returns the number of rows up to the last one that sees more than itself. The rows after it are
+// padding.
+func (v *view) used() (n int) {
+	for r, row := range v.rows {
+		if row.n > 1 {
+			n = r + 1
+		}
+	}
+	return n
+}
+
 // visible reports whether an element of a mask shows its slot. Elements of -1 or less hide it.
 func visible(mask []byte, i int, t backend.DataType) bool {
 	if t == backend.Float16 {

@@ -1,5 +1,6 @@
 // Package sparse is the processor's half of sparse attention: it selects, for each row, the keys
-// that matter by scores of 8 bits, and attends to these keys only, in float32.
+// that matter by scores of 8 bits, and attends to these keys only, in float32. It also rounds queries and
+// keys to the integers from which those scores are computed.
 //
 // The scores come from another unit, such as the NPU's integer products. They decide only which
 // keys a row attends to. The attention itself multiplies the original keys and values.
@@ -11,7 +12,8 @@
 //   - With all indices, [Attend] gives the same bits as [Dense].
 //   - All processors give the same bits, with and without vector instructions: sums have a fixed
 //     order of eight partial sums, and no product is fused with a sum.
-//   - No function allocates memory for each row once its buffers have grown.
+//   - Select and the functions that attend allocate no memory for each row once their buffers have
+//     grown. RoundQuery allocates one row.
 //
 // # Why assembly
 //

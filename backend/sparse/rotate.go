@@ -2,17 +2,17 @@ package sparse
 
 import "math"
 
-// Rotate multiplies a row by a Hadamard matrix of length 1, which is orthogonal and symmetric: the product
-// of two rotated rows is that of the rows, and Rotate undoes itself, both but for rounding. It spreads a
-// few large elements over all of them, so that rounding to 8 bits with one scale loses less. If the number
-// of elements is not a power of two, Rotate does so for neighbouring parts of the largest power of two
-// that divides it.
+// Rotate multiplies a row by an orthogonal Hadamard matrix of n rows (entries ±1/√n). The matrix is symmetric,
+// so Rotate undoes itself, and it keeps the product of two rows, but for rounding. It spreads a few large
+// elements over all of them, so that rounding to 8 bits with one scale loses less. If the number of elements
+// is no power of two, Rotate multiplies successive parts, whose length is the largest power of two that
+// divides the number.
 func Rotate(row []float32) {
 	size := len(row) & -len(row)
 	if size < 2 {
 		return
 	}
-	length := float32(1 / math.Sqrt(float64(size)))
+	factor := float32(1 / math.Sqrt(float64(size)))
 	for ; len(row) > 0; row = row[size:] {
 		part, half := row[:size], 1
 		if size >= 4 { // the loop below would run for one element at a time
@@ -39,7 +39,7 @@ func Rotate(row []float32) {
 			}
 		}
 		for i := range part {
-			part[i] *= length
+			part[i] *= factor
 		}
 	}
 }

@@ -20,16 +20,20 @@ func Unit(dim int) float32 {
 	return float32(math.Exp2(math.Ceil(math.Log2(16 * math.Sqrt(float64(dim))))))
 }
 
-// samples is the number of keys by whose products Spread estimates the limit of a selection.
-const samples = 64
+// The constants below are the numbers of keys and queries by whose products Spread estimates the limit of a
+// selection.
+const (
+	sampledKeys    = 64
+	sampledQueries = 8
+)
 
-// RoundedKeys says what the rounded keys of a head stand for: the key Centre + Scale·K, rotated, is in the
-// integers K.
+// RoundedKeys describes rounded keys of a head. A key is about Centre + Rotate(Scale·K), where K holds its
+// integers minus Zero: Rotate undoes itself.
 type RoundedKeys struct {
 	Scale  float32
 	Centre []float32
-	// some holds rounded keys, as floats, spread over all of them.
-	some Rows
+	// sample holds rounded keys, as floats, spread over all of them.
+	sample Rows
 }
 
 // RoundKeys rounds keys of dim elements to integers of 8 bits, with one scale. It subtracts their mean,
@@ -52,25 +56,24 @@ func RoundKeys(dst []byte, keys []float32, dim int) RoundedKeys {
 		Rotate(row)
 		most = max(most, magnitude(row))
 	}
-	k := RoundedKeys{Scale: most / limit, Centre: centre, some: Rows{Stride: dim}}
+	k := RoundedKeys{Scale: most / limit, Centre: centre, sample: Rows{Stride: dim}}
 	Round(dst, rotated, k.Scale)
-	for s := range min(samples, count) {
-		for _, b := range dst[s*count/min(samples, count)*dim:][:dim] {
-			k.some.F32 = append(k.some.F32, float32(int(b)-Zero))
-		}
+	k.sample.F32 = make([]float32, min(sampledKeys, count)*dim)
+	for s := range min(sampledKeys, count) {
+		Integers(k.sample.F32[s*dim:][:dim], dst[s*count/min(sampledKeys, count)*dim:])
 	}
 	return k
 }
 
-// Spread returns how far the scores around the limit of a selection are from zero, relative to the length
-// of the query, for queries of dim elements that select the given share of the keys. It looks at some of
-// the queries and at some of the keys.
+// Spread returns the largest magnitude of the products around the limit of a selection, for queries of length
+// 1 that select the given share of the keys. A product is that of a rotated query and a key's integers.
+// Spread estimates it from some of the queries, which have dim elements, and some of the keys. [RoundQuery]
+// needs it.
 func (k RoundedKeys) Spread(queries []float32, dim int, share float64) (spread float32) {
-	const some = 8
 	count := len(queries) / dim
 	row := make([]float32, dim)
-	for s := range min(some, count) {
-		copy(row, queries[s*count/min(some, count)*dim:])
+	for s := range min(sampledQueries, count) {
+		copy(row, queries[s*count/min(sampledQueries, count)*dim:])
 		Rotate(row)
 		if n := norm(row); n > 0 {
 			spread = max(spread, k.farthest(row, share)/n)
@@ -79,23 +82,23 @@ func (k RoundedKeys) Spread(queries []float32, dim int, share float64) (spread f
 	return spread
 }
 
-// farthest returns a magnitude that few products of a rotated query exceed between those that half the share
-// and one and a half of the share of the keys exceed. Some of the keys stand for all of them: by the order
-// of their products, and, because few of them are among a small share, by the normal distribution.
+// farthest returns the largest magnitude of the products between two ranks: those of half the share of the
+// keys, and of one and a half of it. It takes the larger of two estimates: the order of the sampled
+// products, and a normal distribution, because few sampled keys are among a small share.
 func (k RoundedKeys) farthest(row []float32, share float64) float32 {
-	products := make([]float32, len(k.some.F32)/k.some.Stride)
-	Products(products, row, k.some)
+	products := make([]float32, len(k.sample.F32)/k.sample.Stride)
+	Products(products, row, k.sample)
 	slices.Sort(products)
 	n, mean, square := float64(len(products)), 0.0, 0.0
 	for _, p := range products {
 		mean += float64(p) / n
 		square += float64(p) * float64(p) / n
 	}
-	deviation := math.Sqrt(max(0, square-mean*mean))
+	deviation := math.Sqrt(max(0, square-float64(mean*mean)))
 	most := 0.0
 	for _, s := range []float64{share / 2, min(1.5*share, 0.99)} {
 		ordered := float64(products[int(max(0, math.Ceil((1-s)*n)-1))])
-		normal := mean + deviation*math.Sqrt2*math.Erfinv(1-2*s)
+		normal := mean + float64(deviation*math.Sqrt2*math.Erfinv(1-2*s))
 		most = max(most, math.Abs(ordered), math.Abs(normal))
 	}
 	return float32(most)
@@ -116,9 +119,16 @@ func RoundQuery(dst []byte, query []float32, spread float32) (scale float32) {
 func norm(row []float32) float32 {
 	sum := float32(0)
 	for _, v := range row {
-		sum += v * v
+		sum += float32(v * v)
 	}
 	return float32(math.Sqrt(float64(sum)))
+}
+
+// Integers stores the integers that rounded numbers stand for, as floats.
+func Integers(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = float32(int(src[i]) - Zero)
+	}
 }
 
 // magnitude returns the largest magnitude of some numbers.

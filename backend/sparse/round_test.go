@@ -15,7 +15,7 @@ func score(q, k []byte) uint8 {
 	for i := range q {
 		sum += (int(q[i]) - Zero) * (int(k[i]) - Zero)
 	}
-	return uint8(min(max(math.RoundToEven(float64(sum)/float64(Unit(len(q))))+Zero, 0), 255))
+	return uint8(min(max(math.Floor(float64(sum)/float64(Unit(len(q)))+0.5)+Zero, 0), 255))
 }
 
 // TestRoundedScoresSelectTheKeysOfFloatScores draws heads whose keys have a large mean and a few strong

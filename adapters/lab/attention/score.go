@@ -73,7 +73,7 @@ func (s Scores) prepare(e *estimate, c *heads.Chunk, n int, sums scaleSums, shar
 		rounded := sparse.RoundKeys(integers, source, dim)
 		e.unit, e.centre = rounded.Scale, rounded.Centre
 		e.spread = rounded.Spread(slices.Concat(c.Queries...), dim, share)
-		toFloats(e.keys.F32, integers)
+		sparse.Integers(e.keys.F32, integers)
 		return
 	}
 	e.unit, e.centre = scale, make([]float32, dim)
@@ -98,13 +98,6 @@ func nearest(scale, mean float32, logarithms bool) (best float32) {
 	return best
 }
 
-// toFloats returns rounded integers as floats.
-func toFloats(dst []float32, integers []byte) {
-	for i, b := range integers {
-		dst[i] = float32(int(b) - sparse.Zero)
-	}
-}
-
 // products estimates the scores of the first n keys for a query, in arbitrary units.
 func (s Scores) products(e *estimate, q []float32, n int) []float32 {
 	e.product = grown(e.product, n)
@@ -116,7 +109,7 @@ func (s Scores) products(e *estimate, q []float32, n int) []float32 {
 	if s == Rows {
 		integers := make([]byte, len(q))
 		e.scale = sparse.RoundQuery(integers, q, e.spread)
-		toFloats(e.queries, integers)
+		sparse.Integers(e.queries, integers)
 	} else {
 		for i, v := range q {
 			e.queries[i] = round(v, e.scale)
@@ -138,7 +131,7 @@ func (s Scores) selectKeys(dst []int32, e *estimate, q []float32, n int, rule sp
 	e.bytes = e.bytes[:n]
 	step := sparse.Unit(len(q))
 	for i, v := range p {
-		e.bytes[i] = uint8(min(max(float32(math.Round(float64(v/step)))+128, 0), 255))
+		e.bytes[i] = uint8(min(max(math.Floor(float64(v/step)+0.5)+sparse.Zero, 0), 255))
 	}
 	return sparse.Select(dst, e.bytes, rule, ratio)
 }

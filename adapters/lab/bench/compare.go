@@ -163,10 +163,11 @@ func LeastOf(runs [][]Pair) (least []Pair) {
 
 // Control returns pairs that compare requests without drafts with themselves: in place of the times
 // without drafts the least ones in the first half of the runs, and in place of those with drafts the least
-// ones without drafts in the second half. What they differ by, the machine adds to every comparison. There
-// are at least two runs.
+// ones without drafts in the second half. What they differ by, the machine adds to every comparison. With
+// an odd number of runs, the middle one does not count. There are at least two runs.
 func Control(runs [][]Pair) (control []Pair) {
-	first, second := LeastOf(runs[:len(runs)/2]), LeastOf(runs[len(runs)/2:])
+	half := len(runs) / 2
+	first, second := LeastOf(runs[:half]), LeastOf(runs[len(runs)-half:])
 	for i, p := range first {
 		p.Device, p.Auto, p.Different = p.Device+", off twice", second[i].Off, false
 		control = append(control, p)

@@ -39,7 +39,8 @@ func (b *Buffers) Recall(rows *Rows, first, end, width int) (again bool, busy ti
 	answers := false // answers is set if an answer has missed attention
 	for sequence := range rows.Starts {
 		missed, took := b.recallFor(rows, sequence, first, end, width)
-		if busy += took; rows.answers(sequence, width) {
+		busy += took
+		if rows.answers(sequence, width) {
 			answers = answers || missed
 		} else {
 			again = again || missed

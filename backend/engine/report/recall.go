@@ -5,8 +5,8 @@ import "time"
 // Recall counts the choices of pages for sequences with more tokens than slots. The zero Recall
 // counts nothing.
 type Recall struct {
-	// Blocks is the number of times that a block chose pages after its graph had run, and Again the
-	// number of these times after which the graph ran again with the new pages.
+	// Blocks is the number of block runs after which pages could be chosen: those with a sequence of more
+	// tokens than slots. Again is the number of these after which the graph ran again with new pages.
 	Blocks, Again int
 	// Busy is the time for which the host's goroutines chose and copied pages, added up over the
 	// goroutines.
