@@ -16,23 +16,26 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-func TestClientsThatAskForJSONGetErrorObjects(t *testing.T) {
+func TestClientsWithAnAcceptHeaderGetErrorObjects(t *testing.T) {
 	s, url, _ := start(t, 1)
 	s.SetModel(&fakeModel{})
 	for path := range hostPaths {
-		status, answer := servertest.Ask(t, "POST", url+path, "{", "Accept: application/json")
-		var object struct {
-			Error struct {
-				Code          int
-				Message, Type string
+		_, plain := servertest.Ask(t, "POST", url+path, "{") // as Ollama asks
+		// curl, fetch, requests and aiohttp send */*
+		for _, accept := range []string{"application/json", "*/*", "text/event-stream"} {
+			status, answer := servertest.Ask(t, "POST", url+path, "{", "Accept: "+accept)
+			var object struct {
+				Error struct {
+					Code          int
+					Message, Type string
+				}
 			}
+			require.NoError(t, json.Unmarshal([]byte(answer), &object), "%s, %s: %s", path, accept, answer)
+			require.Equal(t, status, object.Error.Code)
+			require.NotEmpty(t, object.Error.Message)
+			require.Contains(t, []string{"invalid_request_error", "not_supported_error"}, object.Error.Type)
+			require.Equal(t, object.Error.Message, strings.TrimSpace(plain), "Ollama gets the same sentence")
 		}
-		require.NoError(t, json.Unmarshal([]byte(answer), &object), "%s: %s", path, answer)
-		require.Equal(t, status, object.Error.Code)
-		require.NotEmpty(t, object.Error.Message)
-		require.Contains(t, []string{"invalid_request_error", "not_supported_error"}, object.Error.Type)
-		_, plain := servertest.Ask(t, "POST", url+path, "{")
-		require.Equal(t, object.Error.Message, strings.TrimSpace(plain), "Ollama gets the same sentence")
 	}
 }
 

@@ -88,10 +88,10 @@ var hostPaths = map[string]bool{
 
 // wantsSentence reports whether an error is sent as a plain sentence and not as an
 // error object. wantsSentence returns true if Ollama calls the endpoint and the request
-// has no Accept header for JSON. Ollama sends no Accept header, and the clients of
-// OpenAI's API ask for JSON.
+// has no Accept header. Ollama sends no Accept header. All other clients but some in Go
+// send one, often "*/*", and parse each answer as JSON.
 func wantsSentence(r *http.Request) bool {
-	return hostPaths[r.URL.Path] && !strings.Contains(r.Header.Get("Accept"), "application/json")
+	return hostPaths[r.URL.Path] && r.Header.Get("Accept") == ""
 }
 
 func (r *refusal) write(w http.ResponseWriter, request *http.Request) {
