@@ -343,3 +343,27 @@ func TestDamagedAttentionIsRejected(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrImage, field)
 	}
 }
+
+// TestPaddingChangesNoOtherRow turns the query of the row of padding to the one element in which keys differ
+// most, and which the other queries do not have: their results stay the same.
+func TestPaddingChangesNoOtherRow(t *testing.T) {
+	c := drawCase(rand.New(rand.NewPCG(5, 6)), 400, 390)
+	for name, factor := range map[string]float32{"past_k0": 5, "k_in": 5, "q_in": 0} {
+		for i := 0; i < len(c.inputs[name]); i += c.dim {
+			c.inputs[name][i] *= factor
+		}
+	}
+	d := attending(Attention{Ratio: 0.3, Rule: sparse.Rule{Sinks: 2, Floor: 8}})
+	want := c.run(t, d, c.graph(t, true))["y"]
+	for h := range c.keyHeads * c.groups {
+		query := c.inputs["q_in"][(h*c.rows+c.rows-1)*c.dim:][:c.dim]
+		clear(query)
+		query[0] = 1
+	}
+	got := c.run(t, d, c.graph(t, true))["y"]
+	for i := range want {
+		if i/c.dim%c.rows != c.rows-1 {
+			require.Equal(t, want[i], got[i], i)
+		}
+	}
+}
