@@ -95,8 +95,19 @@ func readTrusted(path string) ([]byte, error) {
 	if err := trust.Check(path); err != nil {
 		return nil, err
 	}
+	const largest = 256 << 20 // results have some megabytes at most
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > largest { // a pipe would block for ever
+		return nil, fmt.Errorf("%s: %w: want a file of at most %d MiB", path, errNoResult, largest>>20)
+	}
 	return os.ReadFile(path)
 }
+
+// errNoResult is returned for a path that holds no file of a result's size.
+var errNoResult = errors.New("the path holds no stored result")
 
 // Entry describes a file with a measured result.
 type Entry struct {

@@ -211,7 +211,11 @@ func (f *attentionFlags) ratios(ctx context.Context, m findings.Model, b *attent
 	if err != nil {
 		return nil, err
 	}
-	return s.Findings().AttentionRatios(m.Model, f.keep)
+	ratios, err := s.Findings().AttentionRatios(m.Model, f.keep)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("the shares of this model's heads were never measured: run sdnpu calibrate MODEL --attention: %w", err)
+	}
+	return ratios, err
 }
 
 // importances returns the importance of heads from the file in --importance, or measures it and writes
@@ -230,7 +234,7 @@ func (f *attentionFlags) importances(ctx context.Context, m findings.Model, b *a
 				err = fmt.Errorf("it does not hold the importance of this model's heads with %s", of)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("--importance %s: %w", f.importance, err)
+				return nil, fmt.Errorf("--importance %s: %w: name another file", f.importance, err)
 			}
 			return kept.Importance, nil
 		}

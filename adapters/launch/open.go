@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/sdnpu/sdnpu/adapters/database"
@@ -134,6 +135,9 @@ func (s Settings) openEngine(ctx context.Context, l *Model, m *model.Model, o Op
 	}
 	options.WidthTimes = s.Findings().KnownTimes(times)
 	if l.Engine, err = engine.New(ctx, lanes.For(l.Device, m, options.Recipe, options.Attention), m, l.Tokenizer, options); err != nil {
+		if options.Slots > 0 && errors.Is(err, engine.ErrOptions) {
+			err = fmt.Errorf("with sdnpu.attention_keep=%d: %w", options.Slots, err)
+		}
 		return err
 	}
 	if err := s.Findings().KeepTimes(ctx, times, l.Engine.WidthTimes()); err != nil {

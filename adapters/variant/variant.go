@@ -173,7 +173,7 @@ func (p Preparation) shares(ctx context.Context, s launch.Settings, o launch.Opt
 	}
 	c := findings.AttentionCalibration{Model: m, Text: findings.CalibrationText(), Progress: p.Progress}
 	_, err = c.WriteTo(ctx, s.Findings().AttentionPath(m.Digest()))
-	if errors.Is(err, heads.ErrModel) {
+	if errors.Is(err, heads.ErrModel) || errors.Is(err, heads.ErrTexts) {
 		p.Say("attention: all heads keep the same share of keys: %v", err)
 		return nil
 	}

@@ -50,7 +50,7 @@ func (m *Model) Errors(ctx context.Context, texts [][]int32, progress func(done,
 		}
 	}
 	if s.rows == 0 {
-		return nil, fmt.Errorf("heads: %w: want a text of at least %d tokens", ErrTexts, fewest)
+		return nil, fmt.Errorf("heads: %w: want a text of at least %d tokens, and layers that see as many", ErrTexts, fewest)
 	}
 	return s.relative(), nil
 }
