@@ -183,6 +183,9 @@ func (e *Engine) identityOf() (sum [sha256.Size]byte, err error) {
 			fmt.Fprintf(h, " %v", a.Ratios(layer))
 		}
 	}
+	if e.options.Slots > 0 { // beyond the slots, later keys and values depend on the pages that passes saw
+		fmt.Fprintf(h, "\nslots %d", e.options.Slots)
+	}
 	h.Sum(sum[:0])
 	return sum, nil
 }

@@ -159,7 +159,7 @@ func TestAFileOfAnotherModelIsNotRestored(t *testing.T) {
 	short.Context, short.FirstContext = 6, 6
 	for name, o := range map[string]engine.Options{
 		`recipe "f16+kv8", and this model runs with "f16"`: saving(t, "f16", 1),
-		"another model, calibration or version":            ranges,
+		"another model, calibration, setting":              ranges,
 		"start the server with a longer context":           short,
 	} {
 		other, _ := start(t, newDevice(), o)
@@ -286,4 +286,20 @@ func FuzzSavedFiles(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, want, report.Output)
 	})
+}
+
+// TestAFileOfOtherSlotsIsNotRestored saves a text with slots and reads it without, and the other way.
+func TestAFileOfOtherSlotsIsNotRestored(t *testing.T) {
+	all := saving(t, "f16", 1)
+	all.Context, all.FirstContext = 512, 512
+	some := all
+	some.Slots, some.FirstContext = 192, 192
+	for _, o := range [][2]engine.Options{{all, some}, {some, all}} {
+		e, _ := start(t, newDevice(), o[0])
+		file := savedFile(t, e)
+		other, _ := start(t, newDevice(), o[1])
+		_, err := other.RestoreSequence(t.Context(), 0, bytes.NewReader(file))
+		require.ErrorIs(t, err, engine.ErrSaved)
+		require.ErrorContains(t, err, "setting of attention")
+	}
 }

@@ -48,7 +48,7 @@ func (r Reader) matches(h *Header) error {
 	case h.Prompt > r.Context:
 		return fmt.Errorf("%w: its last prompt has %d tokens, and the context has %d: start the server with a longer context", ErrRestore, h.Prompt, r.Context)
 	case h.Identity != own.Identity:
-		return fmt.Errorf("%w: another model, calibration or version of the device's library has computed it: compute the prompt again", ErrRestore)
+		return fmt.Errorf("%w: another model, calibration, setting of attention or version of the device's library has computed it: compute the prompt again", ErrRestore)
 	}
 	for i, t := range h.Tokens {
 		if t < 0 || int(t) >= r.Vocab {
