@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAPipeIsNoResult reads a pipe, which nobody writes: a read would never end.
+// TestAPipeIsNoResult reads a pipe to which nothing is written: a read would never end.
 func TestAPipeIsNoResult(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe.json")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
