@@ -16,8 +16,8 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// ErrAttentionFile is returned for a file that does not hold the errors of this model's heads.
-var ErrAttentionFile = errors.New("the file does not hold the errors of this model's heads")
+// ErrAttentionFile is returned for a file that does not hold a calibration of this model's attention.
+var ErrAttentionFile = errors.New("the file does not hold a calibration of this model's attention")
 
 // Increase attentionVersion whenever a change of the code makes the calibration find other
 // errors in the same text.
@@ -50,7 +50,7 @@ type AttentionFile struct {
 	Errors [][][]float64 `json:"errors"`
 }
 
-// AttentionPath returns the path of the file for the errors of a model's heads, or "" if the
+// AttentionPath returns the path of the file for the calibration of a model's attention, or "" if the
 // store stores nothing.
 func (s Store) AttentionPath(digest string) string {
 	if s.Cache == "" {
@@ -63,7 +63,7 @@ func (s Store) AttentionPath(digest string) string {
 // the model's attention was never calibrated, the error wraps [os.ErrNotExist].
 func (s Store) AttentionRatios(m *model.Model, mean float64) ([][]float64, error) {
 	if s.Cache == "" {
-		return nil, fmt.Errorf("errors of heads: no image cache: %w", os.ErrNotExist)
+		return nil, fmt.Errorf("calibration of attention: no image cache: %w", os.ErrNotExist)
 	}
 	f, err := ReadAttention(s.AttentionPath(m.Digest()), m.Digest(), m.Config())
 	if err != nil {
@@ -72,7 +72,7 @@ func (s Store) AttentionRatios(m *model.Model, mean float64) ([][]float64, error
 	return heads.Ratios(f.Errors, mean)
 }
 
-// ReadAttention reads the errors of heads for the model with the given digest.
+// ReadAttention reads the calibration of attention for the model with the given digest.
 func ReadAttention(path, digest string, c model.Config) (f AttentionFile, err error) {
 	data, err := readTrusted(path)
 	if err != nil {
@@ -122,7 +122,7 @@ type AttentionCalibration struct {
 	Progress func(engine.Progress)
 }
 
-// WriteTo measures the errors of the model's heads and stores them in a file.
+// WriteTo measures what attention to some keys changes in each head, and stores it in a file.
 func (a AttentionCalibration) WriteTo(ctx context.Context, path string) (f AttentionFile, err error) {
 	if f, err = a.Measure(ctx); err != nil {
 		return f, err
@@ -133,7 +133,7 @@ func (a AttentionCalibration) WriteTo(ctx context.Context, path string) (f Atten
 	return f, atomicfile.WriteJSON(ctx, path, f)
 }
 
-// Measure measures the errors of the model's heads on the float device.
+// Measure measures what attention to some keys changes in each head, on the float device.
 func (a AttentionCalibration) Measure(ctx context.Context) (f AttentionFile, err error) {
 	parts, tokens, err := a.parts()
 	if err != nil {

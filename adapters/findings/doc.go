@@ -10,7 +10,7 @@
 //	flips/     how often the graph width changes the top token
 //	choices/   the recipe that was chosen for a model on a device, with its figures
 //	refusals/  recipes that a device could not run, which later starts do not try
-//	attention/ errors of attention heads, for the share of keys that each head keeps
+//	attention/ what attention to some keys changes in each head, for the share of keys that it keeps
 //	times/     times of graphs by width, for the next start
 //	profiles/  load and execute times (package profile writes them)
 //	manifest.json, in a folder of prepared images: what the images are for

@@ -13,7 +13,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model"
 )
 
-// FuzzResultFiles reads arbitrary bytes as ranges, checks, importances and manifests, because
+// FuzzResultFiles reads arbitrary bytes as ranges, checks, calibrations of attention and manifests, because
 // users may edit these files.
 func FuzzResultFiles(f *testing.F) {
 	const digest = "abc"

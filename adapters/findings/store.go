@@ -26,7 +26,7 @@ const (
 	ChoicesFolder  = "choices"
 	TimesFolder    = "times"
 	RefusalsFolder = "refusals"
-	// AttentionFolder holds the errors of attention heads.
+	// AttentionFolder holds calibrations of attention.
 	AttentionFolder = "attention"
 	// ConfigurationsFolder holds the blocks and widths that plan auto has chosen. Package
 	// launch writes the files of ConfigurationsFolder.

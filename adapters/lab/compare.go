@@ -58,8 +58,8 @@ none.
 
 Other programs disturb the times on this machine's clock. With --runs N, all requests run N
 times, each time in a new process that knows nothing of earlier runs, and the table has the
-least time of each request. One more row, the control, compares the requests without drafts
-with themselves: the runs of the first half with those of the second half.`,
+least time of each request. The rows "off twice" are a control: they compare the requests
+without drafts with themselves, those of the first half of the runs with those of the second.`,
 		Example: "  sdnpu-lab bench drafts --prompts rag.jsonl --model smollm2.gguf --items 8 --device sd8gen2,sd8gen3",
 		Args:    cmdline.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

@@ -16,7 +16,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/heads"
 )
 
-// runAttention measures the errors of attention heads and prints the share of keys of each head.
+// runAttention measures what attention to some keys changes in each head, and prints the share of keys of each head.
 func (c *calibrateFlags) runAttention(cmd *cobra.Command, s launch.Settings, path string) (err error) {
 	if !(c.keep > 0 && c.keep <= 1) {
 		return fmt.Errorf("--keep %v: want a number above 0 and at most 1, such as 0.2", c.keep)
@@ -82,7 +82,7 @@ func (c *calibrateFlags) printAttention(w io.Writer, f findings.AttentionFile, r
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "errors of %d heads of %s with %d tokens (%s) in %v: %s\n",
+	_, err := fmt.Fprintf(w, "shares of %d heads of %s, measured with %d tokens (%s) in %v: %s\n",
 		len(ratios)*len(ratios[0]), f.Model, f.Tokens, f.Source, took.Round(time.Millisecond), path)
 	return err
 }

@@ -73,7 +73,7 @@ func TestCalibrateAttentionPrintsATable(t *testing.T) {
 	out, err := sdnpu(t, "calibrate", story, "--attention", "--text", text)
 	require.NoError(t, err)
 	require.Regexp(t, `layer +share of keys of each head \(%\)`, out)
-	require.Regexp(t, `errors of 40 heads of .+ with \d+ tokens \(balls\.txt\)`, out)
+	require.Regexp(t, `shares of 40 heads of .+, measured with \d+ tokens \(balls\.txt\)`, out)
 	for _, wrong := range [][]string{{"--keep", "0"}, {"--keep", "1.5"}, {"--recipe", "w8a8"}, {"--form-error", "0.1"}} {
 		_, err := sdnpu(t, append([]string{"calibrate", story, "--attention"}, wrong...)...)
 		require.Error(t, err)

@@ -15,6 +15,6 @@
 //
 // # Cost
 //
-// An open model holds its weights in its recipe's types: in float32 with [Float]. [Model.Errors] computes the texts once, and sorts the
-// scores of one row in eight.
+// An open model holds its weights in its recipe's types: in float32 with [Float]. [Model.Errors] computes
+// the texts once, and sorts the scores of one row in eight.
 package heads

@@ -33,7 +33,7 @@ type layer struct {
 }
 
 // Float is the recipe that computes in float32.
-var Float = model.Recipe{Name: "f32", Weights: backend.Float32, Activations: backend.Float32, Cache: backend.Float32}
+var Float, _ = model.FindRecipe("f32") // FindRecipe cannot fail, because the recipe exists
 
 // Open compiles and loads the graphs of a model for passes of up to `width` rows of texts of up to
 // `context` tokens. The recipe applies to everything but attention. Its activations and KV cache must be
@@ -104,35 +104,28 @@ type graph struct {
 }
 
 // get returns the elements of a port.
-func (r *graph) get(port string) []float32 { return decode(r.buffers[port].Bytes(), r.types[port]) }
+func (r *graph) get(port string) ([]float32, error) {
+	return decode(r.buffers[port].Bytes(), r.types[port])
+}
 
 // set stores the elements of a port, and clears the rest of its memory.
-func (r *graph) set(port string, values []float32) {
+func (r *graph) set(port string, values []float32) error {
 	data := r.buffers[port].Bytes()
+	size := len(values) * r.types[port].Size()
+	clear(data[size:])
 	if r.types[port] == backend.Float16 {
-		for i, v := range values {
-			binary.LittleEndian.PutUint16(data[2*i:], quant.F32ToF16(v))
-		}
-		clear(data[2*len(values):])
-		return
+		return quant.EncodeF16(data[:size], values)
 	}
 	for i, v := range values {
 		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
 	}
-	clear(data[4*len(values):])
+	return nil
 }
 
 // decode decodes floating-point numbers.
-func decode(data []byte, t backend.DataType) []float32 {
+func decode(data []byte, t backend.DataType) ([]float32, error) {
 	values := make([]float32, len(data)/t.Size())
-	for i := range values {
-		if t == backend.Float16 {
-			values[i] = quant.F16ToF32(binary.LittleEndian.Uint16(data[2*i:]))
-		} else {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		}
-	}
-	return values
+	return values, quant.DecodeFloats(values, data, t)
 }
 
 func (m *Model) openGraph(ctx context.Context, g *backend.Graph) (_ *graph, err error) {

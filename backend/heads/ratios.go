@@ -12,14 +12,13 @@ import (
 var ErrRatios = errors.New("no shares of heads")
 
 // Ratios returns the share of keys that each head keeps, indexed (layer, head): the shares with the given
-// mean that have the least sum of errors. [Model.Errors] measures the errors. Between
-// measured shares, an error is that of the lower convex hull of the measured points and of the point (1, 0): a
-// head that keeps all keys has no error. No share is below
-// Shares[0], or below the mean if that is less.
+// mean that have the least sum of errors. [Model.Errors] measures the errors. Between measured shares, an
+// error is that of the lower convex hull of the measured points and of the point (1, 0): a head that keeps
+// all keys has no error. No share is below Shares[0], or below the mean if that is less.
 func Ratios(measured [][][]float64, mean float64) (ratios [][]float64, err error) {
 	type gain struct {
 		layer, head  int
-		width, slope float64 // a head that keeps a share more has slope times the share less error, up to the width
+		width, slope float64 // the head loses slope less error for each unit of share, up to width
 	}
 	var gains []gain
 	n := 0

@@ -2,6 +2,7 @@ package heads
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -47,7 +48,7 @@ func (m *Model) Embed(rows []Row) ([]float32, error) {
 	if err := m.model.Embed(data, tokens, m.recipe); err != nil {
 		return nil, err
 	}
-	return decode(data, m.recipe.Activations), nil
+	return decode(data, m.recipe.Activations)
 }
 
 // Attend computes the queries, keys and values of rows in a layer, stores the keys and values in
@@ -65,12 +66,17 @@ func (m *Model) Attend(ctx context.Context, layer int, rows []Row, x []float32, 
 	if c.RopeDim > 0 {
 		l.view.Rope(l.before.buffers[l.view.Cos].Bytes(), l.before.buffers[l.view.Sin].Bytes(), positions, m.recipe)
 	}
-	l.before.set(model.PortX, x)
+	if err := l.before.set(model.PortX, x); err != nil {
+		return nil, err
+	}
 	if err := l.before.run(ctx); err != nil {
 		return nil, err
 	}
 	for kv, port := range []string{model.NewKey(layer), model.NewValue(layer)} {
-		fresh := l.before.get(port)
+		fresh, err := l.before.get(port)
+		if err != nil {
+			return nil, err
+		}
 		for head := range c.KVHeads {
 			for i, r := range rows {
 				to := [][][][]float32{r.Text.keys, r.Text.values}[kv][layer][head]
@@ -78,7 +84,10 @@ func (m *Model) Attend(ctx context.Context, layer int, rows []Row, x []float32, 
 			}
 		}
 	}
-	queries := l.before.get(model.Query(layer))
+	queries, err := l.before.get(model.Query(layer))
+	if err != nil {
+		return nil, err
+	}
 	mixed := make([]float32, len(rows)*c.Heads*c.HeadDim)
 	each(m.chunks(layer, rows, queries, mixed), attention)
 	return mixed, nil
@@ -126,12 +135,17 @@ func each(list []*Chunk, attention Attention) {
 // Finish computes the rest of a layer from the results of attention, and returns its hidden states.
 func (m *Model) Finish(ctx context.Context, layer int, x, mixed []float32) ([]float32, error) {
 	l := &m.layers[layer]
-	l.after.set(model.PortX, x)
-	l.after.set(mixedName(layer), mixed)
+	if err := errors.Join(l.after.set(model.PortX, x), l.after.set(mixedName(layer), mixed)); err != nil {
+		return nil, err
+	}
 	if err := l.after.run(ctx); err != nil {
 		return nil, err
 	}
-	return l.after.get(model.PortY)[:len(x)], nil
+	y, err := l.after.get(model.PortY)
+	if err != nil {
+		return nil, err
+	}
+	return y[:len(x)], nil
 }
 
 // Run computes rows from a layer on, and returns the hidden states after the last layer.
@@ -172,13 +186,18 @@ func (m *Model) Compute(ctx context.Context, t *Text, from, to, width int, atten
 // Losses returns the negative logarithm of the probability of the token after each row. y holds the
 // hidden states after the last layer.
 func (m *Model) Losses(ctx context.Context, rows []Row, y []float32) ([]float64, error) {
-	m.head.set(model.PortX, y)
+	if err := m.head.set(model.PortX, y); err != nil {
+		return nil, err
+	}
 	if err := m.head.run(ctx); err != nil {
 		return nil, err
 	}
 	losses := make([]float64, len(rows))
 	vocab := m.config.Vocab
-	logits := m.head.get(model.PortLogits)
+	logits, err := m.head.get(model.PortLogits)
+	if err != nil {
+		return nil, err
+	}
 	for i, r := range rows {
 		losses[i] = loss(logits[i*vocab:][:vocab], r.Text.Tokens[r.Position+1])
 	}

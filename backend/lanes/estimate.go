@@ -107,6 +107,7 @@ func (h *headPass) estimate(ctx context.Context, i int) error {
 	began := time.Now()
 	l, e := h.launches[i], h.program.scores
 	h.round(l)
+	rounded := time.Since(began)
 	if e != nil && e.failures < maxFailures {
 		took, err := h.runGraph(ctx, l, began)
 		if err == nil {
@@ -124,7 +125,7 @@ func (h *headPass) estimate(ctx context.Context, i int) error {
 	own := time.Now()
 	h.product(l)
 	h.byProcessor++
-	h.alone += time.Since(own)
+	h.alone += rounded + time.Since(own)
 	h.program.stretch(ctx, began)
 	return nil
 }

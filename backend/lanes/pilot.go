@@ -157,7 +157,7 @@ type headPass struct {
 	// estimates[i] is the time of launch i, and topK[h] and sparse[h] are those of query head h. If the
 	// processor estimates the scores of a launch, its time is zero, and counts in `alone` instead.
 	estimates, topK, sparse []time.Duration
-	alone                   time.Duration // alone is the time in which the processor estimated scores
+	alone                   time.Duration // alone is the time in which the processor estimated scores, without failed runs of graphs
 	byProcessor             int           // byProcessor counts the launches whose scores the processor estimated
 }
 
