@@ -105,7 +105,7 @@ VENDOR_TESTS := SDNPU_REQUIRE=vendor,models
 
 test-vendor: vendor models ## fetch both and run the tests on the vendor's library (minutes)
 	$(VENDOR_TESTS) go test -timeout 60m -run 'Vendor|SwapGraphs|GraphsSwapped|WholeModels|ModelsEmit|Forms' ./hexagon ./hexagon/estimator ./hexagon/forms ./hexagon/models
-	$(VENDOR_TESTS) go test -timeout 20m -run 'EveryFamily|FirstContactWithTheVendors' ./integration_test ./adapters/lab
+	$(VENDOR_TESTS) go test -timeout 20m -run 'EveryFamily|EmbeddingsOnTheVendors|FirstContactWithTheVendors|AttentionWindows' ./integration_test ./adapters/lab ./adapters/lab/estimate
 
 test-vendor-full: vendor models ## run whole models and rewrite hexagon/models/testdata (hours); PART='30_layers/vendor/f16' selects some, MISSING=1 the missing ones
 	$(VENDOR_TESTS) SDNPU_FULL=1 go test -timeout 12h -v ./hexagon/models \

@@ -70,6 +70,18 @@ func standIn(t *testing.T, block, layers, total, rows int) *backend.Graph {
 	return g
 }
 
+// windowsStandIn returns a graph with the name, rows and mask of a block that computes embeddings
+// in attention windows of `span` rows.
+func windowsStandIn(t *testing.T, windows, span int) *backend.Graph {
+	b := backend.NewBuilder(fmt.Sprintf("block0_rows%d_windows%d_layers2of7", windows*span, windows))
+	x, mask := b.Input("x", backend.Float16, windows*span, 8), b.Input("mask", backend.Float16, windows, 1, 2*span, span)
+	b.Output(b.Apply("y", backend.Add, []backend.TensorID{x, x}))
+	b.Output(b.Apply("masks", backend.Add, []backend.TensorID{mask, mask}))
+	g, err := b.Graph()
+	require.NoError(t, err)
+	return g
+}
+
 func headStandIn(t *testing.T, rows int) *backend.Graph {
 	b := backend.NewBuilder(fmt.Sprintf("head_rows%d", rows))
 	x := b.Input("x", backend.Float16, rows, 8)
@@ -151,6 +163,9 @@ func chargesOf(t *testing.T, d *Device, cost *graphswap.Cost, name string) {
 		same(t, cost.Head(rows), runCost(t, head, g.Name, bound(t, d, g.Signature())).Took, "head")
 		require.NoError(t, head.Close())
 	}
+	windows := windowsStandIn(t, 4, 8)
+	p = load(t, d, windows)
+	same(t, cost.Exec(2.0/7, 32, 8/2), runCost(t, p, windows.Name, bound(t, d, windows.Signature())).Took, "4 attention windows of 8 rows")
 	other := square(t, "other", 64)
 	p = load(t, d, other)
 	same(t, cost.Profile.Compute.RPCMs, runCost(t, p, "other", bound(t, d, other.Signature())).Took, "a graph of no model")

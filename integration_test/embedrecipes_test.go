@@ -19,6 +19,7 @@ import (
 	"github.com/sdnpu/sdnpu/backend/model/modeltest"
 	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/hexagon"
+	"github.com/sdnpu/sdnpu/hexagon/librarytest"
 )
 
 // openEmbedder opens the embedder of a model file. A recipe that needs activation ranges
@@ -38,7 +39,7 @@ func openEmbedder(t testing.TB, path string, dev backend.Device, recipe string, 
 		r.Ranges, err = chain.Calibrate(t.Context(), cpu.New(cpu.Options{}), m, texts, chain.Options{Recipe: exact, Context: 64}, nil)
 		require.NoError(t, err)
 	}
-	e, err := embed.New(t.Context(), dev, m, embed.Options{Recipe: r, Rows: []int{128, 32}})
+	e, err := embed.New(t.Context(), dev, m, embed.Options{Recipe: r, Rows: []int{128, 32}, Window: 32})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e
@@ -86,6 +87,37 @@ func TestEmbeddingsOnTheEmulatorAgreeWithTheOracle(t *testing.T) {
 				row += fmt.Sprintf(" %s %.6f |", recipe.name, worst)
 			}
 			t.Log(row)
+		})
+	}
+}
+
+// TestEmbeddingsOnTheVendorsLibraryAgreeWithTheOracle computes passes with several attention
+// windows.
+func TestEmbeddingsOnTheVendorsLibraryAgreeWithTheOracle(t *testing.T) {
+	dev, err := hexagon.Open(hexagon.Options{Library: librarytest.Vendor(t), SoC: 57})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, dev.Close()) }()
+	for i, arch := range append([]string{"qwen3"}, modeltest.Encoders...) {
+		t.Run(arch, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(13, uint64(i)))
+			m := shaped(rng, arch, quant.F16, 128, 2)
+			m.Key(arch+".pooling_type", uint32(model.PoolMean))
+			texts := make([][]int32, 8) // two texts fill each of the four attention windows
+			for j := range texts {
+				for range 16 {
+					texts[j] = append(texts[j], rng.Int32N(int32(m.Vocab)))
+				}
+			}
+			e := openEmbedder(t, writeModel(t, m), dev, "f16", nil)
+			got, report, err := e.Embed(t.Context(), texts)
+			require.NoError(t, err)
+			require.Equal(t, 1, report.Passes)
+			worst := 1.0
+			for j, text := range texts {
+				worst = min(worst, cosineOf(float64s(got[j][0]), meanOf(m, text)))
+			}
+			t.Logf("%s: cosine at least %.6f", arch, worst)
+			require.GreaterOrEqual(t, worst, 0.999)
 		})
 	}
 }

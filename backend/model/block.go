@@ -85,7 +85,12 @@ type Block struct {
 	// graph computes embeddings: it has no ports for keys and values, a row sees only rows of
 	// the same pass, and the graph of the last layers includes the final norm.
 	Rows, Context int
-	Recipe        Recipe
+	// Windows is the number of attention windows of a graph that computes embeddings. Each window
+	// consists of Rows/Windows consecutive rows, and a row sees only rows of its own window. The time
+	// and the memory of attention are divided by Windows. Zero means one window. Graphs with past
+	// slots have one window.
+	Windows int `json:",omitempty"`
+	Recipe  Recipe
 	// If Queries is set, the queries of each layer are an output of the graph, [1,Heads,M,D]:
 	// see [Query]. Their products with keys in the cache are the attention scores.
 	Queries bool `json:",omitempty"`
@@ -128,6 +133,10 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 		return nil, fmt.Errorf("model: block %q: %w: layers %d to %d of %d, %d rows, %d past slots",
 			b.Name, ErrRange, b.First, b.End, m.config.Layers, b.Rows, b.Context)
 	}
+	if b.Windows < 0 || b.Windows > 1 && (b.Context > 0 || b.Rows%b.Windows != 0) {
+		return nil, fmt.Errorf("model: block %q: %w: %d attention windows with %d rows and %d past slots: want a divisor of the rows, and no past slots",
+			b.Name, ErrRange, b.Windows, b.Rows, b.Context)
+	}
 	if b.Pilot != nil && (b.Context == 0 || b.Recipe.Cache.Fixed()) {
 		return nil, fmt.Errorf("model: block %q: attention on the host with %d past slots and a KV cache of %v: want past slots of floats: %w", b.Name, b.Context, b.Recipe.Cache, errors.ErrUnsupported)
 	}
@@ -135,6 +144,8 @@ func (m *Model) Block(b Block) (*backend.Graph, error) {
 		b.Recipe.Cache = b.Recipe.Activations // nothing is cached
 	}
 	w := newWriter(m, b.Name, b.Recipe, b.Rows, b.Context)
+	w.windows = max(b.Windows, 1)
+	w.span = b.Rows / w.windows
 	w.startObserving(b.Observe)
 	w.inLayers, w.queriesLeave, w.pilot = true, b.Queries, b.Pilot
 	t := b.Recipe.Activations

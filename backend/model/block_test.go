@@ -205,6 +205,9 @@ func TestMissingBlocksAreRejected(t *testing.T) {
 		{Name: "no rows", End: 1, Context: 1, Recipe: f16},
 		{Name: "negative context", End: 1, Rows: 1, Context: -1, Recipe: f16},
 		{Name: "overflow", End: 1, Rows: math.MaxInt, Context: 1, Recipe: f16},
+		{Name: "negative windows", End: 1, Rows: 4, Windows: -1, Recipe: f16},
+		{Name: "unequal windows", End: 1, Rows: 4, Windows: 3, Recipe: f16},
+		{Name: "windows and a cache", End: 1, Rows: 4, Windows: 2, Context: 1, Recipe: f16},
 	} {
 		_, err := loaded.Block(b)
 		require.ErrorIs(t, err, model.ErrRange, b.Name)

@@ -52,6 +52,10 @@
 // rotated keys and their values, and the caller stores them. The result of a row that
 // sees no slot is undefined, so even a padding row must see itself.
 //
+// A graph with W attention windows ([Block.Windows]) has M/W rows for each window. The first
+// dimension of its angles, masks and queries is W, and M/W takes the place of M in their other
+// dimensions.
+//
 // # Why the graphs look as they do
 //
 //   - Query heads that share a key head are stacked as rows. A single multiplication per layer

@@ -19,35 +19,35 @@ func (w *writer) shaped() bool {
 	return w.rows > 1 && w.rows <= shapedRows && w.recipe.Linear.Activations == backend.Ufixed16
 }
 
-// heads converts [M,n·D] to [1,n,M,D], and normalises each head by gamma [D] unless
+// heads converts [M,n·D] to [windows,n,span,D], and normalises each head by gamma [D] unless
 // gamma is nil. The norm of a head works on a tensor of two dimensions: see the comment
 // of package model.
 func (w *writer) heads(name string, x backend.TensorID, n int, gamma *weight) backend.TensorID {
-	m, d := w.rows, w.model.config.HeadDim
+	d := w.model.config.HeadDim
 	if gamma != nil {
-		x = w.norm(name+"_norm", w.Reshape(name+"_flat", x, m*n, d), gamma)
+		x = w.norm(name+"_norm", w.Reshape(name+"_flat", x, w.rows*n, d), gamma)
 	}
-	x = w.Reshape(name+"_heads", x, 1, m, n, d)
+	x = w.Reshape(name+"_heads", x, w.windows, w.span, n, d)
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// queries returns the tensor of the queries of all heads, [1,heads,M,D]. Queries are
+// queries returns the tensor of the queries of all heads, [windows,heads,span,D]. Queries are
 // converted from integers to floats after the split into heads and before the reordering of
 // the dimensions. If the queries were converted before the split or after the reordering, a
 // layer of 32 rows would take up to 4 % longer on the NPU.
 func (w *writer) queries(name string, h backend.TensorID, t *layer) backend.TensorID {
 	l := w.linearFor(name, h)
-	m, n, d := w.rows, w.model.config.Heads, w.model.config.HeadDim
+	n, d := w.model.config.Heads, w.model.config.HeadDim
 	if !w.shaped() || l.Activations == 0 || t[queryNorm] != nil {
 		return w.heads(name, w.project(l, name, h, t[query], t[queryBias]), n, t[queryNorm])
 	}
-	x := w.Reshape(name+"_heads_q", w.fixedProject(l, name, h, t[query], t[queryBias]), 1, m, n, d)
+	x := w.Reshape(name+"_heads_q", w.fixedProject(l, name, h, t[query], t[queryBias]), w.windows, w.span, n, d)
 	x = w.Dequantize(name+"_heads", x, w.recipe.Activations)
 	return w.Transpose(name+"_rows", x, 0, 2, 1, 3)
 }
 
-// rotation holds the cosines and sines of the rows' rotary angles: [1,heads,M,R/2], or
-// [1,1,M,R/2] if all heads share them.
+// rotation holds the cosines and sines of the rows' rotary angles: [windows,heads,span,R/2], or
+// [windows,1,span,R/2] if all heads share them.
 type rotation struct{ cos, sin backend.TensorID }
 
 // rotationFor returns the rotary angles of a view for n heads. The NPU multiplies two tensors

@@ -13,6 +13,9 @@ type writer struct {
 	model         *Model
 	recipe        Recipe
 	rows, context int
+	// windows and span are the number of attention windows and the rows of each: see the field Windows
+	// of [Block].
+	windows, span int
 	// projections is the precision of projections: the recipe's Head in the head's
 	// graph, and its Linear in all other graphs.
 	projections Linear
@@ -48,7 +51,7 @@ type viewInputs struct {
 
 func newWriter(m *Model, name string, r Recipe, rows, context int) *writer {
 	return &writer{
-		Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context, projections: r.Linear,
+		Builder: backend.NewBuilder(name), model: m, recipe: r, rows: rows, context: context, windows: 1, span: rows, projections: r.Linear,
 		zeros: make(map[int]backend.TensorID), constants: make(map[string]backend.TensorID), rounded: make(map[backend.TensorID]backend.TensorID),
 		derived: make(map[derived]backend.TensorID),
 	}
@@ -80,10 +83,10 @@ func (w *writer) declareViews(first, end int) {
 		if used {
 			var turned rotation
 			if c.RopeDim > 0 {
-				turned.cos = w.Input(v.Cos, t, 1, 1, w.rows, c.RopeDim/2)
-				turned.sin = w.Input(v.Sin, t, 1, 1, w.rows, c.RopeDim/2)
+				turned.cos = w.Input(v.Cos, t, w.windows, 1, w.span, c.RopeDim/2)
+				turned.sin = w.Input(v.Sin, t, w.windows, 1, w.span, c.RopeDim/2)
 			}
-			mask := w.Input(v.Mask, t, 1, 1, c.groups()*w.rows, w.context+w.rows)
+			mask := w.Input(v.Mask, t, w.windows, 1, c.groups()*w.span, w.context+w.span)
 			w.views[i] = viewInputs{rotation: turned, mask: mask, wide: make(map[int]rotation)}
 		}
 	}
@@ -145,7 +148,7 @@ func (w *writer) normIf(name string, x backend.TensorID, gamma *weight) backend.
 // normalised input.
 func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID {
 	c, t := w.model.config, &w.model.layers[i]
-	m, d, view := w.rows, c.HeadDim, w.views[w.model.viewOf(i)]
+	d, view := c.HeadDim, w.views[w.model.viewOf(i)]
 	newK, newV := NewKey(i), NewValue(i)
 	if w.recipe.Cache.Fixed() { // if the cache is fixed-point, the rounded keys and values get the names of the ports
 		newK, newV = p+"k_turned", p+"v_rows"
@@ -166,9 +169,11 @@ func (w *writer) attention(p string, i int, h backend.TensorID) backend.TensorID
 	// errors of rounded queries and keys but not those of values, and values take little of the
 	// work.
 	v := w.project(w.sensitive(), p+"v", h, t[value], t[valueBias])
-	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, 1, m, c.KVHeads, d), 0, 2, 1, 3)
+	v = w.Transpose(newV, w.Reshape(p+"v_heads", v, w.windows, w.span, c.KVHeads, d), 0, 2, 1, 3)
 	v = w.even(p+"v_even", v, evenV, true)
-	grouped := func() backend.TensorID { return w.Reshape(p+"q_grouped", q, 1, c.KVHeads, c.groups()*m, d) }
+	grouped := func() backend.TensorID {
+		return w.Reshape(p+"q_grouped", q, w.windows, c.KVHeads, c.groups()*w.span, d)
+	}
 	if w.pilot != nil {
 		return w.attentionOut(p, t, w.hostAttention(p, i, grouped(), k, v, view.mask))
 	}
@@ -193,11 +198,11 @@ func (w *writer) hostAttention(p string, i int, q, k, v, mask backend.TensorID) 
 }
 
 // attentionOut writes the projection after attention. The tensor o holds the result of attention,
-// [1,KVHeads,groups·M,D].
+// [windows,KVHeads,groups·span,D].
 func (w *writer) attentionOut(p string, t *layer, o backend.TensorID) backend.TensorID {
-	c, m, d := w.model.config, w.rows, w.model.config.HeadDim
-	o = w.Reshape(p+"mixed_heads", o, 1, c.Heads, m, d)
-	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), m, c.Heads*d)
+	c, d := w.model.config, w.model.config.HeadDim
+	o = w.Reshape(p+"mixed_heads", o, w.windows, c.Heads, w.span, d)
+	o = w.Reshape(p+"mixed_flat", w.Transpose(p+"mixed_rows", o, 0, 2, 1, 3), w.rows, c.Heads*d)
 	return w.linearInTiles(p+"attn_out", o, t[attentionOut], t[attentionOutBias])
 }
 

@@ -19,7 +19,9 @@
 //
 // # Cost
 //
-// The time of a pass is about proportional to the width of its graph plus 11 rows, and
-// packing chooses the width with the least time per token. A text of 128 tokens fills a graph
-// of 128 rows, so further texts in the same pass save little; short texts save most.
+// The time of a pass is about proportional to the width of its graph plus 11 rows, plus the time of
+// attention, and packing chooses the graph with the least time per token. A text of 128 tokens fills
+// a graph of 128 rows, so further texts in the same pass save little; short texts save most.
+// Attention takes time for each pair of a row and a row that it could see. So if all texts of a
+// pass are short, a graph computes attention in windows, and each text lies in one window.
 package embed

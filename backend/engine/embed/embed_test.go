@@ -100,7 +100,7 @@ func TestEmbeddingsAgreeWithTheOracle(t *testing.T) {
 				texts := modeltest.RandomTexts(rng, 9, 20, oracle.Vocab)
 				texts = append(texts, texts[0])
 				for recipe, least := range map[string]float64{"f32": 0.9999, "f16": 0.999} {
-					e := newEmbedder(t, dev, m, recipe, embed.Options{Rows: []int{48, 8}})
+					e := newEmbedder(t, dev, m, recipe, embed.Options{Rows: []int{48, 8}, Window: 16})
 					got, report, err := e.Embed(t.Context(), texts)
 					require.NoError(t, err)
 					require.Equal(t, len(texts), report.Texts)
@@ -125,7 +125,7 @@ func TestOtherTextsDoNotChangeAnEmbedding(t *testing.T) {
 	for _, arch := range architectures {
 		rng := rand.New(rand.NewPCG(3, 4))
 		m, oracle := random(t, rng, arch, model.PoolMean)
-		e := newEmbedder(t, dev, m, "f32", embed.Options{Rows: []int{64, 16}})
+		e := newEmbedder(t, dev, m, "f32", embed.Options{Rows: []int{64, 16}, Window: 16})
 		texts := modeltest.RandomTexts(rng, 12, 16, oracle.Vocab)
 		together, _, err := e.Embed(t.Context(), texts)
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/engine/power"
 	"github.com/sdnpu/sdnpu/backend/model"
 )
@@ -29,8 +30,9 @@ type Embedder struct {
 	deviceLock chan struct{}
 	closed     bool
 
-	mu   sync.Mutex
-	sets []*graphSet // mu guards sets; only the holder of deviceLock adds to it
+	shapes []images.Shape // shapes lists the graphs of the options' widths, loaded or not
+	mu     sync.Mutex
+	sets   []*graphSet // mu guards sets; only the holder of deviceLock adds to it
 }
 
 // Report tells how the texts of one call were computed. A pass that several calls share
@@ -83,11 +85,14 @@ func New(ctx context.Context, dev backend.Device, m *model.Model, options Option
 	if len(eager) == 0 {
 		eager = o.Rows
 	}
-	first, err := e.load(ctx, eager)
+	first, err := e.load(ctx, eager, o.Window)
 	if err != nil {
 		return nil, err
 	}
-	e.sets = []*graphSet{first}
+	e.sets, e.shapes = []*graphSet{first}, first.shapes
+	for _, w := range slices.Backward(o.Rows[:len(o.Rows)-len(eager)]) {
+		e.shapes = append(e.shapes, images.Shape{Rows: w, Windows: 1})
+	}
 	return e, nil
 }
 

@@ -14,10 +14,11 @@ import (
 
 // graphSet holds the loaded graphs of some widths, and the memory that they bind.
 type graphSet struct {
-	rows   []int // rows lists the graph widths, descending
+	// shapes lists the graphs of each block. The widest graph is the last one.
+	shapes []images.Shape
 	loader *images.Loader
 	images [][]*images.Image
-	// graphs holds the bound graphs, indexed (block, width), the smallest width first.
+	// graphs holds the bound graphs, indexed (block, shape).
 	graphs [][]*residency.BoundGraph
 	buffer backend.Buffer
 	// hidden holds two regions of hidden states: each block reads one region and writes the
@@ -29,9 +30,11 @@ type graphSet struct {
 // viewRegions is the memory for the mask and the angles of one view.
 type viewRegions struct{ mask, cos, sin arena.Region }
 
-// load compiles or loads the graphs of the given widths.
-func (e *Embedder) load(ctx context.Context, rows []int) (_ *graphSet, err error) {
-	s := &graphSet{rows: rows}
+// load compiles or loads the graphs of the given widths, and the graphs with attention windows of
+// `window` rows if that is not zero.
+func (e *Embedder) load(ctx context.Context, rows []int, window int) (_ *graphSet, err error) {
+	c := e.options.images(rows, window)
+	s := &graphSet{shapes: c.Shapes()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -40,7 +43,6 @@ func (e *Embedder) load(ctx context.Context, rows []int) (_ *graphSet, err error
 	if err := e.allocate(s); err != nil {
 		return nil, err
 	}
-	c := e.options.images(rows)
 	sets, err := images.WriteBlocks(e.model, c, 0)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func (e *Embedder) load(ctx context.Context, rows []int) (_ *graphSet, err error
 // allocate allocates the memory that the graphs of a set bind.
 func (e *Embedder) allocate(s *graphSet) error {
 	var a arena.Arena
-	c, widest, element := e.config, s.rows[0], e.options.Recipe.Activations.Size()
+	c, widest, element := e.config, s.shapes[len(s.shapes)-1].Rows, e.options.Recipe.Activations.Size()
 	for i := range s.hidden {
 		a.Place(&s.hidden[i], widest*c.Hidden*element)
 	}

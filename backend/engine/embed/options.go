@@ -35,6 +35,9 @@ const longestText = 2048
 // loaded when a text needs them.
 const eagerRows = 512
 
+// defaultWindow is the default of [Options.Window].
+const defaultWindow = 128
+
 // Options holds the precision, the graph widths and the longest text of an Embedder. The zero
 // Options select the defaults.
 type Options struct {
@@ -45,6 +48,10 @@ type Options struct {
 	// 512, 128 and 32, and also the length of the longest text if that is more than 512.
 	// Without constant sharing, the default widths do not include 32.
 	Rows []int
+	// Window is the number of rows of an attention window: each width up to 512 that is a larger
+	// multiple of Window has a second graph, for passes whose texts all have at most Window tokens. In
+	// these passes, attention takes less time. If Window is zero, it is 128.
+	Window int
 	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero, the
 	// number of blocks follows from the number of weights.
 	Blocks int
@@ -88,6 +95,9 @@ func (o Options) resolve(c model.Config, shared bool) (Options, error) {
 		}
 	}
 	o.Context = min(o.Context, o.Rows[0])
+	if o.Window = cmp.Or(o.Window, defaultWindow); o.Window < 0 {
+		return o, fmt.Errorf("embed: %w: attention windows of %d rows: want a positive number", ErrOptions, o.Window)
+	}
 	if o.Blocks == 0 {
 		o.Blocks = defaultBlocks(c)
 	}
@@ -116,10 +126,11 @@ func defaultBlocks(c model.Config) int {
 	return min(max((c.Layers*layer+blockParameters-1)/blockParameters, 1), c.Layers)
 }
 
-// images returns the configuration for package images of graphs with the given widths.
-func (o *Options) images(rows []int) images.Config {
+// images returns the configuration for package images of graphs with the given widths, and with
+// attention windows of `window` rows if that is not zero.
+func (o *Options) images(rows []int, window int) images.Config {
 	return images.Config{
-		Recipe: o.Recipe, Rows: rows, Blocks: o.Blocks, Cache: o.Cache, Patience: o.Patience, Name: o.Name,
+		Recipe: o.Recipe, Rows: rows, Window: window, Blocks: o.Blocks, Cache: o.Cache, Patience: o.Patience, Name: o.Name,
 		Compile: o.Compile, Logger: o.Logger, Progress: o.Progress,
 	}
 }

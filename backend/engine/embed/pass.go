@@ -5,19 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend"
+	"github.com/sdnpu/sdnpu/backend/engine/images"
 	"github.com/sdnpu/sdnpu/backend/model"
 	"github.com/sdnpu/sdnpu/backend/quant"
 	"github.com/sdnpu/sdnpu/internal/mapped"
 )
 
-// pass holds the texts that the graphs compute together. The rows of the pass hold one text
-// after the other.
+// pass holds the texts that the graphs compute together, and the rows of each text.
 type pass struct {
-	texts  []*item
-	width  int
+	texts  []placed
+	shape  images.Shape
 	report Report
 }
 
@@ -36,7 +37,7 @@ func (e *Embedder) runUntil(ctx context.Context, own []*item) {
 // device panics, the texts of the pass end with an error.
 func (e *Embedder) runNext(ctx context.Context) {
 	p := &pass{}
-	p.width, p.texts = e.queue.take(e.options.Rows)
+	p.shape, p.texts = e.queue.take(e.shapes)
 	err := errors.New("embed: the device panicked")
 	defer func() {
 		for _, it := range p.texts {
@@ -55,7 +56,7 @@ func (e *Embedder) run(ctx context.Context, p *pass) error {
 	if e.closed {
 		return fmt.Errorf("embed: %w", backend.ErrClosed)
 	}
-	s, at, err := e.graphsFor(ctx, p.width)
+	s, at, err := e.graphsFor(ctx, p.shape)
 	if err != nil {
 		return err
 	}
@@ -84,24 +85,22 @@ func (e *Embedder) run(ctx context.Context, p *pass) error {
 	}
 }
 
-// graphsFor returns the graph set that has graphs of the given width, and the index of
-// the width in that set. If no loaded set has the width, graphsFor loads one.
-func (e *Embedder) graphsFor(ctx context.Context, width int) (s *graphSet, at int, err error) {
+// graphsFor returns the graph set that has graphs of the given shape, and the index of
+// the shape in that set. If no loaded set has the shape, graphsFor loads one.
+func (e *Embedder) graphsFor(ctx context.Context, shape images.Shape) (s *graphSet, at int, err error) {
 	for _, s := range e.sets {
-		for i, w := range s.rows {
-			if w == width {
-				return s, len(s.rows) - 1 - i, nil
-			}
+		if at := slices.Index(s.shapes, shape); at >= 0 {
+			return s, at, nil
 		}
 	}
-	e.options.Logger.Info("loading wider graphs for a long text: this happens once", "rows", width)
-	if s, err = e.load(ctx, []int{width}); err != nil {
+	e.options.Logger.Info("loading wider graphs for a long text: this happens once", "rows", shape.Rows)
+	if s, err = e.load(ctx, []int{shape.Rows}, 0); err != nil {
 		return nil, 0, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sets = append(e.sets, s)
-	return s, 0, nil
+	return s, slices.Index(s.shapes, shape), nil
 }
 
 // forward runs a pass through all blocks and computes the embeddings of its texts.
@@ -110,7 +109,7 @@ func (e *Embedder) forward(ctx context.Context, s *graphSet, at int, p *pass) er
 	if err != nil {
 		return err
 	}
-	p.report.ValidRows, p.report.PaddingRows = rows, p.width-rows
+	p.report.ValidRows, p.report.PaddingRows = rows, p.shape.Rows-rows
 	for _, block := range s.graphs {
 		g := block[at]
 		if err := g.Program.Run(ctx, g.Name, g.Bindings(0)); err != nil {
@@ -124,19 +123,19 @@ func (e *Embedder) forward(ctx context.Context, s *graphSet, at int, p *pass) er
 		p.report.Ops += int64(g.Signature.Nodes)
 	}
 	t := e.options.Recipe.Activations
-	hidden := make([]float32, rows*e.config.Hidden)
-	if err := quant.DecodeFloats(hidden, s.hidden[len(s.graphs)%2].Bytes(len(hidden)*t.Size()), t); err != nil {
-		return fmt.Errorf("embed: %w", err)
-	}
-	if quant.FirstBeyond(hidden, math.MaxFloat32) >= 0 {
-		return fmt.Errorf("embed: %w: take recipe f32, which holds larger numbers", ErrOverflow)
-	}
+	size := e.config.Hidden * t.Size()
+	result := s.hidden[len(s.graphs)%2].Bytes(p.shape.Rows * size)
 	for _, it := range p.texts {
-		n := len(it.tokens) * e.config.Hidden
-		if it.rows, err = e.pool(hidden[:n]); err != nil {
+		hidden := make([]float32, len(it.tokens)*e.config.Hidden)
+		if err := quant.DecodeFloats(hidden, result[it.row*size:][:len(it.tokens)*size], t); err != nil {
+			return fmt.Errorf("embed: %w", err)
+		}
+		if quant.FirstBeyond(hidden, math.MaxFloat32) >= 0 {
+			return fmt.Errorf("embed: %w: take recipe f32, which holds larger numbers", ErrOverflow)
+		}
+		if it.rows, err = e.pool(hidden); err != nil {
 			return err
 		}
-		hidden = hidden[n:]
 	}
 	return nil
 }
@@ -144,54 +143,62 @@ func (e *Embedder) forward(ctx context.Context, s *graphSet, at int, p *pass) er
 // fill writes the hidden states, angles and masks that the graphs read into their
 // memory, and returns the number of rows with tokens.
 func (e *Embedder) fill(s *graphSet, p *pass) (rows int, err error) {
-	var tokens []int32
-	positions := make([]int32, 0, p.width)
-	for _, it := range p.texts {
-		tokens = append(tokens, it.tokens...)
-		for i := range it.tokens {
-			positions = append(positions, int32(i))
-		}
-	}
+	positions := make([]int32, p.shape.Rows)
 	t := e.options.Recipe.Activations
 	row := e.config.Hidden * t.Size()
-	x := s.hidden[0].Bytes(p.width * row)
-	if err := e.model.EmbedAt(x[:len(tokens)*row], tokens, positions, e.options.Recipe); err != nil {
-		return 0, fmt.Errorf("embed: %w", err)
+	x := s.hidden[0].Bytes(p.shape.Rows * row)
+	clear(x)
+	for _, it := range p.texts {
+		n := len(it.tokens)
+		at := positions[it.row:][:n]
+		for i := range at {
+			at[i] = int32(i)
+		}
+		if err := e.model.EmbedAt(x[it.row*row:][:n*row], it.tokens, at, e.options.Recipe); err != nil {
+			return 0, fmt.Errorf("embed: %w", err)
+		}
+		rows += n
 	}
-	clear(x[len(tokens)*row:])
 	groups := e.config.Heads / e.config.KVHeads
 	for i, v := range e.views {
 		in := &s.views[i]
 		if e.config.RopeDim > 0 {
-			size := p.width * e.config.RopeDim / 2 * t.Size()
-			v.Rope(in.cos.Bytes(size), in.sin.Bytes(size), positions[:p.width], e.options.Recipe)
+			size := p.shape.Rows * e.config.RopeDim / 2 * t.Size()
+			v.Rope(in.cos.Bytes(size), in.sin.Bytes(size), positions, e.options.Recipe)
 		}
-		fillMask(in.mask.Bytes(groups*p.width*p.width*t.Size()), v, p, groups, t)
+		fillMask(in.mask.Bytes(groups*p.shape.Rows*p.shape.Rows/p.shape.Windows*t.Size()), v, p, groups, t)
 	}
-	return len(tokens), nil
+	return rows, nil
 }
 
-// fillMask writes an attention mask, indexed (group, row, column). A row sees only rows of
-// its own text, as far as the attention window allows. A padding row sees itself only.
+// fillMask writes an attention mask, indexed (attention window, group, row in the window, column). A
+// row sees only rows of its own text, as far as the view v allows. A padding row sees itself only.
 func fillMask(mask []byte, v model.View, p *pass, groups int, t backend.DataType) {
-	element, blind := t.Size(), model.HiddenRow(p.width, t)
-	show := func(row, from, to int) { clear(mask[row*len(blind):][from*element : to*element]) }
-	for row := range p.width {
-		copy(mask[row*len(blind):], blind)
-		show(row, row, row+1)
+	span := p.shape.Rows / p.shape.Windows
+	element, blind := t.Size(), model.HiddenRow(span, t)
+	one := span * len(blind) // one is the size of the mask of one group in a window
+	show := func(row, from, to int) {
+		window := row / span
+		clear(mask[window*groups*one+row%span*len(blind):][(from-window*span)*element : (to-window*span)*element])
 	}
-	start := 0
+	for window := range p.shape.Windows {
+		for row := range span {
+			copy(mask[window*groups*one+row*len(blind):], blind)
+			show(window*span+row, window*span+row, window*span+row+1)
+		}
+	}
 	for _, it := range p.texts {
 		n := len(it.tokens)
 		for i := range n {
 			first, end := v.Span(i, n)
-			show(start+i, start+first, start+end)
+			show(it.row+i, it.row+first, it.row+end)
 		}
-		start += n
 	}
-	one := p.width * len(blind)
-	for g := 1; g < groups; g++ {
-		copy(mask[g*one:(g+1)*one], mask[:one])
+	for window := range p.shape.Windows {
+		all := mask[window*groups*one:][:groups*one]
+		for g := 1; g < groups; g++ {
+			copy(all[g*one:(g+1)*one], all[:one])
+		}
 	}
 }
 

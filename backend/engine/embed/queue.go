@@ -3,6 +3,8 @@ package embed
 import (
 	"slices"
 	"sync"
+
+	"github.com/sdnpu/sdnpu/backend/engine/images"
 )
 
 // item is a text of a call of Embed that waits for a pass. After done is closed, the
@@ -47,42 +49,64 @@ func (q *queue) remove(items []*item) {
 	q.items = slices.DeleteFunc(q.items, func(it *item) bool { return gone[it] })
 }
 
-// fixedRows is the fixed cost of a pass, expressed as the number of rows that cost as much.
-// The constant workload.PassCost, by which package engine cuts prompts, equals fixedRows.
-const fixedRows = 11
+const (
+	// fixedRows is the fixed cost of a pass, expressed as the number of rows that cost as much.
+	// The constant workload.PassCost, by which package engine cuts prompts, equals fixedRows.
+	fixedRows = 11
+	// attendedRows is the number of attended rows that cost a row as much time as all its other
+	// work. For layers of Qwen2.5-0.5B's shape, the compiler in the vendor's library simulates 1000 to
+	// 1250 (TestAttentionWindowsShortenAPassOfEmbeddings in adapters/lab/estimate).
+	attendedRows = 1000
+)
 
-// take removes the texts of the next pass from the queue, and returns them with the width of
-// the pass. The oldest text is always one of the returned texts. `widths` lists the graph
-// widths in descending order, and the widest graph can hold any text.
-func (q *queue) take(widths []int) (width int, texts []*item) {
+// cost returns the time of a pass, in units of the time of one row without attention.
+func cost(s images.Shape) float64 {
+	return fixedRows + float64(s.Rows)*(1+float64(s.Rows/s.Windows)/attendedRows)
+}
+
+// take removes the texts of the next pass from the queue, and returns them with the shape of
+// the pass's graphs. The oldest text is always one of the returned texts. One of the shapes can
+// hold any text.
+func (q *queue) take(shapes []images.Shape) (shape images.Shape, texts []placed) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	best := 0.0
-	for _, w := range widths {
-		list, rows := pack(q.items, w)
-		if cost := float64(w+fixedRows) / float64(rows); rows > 0 && (len(texts) == 0 || cost < best) {
-			best, width, texts = cost, w, list
+	for _, s := range shapes {
+		list, rows := pack(q.items, s)
+		if each := cost(s) / float64(rows); rows > 0 && (len(texts) == 0 || each < best) {
+			best, shape, texts = each, s, list
 		}
 	}
 	taken := make(map[*item]bool, len(texts))
-	for _, it := range texts {
-		taken[it] = true
+	for _, p := range texts {
+		taken[p.item] = true
 	}
 	q.items = slices.DeleteFunc(q.items, func(it *item) bool { return taken[it] })
-	return width, texts
+	return shape, texts
 }
 
-// pack returns the texts that a pass of the given width holds, the oldest first, and
-// their number of rows. If the oldest text does not fit, pack returns none.
-func pack(items []*item, width int) (list []*item, rows int) {
+// placed is a text with the row of the pass that holds its first token.
+type placed struct {
+	*item
+	row int
+}
+
+// pack returns the texts that a pass of the given shape holds, the oldest first, and
+// their number of rows. Each text is placed in the first attention window that has room for it. If
+// the oldest text does not fit, pack returns none.
+func pack(items []*item, s images.Shape) (list []placed, rows int) {
+	span := s.Rows / s.Windows
+	used := make([]int, s.Windows) // used holds the number of rows of each window that hold tokens
 	for i, it := range items {
 		n := len(it.tokens)
-		if rows+n <= width {
-			list, rows = append(list, it), rows+n
+		window := slices.IndexFunc(used, func(u int) bool { return u+n <= span })
+		if window >= 0 {
+			list = append(list, placed{it, window*span + used[window]})
+			used[window], rows = used[window]+n, rows+n
 		} else if i == 0 {
 			return nil, 0
 		}
-		if rows == width {
+		if rows == s.Rows {
 			break
 		}
 	}

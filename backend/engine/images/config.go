@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/sdnpu/sdnpu/backend/imagecache"
@@ -17,6 +18,10 @@ type Config struct {
 	// Rows lists the widths of each block's graphs, in descending order. HeadRows lists
 	// the widths of the head's graphs, in ascending order.
 	Rows, HeadRows []int
+	// If Window is not zero, each width that is a larger multiple of Window has a second graph in each
+	// block, without past slots, in whose attention the rows see only rows of the same window of
+	// Window rows. See [Config.Shapes].
+	Window int
 	// Blocks is the number of groups of layers that have graphs of their own.
 	Blocks int
 	// Top is the number of largest logits that the head returns in addition to all
@@ -53,6 +58,21 @@ type Config struct {
 	// Logger and Progress of a Config must not be nil.
 	Logger   *slog.Logger
 	Progress func(Progress)
+}
+
+// Shape is the width of a block's graph and the number of its attention windows.
+type Shape struct{ Rows, Windows int }
+
+// Shapes lists the shapes of each block's graphs, in ascending order of the width. Of two shapes
+// of one width, the one with several windows comes first.
+func (c Config) Shapes() (list []Shape) {
+	for _, rows := range slices.Backward(c.Rows) {
+		if c.Window > 0 && rows > c.Window && rows%c.Window == 0 {
+			list = append(list, Shape{rows, rows / c.Window})
+		}
+		list = append(list, Shape{rows, 1})
+	}
+	return list
 }
 
 // BlockRange returns the layers [first, end) of a block, for a model of `layers` layers

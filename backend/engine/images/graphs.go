@@ -2,7 +2,6 @@ package images
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/sdnpu/sdnpu/backend"
 	"github.com/sdnpu/sdnpu/backend/model"
@@ -20,16 +19,20 @@ func blockSources(c Config, layers, slots int) [][]Source {
 	sets := make([][]Source, c.Blocks)
 	for block := range sets {
 		first, end := BlockRange(block, c.Blocks, layers)
-		for _, rows := range slices.Backward(c.Rows) {
-			var pilot *model.Pilot
-			if rows == c.Rows[0] {
-				pilot = c.Pilot
+		for _, s := range c.Shapes() {
+			b := &model.Block{
+				Name:  fmt.Sprintf("block%d_rows%d", block, s.Rows),
+				First: first, End: end, Rows: s.Rows, Context: slots, Recipe: c.Recipe, Queries: slots > 0 && slots == c.QuerySlots,
 			}
-			sets[block] = append(sets[block], Source{Block: &model.Block{
-				Name:  fmt.Sprintf("block%d_rows%d%s%dof%d", block, rows, layersMark, end-first, layers),
-				First: first, End: end, Rows: rows, Context: slots, Recipe: c.Recipe, Queries: slots > 0 && slots == c.QuerySlots,
-				Pilot: pilot,
-			}})
+			if s.Windows > 1 {
+				b.Windows = s.Windows
+				b.Name += fmt.Sprintf("_windows%d", s.Windows)
+			}
+			b.Name += fmt.Sprintf("%s%dof%d", layersMark, end-first, layers)
+			if s.Rows == c.Rows[0] {
+				b.Pilot = c.Pilot
+			}
+			sets[block] = append(sets[block], Source{Block: b})
 		}
 	}
 	return sets

@@ -173,10 +173,15 @@ static bool readable(const emu_tensor *t) {
 /* context_of returns the average number of past tokens that a row of a run sees, plus half of the
  * run's rows. Rows that see no past token (padding rows and starts of sequences) do not count in
  * the average. context_of returns an average, because one run may hold rows of several
- * sequences. */
+ * sequences. The first dimension of the mask is the number of attention windows. If there are several
+ * windows, rows see no past token, and the rows of one window replace the run's rows. */
 static double context_of(const pace_profile *profile, const api_graph *graph,
                          const pace_part *part) {
   const api_tensor *mask = input(graph, "mask");
+  uint32_t windows = mask != NULL && mask->t.rank == 4 ? mask->t.dims[0] : 1;
+  if (windows > 1 && part->rows % windows == 0) {
+    return part->rows / windows / 2.0;
+  }
   uint32_t columns = mask != NULL ? dim_from_end(&mask->t, 0) : 0;
   if (mask == NULL || columns < part->rows || dim_from_end(&mask->t, 1) < part->rows ||
       !readable(&mask->t)) {
