@@ -16,7 +16,10 @@ type decimalBound struct {
 // maxFraction is the largest number of digits of a bound after its point.
 const maxFraction = 30
 
-// The function reads reports whether a grammar matches a whole text.
+// fractions is the number of parts into which maxFraction digits divide 1.
+var fractions = new(big.Int).Exp(big.NewInt(10), big.NewInt(maxFraction), nil)
+
+// decimal returns the expression for numbers that a schema allows.
 func (c *converter) decimal(o *object, path string) (expression, error) {
 	least, lowStrict, err := numberBound(o, "minimum", "exclusiveMinimum", path, 1)
 	if err != nil {
@@ -56,16 +59,12 @@ func numberBound(o *object, inclusive, exclusive, path string, inward int) (boun
 		if _, isFlag := o.get(key).(bool); !o.has(key) || key == exclusive && isFlag {
 			continue
 		}
-		number, ok := o.get(key).(json.Number)
-		f, _, err := big.ParseFloat(string(number), 10, 64, big.ToNearestEven)
-		if !ok || err != nil || f.IsInf() || f.MantExp(nil) > 64 || f.Sign() != 0 && f.MantExp(nil) < -100 {
-			return nil, false, &SchemaError{path + "/" + key, "must be a number below 2^64, with at most 30 digits after its point"}
+		number, _ := o.get(key).(json.Number)
+		r, rounded, ok := boundOf(number, inward)
+		if !ok {
+			return nil, false, &SchemaError{path + "/" + key, "must be a number below 2^64"}
 		}
-		r, ok := new(big.Rat).SetString(string(number))
-		if !ok || new(big.Rat).Sub(r, decimalRat(r)).Sign() != 0 {
-			return nil, false, &SchemaError{path + "/" + key, "must be a number below 2^64, with at most 30 digits after its point"}
-		}
-		isStrict := flag || key == exclusive
+		isStrict := (flag || key == exclusive) && !rounded
 		switch {
 		case bound == nil || r.Cmp(bound) == inward:
 			bound, strict = r, isStrict
@@ -76,10 +75,34 @@ func numberBound(o *object, inclusive, exclusive, path string, inward int) (boun
 	return bound, strict, nil
 }
 
-// decimalRat returns a number with at most maxFraction digits after its point.
-func decimalRat(r *big.Rat) *big.Rat {
-	rounded, _ := new(big.Rat).SetString(r.FloatString(maxFraction))
-	return rounded
+// boundOf returns a bound as a number that a grammar can have as its bound: below 2^64 and
+// with at most maxFraction digits after its point. If the number of the schema is no such
+// bound, boundOf rounds it in the direction inward, so that no number outside the schema's
+// bound is allowed. If no number of a grammar is inside the bound, ok is false.
+func boundOf(number json.Number, inward int) (bound *big.Rat, rounded, ok bool) {
+	f, _, err := big.ParseFloat(string(number), 10, 64, big.ToNearestEven)
+	switch {
+	case err != nil:
+		return nil, false, false
+	case tooBig(f):
+		return new(big.Rat).SetInt(largest(f.Sign())), true, f.Sign() != inward
+	case f.MantExp(nil) < -100: // the exact number may have millions of digits
+		tiny := new(big.Rat)
+		if f.Sign() == inward {
+			tiny.SetFrac(big.NewInt(int64(inward)), fractions)
+		}
+		return tiny, true, true
+	}
+	exact, ok := new(big.Rat).SetString(string(number))
+	if !ok {
+		return nil, false, false
+	}
+	scaled := new(big.Rat).Mul(exact, new(big.Rat).SetInt(fractions))
+	whole, rest := new(big.Int).DivMod(scaled.Num(), scaled.Denom(), new(big.Int))
+	if rest.Sign() != 0 && inward > 0 {
+		whole.Add(whole, big.NewInt(1))
+	}
+	return new(big.Rat).SetFrac(whole, fractions), rest.Sign() != 0, true
 }
 
 // decimalOf converts the bound r of a number to a bound for the number's absolute value. If r

@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"slices"
 )
 
@@ -189,7 +190,8 @@ func commonTypes(a, b *object, path string) (types []any, err error) {
 }
 
 // extreme returns the smaller or the larger of two numbers of a schema. If one of the values is
-// not a number, extreme returns that value, which a later check rejects.
+// not a number, extreme returns that value, which a later check rejects. A 64-bit float would
+// take different integers above 2^53 for equal.
 func extreme(x, y any, smaller bool) any {
 	a, isNumber := x.(json.Number)
 	if !isNumber {
@@ -199,9 +201,12 @@ func extreme(x, y any, smaller bool) any {
 	if !isNumber {
 		return y
 	}
-	m, err := a.Float64()
-	n, err2 := b.Float64()
-	if err != nil || err2 != nil || (m < n) == smaller {
+	m, _, err := big.ParseFloat(string(a), 10, 256, big.ToNearestEven)
+	n, _, err2 := big.ParseFloat(string(b), 10, 256, big.ToNearestEven)
+	if err != nil {
+		return x
+	}
+	if err2 == nil && (m.Cmp(n) < 0) == smaller {
 		return x
 	}
 	return y

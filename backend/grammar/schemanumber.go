@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/json"
+	"math"
 	"math/big"
 	"strings"
 )
@@ -54,8 +55,11 @@ func integerBound(o *object, inclusive, exclusive, path string, inward int64) (b
 		}
 		number, ok := o.get(key).(json.Number)
 		f, ok2 := new(big.Float).SetPrec(256).SetString(string(number))
-		if !ok || !ok2 || f.IsInf() || f.MantExp(nil) > 64 {
+		if !ok || !ok2 || tooBig(f) && f.Sign() == int(inward) {
 			return nil, &SchemaError{path + "/" + key, "must be a number below 2^64"}
+		}
+		if tooBig(f) {
+			f.SetInt(largest(f.Sign()))
 		}
 		i, accuracy := f.Int(nil) // the fraction is cut off, so rounding goes toward zero
 		step := big.NewInt(inward)
@@ -71,6 +75,18 @@ func integerBound(o *object, inclusive, exclusive, path string, inward int64) (b
 		}
 	}
 	return bound, nil
+}
+
+// tooBig reports whether a bound is beyond the numbers that the grammars of bounded numbers
+// contain, which are those between -2^64 and 2^64. A schema of a float32 or float64 has such
+// bounds. If tooBig is true and the allowed numbers include zero, all numbers of the grammar
+// are allowed, so the number that largest returns replaces the bound.
+func tooBig(f *big.Float) bool { return f.IsInf() || f.MantExp(nil) > 64 }
+
+// largest returns the largest bound with the given sign.
+func largest(sign int) *big.Int {
+	i := new(big.Int).SetUint64(math.MaxUint64)
+	return i.Mul(i, big.NewInt(int64(sign)))
 }
 
 // integersBetween returns the expression for the integers between two bounds, which may
