@@ -65,6 +65,7 @@ func TestSchemasAllowTheirValues(t *testing.T) {
 		{`{"type":"string","format":"email"}`, []string{`"x"`}, []string{`1`}},
 		{`{"type":"string","format":"date-time"}`, []string{`"2024-02-29T23:59:59.123Z"`, `"2024-01-31T00:00:00+01:30"`}, []string{`"2023-02-29T00:00:00Z"`, `"2024-01-01T24:00:00Z"`, `"2024-01-01"`}},
 		{`{"type":"string","pattern":"^(\\([0-9]{3}\\))?[0-9]{3}-[0-9]{4}$"}`, []string{`"555-1234"`, `"(888)555-1234"`}, []string{`"5551234"`, `"x555-1234"`}},
+		{`{"pattern":"^\\ud83d\\ude00\\u{1f600}[\\ud83d\\ude00-\\u{1f602}]$"}`, []string{`"😀😀😁"`}, []string{`"😀😀x"`, `"😀😁😀"`, `"��😀😀"`}},
 		{`{"pattern":"^[\"\\\\\\u00e9]+$"}`, []string{`"\"\\é"`}, []string{`"e"`, `""`}},
 		{`{"type":"integer","exclusiveMinimum":-3,"maximum":12.5}`, []string{`-2`, `0`, `12`}, []string{`-3`, `13`, `-0`, `00`, `1.0`}},
 		{`{"type":"integer","minimum":1,"exclusiveMinimum":true}`, []string{`2`}, []string{`1`}},
@@ -192,7 +193,7 @@ func TestPatternsMatchAsRegularExpressions(t *testing.T) {
 		}
 		require.Positive(t, matched, pattern)
 	}
-	for _, pattern := range []string{`^(?!x).*$`, `(a)\\1`, `\\bword`, `(?<=a)b`, `^a$^b`} {
+	for _, pattern := range []string{`^(?!x).*$`, `(a)\\1`, `\\bword`, `(?<=a)b`, `^a$^b`, `^[\\ud800-\\udbff][\\udc00-\\udfff]$`, `^\\ude00\\ud83d$`, `^\\u{110000}$`, `^\\u12$`} {
 		g := parseSchema(t, `{"pattern":"`+pattern+`"}`)
 		require.True(t, readsAll(g, `"anything"`), "%s", pattern)
 	}

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp/syntax"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 )
 
 // errPattern is returned for parts of a regular expression that a grammar cannot
@@ -63,9 +66,13 @@ func translatePattern(pattern string) (string, error) {
 		case ch == '\\' && i+1 < len(pattern):
 			i++
 			switch next := pattern[i]; {
-			case next == 'u' && i+4 < len(pattern) && pattern[i+1] != '{':
-				fmt.Fprintf(&b, `\x{%s}`, pattern[i+1:i+5])
-				i += 4
+			case next == 'u':
+				r, length := unicodeEscape(pattern[i+1:])
+				if utf16.IsSurrogate(r) {
+					return "", errPattern // half of a pair matches no character of a JSON string
+				}
+				fmt.Fprintf(&b, `\x{%x}`, r)
+				i += length
 			case next == 's' && class:
 				b.WriteString(blanks)
 			case next == 's':
@@ -91,6 +98,33 @@ func translatePattern(pattern string) (string, error) {
 	}
 	return b.String(), nil
 }
+
+// unicodeEscape reads the rest of an escape after its \u: four digits, any number of digits in
+// braces, or the two halves of a surrogate pair. length is the number of bytes that were read. If
+// the escape is none of these, the character is a half of a surrogate pair.
+func unicodeEscape(rest string) (r rune, length int) {
+	digits, length := "", 4
+	if inner, ok := strings.CutPrefix(rest, "{"); ok {
+		digits, _, _ = strings.Cut(inner, "}")
+		length = len(digits) + 2
+	} else if len(rest) >= length {
+		digits = rest[:length]
+	}
+	n, err := strconv.ParseUint(digits, 16, 32)
+	if err != nil || n > unicode.MaxRune || length > len(rest) {
+		return surrogate, 0
+	}
+	r = rune(n)
+	if second, ok := strings.CutPrefix(rest[length:], `\u`); ok && utf16.IsSurrogate(r) && rest[0] != '{' && len(second) >= 4 {
+		if low, err := strconv.ParseUint(second[:4], 16, 16); err == nil && utf16.DecodeRune(r, rune(low)) != unicode.ReplacementChar {
+			return utf16.DecodeRune(r, rune(low)), length + 6
+		}
+	}
+	return r, length
+}
+
+// surrogate is a half of a surrogate pair.
+const surrogate rune = 0xd800
 
 // search returns the expression for texts in which an expression matches somewhere.
 // Anchors may be only at the ends of the searched expression.
