@@ -228,7 +228,7 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 		return refuse(http.StatusBadRequest, "the input has %d texts: want at most %d", len(items), maxTexts)
 	}
 	for _, item := range items {
-		one := prompt{limit: math.MaxInt}
+		one := prompt{limit: math.MaxInt, nested: true} // a nested list is one text's tokens, not more texts
 		err := one.UnmarshalJSON(item)
 		t.list = append(t.list, one)
 		if err := t.textOnly(err); err != nil {

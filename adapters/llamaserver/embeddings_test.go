@@ -168,6 +168,8 @@ func TestEmbeddingsAreRefusedWithARemedy(t *testing.T) {
 		{`{"input":[1,true]}`, 400, "token numbers only"},
 		{`{"input":[1,["a"]]}`, 400, "a list of token numbers"},
 		{`{"input":[[1,4000]]}`, 400, "does not exist"},
+		{`{"input":[["a","b"]]}`, 400, "list of token numbers"},
+		{`{"input":["a",[[5],[6]]]}`, 400, "list of token numbers"},
 		{`{"input":"a","encoding_format":"int8"}`, 400, "want float or base64"},
 		{`{"input":"a","embd_normalize":-2}`, 400, "embd_normalize"},
 		{`{"input":"a","embd_normalize":65}`, 400, "embd_normalize"},
