@@ -63,25 +63,29 @@ type responseFormat struct {
 
 // schema returns the JSON schema of a format, or nil if any text is allowed.
 func (f *responseFormat) schema() (json.RawMessage, error) {
+	schema := f.Schema
+	if f.Type == "json_schema" && isGiven(f.JSONSchema.Schema) {
+		schema = f.JSONSchema.Schema
+	}
 	switch f.Type {
 	case "", "text":
 		return nil, nil
 	case "json_object":
-		if len(f.Schema) > 0 {
-			return f.Schema, nil
+		if !isGiven(schema) {
+			return json.RawMessage(`{"type":"object"}`), nil
 		}
-		return json.RawMessage(`{"type":"object"}`), nil
+		return schema, nil
 	case "json_schema":
-		if len(f.JSONSchema.Schema) > 0 {
-			return f.JSONSchema.Schema, nil
+		if !isGiven(schema) {
+			return nil, refuse(http.StatusBadRequest, "response_format has the type json_schema without json_schema.schema: add the schema")
 		}
-		if len(f.Schema) > 0 {
-			return f.Schema, nil
-		}
-		return nil, refuse(http.StatusBadRequest, "response_format has the type json_schema without json_schema.schema: add the schema")
+		return schema, nil
 	}
 	return nil, refuse(http.StatusBadRequest, "response_format has the type %q: want text, json_object or json_schema", f.Type)
 }
+
+// isGiven reports whether a field of a request is present and not null.
+func isGiven(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // newChatRequest returns a chat request in which missing fields have the server's values.
 func (s *Server) newChatRequest(m Model) *chatRequest { return newChatRequest(m, s.initial, s.keep) }
@@ -252,7 +256,7 @@ func (c *chatRequest) prepare(ctx context.Context, m Model) error {
 		return err
 	}
 	if schema != nil {
-		if len(c.JSONSchema) > 0 || c.Grammar != "" {
+		if isGiven(c.JSONSchema) || c.Grammar != "" {
 			return refuse(http.StatusBadRequest, "a request has a response_format, a grammar or a json_schema, not several of them")
 		}
 		c.JSONSchema = schema
@@ -277,7 +281,7 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 		return err
 	}
 	forced := c.ToolChoice.mode == "required"
-	if forced && (len(c.JSONSchema) > 0 || c.Grammar != "") {
+	if forced && (isGiven(c.JSONSchema) || c.Grammar != "") {
 		return refuse(http.StatusBadRequest, "tool_choice requires a call, so the request cannot have a format, too")
 	}
 	if forced {
@@ -285,7 +289,7 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 			return err
 		}
 	}
-	formatted := len(c.JSONSchema) > 0 && string(c.JSONSchema) != "null" || c.Grammar != ""
+	formatted := isGiven(c.JSONSchema) || c.Grammar != ""
 	if formatted {
 		// The answer must match the format from its first token on, so the model cannot
 		// think before it.

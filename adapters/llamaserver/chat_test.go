@@ -99,6 +99,7 @@ func TestBadChatsAreRefused(t *testing.T) {
 		{`{"messages":[{"role":"user","content":"x"}],"n":0}`, "n is 0"},
 		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"xml"}}`, `type "xml"`},
 		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema"}}`, "add the schema"},
+		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"schema":null}}}`, "add the schema"},
 		{`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object"},"grammar":"root ::= \"a\""}`, "not several"},
 	} {
 		response, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(test.body))
@@ -252,6 +253,22 @@ func TestRequiredCallsAreForced(t *testing.T) {
 			matcher := saw.Grammar.NewMatcher(bytes)
 			require.Equal(t, allowed, matcher.AcceptBytes([]byte(text)) && matcher.Final(), text)
 		}
+	}
+}
+
+func TestANullSchemaIsAMissingSchema(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{template: plainTemplate, pieces: texted(`{"a":1}`)}
+	s.SetModel(m)
+	for _, format := range []string{
+		`"response_format":{"type":"json_object","schema":null}`,
+		`"json_schema":null,"response_format":{"type":"json_object"}`,
+		`"response_format":{"type":"json_schema","json_schema":{"schema":null},"schema":{}}`,
+	} {
+		_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}],`+format+`}`))
+		require.NoError(t, err)
+		require.Contains(t, string(raw), "chat.completion", format)
+		require.NotNil(t, m.lastSeen(t).Grammar, format)
 	}
 }
 

@@ -29,7 +29,7 @@ type namedGrammar struct {
 // The method `of` returns the grammar of a request, or nil if the request has no format.
 func (g *grammars) of(c *completionRequest) (*grammar.Grammar, error) {
 	source, compile := "grammar "+c.Grammar, func() (*grammar.Grammar, error) { return grammar.ParseGBNF(c.Grammar) }
-	hasSchema := len(c.JSONSchema) > 0 && string(c.JSONSchema) != "null"
+	hasSchema := isGiven(c.JSONSchema)
 	switch {
 	case c.Grammar != "" && hasSchema:
 		return nil, refuse(http.StatusBadRequest, "a request has a grammar or a json_schema, not both")
