@@ -256,6 +256,26 @@ func TestRequiredCallsAreForced(t *testing.T) {
 	}
 }
 
+// TestForcedArgumentsFollowTheSchemaAsSent reads the order of properties and the digits of
+// numbers from the schema that the client sent.
+func TestForcedArgumentsFollowTheSchemaAsSent(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{template: toolTemplate, pieces: texted(`{}`)}
+	s.SetModel(m)
+	bytes := grammar.NewVocabulary(257, func(token int32) []byte { return []byte{byte(token)} }, func(token int32) bool { return token == 256 })
+	schema := `{"properties":{"reason":{"$ref":"#/$defs/word"},"id":{"enum":[9007199254740993]}},"required":["id","reason"],"$defs":{"word":{"const":"a&b"}}}`
+	_, _, err := exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"x"}],"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":`+schema+`}}]}`))
+	require.NoError(t, err)
+	saw := m.lastSeen(t)
+	for arguments, allowed := range map[string]bool{
+		`{"reason":"a&b","id":9007199254740993}`: true, `{"id":9007199254740993,"reason":"a&b"}`: false,
+		`{"reason":"a&b","id":9007199254740992}`: false, `{}`: false, `1`: false,
+	} {
+		matcher := saw.Grammar.NewMatcher(bytes)
+		require.Equal(t, allowed, matcher.AcceptBytes([]byte(`{"name":"f","arguments":`+arguments+`}`)) && matcher.Final(), arguments)
+	}
+}
+
 func TestANullSchemaIsAMissingSchema(t *testing.T) {
 	s, url, _ := start(t, 1)
 	m := &fakeModel{template: plainTemplate, pieces: texted(`{"a":1}`)}

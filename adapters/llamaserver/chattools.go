@@ -1,7 +1,9 @@
 package llamaserver
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -41,22 +43,18 @@ func (t *toolChoice) UnmarshalJSON(raw []byte) error {
 // name and the arguments of one tool.
 func (t *toolChoice) forced(tools []chat.Tool) (json.RawMessage, error) {
 	var calls []any
-	definitions := map[string]any{}
+	definitions := map[string]json.RawMessage{}
 	for i, tool := range tools {
 		if t.name != "" && tool.Name != t.name {
 			continue
 		}
-		var parameters map[string]any
-		if err := json.Unmarshal(tool.Parameters, &parameters); err != nil {
-			return nil, refuse(http.StatusBadRequest, "the parameters of the tool %q are not a JSON schema: %v", tool.Name, err)
-		}
-		if parameters["type"] == nil {
-			parameters["type"] = "object"
-		}
 		// A reference in the parameters starts at the root of the parameters, which
 		// move into $defs.
 		place := "tool" + strconv.Itoa(i)
-		move(parameters, "#/$defs/"+place)
+		parameters, err := moved(tool.Parameters, "#/$defs/"+place)
+		if err != nil {
+			return nil, refuse(http.StatusBadRequest, "the parameters of the tool %q are not a JSON schema: %v", tool.Name, err)
+		}
 		definitions[place] = parameters
 		calls = append(calls, map[string]any{
 			"type":       "object",
@@ -90,20 +88,66 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 	return []byte("{" + strings.Join(members, ",") + "}"), nil
 }
 
-// move changes the references in a schema that becomes the part `place` of another
-// schema.
-func move(v any, place string) {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			if ref, ok := value.(string); ok && key == "$ref" && strings.HasPrefix(ref, "#") {
-				v[key] = place + ref[1:]
-			}
-			move(value, place)
+// moved returns the parameters of a tool as the part `place` of another schema: the references
+// in the schema change, and a schema without a type gets the type object. The members keep their
+// order, because an answer has it, too, and numbers keep their digits.
+func moved(schema json.RawMessage, place string) (json.RawMessage, error) {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(schema, &top); err != nil || top == nil {
+		return nil, errors.New("want an object")
+	}
+	var out bytes.Buffer
+	d := json.NewDecoder(bytes.NewReader(schema))
+	d.UseNumber()
+	if err := move(d, &out, place, false); err != nil {
+		return nil, err
+	}
+	if !isGiven(top["type"]) {
+		out.Truncate(out.Len() - 1)
+		if out.Len() > 1 {
+			out.WriteByte(',')
 		}
-	case []any:
-		for _, item := range v {
-			move(item, place)
+		out.WriteString(`"type":"object"}`)
+	}
+	return out.Bytes(), nil
+}
+
+// move copies the next value of a schema, whose references begin with `place` in the copy. isRef
+// is set for the value of $ref.
+func move(d *json.Decoder, out *bytes.Buffer, place string, isRef bool) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	open, isDelim := token.(json.Delim)
+	if !isDelim {
+		if ref, ok := token.(string); ok && isRef && strings.HasPrefix(ref, "#") {
+			token = place + ref[1:]
+		}
+		raw, err := json.Marshal(token)
+		out.Write(raw)
+		return err
+	}
+	out.WriteByte(byte(open))
+	for n := 0; d.More(); n++ {
+		out.WriteString(comma(n))
+		isRef := false
+		if open == '{' {
+			key, err := d.Token()
+			if err != nil {
+				return err
+			}
+			isRef = key == "$ref"
+			out.Write(quoted(key.(string)))
+			out.WriteByte(':')
+		}
+		if err := move(d, out, place, isRef); err != nil {
+			return err
 		}
 	}
+	closing, err := d.Token()
+	if err == nil {
+		out.WriteByte(byte(closing.(json.Delim)))
+	}
+	return err
 }
