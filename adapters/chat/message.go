@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/chat/jinja"
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 )
 
 // ErrMedia is returned if a message contains an image or audio.
@@ -59,7 +60,7 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 		Content   json.RawMessage `json:"content"`
 		Reasoning *string         `json:"reasoning_content"`
 	}{plain: (*plain)(m)}
-	if err := json.Unmarshal(raw, &fields); err != nil {
+	if err := jsonfault.Unmarshal(raw, &fields); err != nil {
 		return fmt.Errorf("a message is not understood: %w", err)
 	}
 	if m.Role == "" {
@@ -105,7 +106,7 @@ func (c *ToolCall) UnmarshalJSON(raw []byte) error {
 			Arguments json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(raw, &call); err != nil {
+	if err := jsonfault.Unmarshal(raw, &call); err != nil {
 		return fmt.Errorf("a tool call is not understood: %w", err)
 	}
 	if call.Function.Name == "" {
@@ -143,7 +144,7 @@ func (t *Tool) UnmarshalJSON(raw []byte) error {
 			Parameters        json.RawMessage
 		}
 	}
-	switch err := json.Unmarshal(raw, &tool); {
+	switch err := jsonfault.Unmarshal(raw, &tool); {
 	case err != nil:
 		return fmt.Errorf("a tool is not understood: %w", err)
 	case tool.Type != "function":

@@ -19,12 +19,14 @@ import (
 func Unmarshal(data []byte, v any) error { return Explain(json.Unmarshal(data, v)) }
 
 // Explain rewords a type or syntax error of encoding/json. The original error stays
-// in the chain of wrapped errors. Explain returns any other error, and nil,
-// unchanged.
+// in the chain of wrapped errors. Explain returns any other error, nil, and an error that
+// Explain has already reworded, unchanged.
 func Explain(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
+	var reworded *fault
 	switch {
+	case errors.As(err, &reworded):
 	case errors.As(err, &kind):
 		text := fmt.Sprintf("got %s, want %s", kind.Value, jsonType(kind.Type))
 		if kind.Field != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdnpu/sdnpu/adapters/chat"
 	"github.com/sdnpu/sdnpu/adapters/chat/parse"
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
@@ -109,11 +110,11 @@ func (c *chatRequest) conversation() (v chat.Conversation, err error) {
 	default:
 		setVariable(&v, "reasoning_effort", strconv.Quote(c.ReasoningEffort))
 	}
-	if err := json.Unmarshal(c.Messages, &v.Messages); err != nil {
+	if err := jsonfault.Unmarshal(c.Messages, &v.Messages); err != nil {
 		return v, refuse(http.StatusBadRequest, "the messages are not understood: %v", err)
 	}
 	if len(c.Tools) > 0 {
-		if err := json.Unmarshal(c.Tools, &v.Tools); err != nil {
+		if err := jsonfault.Unmarshal(c.Tools, &v.Tools); err != nil {
 			return v, refuse(http.StatusBadRequest, "the tools are not understood: %v", err)
 		}
 	}

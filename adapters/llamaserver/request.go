@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
 	"github.com/sdnpu/sdnpu/backend/engine"
 	"github.com/sdnpu/sdnpu/backend/sampler"
@@ -289,8 +290,11 @@ func notJSON(err error) *refusal {
 	if reason := (*refusal)(nil); errors.As(err, &reason) {
 		return reason // the error comes from a field's own check and is already a refusal
 	}
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
-		return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be a %s", wrong.Field, wrong.Value)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		if wrong.Field != "" {
+			return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be a %s", wrong.Field, wrong.Value)
+		}
+		err = jsonfault.Explain(err)
 	}
 	return refuse(http.StatusBadRequest, "the request is not understood: %v", err)
 }
