@@ -356,8 +356,9 @@ func newReader(f parse.Format, rendered string, begun *chat.Message, added strin
 	if r.parser != nil {
 		start = r.parser.Add(added)
 	}
-	if !hidden {
-		r.begun = start
+	if hidden {
+		start.Content, start.Reasoning = "", "" // the client has this text, but cannot read a call without its name
 	}
+	r.begun = start
 	return r
 }

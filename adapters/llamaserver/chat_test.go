@@ -261,6 +261,31 @@ func TestRequiredCallsAreForced(t *testing.T) {
 	}
 }
 
+// TestAnswersContinueACall sends chats whose last message begins a call. The call is in the
+// answer, also in one that leaves out the text of the last message.
+func TestAnswersContinueACall(t *testing.T) {
+	s, url, _ := start(t, 1)
+	s.SetModel(&fakeModel{template: toolTemplate, pieces: texted(`"Oslo"}}`, "\n</tool_call>")})
+	for _, more := range []string{``, `,"continue_final_message":true`, `,"model":"m"`, `,"model":"m","continue_final_message":true`} {
+		for _, streamed := range []bool{false, true} {
+			request := `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"at\": "}],"tools":` + weatherTool + more
+			_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", fmt.Appendf(nil, `%s,"stream":%v}`, request, streamed))
+			require.NoError(t, err)
+			var got chatMessage
+			if streamed {
+				got, _ = message(t, readChat(t, raw))
+			} else {
+				var whole chatEvent
+				require.NoError(t, json.Unmarshal(raw, &whole), string(raw))
+				got = *whole.Choices[0].Message
+			}
+			require.Len(t, got.ToolCalls, 1, "%s %v", more, streamed)
+			require.Equal(t, "weather", got.ToolCalls[0].Function.Name, "%s %v", more, streamed)
+			require.JSONEq(t, `{"at":"Oslo"}`, got.ToolCalls[0].Function.Arguments, "%s %v", more, streamed)
+		}
+	}
+}
+
 // TestForcedArgumentsFollowTheSchemaAsSent reads the order of properties and the digits of
 // numbers from the schema that the client sent.
 func TestForcedArgumentsFollowTheSchemaAsSent(t *testing.T) {

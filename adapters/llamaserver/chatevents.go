@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -328,7 +329,7 @@ func (c *chatStream) finish(r engine.Report) error {
 			rest := c.parser.Close()
 			text = all.Content + rest.Content
 			message.Reasoning = c.begun.Reasoning + all.Reasoning + rest.Reasoning
-			message.ToolCalls = c.calls(parse.Join(append(all.Calls, rest.Calls...)))
+			message.ToolCalls = c.calls(parse.Join(slices.Concat(c.begun.Calls, all.Calls, rest.Calls)))
 		}
 		text = c.begun.Content + text
 		if c.called > 0 && reason == "stop" {

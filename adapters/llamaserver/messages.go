@@ -85,12 +85,17 @@ type messageForm struct {
 	answerReader
 }
 
-func (f *messageForm) piece(p engine.Piece) any { return eventList(f.answer.Add(f.split(p.Text))) }
+// add adds a text of the model to the answer, and returns the events of the text.
+func (f *messageForm) add(text string) eventGroup {
+	return eventList(append(f.answer.Add(f.takeBegun()), f.answer.Add(f.split(text))...))
+}
+
+func (f *messageForm) piece(p engine.Piece) any { return f.add(p.Text) }
 
 func (f *messageForm) progress(promptProgress, *timings) any { return nil }
 
 func (f *messageForm) end(_ []engine.TokenLogprob, r engine.Report) []any {
-	list := eventList(f.answer.Add(f.split("")))
+	list := f.add("")
 	if f.parser != nil {
 		list = append(list, eventList(f.answer.Add(f.parser.Close()))...)
 	}
@@ -99,7 +104,7 @@ func (f *messageForm) end(_ []engine.TokenLogprob, r engine.Report) []any {
 }
 
 func (f *messageForm) whole(text string, _ []engine.TokenLogprob, r engine.Report) any {
-	f.answer.Add(f.split(text))
+	f.add(text)
 	f.end(nil, r)
 	return f.answer.Object()
 }
