@@ -23,9 +23,9 @@ type chatRequest struct {
 	Tools    json.RawMessage `json:"tools"`
 	// TemplateVariables are values that the client passes to the chat template.
 	TemplateVariables map[string]json.RawMessage `json:"chat_template_kwargs"`
-	MaxTokens         *int                       `json:"max_tokens"`
+	MaxTokens         *integer                   `json:"max_tokens"`
 	// MaxCompletionTokens is the newer name of MaxTokens.
-	MaxCompletionTokens *int       `json:"max_completion_tokens"`
+	MaxCompletionTokens *integer   `json:"max_completion_tokens"`
 	ToolChoice          toolChoice `json:"tool_choice"`
 	// ReasoningFormat "none" leaves thoughts in the content.
 	ReasoningFormat string `json:"reasoning_format"`
@@ -40,7 +40,7 @@ type chatRequest struct {
 	} `json:"stream_options"`
 	ResponseFormat responseFormat `json:"response_format"`
 	Logprobs       bool           `json:"logprobs"`
-	TopLogprobs    *int           `json:"top_logprobs"`
+	TopLogprobs    *integer       `json:"top_logprobs"`
 
 	// reader returns what splits one answer.
 	reader func() answerReader
@@ -93,7 +93,7 @@ func (s *Server) newChatRequest(m Model) *chatRequest { return newChatRequest(m,
 
 func newChatRequest(m Model, initial completionRequest, keep int) *chatRequest {
 	body := &chatRequest{completionRequest: initial}
-	body.NKeep, body.completionRequest.Prompt.limit = keep, m.Limits().Context
+	body.NKeep, body.completionRequest.Prompt.limit = integer(keep), m.Limits().Context
 	return body
 }
 
@@ -239,7 +239,7 @@ func (c *chatRequest) prepare(ctx context.Context, m Model) error {
 	if c.Turn != nil && *c.Turn && bool(c.Continue) {
 		return refuse(http.StatusBadRequest, "add_generation_prompt begins a message and continue_final_message continues one: set only one of them")
 	}
-	for _, most := range []*int{c.MaxTokens, c.MaxCompletionTokens} {
+	for _, most := range []*integer{c.MaxTokens, c.MaxCompletionTokens} {
 		if most != nil {
 			c.NPredict = *most
 		}

@@ -42,9 +42,9 @@ const (
 type embeddingsRequest struct {
 	Input texts `json:"input"`
 	// Content has the meaning of Input, under llama-server's older name
-	Content   texts  `json:"content"`
-	Normalize int    `json:"embd_normalize"`
-	Encoding  string `json:"encoding_format"`
+	Content   texts   `json:"content"`
+	Normalize integer `json:"embd_normalize"`
+	Encoding  string  `json:"encoding_format"`
 
 	tokens [][]int32
 }
@@ -159,7 +159,7 @@ func (e *embeddingsRequest) compute(ctx context.Context, m Embedder) ([][][]floa
 	}
 	for _, text := range rows {
 		for _, row := range text {
-			normalize(row, e.Normalize)
+			normalize(row, int(e.Normalize))
 		}
 	}
 	return rows, report, nil

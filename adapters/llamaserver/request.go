@@ -22,30 +22,30 @@ type completionRequest struct {
 	Prompt prompt `json:"prompt"`
 	Stream bool   `json:"stream"`
 	// N and NCompletions, which is llama-server's name for N, are the number of answers.
-	N            *int `json:"n"`
-	NCompletions *int `json:"n_cmpl"`
+	N            *integer `json:"n"`
+	NCompletions *integer `json:"n_cmpl"`
 	// ResponseFields lists the fields of an answer that is not streamed.
 	ResponseFields []string `json:"response_fields"`
 	// ReturnTokens asks for the numbers of the answer's tokens.
 	ReturnTokens bool           `json:"return_tokens"`
 	CachePrompt  bool           `json:"cache_prompt"`
-	NPredict     int            `json:"n_predict"`
-	NKeep        int            `json:"n_keep"`
+	NPredict     integer        `json:"n_predict"`
+	NKeep        integer        `json:"n_keep"`
 	IgnoreEOS    bool           `json:"ignore_eos"`
-	NProbs       int            `json:"n_probs"`
+	NProbs       integer        `json:"n_probs"`
 	Stop         stops          `json:"stop"`
 	Preserved    preservedTexts `json:"preserved_tokens"`
 
-	Temperature      float32 `json:"temperature"`
-	TopK             int     `json:"top_k"`
-	TopP             float32 `json:"top_p"`
-	MinP             float32 `json:"min_p"`
-	TypicalP         float32 `json:"typical_p"`
-	RepeatPenalty    float32 `json:"repeat_penalty"`
-	RepeatLastN      int     `json:"repeat_last_n"`
-	FrequencyPenalty float32 `json:"frequency_penalty"`
-	PresencePenalty  float32 `json:"presence_penalty"`
-	Seed             int64   `json:"seed"`
+	Temperature      float32    `json:"temperature"`
+	TopK             integer    `json:"top_k"`
+	TopP             float32    `json:"top_p"`
+	MinP             float32    `json:"min_p"`
+	TypicalP         float32    `json:"typical_p"`
+	RepeatPenalty    float32    `json:"repeat_penalty"`
+	RepeatLastN      integer    `json:"repeat_last_n"`
+	FrequencyPenalty float32    `json:"frequency_penalty"`
+	PresencePenalty  float32    `json:"presence_penalty"`
+	Seed             seedNumber `json:"seed"`
 
 	Grammar    string          `json:"grammar"`
 	JSONSchema json.RawMessage `json:"json_schema"`
@@ -117,13 +117,13 @@ func (c *completionRequest) engineRequest(ctx context.Context, m Model) (engine.
 	}
 	return engine.Request{
 		Prompt:      prompt,
-		MaxTokens:   maxTokens(c.NPredict, limits.Context),
+		MaxTokens:   maxTokens(int(c.NPredict), limits.Context),
 		Keep:        keep,
 		CachePrompt: c.CachePrompt,
 		Sampling:    sampling,
 		Stop:        stop,
 		Preserve:    preserve,
-		Logprobs:    min(max(c.NProbs, 0), limits.Vocab),
+		Logprobs:    min(max(int(c.NProbs), 0), limits.Vocab),
 		IgnoreEOS:   c.IgnoreEOS,
 	}, nil
 }
@@ -199,7 +199,7 @@ func (p *prompt) mixedTokens(ctx context.Context, m Model) (tokens []int32, err 
 // field n_keep of a request does not count the tokens that the tokenizer adds at the
 // start of each text (BOS), so `keep` adds the number of these tokens.
 func (c *completionRequest) keep(ctx context.Context, m Model, prompt []int32) (int, error) {
-	if c.NKeep < 0 || c.NKeep >= len(prompt) {
+	if c.NKeep < 0 || int(c.NKeep) >= len(prompt) {
 		return len(prompt), nil
 	}
 	start, err := encode(ctx, m, "", true, true)
@@ -210,7 +210,7 @@ func (c *completionRequest) keep(ctx context.Context, m Model, prompt []int32) (
 	for n < len(start) && n < len(prompt) && prompt[n] == start[n] {
 		n++
 	}
-	return min(c.NKeep+n, len(prompt)), nil
+	return min(int(c.NKeep)+n, len(prompt)), nil
 }
 
 // preserved returns the control tokens that the answer should show. If a text consists
@@ -237,12 +237,12 @@ func (c *completionRequest) preserved(ctx context.Context, m Model) ([]int32, er
 func (c *completionRequest) sampling() sampler.Options {
 	o := sampler.Options{
 		Temperature:      c.Temperature,
-		TopK:             c.TopK,
+		TopK:             int(c.TopK),
 		TopP:             onlyBest(c.TopP),
 		MinP:             max(c.MinP, 0),
 		TypicalP:         onlyBest(c.TypicalP),
 		RepeatPenalty:    c.RepeatPenalty,
-		RepeatLastN:      c.RepeatLastN,
+		RepeatLastN:      int(c.RepeatLastN),
 		FrequencyPenalty: c.FrequencyPenalty,
 		PresencePenalty:  c.PresencePenalty,
 		Seed:             uint64(c.Seed),

@@ -18,7 +18,7 @@ type responseRequest struct {
 	*chatRequest
 	Input           responses.Input      `json:"input"`
 	Instructions    string               `json:"instructions"`
-	MaxOutputTokens *int                 `json:"max_output_tokens"`
+	MaxOutputTokens *integer             `json:"max_output_tokens"`
 	Tools           responses.Tools      `json:"tools"`
 	ToolChoice      responses.ToolChoice `json:"tool_choice"`
 	Reasoning       struct {

@@ -142,9 +142,9 @@ func (c *completionRequest) engineRequests(ctx context.Context, m Model, g *gram
 // answers returns the number of answers to each prompt.
 func (c *completionRequest) answers() (int, error) {
 	n := 1
-	for _, asked := range []*int{c.N, c.NCompletions} {
+	for _, asked := range []*integer{c.N, c.NCompletions} {
 		if asked != nil {
-			n = *asked
+			n = int(*asked)
 		}
 	}
 	if n < 1 || n > maxAnswers {

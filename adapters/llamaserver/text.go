@@ -13,11 +13,11 @@ import (
 type textRequest struct {
 	completionRequest
 	Model         *string        `json:"model"`
-	MaxTokens     *int           `json:"max_tokens"`
-	BestOf        *int           `json:"best_of"`
+	MaxTokens     *integer       `json:"max_tokens"`
+	BestOf        *integer       `json:"best_of"`
 	Echo          bool           `json:"echo"`
 	Suffix        *string        `json:"suffix"`
-	Logprobs      *int           `json:"logprobs"`
+	Logprobs      *integer       `json:"logprobs"`
 	StreamOptions *streamOptions `json:"stream_options"`
 }
 
@@ -63,9 +63,9 @@ func (s *Server) textCompletion(w http.ResponseWriter, r *http.Request, m Model)
 	all.usage = body.StreamOptions != nil && body.StreamOptions.IncludeUsage
 	switch {
 	case body.Logprobs != nil:
-		all.alternatives = *body.Logprobs
+		all.alternatives = int(*body.Logprobs)
 	case body.NProbs > 0:
-		all.alternatives = body.NProbs
+		all.alternatives = int(body.NProbs)
 	}
 	return s.answer(w, r, m, requests, &answering{
 		streamed: body.Stream, telemetry: body.telemetry,
