@@ -3,6 +3,8 @@ package llamaserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -16,25 +18,37 @@ import (
 	"github.com/sdnpu/sdnpu/backend/engine"
 )
 
-func TestClientsWithAnAcceptHeaderGetErrorObjects(t *testing.T) {
+func TestOnlyOllamaGetsErrorsAsSentences(t *testing.T) {
 	s, url, _ := start(t, 1)
 	s.SetModel(&fakeModel{})
+	// This client has the transport and the headers of Ollama's client of llama-server.
+	host := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for path := range hostPaths {
-		_, plain := servertest.Ask(t, "POST", url+path, "{") // as Ollama asks
-		// curl, fetch, requests and aiohttp send */*
-		for _, accept := range []string{"application/json", "*/*", "text/event-stream"} {
-			status, answer := servertest.Ask(t, "POST", url+path, "{", "Accept: "+accept)
+		response, err := host.Post(url+path, "application/json", strings.NewReader("{"))
+		require.NoError(t, err)
+		plain, err := io.ReadAll(response.Body)
+		require.NoError(t, errors.Join(err, response.Body.Close()))
+		require.False(t, json.Valid(plain), "%s: %s", path, plain)
+		for _, headers := range [][]string{
+			{"Connection: close", "Accept: application/json"},
+			{"Connection: close", "Accept: */*"}, // curl, fetch, requests and aiohttp
+			{"Connection: close", "Accept: text/event-stream"},
+			{"Connection: close", "User-Agent: Java-http-client/17.0.15"},
+			{"Connection: close", "User-Agent: "},
+			{}, // Go's default client
+		} {
+			status, answer := servertest.Ask(t, "POST", url+path, "{", headers...)
 			var object struct {
 				Error struct {
 					Code          int
 					Message, Type string
 				}
 			}
-			require.NoError(t, json.Unmarshal([]byte(answer), &object), "%s, %s: %s", path, accept, answer)
+			require.NoError(t, json.Unmarshal([]byte(answer), &object), "%s, %s: %s", path, headers, answer)
 			require.Equal(t, status, object.Error.Code)
 			require.NotEmpty(t, object.Error.Message)
 			require.Contains(t, []string{"invalid_request_error", "not_supported_error"}, object.Error.Type)
-			require.Equal(t, object.Error.Message, strings.TrimSpace(plain), "Ollama gets the same sentence")
+			require.Equal(t, object.Error.Message, strings.TrimSpace(string(plain)), "Ollama gets the same sentence")
 		}
 	}
 }

@@ -87,11 +87,12 @@ var hostPaths = map[string]bool{
 }
 
 // wantsSentence reports whether an error is sent as a plain sentence and not as an
-// error object. wantsSentence returns true if Ollama calls the endpoint and the request
-// has no Accept header. Ollama sends no Accept header. All other clients but some in Go
-// send one, often "*/*", and parse each answer as JSON.
+// error object. wantsSentence returns true if Ollama calls the endpoint. Ollama sends the
+// User-Agent of Go's HTTP client, no Accept header, and each request on a connection of its
+// own ("Connection: close"). Other clients parse each answer as JSON.
 func wantsSentence(r *http.Request) bool {
-	return hostPaths[r.URL.Path] && r.Header.Get("Accept") == ""
+	return hostPaths[r.URL.Path] && r.Close && r.Header.Get("Accept") == "" &&
+		strings.HasPrefix(r.UserAgent(), "Go-http-client/")
 }
 
 func (r *refusal) write(w http.ResponseWriter, request *http.Request) {
