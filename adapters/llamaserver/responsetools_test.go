@@ -110,6 +110,39 @@ func TestResponsesTakeTheirOwnOutputAsInput(t *testing.T) {
 		strings.TrimPrefix(m.Decode(m.lastSeen(t).Prompt), "<s>"))
 }
 
+// Codex sends namespaces and the web search of OpenAI with each request.
+func TestResponsesIgnoreToolsThatAreNoFunctions(t *testing.T) {
+	s, url, _ := start(t, 1)
+	m := &fakeModel{template: toolTemplate, pieces: texted("Hello")}
+	s.SetModel(m)
+	hosted := `{"type":"namespace","name":"agents","description":"d","tools":[` + strings.Replace(flatTool, "weather", "inner", 1) + `]},
+		{"type":"web_search","external_web_access":false},{"type":"custom","name":"patch","format":{"type":"grammar","syntax":"lark","definition":"x"}}`
+	body := `{"input":"x","tools":[` + hosted + `,` + flatTool + `]`
+	status, raw := servertest.Ask(t, "POST", url+"/v1/responses", body+`}`)
+	require.Equal(t, http.StatusOK, status, raw)
+	prompt := m.Decode(m.lastSeen(t).Prompt)
+	require.Contains(t, prompt, `"name": "weather"`)
+	for _, dropped := range []string{"agents", "inner", "web_search", "patch"} {
+		require.NotContains(t, prompt, dropped)
+		require.NotContains(t, raw, dropped)
+	}
+	status, raw = servertest.Ask(t, "POST", url+"/v1/responses", `{"input":"x","tools":[`+hosted+`]}`)
+	require.Equal(t, http.StatusOK, status, raw)
+	require.Contains(t, raw, `"tools":[]`)
+
+	for request, want := range map[string]string{
+		body + `,"tool_choice":{"type":"web_search"}}`:                    "tool_choice",
+		body + `,"tool_choice":{"type":"function","name":"patch"}}`:       "not among the tools",
+		`{"input":"x","tools":[` + hosted + `],"tool_choice":"required"}`: "tool_choice",
+		`{"input":"x","tools":[{"name":"weather"}]}`:                      "no type",
+		`{"input":"x","tools":[{"type":"function"}]}`:                     "no name",
+	} {
+		status, raw = servertest.Ask(t, "POST", url+"/v1/responses", request)
+		require.Equal(t, http.StatusBadRequest, status, raw)
+		require.Contains(t, raw, want)
+	}
+}
+
 func TestResponsesCallTheRequiredTool(t *testing.T) {
 	s, url, _ := start(t, 1)
 	m := &fakeModel{template: toolTemplate, pieces: texted(`{"name":"weather","arguments":{"at":"Oslo"}}`)}

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -18,12 +19,40 @@ type Tool struct {
 // Tools lists the functions of a request.
 type Tools []Tool
 
-// Chat returns the tools in the form of a chat, or an error if a tool is no function.
+// UnmarshalJSON implements [json.Unmarshaler]. It drops tools other than functions, such as
+// web_search, because they run at OpenAI. Clients send them with each request, and the model can
+// answer without them.
+func (t *Tools) UnmarshalJSON(raw []byte) error {
+	var all []json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return err
+	}
+	*t = nil
+	for _, sent := range all {
+		var kind struct{ Type string }
+		if err := json.Unmarshal(sent, &kind); err != nil {
+			return fmt.Errorf("a tool is not understood: %w", err)
+		}
+		switch kind.Type {
+		case "function":
+			var tool Tool
+			if err := json.Unmarshal(sent, &tool); err != nil {
+				return fmt.Errorf("a tool is not understood: %w", err)
+			}
+			*t = append(*t, tool)
+		case "":
+			return errors.New("a tool has no type: want function")
+		}
+	}
+	return nil
+}
+
+// Chat returns the tools in the form of a chat, or an error if a function has no name.
 func (t Tools) Chat() (json.RawMessage, error) {
 	var list []any
 	for _, tool := range t {
-		if tool.Type != "function" || tool.Name == "" {
-			return nil, fmt.Errorf("a tool has the type %.40q and the name %.40q: want functions with a name", tool.Type, tool.Name)
+		if tool.Name == "" {
+			return nil, errors.New("a tool of the type function has no name")
 		}
 		function := map[string]any{"name": tool.Name}
 		if tool.Description != nil {
