@@ -15,6 +15,7 @@ func TestAnswersAreExpectedToResembleEarlierOnes(t *testing.T) {
 	}
 	require.Equal(t, [2]float64{0, 0}, expect(-1), "nothing is known")
 	require.Equal(t, [2]float64{7, 0}, expect(7))
+	require.Equal(t, [2]float64{longestGuess, 0}, expect(32000), "answers seldom reach a limit of thousands")
 	e.workload.Answered(101, 3, time.Second)
 	require.Equal(t, [2]float64{101, 3}, expect(-1))
 	require.Equal(t, [2]float64{50, 3}, expect(50))

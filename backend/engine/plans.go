@@ -84,13 +84,21 @@ func (e *Engine) choosePlan(p Prompt) (*Forecast, error) {
 	}, nil
 }
 
+// longestGuess bounds the expected length of the first answer. Programs often set limits of many
+// thousand tokens, which their answers do not reach.
+const longestGuess = 512
+
 // expectAnswer returns the expected number of tokens of an answer, and the expected
-// number of tokens per pass. Both expected numbers are zero until the first answer has
-// ended.
+// number of tokens per pass. Until the first answer has ended, the expected number of tokens per
+// pass is zero, and the expected length is the request's limit, but at most longestGuess, or zero if
+// the request has no limit.
 func (e *Engine) expectAnswer(r *Request) (output, accept float64) {
 	output, accept = e.workload.Expected()
-	if r.MaxTokens >= 0 && (output == 0 || output > float64(r.MaxTokens)) {
-		output = max(float64(r.MaxTokens), 1)
+	if r.MaxTokens < 0 {
+		return output, accept
 	}
-	return output, accept
+	if output == 0 {
+		output = longestGuess
+	}
+	return max(min(output, float64(r.MaxTokens)), 1), accept
 }
