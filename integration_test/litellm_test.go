@@ -14,6 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// pythonTool returns a command of a Python package. The command is in the folder that
+// SDNPU_PYTHON_TOOLS names or in PATH.
+func pythonTool(t *testing.T, name, packages string) string {
+	t.Helper()
+	path, err := exec.LookPath(filepath.Join(pythonTools, name))
+	if err != nil {
+		missing(t, name, "no "+name+": pip install '"+packages+"', and name its folder in SDNPU_PYTHON_TOOLS")
+	}
+	return path
+}
+
+// pythonTools is the value of SDNPU_PYTHON_TOOLS, read before TestMain removes the variable
+// from the environment.
+var pythonTools = os.Getenv("SDNPU_PYTHON_TOOLS")
+
 // TestLiteLLMServesOneModelFromTwoInstances puts LiteLLM's proxy in front of two servers of
 // one model, as docs/several-boards.md says, and kills one of them halfway. Each request
 // must be answered, and all answers must have the same text.

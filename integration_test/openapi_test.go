@@ -13,27 +13,12 @@ import (
 	"github.com/sdnpu/sdnpu/backend/gguf"
 )
 
-// pythonTool returns a command of a Python package. pythonTool looks for the command in the
-// folder that SDNPU_PYTHON_TOOLS names, or in PATH if the variable is not set.
-func pythonTool(t *testing.T, name, packages string) string {
-	t.Helper()
-	path, err := exec.LookPath(filepath.Join(pythonTools, name))
-	if err != nil {
-		missing(t, name, "no "+name+": pip install '"+packages+"', and name its folder in SDNPU_PYTHON_TOOLS")
-	}
-	return path
-}
-
-// pythonTools is the value of SDNPU_PYTHON_TOOLS, read before TestMain removes the variable
-// from the environment.
-var pythonTools = os.Getenv("SDNPU_PYTHON_TOOLS")
-
 // TestRandomRequestsOfTheAPIGetNoServerError lets schemathesis send requests that fit
 // docs/openapi.yaml, and requests that almost do. The status 501 (not supported) is
 // allowed, but no other status from 500 on. Each answer must have the form that
 // docs/openapi.yaml documents.
 func TestRandomRequestsOfTheAPIGetNoServerError(t *testing.T) {
-	tool := pythonTool(t, "schemathesis", "schemathesis")
+	tools := filepath.Join(clientLibraries(t), "tools")
 	dir := t.TempDir()
 	model := filepath.Join(dir, "chat.gguf")
 	addTemplate(t, modelFile(t, "stories260K-f16.gguf"), model)
@@ -42,10 +27,10 @@ func TestRandomRequestsOfTheAPIGetNoServerError(t *testing.T) {
 	require.NoError(t, os.WriteFile(settings, []byte("[checks]\nnot_a_server_error.expected-statuses = [\"2xx\", \"3xx\", \"4xx\", 501]\n"), 0o600))
 	schema, err := filepath.Abs(filepath.Join("..", "docs", "openapi.yaml"))
 	require.NoError(t, err)
-	cmd := exec.Command(tool, "--config-file", settings, "run", schema, "--url", s.url, "--max-examples", "40", "--seed", "1",
+	cmd := exec.Command(filepath.Join(tools, "bin", "schemathesis"), "--config-file", settings, "run", schema, "--url", s.url, "--max-examples", "40", "--seed", "1",
 		"--phases", "examples,coverage,fuzzing", "--request-timeout", "60", "--no-color",
 		"--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance")
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PYTHONPATH="+tools)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	t.Logf("%s", out[max(0, len(out)-600):])
