@@ -48,9 +48,10 @@ type Options struct {
 	// 512, 128 and 32, and also the length of the longest text if that is more than 512.
 	// Without constant sharing, the default widths do not include 32.
 	Rows []int
-	// Window is the number of rows of an attention window: each width up to 512 that is a larger
-	// multiple of Window has a second graph, for passes whose texts all have at most Window tokens. In
-	// these passes, attention takes less time. If Window is zero, it is 128.
+	// Window is the number of rows of an attention window. Each width that is loaded at the start and
+	// is a larger multiple of Window has a second graph, for passes whose texts all have at most
+	// Window tokens. In these passes, attention takes less time. If Window is zero, it is 128. Without
+	// constant sharing, zero means no windows, because each graph has its own copy of the weights.
 	Window int
 	// Blocks is the number of blocks into which the layers are cut. If Blocks is zero, the
 	// number of blocks follows from the number of weights.
@@ -95,7 +96,10 @@ func (o Options) resolve(c model.Config, shared bool) (Options, error) {
 		}
 	}
 	o.Context = min(o.Context, o.Rows[0])
-	if o.Window = cmp.Or(o.Window, defaultWindow); o.Window < 0 {
+	if o.Window == 0 && shared {
+		o.Window = defaultWindow
+	}
+	if o.Window < 0 {
 		return o, fmt.Errorf("embed: %w: attention windows of %d rows: want a positive number", ErrOptions, o.Window)
 	}
 	if o.Blocks == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdnpu/sdnpu/backend/engine/images"
+	"github.com/sdnpu/sdnpu/backend/model"
 )
 
 // TestTextsOfAPassShareNoRows packs random texts into random shapes. Every text lies within one
@@ -42,14 +43,14 @@ func TestTextsOfAPassShareNoRows(t *testing.T) {
 	}
 }
 
-// TestShortTextsTakeAttentionWindows takes passes of which the best shape is obvious.
+// TestShortTextsTakeAttentionWindows checks passes whose best shape is obvious.
 func TestShortTextsTakeAttentionWindows(t *testing.T) {
 	shapes := images.Config{Rows: []int{512, 128, 32}, Window: 128}.Shapes()
 	require.Equal(t, []images.Shape{{Rows: 32, Windows: 1}, {Rows: 128, Windows: 1}, {Rows: 512, Windows: 4}, {Rows: 512, Windows: 1}}, shapes)
 	for _, c := range []struct {
 		texts []int
 		want  images.Shape
-		first int
+		taken int
 	}{
 		{[]int{20}, images.Shape{Rows: 32, Windows: 1}, 1},
 		{[]int{128}, images.Shape{Rows: 128, Windows: 1}, 1},
@@ -64,6 +65,21 @@ func TestShortTextsTakeAttentionWindows(t *testing.T) {
 		}
 		shape, texts := q.take(shapes)
 		require.Equal(t, c.want, shape, "%v", c.texts)
-		require.Len(t, texts, c.first, "%v", c.texts)
+		require.Len(t, texts, c.taken, "%v", c.texts)
+	}
+}
+
+// TestWindowsNeedSharedConstants resolves options without a window. Without constant sharing, a
+// second graph of a width would need another copy of the weights.
+func TestWindowsNeedSharedConstants(t *testing.T) {
+	config := model.Config{Layers: 1, ContextLength: 512}
+	for _, c := range []struct {
+		window int
+		shared bool
+		want   int
+	}{{0, true, 128}, {0, false, 0}, {64, false, 64}} {
+		o, err := Options{Window: c.window}.resolve(config, c.shared)
+		require.NoError(t, err)
+		require.Equal(t, c.want, o.Window, "%+v", c)
 	}
 }
