@@ -176,14 +176,15 @@ func (e *Embedder) fill(s *graphSet, p *pass) (rows int, err error) {
 func fillMask(mask []byte, v model.View, p *pass, groups int, t backend.DataType) {
 	span := p.shape.Rows / p.shape.Windows
 	element, blind := t.Size(), model.HiddenRow(span, t)
-	one := span * len(blind) // one is the size of the mask of one group in a window
+	groupSize := span * len(blind) // the bytes that the mask of one group in one window takes
+	// show lets a row of the pass see the rows [from, to), which must be in the row's window.
 	show := func(row, from, to int) {
 		window := row / span
-		clear(mask[window*groups*one+row%span*len(blind):][(from-window*span)*element : (to-window*span)*element])
+		clear(mask[window*groups*groupSize+row%span*len(blind):][(from-window*span)*element : (to-window*span)*element])
 	}
 	for window := range p.shape.Windows {
 		for row := range span {
-			copy(mask[window*groups*one+row*len(blind):], blind)
+			copy(mask[window*groups*groupSize+row*len(blind):], blind)
 			show(window*span+row, window*span+row, window*span+row+1)
 		}
 	}
@@ -195,9 +196,9 @@ func fillMask(mask []byte, v model.View, p *pass, groups int, t backend.DataType
 		}
 	}
 	for window := range p.shape.Windows {
-		all := mask[window*groups*one:][:groups*one]
+		all := mask[window*groups*groupSize:][:groups*groupSize]
 		for g := 1; g < groups; g++ {
-			copy(all[g*one:(g+1)*one], all[:one])
+			copy(all[g*groupSize:(g+1)*groupSize], all[:groupSize])
 		}
 	}
 }

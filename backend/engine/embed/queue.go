@@ -65,8 +65,8 @@ func cost(s images.Shape) float64 {
 }
 
 // take removes the texts of the next pass from the queue, and returns them with the shape of
-// the pass's graphs. The oldest text is always one of the returned texts. One of the shapes can
-// hold any text.
+// the pass's graphs. The oldest text is always one of the returned texts. `shapes` must have a
+// shape that can hold the longest allowed text.
 func (q *queue) take(shapes []images.Shape) (shape images.Shape, texts []placed) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

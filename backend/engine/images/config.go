@@ -19,8 +19,8 @@ type Config struct {
 	// the widths of the head's graphs, in ascending order.
 	Rows, HeadRows []int
 	// If Window is not zero, each width that is a larger multiple of Window has a second graph in each
-	// block, without past slots, in whose attention the rows see only rows of the same window of
-	// Window rows. See [Config.Shapes].
+	// block. That graph computes attention in windows of Window rows: see [model.Block]. Graphs with
+	// past slots cannot have windows.
 	Window int
 	// Blocks is the number of groups of layers that have graphs of their own.
 	Blocks int
