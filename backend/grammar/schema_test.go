@@ -103,7 +103,7 @@ func TestSchemaErrorsNameThePlace(t *testing.T) {
 		{`{"minItems":99999}`, "#/minItems", "at most 2000"},
 		{`{"maxLength":"a"}`, "#/maxLength", "whole number"},
 		{`{"pattern":"("}`, "#/pattern", "no regular expression"},
-		{`{"type":"integer","minimum":1e400}`, "#/minimum", "below 2^64"},
+		{`{"type":"integer","minimum":1e400}`, "#/minimum", "between -2^64 and 2^64"},
 		{`{"enum":3}`, "#/enum", "must be a list"},
 		{`{"allOf":[{"pattern":"a"},{"pattern":"b"}]}`, "#", `"pattern" cannot be combined`},
 	} {

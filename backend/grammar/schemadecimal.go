@@ -62,7 +62,7 @@ func numberBound(o *object, inclusive, exclusive, path string, inward int) (boun
 		number, _ := o.get(key).(json.Number)
 		r, rounded, ok := boundOf(number, inward)
 		if !ok {
-			return nil, false, &SchemaError{path + "/" + key, "must be a number below 2^64"}
+			return nil, false, &SchemaError{path + "/" + key, "must be a number between -2^64 and 2^64"}
 		}
 		isStrict := (flag || key == exclusive) && !rounded
 		switch {
@@ -75,10 +75,10 @@ func numberBound(o *object, inclusive, exclusive, path string, inward int) (boun
 	return bound, strict, nil
 }
 
-// boundOf returns a bound as a number that a grammar can have as its bound: below 2^64 and
-// with at most maxFraction digits after its point. If the number of the schema is no such
-// bound, boundOf rounds it in the direction inward, so that no number outside the schema's
-// bound is allowed. If no number of a grammar is inside the bound, ok is false.
+// boundOf converts a bound of a schema to a bound of a grammar, which lies between -2^64 and 2^64
+// and has at most maxFraction digits after its point. boundOf rounds other numbers in the
+// direction inward, so that no number outside the schema's bound is allowed. If no number of a
+// grammar is inside the bound, ok is false.
 func boundOf(number json.Number, inward int) (bound *big.Rat, rounded, ok bool) {
 	f, _, err := big.ParseFloat(string(number), 10, 64, big.ToNearestEven)
 	switch {

@@ -56,10 +56,11 @@ func integerBound(o *object, inclusive, exclusive, path string, inward int64) (b
 		number, ok := o.get(key).(json.Number)
 		f, ok2 := new(big.Float).SetPrec(256).SetString(string(number))
 		if !ok || !ok2 || tooBig(f) && f.Sign() == int(inward) {
-			return nil, &SchemaError{path + "/" + key, "must be a number below 2^64"}
+			return nil, &SchemaError{path + "/" + key, "must be a number between -2^64 and 2^64"}
 		}
-		if tooBig(f) {
-			f.SetInt(largest(f.Sign()))
+		beyond := tooBig(f)
+		if beyond {
+			f.SetInt(largest(f.Sign())) // the replacement is allowed, also if the bound is exclusive
 		}
 		i, accuracy := f.Int(nil) // the fraction is cut off, so rounding goes toward zero
 		step := big.NewInt(inward)
@@ -67,7 +68,7 @@ func integerBound(o *object, inclusive, exclusive, path string, inward int64) (b
 			if f.Sign() == int(inward) {
 				i.Add(i, step)
 			}
-		} else if key == exclusive || strict {
+		} else if (key == exclusive || strict) && !beyond {
 			i.Add(i, step)
 		}
 		if bound == nil || i.Cmp(bound) == int(inward) {
@@ -77,13 +78,12 @@ func integerBound(o *object, inclusive, exclusive, path string, inward int64) (b
 	return bound, nil
 }
 
-// tooBig reports whether a bound is beyond the numbers that the grammars of bounded numbers
-// contain, which are those between -2^64 and 2^64. A schema of a float32 or float64 has such
-// bounds. If tooBig is true and the allowed numbers include zero, all numbers of the grammar
-// are allowed, so the number that largest returns replaces the bound.
+// tooBig reports whether the absolute value of a bound is 2^64 or more. The grammar of a bounded
+// number contains no such numbers. Schemas of a float32 or float64 have such bounds. If such a
+// bound allows zero, the caller replaces it by the result of largest.
 func tooBig(f *big.Float) bool { return f.IsInf() || f.MantExp(nil) > 64 }
 
-// largest returns the largest bound with the given sign.
+// largest returns the integer with the given sign that is the farthest from zero in a grammar.
 func largest(sign int) *big.Int {
 	i := new(big.Int).SetUint64(math.MaxUint64)
 	return i.Mul(i, big.NewInt(int64(sign)))
