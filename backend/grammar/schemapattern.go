@@ -67,9 +67,9 @@ func translatePattern(pattern string) (string, error) {
 			i++
 			switch next := pattern[i]; {
 			case next == 'u':
-				r, length := unicodeEscape(pattern[i+1:])
-				if utf16.IsSurrogate(r) {
-					return "", errPattern // half of a pair matches no character of a JSON string
+				r, length, ok := unicodeEscape(pattern[i+1:])
+				if !ok {
+					return "", errPattern
 				}
 				fmt.Fprintf(&b, `\x{%x}`, r)
 				i += length
@@ -99,10 +99,11 @@ func translatePattern(pattern string) (string, error) {
 	return b.String(), nil
 }
 
-// unicodeEscape reads the rest of an escape after its \u: four digits, any number of digits in
-// braces, or the two halves of a surrogate pair. length is the number of bytes that were read. If
-// the escape is none of these, the character is a half of a surrogate pair.
-func unicodeEscape(rest string) (r rune, length int) {
+// unicodeEscape returns the character of an escape. `rest` is the pattern after the \u: four
+// digits, any number of digits in braces, or four digits and the \u of the second half of a
+// surrogate pair. length is the number of bytes of the escape in rest. ok is false for other
+// escapes, and for one half of a pair, which matches no character of a JSON string.
+func unicodeEscape(rest string) (r rune, length int, ok bool) {
 	digits, length := "", 4
 	if inner, ok := strings.CutPrefix(rest, "{"); ok {
 		digits, _, _ = strings.Cut(inner, "}")
@@ -112,19 +113,16 @@ func unicodeEscape(rest string) (r rune, length int) {
 	}
 	n, err := strconv.ParseUint(digits, 16, 32)
 	if err != nil || n > unicode.MaxRune || length > len(rest) {
-		return surrogate, 0
+		return 0, 0, false
 	}
 	r = rune(n)
 	if second, ok := strings.CutPrefix(rest[length:], `\u`); ok && utf16.IsSurrogate(r) && rest[0] != '{' && len(second) >= 4 {
 		if low, err := strconv.ParseUint(second[:4], 16, 16); err == nil && utf16.DecodeRune(r, rune(low)) != unicode.ReplacementChar {
-			return utf16.DecodeRune(r, rune(low)), length + 6
+			return utf16.DecodeRune(r, rune(low)), length + 6, true
 		}
 	}
-	return r, length
+	return r, length, !utf16.IsSurrogate(r)
 }
-
-// surrogate is a half of a surrogate pair.
-const surrogate rune = 0xd800
 
 // search returns the expression for texts in which an expression matches somewhere.
 // Anchors may be only at the ends of the searched expression.
