@@ -35,9 +35,9 @@ func TestWholeFloatsAreIntegers(t *testing.T) {
 				require.NoError(t, decode([]byte(`{"`+field+`":`+five+`}`), 100, got), name)
 				require.Equal(t, want, got, "%s %s", name, five)
 			}
-			for value, found := range map[string]string{"5.5": "number 5.5", "1e30": "number 1e30", `"5"`: "string", "[5]": "array", "{}": "object", "true": "bool"} {
+			for value, found := range map[string]string{"5.5": "a number 5.5", "1e30": "a number 1e30", `"5"`: "a string", "[5]": "an array", "{}": "an object", "true": "a bool"} {
 				err := decode([]byte(`{"`+field+`":`+value+`}`), 100, form())
-				require.ErrorContains(t, err, field+" cannot be a "+found, name)
+				require.ErrorContains(t, err, field+" cannot be "+found, name)
 				require.Equal(t, 400, Status(err))
 			}
 			missing := form()

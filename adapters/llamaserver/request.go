@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 
 	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 	"github.com/sdnpu/sdnpu/adapters/llamaserver/arguments"
@@ -291,10 +292,19 @@ func notJSON(err error) *refusal {
 		return reason // the error comes from a field's own check and is already a refusal
 	}
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		if wrong.Field != "" {
-			return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be a %s", wrong.Field, wrong.Value)
+		explained := jsonfault.Explain(err)
+		if explained != err && wrong.Field != "" { // an error that is already explained belongs to an inner value
+			return refuse(http.StatusBadRequest, "the request is not understood: %s cannot be %s", wrong.Field, withArticle(wrong.Value))
 		}
-		err = jsonfault.Explain(err)
+		err = explained
 	}
 	return refuse(http.StatusBadRequest, "the request is not understood: %v", err)
+}
+
+// withArticle returns a JSON type of encoding/json, such as "array", with its article.
+func withArticle(kind string) string {
+	if strings.HasPrefix(kind, "a") || strings.HasPrefix(kind, "o") {
+		return "an " + kind
+	}
+	return "a " + kind
 }

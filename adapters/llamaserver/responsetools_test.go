@@ -136,6 +136,8 @@ func TestResponsesIgnoreToolsThatAreNoFunctions(t *testing.T) {
 		`{"input":"x","tools":[` + hosted + `],"tool_choice":"required"}`: "tool_choice",
 		`{"input":"x","tools":[{"name":"weather"}]}`:                      "no type",
 		`{"input":"x","tools":[{"type":"function"}]}`:                     "no name",
+		`{"input":"x","tools":["weather"]}`:                               "a tool is not understood: got string, want object",
+		`{"input":"x","tools":[{"type":5}]}`:                              `a tool is not understood: \"type\": got number, want string`,
 	} {
 		status, raw = servertest.Ask(t, "POST", url+"/v1/responses", request)
 		require.Equal(t, http.StatusBadRequest, status, raw)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/sdnpu/sdnpu/adapters/jsonfault"
 )
 
 // Tool is a function that the model may call. Strict has no effect: arguments follow the
@@ -20,8 +22,8 @@ type Tool struct {
 type Tools []Tool
 
 // UnmarshalJSON implements [json.Unmarshaler]. It drops tools other than functions, such as
-// web_search, because they run at OpenAI. Clients send them with each request, and the model can
-// answer without them.
+// web_search. The server cannot run these tools, clients such as Codex send them with each
+// request, and the model can answer without them.
 func (t *Tools) UnmarshalJSON(raw []byte) error {
 	var all []json.RawMessage
 	if err := json.Unmarshal(raw, &all); err != nil {
@@ -29,14 +31,16 @@ func (t *Tools) UnmarshalJSON(raw []byte) error {
 	}
 	*t = nil
 	for _, sent := range all {
-		var kind struct{ Type string }
-		if err := json.Unmarshal(sent, &kind); err != nil {
+		var kind struct {
+			Type string `json:"type"`
+		}
+		if err := jsonfault.Unmarshal(sent, &kind); err != nil {
 			return fmt.Errorf("a tool is not understood: %w", err)
 		}
 		switch kind.Type {
 		case "function":
 			var tool Tool
-			if err := json.Unmarshal(sent, &tool); err != nil {
+			if err := jsonfault.Unmarshal(sent, &tool); err != nil {
 				return fmt.Errorf("a tool is not understood: %w", err)
 			}
 			*t = append(*t, tool)
