@@ -339,9 +339,9 @@ func (c *chatRequest) setPrompt(ctx context.Context, m Model) error {
 }
 
 // newReader returns the reader of an answer to the rendered prompt, to which the text `added` was
-// added. If the answer continues the message `begun`, the answer repeats the start of that message
-// unless hidden is set, as an answer of llama-server does. If whole is set, the reader reports
-// each call when it is complete.
+// added. If the answer continues the message `begun`, the answer repeats that message, as an answer
+// of llama-server does. If hidden is set, the answer repeats only the calls of that message. If
+// whole is set, the reader reports each call when it is complete.
 func newReader(f parse.Format, rendered string, begun *chat.Message, added string, whole, hidden bool) (r answerReader) {
 	if !f.None() {
 		r.parser = parse.New(f, rendered)
@@ -357,7 +357,7 @@ func newReader(f parse.Format, rendered string, begun *chat.Message, added strin
 		start = r.parser.Add(added)
 	}
 	if hidden {
-		start.Content, start.Reasoning = "", "" // the client has this text, but cannot read a call without its name
+		start.Content, start.Reasoning = "", "" // keep the calls: a client cannot use the rest of a call without its name
 	}
 	r.begun = start
 	return r

@@ -89,8 +89,8 @@ func (o ordered) MarshalJSON() ([]byte, error) {
 }
 
 // moved returns the parameters of a tool as the part `place` of another schema: the references
-// in the schema change, and a schema without a type gets the type object. The members keep their
-// order, because an answer has it, too, and numbers keep their digits.
+// in the schema change, and a schema without a type gets the type object. The copy keeps the order
+// of the members, because the arguments are generated in that order, and the digits of numbers.
 func moved(schema json.RawMessage, place string) (json.RawMessage, error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(schema, &top); err != nil || top == nil {
@@ -112,8 +112,8 @@ func moved(schema json.RawMessage, place string) (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// move copies the next value of a schema, whose references begin with `place` in the copy. isRef
-// is set for the value of $ref.
+// move copies the next value of a schema to out. In the copy, `place` replaces the # of each
+// reference. isRef is set if the value is that of a $ref.
 func move(d *json.Decoder, out *bytes.Buffer, place string, isRef bool) error {
 	token, err := d.Token()
 	if err != nil {

@@ -88,8 +88,8 @@ var hostPaths = map[string]bool{
 
 // wantsSentence reports whether an error is sent as a plain sentence and not as an
 // error object. wantsSentence returns true if Ollama calls the endpoint. Ollama sends the
-// User-Agent of Go's HTTP client, no Accept header, and each request on a connection of its
-// own ("Connection: close"). Other clients parse each answer as JSON.
+// User-Agent of Go's HTTP client, no Accept header, and "Connection: close". Ollama shows its
+// user the raw body of an error. Other clients parse each answer as JSON.
 func wantsSentence(r *http.Request) bool {
 	return hostPaths[r.URL.Path] && r.Close && r.Header.Get("Accept") == "" &&
 		strings.HasPrefix(r.UserAgent(), "Go-http-client/")

@@ -14,7 +14,7 @@ type integer int
 // UnmarshalJSON implements [json.Unmarshaler].
 func (i *integer) UnmarshalJSON(raw []byte) error {
 	if raw[0] == 'n' {
-		return nil // null counts as a missing field
+		return nil // the field is null, which counts as missing
 	}
 	digits, whole := wholeNumber(string(raw))
 	n, err := strconv.Atoi(digits)
@@ -48,7 +48,7 @@ func (s *seedNumber) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// notInteger returns the error of a JSON value that is no integer of the type T. While
+// notInteger returns the error for a JSON value that is not an integer of the type T. When
 // encoding/json decodes a struct, it adds the name of the field to this error.
 func notInteger[T any](raw []byte) error {
 	found := "number " + string(raw)
@@ -65,7 +65,8 @@ func notInteger[T any](raw []byte) error {
 	return &json.UnmarshalTypeError{Value: found, Type: reflect.TypeFor[T]()}
 }
 
-// maxShift is the largest number of zeros that an exponent may add. An int64 has 19 digits.
+// maxShift is the largest number of zeros that an exponent may add. An integer of 64 bits has at
+// most 20 digits, and one of them is in front of the zeros.
 const maxShift = 19
 
 // wholeNumber returns the digits of a JSON value if the value is a whole number, whatever its
