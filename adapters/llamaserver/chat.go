@@ -99,7 +99,7 @@ func newChatRequest(m Model, initial completionRequest, keep int) *chatRequest {
 
 // conversation returns the messages, tools and variables of a request.
 func (c *chatRequest) conversation() (v chat.Conversation, err error) {
-	if len(c.Messages) == 0 || string(c.Messages) == "null" {
+	if !isGiven(c.Messages) {
 		return v, refuse(http.StatusBadRequest, "the request has no messages")
 	}
 	v.Variables, v.NoTurn = c.TemplateVariables, c.Turn != nil && !*c.Turn
