@@ -188,14 +188,14 @@ func (l *lexer) raw(trim, trimLine bool) (bool, bool) {
 			fail(l.line, "a raw block does not end: add {%% endraw %%}")
 		}
 		i += open
-		end := strings.Index(l.source[i:], "%}")
-		if end < 0 || strings.Trim(l.source[i+2:i+end], "-+ \t\n\r") != "endraw" {
+		inner, _, closed := strings.Cut(l.source[i+2:], "%}")
+		if !closed || strings.Trim(inner, "-+ \t\n\r") != "endraw" {
 			continue
 		}
 		data := l.source[l.at:i]
 		line := l.line
-		l.line += strings.Count(l.source[l.at:i+end], "\n")
-		inner := l.source[i+2 : i+end]
+		end := i + 2 + len(inner)
+		l.line += strings.Count(l.source[l.at:end], "\n")
 		switch {
 		case trim:
 			data = strings.TrimLeft(data, " \t\n\r\f\v")
@@ -208,7 +208,7 @@ func (l *lexer) raw(trim, trimLine bool) (bool, bool) {
 		if data != "" {
 			l.add(tokenData, data, line)
 		}
-		l.at = i + end + 2
+		l.at = end + 2
 		return strings.HasSuffix(inner, "-"), !strings.HasSuffix(inner, "+")
 	}
 }

@@ -66,7 +66,7 @@ SOURCES = [
     "{% set l2 = [] %}{% set _ = l2.append(1) %}{{ l2 | string }}{% set _ = l2.insert(0, 5) %}{{ l2 | string }}{{ l2.pop() }}{{ l2.pop(0) }}{{ l2 | string }}{{ l.index(2) }}{{ l.count(1) }}",
     # white space
     "  {% if t %}\n  a\n  {% endif %}\n  b\n", "a\n  {{ n }}\n  {# c #}\nb", "a  {%- if t -%}  b  {%- endif -%}  c", "a\n{%+ if t %}\nb\n{% endif +%}\nc", "x {{- n -}} y", "x\n\n", "x\n", "a {# c -#} b", "  {#- c #} b",
-    "{% raw %}{{ n }}{% if %}{% endraw %}\nz", "\n\n{% if t %}\n\na{% endif %}", "a\n    {% for x in l %}\n    {{ x }}\n    {% endfor %}\nz", "{{ '}}' }}{{ '%}' }}{{ {'a': {'b': 1}}['a']['b'] }}", "  \t{% if t %}x{% endif %}  \n  {% if t %}y{% endif %}",
+    "{% raw %}{{ n }}{% if %}{% endraw %}\nz", "{%raw%}{%}", "{% raw %}{%}{%-{% endraw %}z", "\n\n{% if t %}\n\na{% endif %}", "a\n    {% for x in l %}\n    {{ x }}\n    {% endfor %}\nz", "{{ '}}' }}{{ '%}' }}{{ {'a': {'b': 1}}['a']['b'] }}", "  \t{% if t %}x{% endif %}  \n  {% if t %}y{% endif %}",
     "{{ n\n}}{%\nif t\n%}x{% endif\n%}", "a{% if t %}\n{% endif %}b", "  {{ n }}  {% if t %}  x  {% endif %}  \n", "{%- for x in l %}\n{{ x }}\n{%- endfor %}", "\r\na\r\n{% if t %}\r\nb\r\n{% endif %}",
     # errors
     "{% for x %}", "{{ 'a }}", "{{ 1 + }}", "{% if t %}", "{% endif %}", "{% nothing %}", "{{ (1 }}", "{# a", "{{ a b }}", "{% set %}", "{{ {1: } }}", "{% break %}", "{{ raise_exception('no') }}",
