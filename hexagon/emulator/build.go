@@ -174,6 +174,9 @@ func compileAll(ctx context.Context, compiler string, args []string, work string
 		})
 	}
 	wait.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err // report the cancellation once, not for each file
+	}
 	return objects, errors.Join(failures...)
 }
 
