@@ -45,6 +45,9 @@ type embeddingsRequest struct {
 	Content   texts   `json:"content"`
 	Normalize integer `json:"embd_normalize"`
 	Encoding  string  `json:"encoding_format"`
+	// If Dimensions is given, an embedding has only its first Dimensions numbers, which are then
+	// normalised, as in OpenAI's API.
+	Dimensions *integer `json:"dimensions"`
 
 	tokens [][]int32
 }
@@ -158,7 +161,11 @@ func (e *embeddingsRequest) compute(ctx context.Context, m Embedder) ([][][]floa
 		return nil, report, err
 	}
 	for _, text := range rows {
-		for _, row := range text {
+		for i, row := range text {
+			if e.Dimensions != nil {
+				row = row[:min(int(*e.Dimensions), len(row))]
+				text[i] = row
+			}
 			normalize(row, int(e.Normalize))
 		}
 	}
@@ -178,6 +185,9 @@ func (e *embeddingsRequest) encode(ctx context.Context, m Model) error {
 		return refuse(http.StatusBadRequest, "encoding_format is %.40q: want float or base64", e.Encoding)
 	case e.Normalize < rawNorm || e.Normalize > largestNorm:
 		return refuse(http.StatusBadRequest, "embd_normalize is %d: want %d..%d", e.Normalize, rawNorm, largestNorm)
+	}
+	if width := m.Details().Embedding; e.Dimensions != nil && (*e.Dimensions < 1 || int(*e.Dimensions) > width) {
+		return refuse(http.StatusBadRequest, "dimensions is %d: want 1..%d, the numbers of this model's embeddings", *e.Dimensions, width)
 	}
 	for i := range input.list {
 		p := &input.list[i]

@@ -97,6 +97,18 @@ func TestEmbeddingsHaveTheFormOfOpenAI(t *testing.T) {
 	require.Equal(t, [][]int32{{fakeBOS, int32(token)}, {5}}, m.texts, "texts get the tokens that start each text, lists of tokens do not")
 }
 
+func TestDimensionsShortenEmbeddingsBeforeTheyAreNormalised(t *testing.T) {
+	for dimensions, want := range map[string][]float32{"2": {0.8, 0.6}, "1.0": {1}, "null": {0.624695, 0.468521, 0.624695}} {
+		answer := post(t, &fakeEmbedder{}, "/v1/embeddings", `{"input":[4],"dimensions":`+dimensions+`}`)
+		require.Equal(t, http.StatusOK, answer.Code, "%s", answer.Body)
+		var got struct {
+			Data []struct{ Embedding []float32 }
+		}
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &got))
+		require.InDeltaSlice(t, want, got.Data[0].Embedding, 1e-6, "dimensions %s", dimensions)
+	}
+}
+
 func TestBase64HoldsTheSameNumbers(t *testing.T) {
 	var plain struct {
 		Data []struct{ Embedding []float32 }
@@ -173,6 +185,11 @@ func TestEmbeddingsAreRefusedWithARemedy(t *testing.T) {
 		{`{"input":"a","encoding_format":"int8"}`, 400, "want float or base64"},
 		{`{"input":"a","embd_normalize":-2}`, 400, "embd_normalize"},
 		{`{"input":"a","embd_normalize":65}`, 400, "embd_normalize"},
+		{`{"input":"a","dimensions":0}`, 400, "dimensions is 0: want 1..64"},
+		{`{"input":"a","dimensions":-1}`, 400, "dimensions"},
+		{`{"input":"a","dimensions":65}`, 400, "want 1..64"},
+		{`{"input":"a","dimensions":1.5}`, 400, "dimensions"},
+		{`{"input":"a","dimensions":"x"}`, 400, "dimensions"},
 		{`{"input":` + long + `}`, 400, "exceeds the available context"},
 		{`{"input":["a",` + long + `]}`, 400, "exceeds the available context"},
 		{`{"input":[` + strings.Repeat(`"a",`, 2048) + `"a"]}`, 400, "at most 2048"},
