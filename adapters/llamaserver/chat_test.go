@@ -88,7 +88,7 @@ func TestBadChatsAreRefused(t *testing.T) {
 	s.SetModel(m)
 	for _, test := range []struct{ body, want string }{
 		{`{}`, "no messages"},
-		{`{"messages":[{"role":"user","content":"x"}],"tool_choice":"required"}`, "not among the tools"},
+		{`{"messages":[{"role":"user","content":"x"}],"tool_choice":"required"}`, "the request has no tools"},
 		{`{"messages":[{"role":"user","content":"x"}],"tool_choice":"some"}`, "want auto, none, required"},
 		{`{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"magic"}]}`, "want function"},
 		{`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`, "cannot read images"},

@@ -62,6 +62,9 @@ func (t *toolChoice) forced(tools []chat.Tool) (json.RawMessage, error) {
 			"required":   []string{"name", "arguments"}, "additionalProperties": false,
 		})
 	}
+	if len(tools) == 0 {
+		return nil, refuse(http.StatusBadRequest, "tool_choice requires a tool, but the request has no tools")
+	}
 	if len(calls) == 0 {
 		return nil, refuse(http.StatusBadRequest, "tool_choice requires the tool %q, which is not among the tools of the request", t.name)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -57,6 +58,9 @@ func (in *intake) read(w http.ResponseWriter, r *http.Request, limit int) (body 
 	large := tooLarge(limit)
 	if r.ContentLength > int64(limit) {
 		return nil, nil, large
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, nil, refuse(http.StatusUnsupportedMediaType, "the body has the Content-Encoding %.40q, which is not supported: send it without an encoding", encoding)
 	}
 	control := http.NewResponseController(w)
 	// Ignore the error of a connection that has no deadlines: reading from it waits for the

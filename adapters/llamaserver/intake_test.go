@@ -389,3 +389,20 @@ func TestSlowReadersAreGivenUp(t *testing.T) {
 		})
 	}
 }
+
+func TestBodiesWithAnEncodingAreRefused(t *testing.T) {
+	s, err := New(Options{Addr: "127.0.0.1:0", Name: "m"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	s.SetModel(&fakeModel{})
+	for encoding, status := range map[string]int{"gzip": http.StatusUnsupportedMediaType, "br": http.StatusUnsupportedMediaType, "identity": http.StatusOK} {
+		request := httptest.NewRequest("POST", "http://localhost/tokenize", strings.NewReader(`{"content":"a"}`))
+		request.Header.Set("Content-Encoding", encoding)
+		answer := httptest.NewRecorder()
+		s.Handler().ServeHTTP(answer, request)
+		require.Equal(t, status, answer.Code, "%s: %s", encoding, answer.Body)
+		if status != http.StatusOK {
+			require.Contains(t, answer.Body.String(), "send it without an encoding")
+		}
+	}
+}

@@ -79,7 +79,7 @@ func TestResponsesRefuseWhatTheyCannotDo(t *testing.T) {
 		`{"input":"a","tools":{}}`:                                       "not understood",
 		`{"input":"a","tool_choice":"never"}`:                            "tool_choice",
 		`{"input":"a","tool_choice":{"type":"allowed_tools"}}`:           "tool_choice",
-		`{"input":"a","tool_choice":{"type":"function","name":"f"}}`:     "not among the tools",
+		`{"input":"a","tool_choice":{"type":"function","name":"f"}}`:     "the request has no tools",
 		`{"input":[{"type":"reasoning"}]}`:                               "no input",
 		`{"input":[{"type":"item_reference","id":"m"}]}`:                 "want message",
 		`{"input":[{"type":"message","content":"a"}]}`:                   "without a role",
