@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/sdnpu/sdnpu/backend/engine/embed"
@@ -212,7 +213,7 @@ func (e *embeddingsRequest) encode(ctx context.Context, m Model) error {
 const maxTexts = 2048
 
 // texts is the input of a request for embeddings. A client can send a text, a list of
-// tokens, or a list whose elements are texts or lists of tokens.
+// tokens, which may also hold texts, or a list whose elements are texts or lists of tokens.
 type texts struct {
 	list  []prompt
 	given bool
@@ -224,15 +225,16 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 	if !t.given {
 		return nil
 	}
-	one := prompt{limit: math.MaxInt}
 	if raw[0] != '[' || isTokenList(raw) {
-		err := one.UnmarshalJSON(raw)
-		t.list = []prompt{one}
-		return t.textOnly(err)
+		return t.single(raw)
 	}
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return notJSON(err)
+	}
+	// As in llama-server, a list that holds a number is one text, whatever its first element is.
+	if slices.ContainsFunc(items, func(item json.RawMessage) bool { return isNumber(item[0]) }) {
+		return t.single(raw)
 	}
 	if len(items) > maxTexts {
 		return refuse(http.StatusBadRequest, "the input has %d texts: want at most %d", len(items), maxTexts)
@@ -246,6 +248,14 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// single reads an input that is one text: a text, an object, or a list of tokens and texts.
+func (t *texts) single(raw []byte) error {
+	one := prompt{limit: math.MaxInt}
+	err := one.UnmarshalJSON(raw)
+	t.list = []prompt{one}
+	return t.textOnly(err)
 }
 
 // textOnly returns err, or an error if the last element of the list is missing or holds
@@ -269,10 +279,13 @@ func isTokenList(raw []byte) bool {
 		case ' ', '\t', '\n', '\r':
 			continue
 		}
-		return b == '-' || b >= '0' && b <= '9'
+		return isNumber(b)
 	}
 	return false
 }
+
+// isNumber reports whether a JSON value that begins with the byte b is a number.
+func isNumber(b byte) bool { return b == '-' || b >= '0' && b <= '9' }
 
 // normalize scales an embedding by the rule norm, a value of embd_normalize. An
 // embedding whose numbers are all zero stays as it is.

@@ -109,6 +109,21 @@ func TestDimensionsShortenEmbeddingsBeforeTheyAreNormalised(t *testing.T) {
 	}
 }
 
+func TestTextsAndTokensInAListAreOneText(t *testing.T) {
+	for input, want := range map[string][]int32{
+		`["a", 5]`:     {fakeBOS, 'a' + fakeFirst, 5},
+		`[5, "a"]`:     {5, 'a' + fakeFirst},
+		`["a", "b",5]`: {fakeBOS, 'a' + fakeFirst, 'b' + fakeFirst, 5},
+	} {
+		for _, path := range []string{"/v1/embeddings", "/embedding"} {
+			m := &fakeEmbedder{}
+			answer := post(t, m, path, `{"input":`+input+`}`)
+			require.Equal(t, http.StatusOK, answer.Code, "%s: %s", input, answer.Body)
+			require.Equal(t, [][]int32{want}, m.texts, input)
+		}
+	}
+}
+
 func TestBase64HoldsTheSameNumbers(t *testing.T) {
 	var plain struct {
 		Data []struct{ Embedding []float32 }
@@ -182,6 +197,8 @@ func TestEmbeddingsAreRefusedWithARemedy(t *testing.T) {
 		{`{"input":[[1,4000]]}`, 400, "does not exist"},
 		{`{"input":[["a","b"]]}`, 400, "list of token numbers"},
 		{`{"input":["a",[[5],[6]]]}`, 400, "list of token numbers"},
+		{`{"input":["a",5,[6]]}`, 400, "a list of token numbers"},
+		{`{"input":["a",5,null]}`, 400, "token numbers only"},
 		{`{"input":"a","encoding_format":"int8"}`, 400, "want float or base64"},
 		{`{"input":"a","embd_normalize":-2}`, 400, "embd_normalize"},
 		{`{"input":"a","embd_normalize":65}`, 400, "embd_normalize"},
