@@ -74,7 +74,7 @@ func TestChatIsRenderedStreamedAndCounted(t *testing.T) {
 	_, raw, err = exchange(t, "POST", url+"/v1/chat/completions", []byte(`{"messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"json_object"}}`))
 	require.NoError(t, err)
 	var whole chatEvent
-	require.NoError(t, json.Unmarshal(raw, &whole))
+	require.NoError(t, json.Unmarshal(raw, &whole), string(raw))
 	require.Equal(t, "chat.completion", whole.Object)
 	require.Equal(t, "Hello from\nOslo", *whole.Choices[0].Message.Content)
 	require.Equal(t, "length", *whole.Choices[0].FinishReason)
@@ -161,7 +161,7 @@ func answered(t *testing.T, raw []byte, streamed bool) (chatMessage, string) {
 		return message(t, readChat(t, raw))
 	}
 	var whole chatEvent
-	require.NoError(t, json.Unmarshal(raw, &whole))
+	require.NoError(t, json.Unmarshal(raw, &whole), string(raw))
 	return *whole.Choices[0].Message, *whole.Choices[0].FinishReason
 }
 
@@ -271,14 +271,7 @@ func TestAnswersContinueACall(t *testing.T) {
 			request := `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"at\": "}],"tools":` + weatherTool + more
 			_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", fmt.Appendf(nil, `%s,"stream":%v}`, request, streamed))
 			require.NoError(t, err)
-			var got chatMessage
-			if streamed {
-				got, _ = message(t, readChat(t, raw))
-			} else {
-				var whole chatEvent
-				require.NoError(t, json.Unmarshal(raw, &whole), string(raw))
-				got = *whole.Choices[0].Message
-			}
+			got, _ := answered(t, raw, streamed)
 			require.Len(t, got.ToolCalls, 1, "%s %v", more, streamed)
 			require.Equal(t, "weather", got.ToolCalls[0].Function.Name, "%s %v", more, streamed)
 			require.JSONEq(t, `{"at":"Oslo"}`, got.ToolCalls[0].Function.Arguments, "%s %v", more, streamed)
@@ -361,14 +354,7 @@ func TestAnswersContinueTheLastMessage(t *testing.T) {
 				_, raw, err := exchange(t, "POST", url+"/v1/chat/completions", fmt.Appendf(nil, `%s,"stream":%v}`, request, streamed))
 				require.NoError(t, err)
 				require.Equal(t, "<s><user>Why?<assistant>"+test.prompt, m.Decode(m.lastSeen(t).Prompt))
-				var got chatMessage
-				if streamed {
-					got, _ = message(t, readChat(t, raw))
-				} else {
-					var whole chatEvent
-					require.NoError(t, json.Unmarshal(raw, &whole), string(raw))
-					got = *whole.Choices[0].Message
-				}
+				got, _ := answered(t, raw, streamed)
 				require.Equal(t, test.thoughts, got.Reasoning)
 				require.Equal(t, test.content, *got.Content)
 			}
